@@ -1,0 +1,120 @@
+//! Catalogs: what a manifest and the facts amount to.
+
+use ecow::EcoString;
+
+use crate::expr::Template;
+use crate::names::{AttributeName, ResourceRef};
+use crate::schema::Attributes;
+use crate::span::Span;
+use crate::value::Value;
+
+/// Resources and the relations that were written between them, in manifest order.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// The resources, in manifest order. Those whose `when` was false are not among them.
+    pub resources: Vec<Resource>,
+    /// The written relations.
+    pub relations: Vec<Relation>,
+    /// The variables, for values that are only known during the run.
+    pub vars: crate::value::Hash,
+    /// The facts that values refer to which are only known during the run.
+    pub facts: crate::value::Hash,
+}
+
+/// A resource as it was declared.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// Its reference.
+    pub reference: ResourceRef,
+    /// Its name on the system: the namevar that was given, or the title.
+    pub name: EcoString,
+    /// What is wanted: values that are known, defaults included.
+    pub attributes: Attributes,
+    /// Values that are known when other resources have run.
+    pub deferred: Vec<Deferred>,
+    /// How the engine treats it; none when nothing was said.
+    pub meta: Option<Box<Meta>>,
+    /// Where it was declared.
+    pub span: Span,
+}
+
+/// An attribute whose value comes from the outputs of other resources.
+#[derive(Clone, Debug)]
+pub struct Deferred {
+    /// The attribute.
+    pub attribute: AttributeName,
+    /// Yields the value.
+    pub template: Template,
+    /// Whether the value is sealed.
+    pub sensitive: bool,
+    /// Where it was written.
+    pub span: Span,
+}
+
+/// The engine's metaparameters of a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta {
+    /// Whether it is only looked at, never changed.
+    pub noop: bool,
+    /// How often a failed check or apply is tried again; -1 without end.
+    pub retry: i32,
+    /// Milliseconds between two tries.
+    pub delay: u64,
+    /// Whether automatic edges to and from it are left out.
+    pub no_autoedge: bool,
+}
+
+/// How one resource relates to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RelationKind {
+    /// Written `require`: the other comes first.
+    Require,
+    /// Written `before`: this one comes first.
+    Before,
+    /// Written `notify`: this one comes first and refreshes the other.
+    Notify,
+    /// Written `subscribe`: the other comes first and refreshes this one.
+    Subscribe,
+}
+
+impl RelationKind {
+    /// The word in a manifest.
+    pub fn word(self) -> &'static str {
+        match self {
+            RelationKind::Require => "require",
+            RelationKind::Before => "before",
+            RelationKind::Notify => "notify",
+            RelationKind::Subscribe => "subscribe",
+        }
+    }
+
+    /// Whether changes of the first refresh the second.
+    pub fn refreshes(self) -> bool {
+        matches!(self, RelationKind::Notify | RelationKind::Subscribe)
+    }
+}
+
+/// A written relation: `first` is brought to its state before `second`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// The index of the resource that comes first.
+    pub first: u32,
+    /// The index of the one that comes second.
+    pub second: u32,
+    /// Which word it was written with.
+    pub kind: RelationKind,
+    /// Where it was written.
+    pub span: Span,
+}
+
+impl Resource {
+    /// What the engine was told about the resource.
+    pub fn meta(&self) -> Meta {
+        self.meta.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// The value of an attribute that is known.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.attributes.get(name)
+    }
+}

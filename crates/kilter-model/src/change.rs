@@ -1,0 +1,133 @@
+//! States that are found, changes that are asked for, and what became of them.
+
+use ecow::EcoString;
+
+use crate::names::AttributeName;
+use crate::schema::Attributes;
+use crate::value::Value;
+
+/// The state of one resource, as it was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// The name on the system, as the query named it.
+    pub name: EcoString,
+    /// Whether the resource is there. One that is not may still have attributes to tell
+    /// (`ensure: absent`).
+    pub exists: bool,
+    /// What was found.
+    pub attributes: Attributes,
+    /// What the provider found to differ beyond its attributes: entries of a directory tree that is
+    /// managed as one resource. Empty when all is as wanted.
+    pub drift: Vec<Difference>,
+    /// Values for other resources, when the resource has them without being changed.
+    pub outputs: Attributes,
+}
+
+impl State {
+    /// A resource that is not there.
+    pub fn absent(name: impl Into<EcoString>) -> State {
+        State { name: name.into(), ..State::default() }
+    }
+
+    /// A resource that is there.
+    pub fn present(name: impl Into<EcoString>, attributes: Attributes) -> State {
+        State { name: name.into(), exists: true, attributes, ..State::default() }
+    }
+}
+
+/// One attribute (or one entry inside of a resource) that is not as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The attribute.
+    pub attribute: AttributeName,
+    /// The entry inside of the resource, such as a path below a managed directory.
+    pub entry: Option<EcoString>,
+    /// What is.
+    pub is: Value,
+    /// What should be.
+    pub should: Value,
+    /// What is said in the place of "is → should".
+    pub message: Option<EcoString>,
+    /// A unified diff, where the provider allows its content to be shown.
+    pub diff: Option<EcoString>,
+}
+
+impl Difference {
+    /// An attribute that should change from `is` to `should`.
+    pub fn new(attribute: impl Into<AttributeName>, is: Value, should: Value) -> Difference {
+        Difference { attribute: attribute.into(), entry: None, is, should, message: None, diff: None }
+    }
+
+    /// Adds the entry inside of the resource.
+    #[must_use]
+    pub fn of_entry(mut self, entry: impl Into<EcoString>) -> Difference {
+        self.entry = Some(entry.into());
+        self
+    }
+
+    /// Adds what is said about it.
+    #[must_use]
+    pub fn saying(mut self, message: impl Into<EcoString>) -> Difference {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Adds a unified diff.
+    #[must_use]
+    pub fn showing(mut self, diff: impl Into<EcoString>) -> Difference {
+        self.diff = Some(diff.into());
+        self
+    }
+}
+
+/// One resource's way from what is to what should be, as handed to a provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The name on the system.
+    pub name: &'a EcoString,
+    /// What was found.
+    pub is: &'a State,
+    /// What is wanted, canonical. None asks for removal.
+    pub should: Option<&'a Attributes>,
+    /// What differs.
+    pub differences: &'a [Difference],
+    /// Whether a refresh is owed to the resource as well.
+    pub refresh: bool,
+}
+
+impl Change<'_> {
+    /// Whether `attribute` is among what differs.
+    pub fn differs(&self, attribute: &str) -> bool {
+        self.differences.iter().any(|difference| difference.attribute == attribute)
+    }
+}
+
+/// What became of one change, refresh or action.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Why it failed; none when it succeeded.
+    pub failure: Option<EcoString>,
+    /// Whether an owed refresh was served by it too.
+    pub refreshed: bool,
+    /// Values for other resources.
+    pub outputs: Attributes,
+    /// Lines for the person who reads the report, such as the output of a command.
+    pub notes: Vec<EcoString>,
+}
+
+impl Outcome {
+    /// It succeeded.
+    pub fn done() -> Outcome {
+        Outcome::default()
+    }
+
+    /// It failed.
+    pub fn failed(why: impl Into<EcoString>) -> Outcome {
+        Outcome { failure: Some(why.into()), ..Outcome::default() }
+    }
+
+    /// Whether it succeeded.
+    pub fn is_done(&self) -> bool {
+        self.failure.is_none()
+    }
+}

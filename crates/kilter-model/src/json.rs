@@ -1,0 +1,77 @@
+//! Values as JSON and back.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use crate::value::{Hash, REDACTED, Value};
+
+/// The value that a JSON document stands for. Whole numbers beyond 64 bits become floats.
+pub fn from_json(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Undef,
+        Json::Bool(truth) => Value::Boolean(*truth),
+        Json::Number(number) => match number.as_i64() {
+            Some(whole) => Value::Integer(whole),
+            None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::String(text.as_str().into()),
+        Json::Array(values) => Value::Array(values.iter().map(from_json).collect()),
+        Json::Object(entries) => {
+            let entries: Hash = entries.iter().map(|(k, v)| (k.as_str().into(), from_json(v))).collect();
+            Value::Hash(Arc::new(entries))
+        }
+    }
+}
+
+/// The value as JSON, for people and logs: sensitive values are redacted.
+///
+/// Bytes that are not text become `{"__binary": "<hex>"}`, floats that JSON has no number for
+/// become their text.
+pub fn to_json(value: &Value) -> Json {
+    convert(value, &|_| Json::String(REDACTED.into()))
+}
+
+/// The value as JSON with secrets in clear: only for a process or a file that is meant to have them.
+pub fn to_json_clear(value: &Value) -> Json {
+    convert(value, &to_json_clear)
+}
+
+fn convert(value: &Value, sealed: &dyn Fn(&Value) -> Json) -> Json {
+    match value {
+        Value::Undef => Json::Null,
+        Value::Boolean(truth) => Json::Bool(*truth),
+        Value::Integer(number) => Json::from(*number),
+        Value::Float(number) => {
+            serde_json::Number::from_f64(*number).map_or_else(|| Json::String(number.to_string()), Json::Number)
+        }
+        Value::String(text) => Json::String(text.as_str().into()),
+        Value::Binary(bytes) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            Json::Object([("__binary".to_owned(), Json::String(hex))].into_iter().collect())
+        }
+        Value::Array(values) => values.iter().map(|v| convert(v, sealed)).collect(),
+        Value::Hash(entries) => {
+            Json::Object(entries.iter().map(|(k, v)| (k.to_string(), convert(v, sealed))).collect())
+        }
+        Value::Sensitive(inner) => sealed(inner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_comes_back_as_it_went() {
+        let json: Json = serde_json::from_str(r#"{"b":[1,2.5,null,true],"a":{"x":"y"}}"#).unwrap();
+        assert_eq!(to_json(&from_json(&json)), json);
+    }
+
+    #[test]
+    fn secrets_are_redacted_unless_asked_for() {
+        let value = Value::sensitive(Value::from("s"));
+        assert_eq!(to_json(&value), Json::String(REDACTED.into()));
+        assert_eq!(to_json_clear(&value), Json::String("s".into()));
+    }
+}

@@ -1,0 +1,31 @@
+//! The words of kilter.
+//!
+//! Every other crate speaks in the types of this one: [`Value`] and [`DataType`], the
+//! [`TypeSchema`] of a resource type, [`Resource`], [`Catalog`] and its [`Relation`]s, the
+//! [`State`] that is found, the [`Change`] that is asked for and the [`Difference`] between them,
+//! and the [`expr`]ession language that manifests and providers share.
+//!
+//! Everything here is plain data and pure functions. Reading and writing the system, text formats,
+//! clocks and terminals are left to others.
+//!
+//! *Start from* [`Catalog`], [`TypeSchema`] and [`Value`].
+
+mod catalog;
+mod change;
+mod data_type;
+pub mod expr;
+mod json;
+mod names;
+mod schema;
+mod span;
+pub mod suggest;
+mod value;
+
+pub use catalog::{Catalog, Deferred, Meta, Relation, RelationKind, Resource};
+pub use change::{Change, Difference, Outcome, State};
+pub use data_type::{DataType, DataTypeError, Field, Mismatch};
+pub use json::{from_json, to_json, to_json_clear};
+pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName};
+pub use schema::{AttributeSchema, Attributes, Behaviour, Feature, TypeSchema};
+pub use span::{SourceId, Span};
+pub use value::{Hash, REDACTED, Value};

@@ -1,0 +1,161 @@
+//! Identifiers: type names, titles, attribute names, references.
+
+use std::fmt;
+
+use ecow::EcoString;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(EcoString);
+
+        impl $name {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// The text, shared.
+            pub fn text(&self) -> &EcoString {
+                &self.0
+            }
+        }
+
+        impl<T: Into<EcoString>> From<T> for $name {
+            fn from(text: T) -> Self {
+                $name(text.into())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.as_str())
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                self.as_str() == other
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.as_str() == *other
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                self.as_str()
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a resource type: `file`, `service`.
+    TypeName
+}
+name! {
+    /// How a manifest refers to a resource within its type.
+    Title
+}
+name! {
+    /// The name of an attribute of a type.
+    AttributeName
+}
+
+/// A reference to a resource, written `type[title]` everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceRef {
+    /// The type.
+    pub type_name: TypeName,
+    /// The title.
+    pub title: Title,
+}
+
+/// Says why a text is not a reference of the form `type[title]`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResourceRefError {
+    /// There is no `[…]`.
+    #[error("`{0}` is not a reference: it has the form type[title], such as file[/etc/motd]")]
+    Shape(EcoString),
+    /// The type's name holds other characters than `a-z`, `0-9`, `_` and `::`.
+    #[error("`{0}` is not the name of a type: it starts with a letter and holds a-z, 0-9, `_` and `::`")]
+    Type(EcoString),
+    /// The title is empty.
+    #[error("the reference `{0}` has an empty title")]
+    Title(EcoString),
+}
+
+impl ResourceRef {
+    /// A reference to the resource `title` of `type_name`.
+    pub fn new(type_name: impl Into<TypeName>, title: impl Into<Title>) -> ResourceRef {
+        ResourceRef { type_name: type_name.into(), title: title.into() }
+    }
+
+    /// Splits `type[title]`; the title may itself hold brackets.
+    ///
+    /// # Errors
+    /// When the text does not have that form.
+    pub fn split(text: &str) -> Result<(&str, &str), ResourceRefError> {
+        let shape = || ResourceRefError::Shape(text.into());
+        let (type_name, rest) = text.split_once('[').ok_or_else(shape)?;
+        let title = rest.strip_suffix(']').ok_or_else(shape)?;
+        if !is_type_name(type_name) {
+            return Err(ResourceRefError::Type(type_name.into()));
+        }
+        if title.is_empty() {
+            return Err(ResourceRefError::Title(text.into()));
+        }
+        Ok((type_name, title))
+    }
+}
+
+/// Whether `text` can name a type.
+fn is_type_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b':'))
+}
+
+impl std::str::FromStr for ResourceRef {
+    type Err = ResourceRefError;
+
+    fn from_str(text: &str) -> Result<ResourceRef, ResourceRefError> {
+        let (type_name, title) = ResourceRef::split(text)?;
+        Ok(ResourceRef::new(type_name, title))
+    }
+}
+
+impl fmt::Display for ResourceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.type_name, self.title)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_keeps_brackets_in_its_title() {
+        let reference: ResourceRef = "exec[test [ -e /x ]]".parse().unwrap();
+        assert_eq!(reference.title, "test [ -e /x ]");
+        assert_eq!(reference.to_string(), "exec[test [ -e /x ]]");
+    }
+
+    #[test]
+    fn a_text_without_brackets_is_no_reference() {
+        assert!(matches!("file".parse::<ResourceRef>(), Err(ResourceRefError::Shape(_))));
+        assert!(matches!("File[x]".parse::<ResourceRef>(), Err(ResourceRefError::Type(_))));
+        assert!(matches!("file[]".parse::<ResourceRef>(), Err(ResourceRefError::Title(_))));
+    }
+}

@@ -1,0 +1,28 @@
+//! Places in source texts.
+
+/// Names one source text of a compilation, in the order in which the texts were given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u16);
+
+/// A range of bytes in one source text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// The text.
+    pub source: SourceId,
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// A range of bytes of `source`.
+    pub fn new(source: SourceId, start: u32, end: u32) -> Span {
+        Span { source, start, end }
+    }
+
+    /// The part of this span between the byte offsets `from` and `to`, relative to its start.
+    pub fn part(self, from: u32, to: u32) -> Span {
+        Span { start: self.start + from, end: self.start + to, ..self }
+    }
+}

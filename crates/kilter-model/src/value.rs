@@ -1,0 +1,262 @@
+//! Values of attributes, facts and variables.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ecow::EcoString;
+use indexmap::IndexMap;
+
+/// What is shown in the place of a sensitive value.
+pub const REDACTED: &str = "[redacted]";
+
+/// A hash that keeps the order of its keys.
+pub type Hash = IndexMap<EcoString, Value, rustc_hash::FxBuildHasher>;
+
+/// A value of an attribute, a fact or a variable.
+///
+/// Cloning is cheap: texts, arrays and bytes are shared.
+#[derive(Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// No value. In a `should`, an attribute that is left alone.
+    #[default]
+    Undef,
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// Text.
+    String(EcoString),
+    /// Bytes that need not be text.
+    Binary(Arc<[u8]>),
+    /// Values in order.
+    Array(Arc<[Value]>),
+    /// Values by key, in order.
+    Hash(Arc<Hash>),
+    /// A value that is never shown, logged or stored.
+    Sensitive(Arc<Value>),
+}
+
+impl Value {
+    /// An array of `values`.
+    pub fn array(values: impl IntoIterator<Item = Value>) -> Value {
+        Value::Array(values.into_iter().collect())
+    }
+
+    /// An array of texts.
+    pub fn strings<T: Into<EcoString>>(values: impl IntoIterator<Item = T>) -> Value {
+        Value::Array(values.into_iter().map(|text| Value::String(text.into())).collect())
+    }
+
+    /// A hash of `entries`.
+    pub fn hash<K: Into<EcoString>>(entries: impl IntoIterator<Item = (K, Value)>) -> Value {
+        Value::Hash(Arc::new(entries.into_iter().map(|(k, v)| (k.into(), v)).collect()))
+    }
+
+    /// A sensitive value; wrapping twice is wrapping once.
+    pub fn sensitive(value: Value) -> Value {
+        match value {
+            sealed @ Value::Sensitive(_) => sealed,
+            open => Value::Sensitive(Arc::new(open)),
+        }
+    }
+
+    /// The text of bytes: a string if they are UTF-8, binary otherwise.
+    pub fn from_bytes(bytes: &[u8]) -> Value {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Value::String(text.into()),
+            Err(_) => Value::Binary(bytes.into()),
+        }
+    }
+
+    /// The value inside of a sensitive one, or the value itself.
+    pub fn unwrap_sensitive(&self) -> &Value {
+        match self {
+            Value::Sensitive(inner) => inner.unwrap_sensitive(),
+            open => open,
+        }
+    }
+
+    /// Whether the value is sensitive or holds one that is.
+    pub fn holds_sensitive(&self) -> bool {
+        match self {
+            Value::Sensitive(_) => true,
+            Value::Array(values) => values.iter().any(Value::holds_sensitive),
+            Value::Hash(entries) => entries.values().any(Value::holds_sensitive),
+            _ => false,
+        }
+    }
+
+    /// Whether there is no value.
+    pub fn is_undef(&self) -> bool {
+        matches!(self, Value::Undef)
+    }
+
+    /// The text of a string; sensitive ones included.
+    pub fn as_str(&self) -> Option<&str> {
+        match self.unwrap_sensitive() {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a string or a binary; sensitive ones included.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self.unwrap_sensitive() {
+            Value::String(text) => Some(text.as_bytes()),
+            Value::Binary(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The truth of a boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.unwrap_sensitive() {
+            Value::Boolean(truth) => Some(*truth),
+            _ => None,
+        }
+    }
+
+    /// The number of an integer.
+    pub fn as_integer(&self) -> Option<i64> {
+        match self.unwrap_sensitive() {
+            Value::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The values of an array.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        match self.unwrap_sensitive() {
+            Value::Array(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The entries of a hash.
+    pub fn as_hash(&self) -> Option<&Hash> {
+        match self.unwrap_sensitive() {
+            Value::Hash(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The values of an array, or the value as the only one; none for undef.
+    pub fn as_list(&self) -> &[Value] {
+        match self.unwrap_sensitive() {
+            Value::Undef => &[],
+            Value::Array(values) => values,
+            single => std::slice::from_ref(single),
+        }
+    }
+
+    /// The name of the value's kind in Puppet's words: `String`, `Integer`, …
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Undef => "Undef",
+            Value::Boolean(_) => "Boolean",
+            Value::Integer(_) => "Integer",
+            Value::Float(_) => "Float",
+            Value::String(_) => "String",
+            Value::Binary(_) => "Binary",
+            Value::Array(_) => "Array",
+            Value::Hash(_) => "Hash",
+            Value::Sensitive(_) => "Sensitive",
+        }
+    }
+}
+
+/// Shows the value for people: text as it is, secrets redacted.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Undef => f.write_str("undef"),
+            Value::Boolean(truth) => write!(f, "{truth}"),
+            Value::Integer(number) => write!(f, "{number}"),
+            Value::Float(number) => write!(f, "{number:?}"),
+            Value::String(text) => f.write_str(text),
+            Value::Binary(bytes) => write!(f, "<{} bytes>", bytes.len()),
+            Value::Array(values) => {
+                f.write_str("[")?;
+                for (i, value) in values.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{value}")?;
+                }
+                f.write_str("]")
+            }
+            Value::Hash(entries) => {
+                f.write_str("{")?;
+                for (i, (key, value)) in entries.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{key}: {value}")?;
+                }
+                f.write_str("}")
+            }
+            Value::Sensitive(_) => f.write_str(REDACTED),
+        }
+    }
+}
+
+/// As [`Display`](fmt::Display), with text quoted.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::String(text) => write!(f, "{text:?}"),
+            Value::Array(values) => f.debug_list().entries(values.iter()).finish(),
+            Value::Hash(entries) => f.debug_map().entries(entries.iter()).finish(),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::String(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::String(text.into())
+    }
+}
+
+impl From<EcoString> for Value {
+    fn from(text: EcoString) -> Value {
+        Value::String(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(truth: bool) -> Value {
+        Value::Boolean(truth)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Integer(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_takes_at_most_24_bytes() {
+        assert!(size_of::<Value>() <= 24, "{}", size_of::<Value>());
+    }
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        let secret = Value::sensitive(Value::from("hunter2"));
+        let nested = Value::hash([("password", secret.clone())]);
+        for text in [secret.to_string(), format!("{secret:?}"), nested.to_string(), format!("{nested:?}")] {
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        assert!(nested.holds_sensitive());
+    }
+}

@@ -1,0 +1,175 @@
+//! What a provider is given of its surroundings.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Severities of RFC 5424 that providers use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For the author of a provider.
+    Debug,
+    /// Regular progress.
+    Info,
+    /// A change of state, or another event of notice.
+    Notice,
+    /// Something that does not yet prevent the work.
+    Warning,
+    /// Something that prevented it.
+    Err,
+}
+
+impl Level {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Notice => "notice",
+            Level::Warning => "warning",
+            Level::Err => "err",
+        }
+    }
+}
+
+/// Takes the lines that providers write.
+pub trait Log: Send + Sync {
+    /// One line about a resource, or about the provider when `name` is empty.
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str);
+}
+
+/// Drops every line.
+pub struct NoLog;
+
+impl Log for NoLog {
+    fn log(&self, _: Level, _: &str, _: &str, _: &str) {}
+}
+
+/// The wish of the person at the terminal that what is in flight be ended too.
+#[derive(Clone, Copy)]
+pub struct Interrupt<'a> {
+    flag: &'a AtomicBool,
+    fd: Option<BorrowedFd<'a>>,
+}
+
+impl<'a> Interrupt<'a> {
+    /// An interrupt that is read from `flag`; `fd` becomes readable when the flag is set.
+    pub fn new(flag: &'a AtomicBool, fd: Option<BorrowedFd<'a>>) -> Interrupt<'a> {
+        Interrupt { flag, fd }
+    }
+
+    /// Whether to stop.
+    pub fn is_raised(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+
+    /// A descriptor that becomes readable when it is raised, for polling.
+    pub fn fd(&self) -> Option<BorrowedFd<'a>> {
+        self.fd
+    }
+}
+
+/// Whether changes are to survive a crash of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// They survive once the run has reported success.
+    #[default]
+    Flushed,
+    /// They survive when the system gets to it.
+    Unflushed,
+}
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// What a provider is given of its surroundings for one call.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    log: &'a dyn Log,
+    interrupt: Interrupt<'a>,
+    managed: &'a (dyn Fn(&str) -> bool + Sync),
+    var_dir: Option<&'a Path>,
+    durability: Durability,
+}
+
+impl Context<'static> {
+    /// Surroundings in which nothing is logged, nothing else is managed and nobody interrupts.
+    pub fn bare() -> Context<'static> {
+        Context {
+            log: &NoLog,
+            interrupt: Interrupt::new(&NEVER, None),
+            managed: &|_| false,
+            var_dir: None,
+            durability: Durability::Flushed,
+        }
+    }
+}
+
+impl<'a> Context<'a> {
+    /// The same surroundings with another log.
+    #[must_use]
+    pub fn with_log<'b>(self, log: &'b dyn Log) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { log, ..self }
+    }
+
+    /// The same surroundings with another interrupt.
+    #[must_use]
+    pub fn with_interrupt<'b>(self, interrupt: Interrupt<'b>) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { interrupt, ..self }
+    }
+
+    /// The same surroundings with another answer to [`Context::manages`].
+    #[must_use]
+    pub fn with_managed<'b>(self, managed: &'b (dyn Fn(&str) -> bool + Sync)) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { managed, ..self }
+    }
+
+    /// The same surroundings with another var directory.
+    #[must_use]
+    pub fn with_var_dir<'b>(self, var_dir: Option<&'b Path>) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { var_dir, ..self }
+    }
+
+    /// The same surroundings with another durability.
+    #[must_use]
+    pub fn with_durability(self, durability: Durability) -> Context<'a> {
+        Context { durability, ..self }
+    }
+
+    /// Writes a line about the resource `name` of `type_name`.
+    pub fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        self.log.log(level, type_name, name, message);
+    }
+
+    /// The wish that calls in flight end.
+    pub fn interrupt(&self) -> Interrupt<'a> {
+        self.interrupt
+    }
+
+    /// Whether the catalog declares a resource of the provider's type under `name`.
+    pub fn manages(&self, name: &str) -> bool {
+        (self.managed)(name)
+    }
+
+    /// The directory in which kilter keeps what providers want to keep, mode 0700. It need not
+    /// exist yet. None when nothing is kept.
+    pub fn var_dir(&self) -> Option<&'a Path> {
+        self.var_dir
+    }
+
+    /// Whether changes are to survive a crash.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+}

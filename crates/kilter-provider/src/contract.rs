@@ -1,0 +1,271 @@
+//! The trait, and what passes through it.
+
+use ecow::EcoString;
+use kilter_model::{AttributeName, Attributes, Change, Outcome, State, TypeSchema};
+
+use crate::context::Context;
+
+/// Whether a `set` changes the system or only tells what it would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Changes the system.
+    Apply,
+    /// Tells, changes nothing.
+    Preview,
+}
+
+/// Which resources a `get` is to read.
+#[derive(Clone, Copy, Debug)]
+pub enum Query<'a> {
+    /// All that are on the system.
+    All,
+    /// At least these.
+    Named(&'a [Wanted<'a>]),
+}
+
+/// A resource that a `get` is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Its name on the system.
+    pub name: &'a EcoString,
+    /// What is wanted of it, canonical, when it was declared: a provider need not read what nobody
+    /// compares, and finds its parameters here.
+    pub should: Option<&'a Attributes>,
+}
+
+/// Where a call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// On the thread of the engine: it takes microseconds and never waits.
+    Inline,
+    /// On a thread of its own: it may take long.
+    Worker,
+}
+
+/// How many changes a `set` takes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    /// All that are ready.
+    Whole,
+    /// One; those that are ready run side by side.
+    One,
+}
+
+/// The answer of a provider that compares an attribute by itself (Puppet Resource API,
+/// "custom_insync").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Insync {
+    /// Compare by equality.
+    Default,
+    /// It is as it should be.
+    Same,
+    /// It is not; with what is said in the place of "is → should".
+    Differs(Option<EcoString>),
+}
+
+/// What is wrong with a declared resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The attribute at fault; none for the resource as a whole.
+    pub attribute: Option<AttributeName>,
+    /// What is wrong.
+    pub message: EcoString,
+    /// How to mend it.
+    pub hint: Option<EcoString>,
+}
+
+impl Problem {
+    /// A problem with the resource as a whole.
+    pub fn new(message: impl Into<EcoString>) -> Problem {
+        Problem { attribute: None, message: message.into(), hint: None }
+    }
+
+    /// A problem with one attribute.
+    pub fn with(attribute: &str, message: impl Into<EcoString>) -> Problem {
+        Problem { attribute: Some(attribute.into()), message: message.into(), hint: None }
+    }
+
+    /// Adds how to mend it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<EcoString>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(attribute) = &self.attribute {
+            write!(f, "{attribute}: ")?;
+        }
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a provider could not read what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ProviderError {
+    /// What was attempted on what, and why it failed.
+    pub message: EcoString,
+}
+
+impl ProviderError {
+    /// An error with this text.
+    pub fn new(message: impl Into<EcoString>) -> ProviderError {
+        ProviderError { message: message.into() }
+    }
+}
+
+/// On which side of the resource that wishes another one belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The other comes first (autorequire).
+    Before,
+    /// The other comes later (autobefore).
+    After,
+}
+
+/// How a wish names another resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// By its name.
+    Name,
+    /// By a path: the nearest managed directory above it.
+    Ancestor,
+    /// By a path: that path, or else the nearest managed directory above it.
+    PathOrAncestor,
+}
+
+/// A resource that another one wants beside it in the graph, if it is declared at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish<'a> {
+    /// The other's type.
+    pub type_name: &'a str,
+    /// The other's name.
+    pub name: &'a str,
+    /// How the name is meant.
+    pub by: Match,
+    /// On which side it belongs.
+    pub direction: Direction,
+}
+
+impl<'a> Wish<'a> {
+    /// The resource of that name comes first.
+    pub fn require(type_name: &'a str, name: &'a str) -> Wish<'a> {
+        Wish { type_name, name, by: Match::Name, direction: Direction::Before }
+    }
+}
+
+/// Reads and changes the resources of one type.
+///
+/// # Promises of a provider
+/// - `get` never changes the system. A resource that was asked for and is not returned does not
+///   exist.
+/// - `set` makes exactly the changes it is given and answers each, in their order.
+/// - After an interrupted `set`, a later `get` reports the true state.
+///
+/// # Promises of the runtime
+/// - What `should` and [`Wanted::should`] hold is valid by the schema and canonical.
+/// - No two calls for one resource overlap.
+pub trait Provider: Send + Sync {
+    /// The type, its attributes, and what the provider can do.
+    fn schema(&self) -> &TypeSchema;
+
+    /// The provider's own name, when a type has several: `posix`, `systemd`.
+    fn name(&self) -> &'static str;
+
+    /// The states of the resources asked for.
+    ///
+    /// # Errors
+    /// When the provider as a whole cannot read; its resources then fail, no others. A failure of
+    /// one resource among many is answered by [`Provider::get_one`].
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError>;
+
+    /// The state of one declared resource, with an error of its own.
+    ///
+    /// # Errors
+    /// When that resource cannot be read.
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let states = self.get(cx, Query::Named(&[wanted]))?;
+        let found = states.into_iter().find(|state| state.name == *wanted.name);
+        Ok(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
+    }
+
+    /// Whether [`Provider::get_one`] is as cheap as a `get` of many.
+    fn reads_singly(&self) -> bool {
+        false
+    }
+
+    /// Makes the changes, or tells what it would do; answers each in order.
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome>;
+
+    /// Acts on a refresh of a resource that is in its state. Only asked for if the schema has the
+    /// feature.
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let _ = (cx, wanted);
+        Outcome { refreshed: true, ..Outcome::default() }
+    }
+
+    /// What the schema cannot say: attributes that exclude each other, paths that are not absolute.
+    /// Attributes that are only known during the run are in `deferred`, not in `should`.
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        let _ = (name, should, deferred);
+        Vec::new()
+    }
+
+    /// Brings declared values into the form that `get` returns, and adds what follows from them.
+    ///
+    /// # Errors
+    /// When a value has no such form.
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        let _ = (name, should);
+        Ok(())
+    }
+
+    /// Compares one attribute.
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        let _ = (attribute, is, should);
+        Insync::Default
+    }
+
+    /// The unified diff of an attribute, if it may and can be shown.
+    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        let _ = (attribute, is, should);
+        None
+    }
+
+    /// Where checks and changes of a resource run.
+    fn placement(&self, should: &Attributes) -> Placement {
+        let _ = should;
+        Placement::Worker
+    }
+
+    /// How many changes `set` takes at once.
+    fn batch(&self) -> Batch {
+        Batch::Whole
+    }
+
+    /// Names, beside its own, under which a resource answers wishes.
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        let _ = (name, should, say);
+    }
+
+    /// The resources that one wants beside it, if they are declared: the automatic edges.
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        let _ = (name, should, wish);
+    }
+
+    /// Makes durable what `set` has done. Asked for once, before a run reports success.
+    ///
+    /// # Errors
+    /// When the system does not promise that it will survive a crash.
+    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        let _ = cx;
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Cycles: which vertices wait for each other, and the shortest way around.
+
+use std::collections::VecDeque;
+
+use crate::graph::{Edge, Graph, VertexId};
+
+/// The shortest cycle through a knot of vertices: each edge leads to the first of the next one, the
+/// last back to the first of the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    /// The edges in order, starting at the vertex that was declared first.
+    pub edges: Vec<Edge>,
+}
+
+/// Work beyond which the search for the *shortest* cycle of one knot settles for a short one, in
+/// edges looked at.
+const PATIENCE: usize = 20_000_000;
+
+/// One shortest cycle for each strongly connected component that has one.
+pub(crate) fn cycles(graph: &Graph) -> Vec<Cycle> {
+    let left = unordered(graph);
+    if left.is_empty() {
+        return Vec::new();
+    }
+    components(graph, &left).into_iter().map(|knot| shortest(graph, &knot)).collect()
+}
+
+/// The vertices that no order can reach: on a cycle or behind one.
+fn unordered(graph: &Graph) -> Vec<VertexId> {
+    let mut waiting: Vec<u32> = graph.vertices().map(|v| graph.parent_count(v)).collect();
+    let mut ready: Vec<VertexId> = graph.vertices().filter(|v| waiting[v.at()] == 0).collect();
+    while let Some(vertex) = ready.pop() {
+        for child in graph.children(vertex) {
+            waiting[child.at()] -= 1;
+            if waiting[child.at()] == 0 {
+                ready.push(child);
+            }
+        }
+    }
+    graph.vertices().filter(|v| waiting[v.at()] > 0).collect()
+}
+
+/// The strongly connected components with a cycle among `vertices`, in manifest order (Tarjan's
+/// algorithm, on a stack of its own since chains may be long).
+fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
+    const NEW: u32 = u32::MAX;
+    let mut index = vec![NEW; graph.len()];
+    let mut low = vec![0u32; graph.len()];
+    let mut open = vec![false; graph.len()];
+    let mut stack = Vec::new();
+    let mut next = 0;
+    let mut found = Vec::new();
+    for &root in vertices {
+        if index[root.at()] != NEW {
+            continue;
+        }
+        let mut path = vec![(root, graph.leaving(root))];
+        while let Some((vertex, edges)) = path.last_mut() {
+            let vertex = *vertex;
+            if index[vertex.at()] == NEW {
+                index[vertex.at()] = next;
+                low[vertex.at()] = next;
+                next += 1;
+                open[vertex.at()] = true;
+                stack.push(vertex);
+            }
+            if let Some(edge) = edges.next() {
+                let child = graph.edge(edge).second;
+                if index[child.at()] == NEW {
+                    path.push((child, graph.leaving(child)));
+                } else if open[child.at()] {
+                    low[vertex.at()] = low[vertex.at()].min(index[child.at()]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some((parent, _)) = path.last() {
+                low[parent.at()] = low[parent.at()].min(low[vertex.at()]);
+            }
+            if low[vertex.at()] == index[vertex.at()] {
+                let start = stack.iter().rposition(|v| *v == vertex).expect("a vertex is on the stack until here");
+                let mut knot = stack.split_off(start);
+                knot.iter().for_each(|v| open[v.at()] = false);
+                if knot.len() > 1 || graph.find(vertex, vertex).is_some() {
+                    knot.sort_unstable();
+                    found.push(knot);
+                }
+            }
+        }
+    }
+    found.sort_by_key(|knot| knot[0]);
+    found
+}
+
+/// The shortest cycle within a knot.
+fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
+    let mut best: Option<Vec<Edge>> = None;
+    let mut patience = PATIENCE;
+    let mut came_by = vec![None; graph.len()];
+    for &start in knot {
+        let limit = best.as_ref().map_or(usize::MAX, Vec::len);
+        if let Some(edges) = around(graph, knot, start, limit, &mut came_by, &mut patience) {
+            best = Some(edges);
+        }
+        if best.as_ref().is_some_and(|edges| edges.len() <= 2 || patience == 0) {
+            break;
+        }
+    }
+    let mut edges = best.expect("a strongly connected component has a cycle");
+    let first = edges.iter().enumerate().min_by_key(|(_, edge)| edge.first).map_or(0, |(at, _)| at);
+    edges.rotate_left(first);
+    Cycle { edges }
+}
+
+/// The shortest way from `start` back to it, if it is shorter than `limit` edges.
+fn around(
+    graph: &Graph,
+    knot: &[VertexId],
+    start: VertexId,
+    limit: usize,
+    came_by: &mut [Option<Edge>],
+    patience: &mut usize,
+) -> Option<Vec<Edge>> {
+    knot.iter().for_each(|v| came_by[v.at()] = None);
+    *patience = patience.saturating_sub(knot.len());
+    let mut queue = VecDeque::from([(start, 0usize)]);
+    while let Some((vertex, length)) = queue.pop_front() {
+        if length + 1 >= limit {
+            return None;
+        }
+        for id in graph.leaving(vertex) {
+            *patience = patience.saturating_sub(1);
+            let edge = *graph.edge(id);
+            if edge.second == start {
+                return Some(way(edge, start, came_by));
+            }
+            if came_by[edge.second.at()].is_none() && knot.binary_search(&edge.second).is_ok() {
+                came_by[edge.second.at()] = Some(edge);
+                queue.push_back((edge.second, length + 1));
+            }
+        }
+    }
+    None
+}
+
+fn way(last: Edge, start: VertexId, came_by: &[Option<Edge>]) -> Vec<Edge> {
+    let mut edges = vec![last];
+    let mut at = last.first;
+    while at != start {
+        let edge = came_by[at.at()].expect("every vertex on the way was reached by an edge");
+        edges.push(edge);
+        at = edge.first;
+    }
+    edges.reverse();
+    edges
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::RelationKind::Before;
+
+    use super::*;
+    use crate::graph::tests::written;
+
+    fn refused(count: u32, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
+        let edges = pairs.iter().map(|&(a, b)| written(a, b, Before)).collect();
+        let cycles = Graph::new(count, edges).unwrap_err();
+        cycles.iter().map(|cycle| cycle.edges.iter().map(|edge| edge.first.0).collect()).collect()
+    }
+
+    #[test]
+    fn the_shortest_cycle_is_shown() {
+        assert_eq!(refused(5, &[(0, 1), (1, 2), (2, 3), (3, 0), (2, 1), (3, 4)]), [[1, 2]]);
+    }
+
+    #[test]
+    fn every_knot_is_shown_once() {
+        assert_eq!(refused(6, &[(0, 1), (1, 0), (1, 2), (3, 4), (4, 5), (5, 3)]), [vec![0, 1], vec![3, 4, 5]]);
+    }
+
+    #[test]
+    fn a_vertex_before_itself_is_a_cycle() {
+        assert_eq!(refused(1, &[(0, 0)]), [[0]]);
+    }
+
+    #[test]
+    fn a_long_chain_needs_no_deep_stack() {
+        let mut pairs: Vec<(u32, u32)> = (0..200_000).map(|v| (v, v + 1)).collect();
+        pairs.push((200_000, 0));
+        assert_eq!(refused(200_001, &pairs)[0].len(), 200_001);
+    }
+}

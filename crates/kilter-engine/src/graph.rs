@@ -1,0 +1,243 @@
+//! The graph: vertices in manifest order, edges with their origins.
+
+use kilter_model::{RelationKind, Span};
+
+use crate::cycle::{self, Cycle};
+
+/// A vertex: the index of its resource in manifest order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VertexId(pub u32);
+
+/// An edge: its index in [`Graph::edges`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EdgeId(pub u32);
+
+impl VertexId {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl EdgeId {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why an automatic edge exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The first is the nearest managed directory above the second.
+    Directory,
+    /// The second named the first by its name, such as a file its owner.
+    Name,
+}
+
+/// Where an edge comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// It was written in a manifest.
+    Written {
+        /// With which word.
+        kind: RelationKind,
+        /// Where.
+        span: Span,
+    },
+    /// It carries a value: an attribute of the second is an output of the first.
+    Output {
+        /// Where the value is used.
+        span: Span,
+    },
+    /// It follows from what the two resources are.
+    Automatic(Reason),
+}
+
+impl Origin {
+    /// The more telling of two origins of the same edge comes first.
+    fn rank(self) -> u8 {
+        match self {
+            Origin::Written { .. } => 0,
+            Origin::Output { .. } => 1,
+            Origin::Automatic(_) => 2,
+        }
+    }
+}
+
+/// `first` is brought to its state before `second`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// What comes first.
+    pub first: VertexId,
+    /// What comes second.
+    pub second: VertexId,
+    /// Whether a change of the first refreshes the second.
+    pub notify: bool,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Vertices and edges without a cycle.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    count: u32,
+    /// Sorted by `(first, second)`, one for each pair.
+    edges: Vec<Edge>,
+    /// `edges[out[v]..out[v + 1]]` leave `v`.
+    out: Vec<u32>,
+    /// `incoming[into[v]..into[v + 1]]` are the indexes of the edges that enter `v`.
+    into: Vec<u32>,
+    incoming: Vec<EdgeId>,
+}
+
+impl Graph {
+    /// A graph of `count` vertices.
+    ///
+    /// Several edges between one pair become one, which notifies if any of them does and has the
+    /// origin of the written one. An automatic edge against a written one of the same pair is left
+    /// out: what was written wins.
+    ///
+    /// # Errors
+    /// The cycles, one for each knot of vertices that wait for each other.
+    pub fn new(count: u32, edges: Vec<Edge>) -> Result<Graph, Vec<Cycle>> {
+        let graph = Graph::indexed(count, merged(edges));
+        match cycle::cycles(&graph) {
+            cycles if cycles.is_empty() => Ok(graph),
+            cycles => Err(cycles),
+        }
+    }
+
+    fn indexed(count: u32, edges: Vec<Edge>) -> Graph {
+        let slots = count as usize + 1;
+        let mut out = vec![0u32; slots];
+        let mut into = vec![0u32; slots];
+        for edge in &edges {
+            out[edge.first.at() + 1] += 1;
+            into[edge.second.at() + 1] += 1;
+        }
+        for v in 1..slots {
+            out[v] += out[v - 1];
+            into[v] += into[v - 1];
+        }
+        let mut incoming = vec![EdgeId(0); edges.len()];
+        let mut next = into.clone();
+        for (id, edge) in edges.iter().enumerate() {
+            let slot = &mut next[edge.second.at()];
+            incoming[*slot as usize] = EdgeId(id as u32);
+            *slot += 1;
+        }
+        Graph { count, edges, out, into, incoming }
+    }
+
+    /// How many vertices there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are no vertices.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// All vertices in manifest order.
+    pub fn vertices(&self) -> impl Iterator<Item = VertexId> + use<> {
+        (0..self.count).map(VertexId)
+    }
+
+    /// All edges, sorted by their ends.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// An edge.
+    pub fn edge(&self, id: EdgeId) -> &Edge {
+        &self.edges[id.at()]
+    }
+
+    /// The edge between two vertices.
+    pub fn find(&self, first: VertexId, second: VertexId) -> Option<EdgeId> {
+        self.leaving(first).find(|id| self.edge(*id).second == second)
+    }
+
+    /// The edges that leave a vertex.
+    pub fn leaving(&self, vertex: VertexId) -> impl Iterator<Item = EdgeId> + use<> {
+        (self.out[vertex.at()]..self.out[vertex.at() + 1]).map(EdgeId)
+    }
+
+    /// The edges that enter a vertex.
+    pub fn entering(&self, vertex: VertexId) -> &[EdgeId] {
+        &self.incoming[self.into[vertex.at()] as usize..self.into[vertex.at() + 1] as usize]
+    }
+
+    /// The vertices that come directly after one.
+    pub fn children(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+        self.leaving(vertex).map(|id| self.edge(id).second)
+    }
+
+    /// How many vertices come directly before one.
+    pub fn parent_count(&self, vertex: VertexId) -> u32 {
+        self.into[vertex.at() + 1] - self.into[vertex.at()]
+    }
+}
+
+/// One edge for each pair, sorted.
+fn merged(mut edges: Vec<Edge>) -> Vec<Edge> {
+    edges.sort_by_key(|edge| (edge.first, edge.second, edge.origin.rank()));
+    edges.dedup_by(|later, kept| {
+        let same = (later.first, later.second) == (kept.first, kept.second);
+        if same {
+            kept.notify |= later.notify;
+        }
+        same
+    });
+    let against = |edge: &Edge, all: &[Edge]| {
+        let reverse = all.binary_search_by_key(&(edge.second, edge.first), |e| (e.first, e.second));
+        reverse.is_ok_and(|at| all[at].origin.rank() < edge.origin.rank())
+    };
+    if edges.iter().any(|edge| matches!(edge.origin, Origin::Automatic(_)) && against(edge, &edges)) {
+        let all = edges.clone();
+        edges.retain(|edge| !(matches!(edge.origin, Origin::Automatic(_)) && against(edge, &all)));
+    }
+    edges
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kilter_model::SourceId;
+
+    use super::*;
+
+    pub(crate) fn written(first: u32, second: u32, kind: RelationKind) -> Edge {
+        let origin = Origin::Written { kind, span: Span::new(SourceId(0), first, second) };
+        Edge { first: VertexId(first), second: VertexId(second), notify: kind.refreshes(), origin }
+    }
+
+    fn automatic(first: u32, second: u32) -> Edge {
+        let origin = Origin::Automatic(Reason::Directory);
+        Edge { first: VertexId(first), second: VertexId(second), notify: false, origin }
+    }
+
+    #[test]
+    fn an_automatic_edge_does_not_take_the_notification_away() {
+        let graph = Graph::new(2, vec![automatic(0, 1), written(0, 1, RelationKind::Notify)]).unwrap();
+        assert_eq!(graph.edges().len(), 1);
+        assert!(graph.edges()[0].notify);
+        assert!(matches!(graph.edges()[0].origin, Origin::Written { .. }));
+    }
+
+    #[test]
+    fn what_was_written_wins_over_an_automatic_edge_against_it() {
+        let graph = Graph::new(2, vec![automatic(0, 1), written(1, 0, RelationKind::Before)]).unwrap();
+        assert_eq!(graph.edges().len(), 1);
+        assert_eq!(graph.edges()[0].first, VertexId(1));
+    }
+
+    #[test]
+    fn edges_are_found_from_both_ends() {
+        let edges = vec![written(0, 2, RelationKind::Before), written(1, 2, RelationKind::Before)];
+        let graph = Graph::new(3, edges).unwrap();
+        assert_eq!(graph.parent_count(VertexId(2)), 2);
+        assert_eq!(graph.children(VertexId(1)).collect::<Vec<_>>(), [VertexId(2)]);
+        assert!(graph.find(VertexId(0), VertexId(2)).is_some());
+        assert!(graph.find(VertexId(2), VertexId(0)).is_none());
+    }
+}

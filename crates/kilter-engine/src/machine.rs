@@ -1,0 +1,480 @@
+//! The reconcile machine: one input in, the commands that follow from it out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::graph::{EdgeId, Graph, VertexId};
+use crate::vertex::{Phase, Progress, Settlement, Vertex};
+
+/// Milliseconds on the driver's own, never-stepping clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(pub u64);
+
+/// A refresh that is owed along a notify edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    /// Who changed.
+    pub first: VertexId,
+    /// Who is to be refreshed.
+    pub second: VertexId,
+}
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is in its state.
+    InSync,
+    /// It is not.
+    Differs,
+    /// It depends on a value that is not known before another vertex has been changed.
+    Unknown,
+    /// It could not be told.
+    Failed,
+}
+
+/// What became of an apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// The vertex is in its state now, found by a check after the change.
+    Done {
+        /// Whether the change served an owed refresh too.
+        refreshed: bool,
+    },
+    /// It is not.
+    Failed,
+}
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A check has ended.
+    Checked(VertexId, Verdict),
+    /// An apply has ended.
+    Applied(VertexId, Ran),
+    /// A refresh has ended, and whether it succeeded.
+    Refreshed(VertexId, bool),
+    /// The time of a vertex has come.
+    Due(VertexId),
+    /// A vertex may have changed on the system.
+    Stale(VertexId),
+    /// The run is to end: what is in flight is finished, nothing new is started.
+    Interrupt,
+}
+
+/// Vertices of one group that are handed over together, in manifest order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The group.
+    pub group: u16,
+    /// The vertices.
+    pub vertices: Vec<VertexId>,
+}
+
+/// Something the driver must do. Commands are carried out in the order in which they come: what
+/// follows an [`Command::Owe`] may only begin when it is on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Write into the journal that these refreshes are owed, from now on.
+    Owe(Vec<Token>),
+    /// Write into the journal that these refreshes are owed no longer.
+    Paid(Vec<Token>),
+    /// Check these, answer each with [`Input::Checked`].
+    Check(Batch),
+    /// Change these, check them again, answer each with [`Input::Applied`].
+    Apply(Batch),
+    /// Refresh these, answer each with [`Input::Refreshed`].
+    Refresh(Batch),
+    /// Answer with [`Input::Due`] when this time has come.
+    Wake(VertexId, Timestamp),
+    /// The vertex has settled, for now.
+    Settled(VertexId, Settlement),
+}
+
+/// Decides what runs when (architecture, rules 2 to 5 and 9).
+///
+/// A refresh is owed from before the change that causes it until it has been served: its token is
+/// journalled *before* the apply, since a crash between the two would lose it otherwise, and taken
+/// back when the apply turned out to change nothing.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    graph: Graph,
+    vertices: Vec<Vertex>,
+    progress: Vec<Progress>,
+    /// Whether a refresh is owed along an edge, in the journal.
+    owed: Vec<bool>,
+    /// Whether a refresh would be owed along an edge, were the first not only looked at.
+    would: Vec<bool>,
+    ready: BinaryHeap<Reverse<VertexId>>,
+    differs: Vec<VertexId>,
+    due_refresh: Vec<VertexId>,
+    commands: Vec<Command>,
+    in_flight: usize,
+    delayed: usize,
+    interrupted: bool,
+}
+
+impl Machine {
+    /// A machine for one pass over `graph`, with the refreshes that earlier runs still owe.
+    ///
+    /// # Panics
+    /// When `vertices` are not as many as the graph has.
+    pub fn new(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> Machine {
+        assert_eq!(graph.len(), vertices.len(), "each vertex of the graph is described");
+        let progress = graph
+            .vertices()
+            .map(|v| Progress {
+                phase: Phase::Waiting,
+                waiting: graph.parent_count(v),
+                retries: vertices[v.at()].retry,
+                blocker: None,
+                changed: false,
+                stale: false,
+            })
+            .collect();
+        let mut machine = Machine {
+            owed: vec![false; graph.edges().len()],
+            would: vec![false; graph.edges().len()],
+            vertices,
+            progress,
+            ready: BinaryHeap::new(),
+            differs: Vec::new(),
+            due_refresh: Vec::new(),
+            commands: Vec::new(),
+            in_flight: 0,
+            delayed: 0,
+            interrupted: false,
+            graph,
+        };
+        for token in owed {
+            if let Some(edge) = machine.graph.find(token.first, token.second) {
+                machine.owed[edge.at()] = true;
+            }
+        }
+        for vertex in machine.graph.vertices() {
+            if machine.progress[vertex.at()].waiting == 0 {
+                machine.make_ready(vertex);
+            }
+        }
+        machine
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// How a vertex has settled; none while it has not.
+    pub fn settlement(&self, vertex: VertexId) -> Option<Settlement> {
+        match self.progress[vertex.at()].phase {
+            Phase::Settled(settlement) => Some(settlement),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is in flight, waits for its time or can start.
+    pub fn is_finished(&self) -> bool {
+        self.in_flight == 0
+            && self.delayed == 0
+            && self.ready.is_empty()
+            && self.commands.is_empty()
+            && self.differs.is_empty()
+            && self.due_refresh.is_empty()
+    }
+
+    /// Whether the run is to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// The refreshes that are owed.
+    pub fn owed(&self) -> Vec<Token> {
+        let owed = self.owed.iter().enumerate().filter(|(_, owed)| **owed);
+        owed.map(|(at, _)| self.token(EdgeId(at as u32))).collect()
+    }
+
+    /// Takes one input. What follows from it is told by [`Machine::commands`], so that inputs which
+    /// come together are answered together.
+    pub fn input(&mut self, now: Timestamp, input: Input) {
+        match input {
+            Input::Checked(vertex, verdict) => self.checked(now, vertex, verdict),
+            Input::Applied(vertex, ran) => self.applied(now, vertex, ran),
+            Input::Refreshed(vertex, done) => self.refreshed(now, vertex, done),
+            Input::Due(vertex) => self.due(vertex),
+            Input::Stale(vertex) => self.stale(vertex),
+            Input::Interrupt => self.interrupt(),
+        }
+    }
+
+    /// What the driver must do next, in order.
+    pub fn commands(&mut self) -> Vec<Command> {
+        self.start_applies();
+        self.start_refreshes();
+        self.start_checks();
+        std::mem::take(&mut self.commands)
+    }
+
+    fn checked(&mut self, now: Timestamp, vertex: VertexId, verdict: Verdict) {
+        self.leave(vertex, Phase::Checking);
+        if std::mem::take(&mut self.progress[vertex.at()].stale) && !self.interrupted {
+            return self.make_ready(vertex);
+        }
+        match verdict {
+            Verdict::Failed => self.fail(now, vertex),
+            Verdict::InSync => self.in_sync(vertex),
+            Verdict::Unknown => self.settle_looked_at(vertex, Settlement::Unknown),
+            Verdict::Differs if self.vertices[vertex.at()].noop => {
+                self.settle_looked_at(vertex, Settlement::WouldChange);
+            }
+            Verdict::Differs if self.interrupted => self.settle(vertex, Settlement::Interrupted),
+            Verdict::Differs => {
+                self.progress[vertex.at()].phase = Phase::Differs;
+                self.differs.push(vertex);
+            }
+        }
+    }
+
+    fn applied(&mut self, now: Timestamp, vertex: VertexId, ran: Ran) {
+        self.leave(vertex, Phase::Applying);
+        match ran {
+            Ran::Failed => self.fail(now, vertex),
+            Ran::Done { refreshed } => {
+                self.progress[vertex.at()].changed = true;
+                if refreshed {
+                    self.pay(vertex);
+                }
+                self.in_sync(vertex);
+            }
+        }
+    }
+
+    fn refreshed(&mut self, now: Timestamp, vertex: VertexId, done: bool) {
+        self.leave(vertex, Phase::Refreshing);
+        if !done {
+            return self.fail(now, vertex);
+        }
+        self.pay(vertex);
+        let changed = self.progress[vertex.at()].changed;
+        self.settle(vertex, if changed { Settlement::Changed } else { Settlement::Refreshed });
+    }
+
+    fn due(&mut self, vertex: VertexId) {
+        if self.progress[vertex.at()].phase == Phase::Delayed {
+            self.delayed -= 1;
+            self.make_ready(vertex);
+        }
+    }
+
+    /// A vertex in flight is checked again afterwards; one that has settled is taken up anew, and
+    /// what depends on it and has not begun waits for it.
+    fn stale(&mut self, vertex: VertexId) {
+        match self.progress[vertex.at()].phase {
+            Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.at()].stale = true,
+            Phase::Settled(settlement) if settlement.lets_pass() && !self.interrupted => {
+                let children: Vec<VertexId> = self.graph.children(vertex).collect();
+                for child in children {
+                    self.progress[child.at()].waiting += 1;
+                    if self.progress[child.at()].phase == Phase::Ready {
+                        self.progress[child.at()].phase = Phase::Waiting;
+                    }
+                }
+                self.make_ready(vertex);
+            }
+            _ => {}
+        }
+    }
+
+    /// The vertex is in its state: serve what it is owed, or settle.
+    fn in_sync(&mut self, vertex: VertexId) {
+        let described = self.vertices[vertex.at()];
+        let owed = self.graph.entering(vertex).iter().any(|edge| self.owed[edge.at()]);
+        let changed = self.progress[vertex.at()].changed;
+        if owed && !described.noop {
+            if !described.refreshable {
+                self.pay(vertex);
+            } else if self.interrupted {
+                // The tokens stay in the journal: the next run serves them.
+                let settlement = if changed { Settlement::Changed } else { Settlement::Interrupted };
+                return self.settle(vertex, settlement);
+            } else {
+                self.progress[vertex.at()].phase = Phase::Owed;
+                return self.due_refresh.push(vertex);
+            }
+        }
+        if changed {
+            self.settle(vertex, Settlement::Changed);
+        } else if described.noop || self.has_would(vertex) {
+            self.settle_looked_at(vertex, Settlement::InSync);
+        } else {
+            self.settle(vertex, Settlement::InSync);
+        }
+    }
+
+    fn has_would(&self, vertex: VertexId) -> bool {
+        self.graph.entering(vertex).iter().any(|edge| self.would[edge.at()])
+    }
+
+    /// Settles a vertex that was only looked at, and tells those it would notify.
+    fn settle_looked_at(&mut self, vertex: VertexId, found: Settlement) {
+        let refreshable = self.vertices[vertex.at()].refreshable;
+        let owed = self.graph.entering(vertex).iter().any(|edge| self.owed[edge.at()]);
+        let settlement = match found {
+            Settlement::InSync if refreshable && (owed || self.has_would(vertex)) => Settlement::WouldRefresh,
+            found => found,
+        };
+        if matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh) {
+            for edge in self.graph.leaving(vertex) {
+                self.would[edge.at()] |= self.graph.edge(edge).notify;
+            }
+        }
+        self.settle(vertex, settlement);
+    }
+
+    fn fail(&mut self, now: Timestamp, vertex: VertexId) {
+        let progress = &mut self.progress[vertex.at()];
+        progress.stale = false;
+        if progress.retries == 0 || self.interrupted {
+            return self.settle(vertex, Settlement::Failed);
+        }
+        if progress.retries > 0 {
+            progress.retries -= 1;
+        }
+        progress.phase = Phase::Delayed;
+        self.delayed += 1;
+        let at = Timestamp(now.0.saturating_add(self.vertices[vertex.at()].delay));
+        self.commands.push(Command::Wake(vertex, at));
+    }
+
+    fn settle(&mut self, vertex: VertexId, settlement: Settlement) {
+        self.progress[vertex.at()].phase = Phase::Settled(settlement);
+        self.commands.push(Command::Settled(vertex, settlement));
+        let blocker = match settlement {
+            Settlement::Failed => Some(vertex),
+            Settlement::Blocked(by) => Some(by),
+            _ => None,
+        };
+        for edge in self.graph.leaving(vertex) {
+            let child = self.graph.edge(edge).second;
+            let progress = &mut self.progress[child.at()];
+            progress.waiting -= 1;
+            progress.blocker = progress.blocker.or(blocker);
+            if progress.waiting == 0 && progress.phase == Phase::Waiting {
+                self.make_ready(child);
+            }
+        }
+    }
+
+    /// It is the turn of a vertex: to be checked, or to be left alone.
+    fn make_ready(&mut self, vertex: VertexId) {
+        self.progress[vertex.at()].phase = Phase::Ready;
+        self.ready.push(Reverse(vertex));
+    }
+
+    fn interrupt(&mut self) {
+        self.interrupted = true;
+        for at in 0..self.progress.len() {
+            if self.progress[at].phase == Phase::Delayed {
+                self.delayed -= 1;
+                // What waited for another try has failed.
+                self.settle(VertexId(at as u32), Settlement::Failed);
+            }
+        }
+        for vertex in std::mem::take(&mut self.differs) {
+            self.settle(vertex, Settlement::Interrupted);
+        }
+        for vertex in std::mem::take(&mut self.due_refresh) {
+            self.in_sync(vertex);
+        }
+    }
+
+    fn leave(&mut self, vertex: VertexId, phase: Phase) {
+        assert_eq!(self.progress[vertex.at()].phase, phase, "the driver answers what it was asked");
+        self.in_flight -= 1;
+    }
+
+    fn token(&self, edge: EdgeId) -> Token {
+        let edge = self.graph.edge(edge);
+        Token { first: edge.first, second: edge.second }
+    }
+
+    /// Journals, before a vertex is changed or refreshed, what it will owe.
+    fn owe(&mut self, vertices: &[VertexId]) {
+        let mut tokens = Vec::new();
+        for &vertex in vertices {
+            for edge in self.graph.leaving(vertex) {
+                let receiver = self.graph.edge(edge).second;
+                let owes = self.graph.edge(edge).notify && self.vertices[receiver.at()].refreshable;
+                if owes && !self.owed[edge.at()] {
+                    self.owed[edge.at()] = true;
+                    tokens.push(self.token(edge));
+                }
+            }
+        }
+        if !tokens.is_empty() {
+            self.commands.push(Command::Owe(tokens));
+        }
+    }
+
+    /// Takes what a vertex is owed out of the journal.
+    fn pay(&mut self, vertex: VertexId) {
+        let mut tokens = Vec::new();
+        for &edge in self.graph.entering(vertex) {
+            if std::mem::take(&mut self.owed[edge.at()]) {
+                tokens.push(self.token(edge));
+            }
+        }
+        if !tokens.is_empty() {
+            self.commands.push(Command::Paid(tokens));
+        }
+    }
+
+    fn start_applies(&mut self) {
+        let mut vertices = std::mem::take(&mut self.differs);
+        vertices.sort_unstable();
+        self.owe(&vertices);
+        self.start(vertices, Phase::Applying, Command::Apply);
+    }
+
+    fn start_refreshes(&mut self) {
+        let mut vertices = std::mem::take(&mut self.due_refresh);
+        vertices.sort_unstable();
+        self.owe(&vertices);
+        self.start(vertices, Phase::Refreshing, Command::Refresh);
+    }
+
+    fn start_checks(&mut self) {
+        let mut vertices = Vec::new();
+        while let Some(Reverse(vertex)) = self.ready.pop() {
+            let progress = self.progress[vertex.at()];
+            if progress.phase != Phase::Ready {
+                continue;
+            }
+            match progress.blocker {
+                Some(by) => self.settle(vertex, Settlement::Blocked(by)),
+                None if self.interrupted => self.settle(vertex, Settlement::Interrupted),
+                None => vertices.push(vertex),
+            }
+        }
+        self.start(vertices, Phase::Checking, Command::Check);
+    }
+
+    /// Hands vertices over, those of one group together.
+    fn start(&mut self, vertices: Vec<VertexId>, phase: Phase, command: fn(Batch) -> Command) {
+        self.in_flight += vertices.len();
+        let mut singles: Vec<Batch> = Vec::new();
+        let mut batches: Vec<Batch> = Vec::new();
+        for vertex in vertices {
+            self.progress[vertex.at()].phase = phase;
+            let Vertex { group, single, .. } = self.vertices[vertex.at()];
+            if single {
+                singles.push(Batch { group, vertices: vec![vertex] });
+                continue;
+            }
+            match batches.iter_mut().find(|batch| batch.group == group) {
+                Some(batch) => batch.vertices.push(vertex),
+                None => batches.push(Batch { group, vertices: vec![vertex] }),
+            }
+        }
+        // What runs on threads of its own is started before what keeps the driver busy.
+        self.commands.extend(singles.into_iter().chain(batches).map(command));
+    }
+}

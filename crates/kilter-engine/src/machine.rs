@@ -192,6 +192,11 @@ impl Machine {
         owed.map(|(at, _)| self.token(EdgeId(at as u32))).collect()
     }
 
+    /// Whether a refresh is owed along an edge.
+    pub fn is_owed(&self, edge: EdgeId) -> bool {
+        self.owed[edge.at()]
+    }
+
     /// Takes one input. What follows from it is told by [`Machine::commands`], so that inputs which
     /// come together are answered together.
     pub fn input(&mut self, now: Timestamp, input: Input) {

@@ -63,6 +63,11 @@ impl<'a> Interrupt<'a> {
         self.flag.load(Ordering::Acquire)
     }
 
+    /// What it is read from.
+    pub fn flag(&self) -> &'a AtomicBool {
+        self.flag
+    }
+
     /// A descriptor that becomes readable when it is raised, for polling.
     pub fn fd(&self) -> Option<BorrowedFd<'a>> {
         self.fd

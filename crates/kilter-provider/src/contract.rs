@@ -245,6 +245,11 @@ pub trait Provider: Send + Sync {
         Placement::Worker
     }
 
+    /// Where changes and refreshes of a resource run, when not where its checks do.
+    fn set_placement(&self, should: &Attributes) -> Placement {
+        self.placement(should)
+    }
+
     /// How many changes `set` takes at once.
     fn batch(&self) -> Batch {
         Batch::Whole

@@ -1,1 +1,35 @@
-//! To be written.
+//! Drives the engine: asks the providers what the machine decides, and reports.
+//!
+//! [`plan_of`] turns a catalog into a [`Prepared`] run: attributes canonical, the graph with every
+//! edge, cycles refused. [`Prepared::execute`] carries it out once: cheap checks on the calling
+//! thread, everything that may wait on workers; refreshes in the journal of a [`StateDir`] before
+//! the change that causes them. What happens is told to an [`Observer`] as it happens and comes back
+//! as a [`Report`].
+//!
+//! The engine room knows no native type and no script: providers are injected. It renders nothing.
+//!
+//! | thread | does | ends |
+//! |---|---|---|
+//! | the caller's | the machine, inline checks and changes, the journal | when the pass is over |
+//! | up to `jobs` workers | calls that may wait, one batch each; results by channel to the caller's | with the pass |
+//!
+//! *Start from* [`plan_of`] and [`Prepared::execute`].
+
+mod driver;
+mod edges;
+mod journal;
+mod lookup;
+mod observer;
+mod outputs;
+mod prepare;
+mod report;
+mod state_dir;
+mod step;
+mod worker;
+
+pub use driver::{Mode, Options, RunError, Stop};
+pub use journal::{Journal, JournalError};
+pub use observer::{Event, Observer, Silent};
+pub use prepare::{Prepared, Rejected, plan_of};
+pub use report::{Counts, Report, ResourceReport, Status};
+pub use state_dir::{StateDir, StateDirError};

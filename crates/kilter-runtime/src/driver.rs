@@ -1,0 +1,451 @@
+//! One pass: the loop between the machine and the providers.
+
+mod board;
+mod resolve;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kilter_engine::{Batch, Command, Input, Machine, Timestamp, Token, Vertex, VertexId};
+use kilter_provider::{Batch as Batching, Context, Durability, Interrupt, Level, Log, Placement};
+
+use crate::journal::{Journal, JournalError};
+use crate::lookup::Lookup;
+use crate::observer::{Event, Observer};
+use crate::prepare::Prepared;
+use crate::report::Report;
+use crate::state_dir::{StateDir, StateDirError};
+use crate::step::{self, Done, Item};
+use crate::worker::Workers;
+use board::Board;
+
+/// Whether a run changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Brings resources to their state.
+    Apply,
+    /// Only tells what it would do. Takes no lock and writes nothing.
+    Noop,
+}
+
+/// How a run is carried out.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether anything is changed.
+    pub mode: Mode,
+    /// Calls that may wait, at most so many at a time.
+    pub jobs: usize,
+    /// Whether what was done survives a crash of the machine.
+    pub durability: Durability,
+    /// Where state is kept; none for a run that leaves nothing behind.
+    pub state_dir: Option<StateDir>,
+}
+
+/// Why a run did not take place, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    StateDir(#[from] StateDirError),
+    /// The journal of owed refreshes cannot be used; nothing further was changed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The system has no descriptor left for the interrupt.
+    #[error("cannot make an event descriptor")]
+    Event(#[source] std::io::Error),
+}
+
+/// Ends a run from outside: the first request lets what is in flight finish, the second ends that
+/// too.
+#[derive(Debug)]
+pub struct Stop {
+    requests: AtomicU32,
+    ends_calls: AtomicBool,
+    event: OwnedFd,
+    driver: Mutex<Option<Sender<Message>>>,
+}
+
+impl Stop {
+    /// A stop that nobody has requested.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn new() -> Result<Stop, RunError> {
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
+            .map_err(|errno| RunError::Event(errno.into()))?;
+        Ok(Stop { requests: AtomicU32::new(0), ends_calls: AtomicBool::new(false), event, driver: Mutex::new(None) })
+    }
+
+    /// Requests the end of the run; from any thread.
+    pub fn request(&self) {
+        if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {
+            self.ends_calls.store(true, Ordering::Release);
+            // The counter can only be full after 2^64 requests.
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+        if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
+            // A driver that is gone needs no message.
+            let _ = driver.send(Message::Stop);
+        }
+    }
+
+    /// How often the end was requested.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(Ordering::Acquire)
+    }
+
+    fn listen(&self, driver: Option<Sender<Message>>) {
+        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = driver;
+    }
+}
+
+/// What reaches the driver from other threads.
+#[derive(Debug)]
+enum Message {
+    Stop,
+    Done(Doing, Vec<Done>),
+    Log { level: Level, type_name: String, name: String, message: String },
+}
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Done({:?})", self.vertex)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Check,
+    Apply,
+    Refresh,
+}
+
+impl Doing {
+    fn word(self) -> &'static str {
+        match self {
+            Doing::Check => "checking",
+            Doing::Apply => "changing",
+            Doing::Refresh => "refreshing",
+        }
+    }
+}
+
+/// Sends what providers write to the driver.
+struct Mail(Sender<Message>);
+
+impl Log for Mail {
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        let (type_name, name, message) = (type_name.to_owned(), name.to_owned(), message.to_owned());
+        // Without a driver nobody reads lines any more.
+        let _ = self.0.send(Message::Log { level, type_name, name, message });
+    }
+}
+
+impl Prepared<'_> {
+    /// Carries the run out, once.
+    ///
+    /// # Errors
+    /// When the state directory or the journal cannot be used. What providers cannot do is in the
+    /// report.
+    pub fn execute(&self, options: &Options, stop: &Stop, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        let _lock = match (&options.state_dir, options.mode) {
+            (Some(state_dir), Mode::Apply) => {
+                state_dir.prepare()?;
+                Some(state_dir.lock()?)
+            }
+            _ => None,
+        };
+        let journal = match &options.state_dir {
+            Some(state_dir) => Some(Journal::open(state_dir.path(), options.durability)?),
+            None => None,
+        };
+        let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry.len());
+        let (sender, receiver) = channel();
+        stop.listen(Some(sender.clone()));
+        let mail = Mail(sender.clone());
+        let result = thread::scope(|scope| {
+            let driver = Driver {
+                prepared: self,
+                lookup: &lookup,
+                options,
+                stop,
+                mail: &mail,
+                sender,
+                receiver,
+                workers: Workers::new(scope, options.jobs),
+                machine: Machine::new(
+                    self.graph.clone(),
+                    self.vertices(options.mode),
+                    &owed(&lookup, journal.as_ref()),
+                ),
+                board: Board::new(self, &lookup, options),
+                journal,
+                observer,
+                start: Instant::now(),
+                wakes: Vec::new(),
+                in_flight: 0,
+                seen_requests: 0,
+            };
+            driver.run()
+        });
+        stop.listen(None);
+        result
+    }
+
+    fn vertices(&self, mode: Mode) -> Vec<Vertex> {
+        let all = self.catalog.resources.iter().zip(&self.providers);
+        all.map(|(resource, at)| {
+            let provider = self.registry.at(usize::from(*at));
+            let meta = resource.meta.as_deref();
+            let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
+            Vertex {
+                group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + u16::from(*place == Placement::Worker)),
+                single: provider.batch() == Batching::One,
+                noop: mode == Mode::Noop || meta.is_some_and(|meta| meta.noop),
+                refreshable: provider.schema().has(kilter_model::Feature::Refresh),
+                retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
+                delay: meta.map_or(0, |meta| meta.delay),
+            }
+        })
+        .collect()
+    }
+}
+
+/// What earlier runs still owe to resources of this one.
+fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>) -> Vec<Token> {
+    let debts = journal.into_iter().flat_map(Journal::owed);
+    debts
+        .filter_map(|(first, second)| Some(Token { first: lookup.referred(first)?, second: lookup.referred(second)? }))
+        .collect()
+}
+
+struct Driver<'run, 'scope, 'env: 'scope> {
+    prepared: &'run Prepared<'run>,
+    lookup: &'run Lookup<'run>,
+    options: &'run Options,
+    stop: &'run Stop,
+    mail: &'run Mail,
+    sender: Sender<Message>,
+    receiver: Receiver<Message>,
+    workers: Workers<'scope, 'env>,
+    machine: Machine,
+    board: Board<'run>,
+    journal: Option<Journal>,
+    observer: &'run mut dyn Observer,
+    start: Instant,
+    /// Vertices that wait for their time.
+    wakes: Vec<(Timestamp, VertexId)>,
+    /// Calls on workers.
+    in_flight: usize,
+    seen_requests: u32,
+}
+
+impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
+    fn run(mut self) -> Result<Report, RunError> {
+        let mut fatal = None;
+        loop {
+            self.heed_stop();
+            let commands = self.machine.commands();
+            let idle = commands.is_empty();
+            for command in commands {
+                if fatal.is_none()
+                    && let Err(error) = self.carry_out(command)
+                {
+                    // Without a journal nothing further may change: what is in flight is finished.
+                    self.machine.input(self.now(), Input::Interrupt);
+                    fatal = Some(error);
+                }
+            }
+            while let Ok(message) = self.receiver.try_recv() {
+                self.take(message);
+            }
+            if !idle {
+                continue;
+            }
+            if fatal.is_some() && self.in_flight == 0 || self.machine.is_finished() {
+                break;
+            }
+            self.wait();
+        }
+        match fatal {
+            Some(error) => Err(error.into()),
+            None => Ok(self.finish()),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.start.elapsed().as_millis() as u64)
+    }
+
+    fn heed_stop(&mut self) {
+        let requests = self.stop.requests();
+        if requests > 0 && !self.machine.is_interrupted() {
+            self.machine.input(self.now(), Input::Interrupt);
+            self.wakes.clear();
+        }
+        if requests > self.seen_requests {
+            self.seen_requests = requests;
+            self.observer.event(Event::Interrupted(self.in_flight));
+        }
+    }
+
+    /// Waits for the next message or the next vertex whose time has come.
+    fn wait(&mut self) {
+        let now = self.now();
+        self.wakes.sort_unstable();
+        let message = match self.wakes.first() {
+            Some((at, _)) => {
+                let left = Duration::from_millis(at.0.saturating_sub(now.0));
+                self.receiver.recv_timeout(left)
+            }
+            None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        if let Ok(message) = message {
+            self.take(message);
+        }
+        let now = self.now();
+        let due = self.wakes.iter().take_while(|(at, _)| *at <= now).count();
+        for (_, vertex) in self.wakes.drain(..due).collect::<Vec<_>>() {
+            self.machine.input(now, Input::Due(vertex));
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Stop => {}
+            Message::Done(doing, done) => {
+                self.in_flight -= 1;
+                self.answer(doing, done);
+            }
+            Message::Log { level, type_name, name, message } => {
+                let (type_name, name, message) = (&type_name, &name, &message);
+                self.observer.event(Event::Log { level, type_name, name, message });
+            }
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) -> Result<(), JournalError> {
+        match command {
+            Command::Owe(tokens) => return self.journalled(tokens, |journal, debts| journal.owe(debts)),
+            Command::Paid(tokens) => return self.journalled(tokens, |journal, debts| journal.paid(&debts)),
+            Command::Check(batch) => self.check(batch),
+            Command::Apply(batch) => {
+                let items = self.board.changes(&batch, &self.machine);
+                self.dispatch(Doing::Apply, batch, items);
+            }
+            Command::Refresh(batch) => {
+                let items = self.board.items(&batch);
+                self.dispatch(Doing::Refresh, batch, items);
+            }
+            Command::Wake(vertex, at) => {
+                self.board.tell_retry(vertex, self.observer);
+                self.wakes.push((at, vertex));
+            }
+            Command::Settled(vertex, settlement) => {
+                self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
+            }
+        }
+        Ok(())
+    }
+
+    fn journalled(
+        &mut self,
+        tokens: Vec<Token>,
+        write: impl FnOnce(
+            &mut Journal,
+            Vec<(kilter_model::ResourceRef, kilter_model::ResourceRef)>,
+        ) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let reference = |vertex: VertexId| self.prepared.resource(vertex).reference.clone();
+        write(journal, tokens.iter().map(|token| (reference(token.first), reference(token.second))).collect())
+    }
+
+    /// Resolves what other resources send, answers those that cannot be checked, checks the rest.
+    fn check(&mut self, batch: Batch) {
+        let (items, answers) = self.board.to_check(&batch);
+        let now = self.now();
+        for (vertex, verdict) in answers {
+            self.machine.input(now, Input::Checked(vertex, verdict));
+        }
+        if !items.is_empty() {
+            self.dispatch(Doing::Check, batch, items);
+        }
+    }
+
+    /// Does the work here, or has it done by a worker.
+    fn dispatch(&mut self, doing: Doing, batch: Batch, items: Vec<Item<'run>>) {
+        let on_worker = match doing {
+            Doing::Check => batch.group & 2 != 0,
+            Doing::Apply | Doing::Refresh => batch.group & 1 != 0,
+        };
+        let prepared = self.prepared;
+        let provider = prepared.registry.at(usize::from(batch.group / 4)).as_ref();
+        let (stop, mail, options, lookup) = (self.stop, self.mail, self.options, self.lookup);
+        let at = batch.group / 4;
+        let work = move || {
+            let managed = |name: &str| lookup.named(at, name).is_some();
+            let cx = Context::bare()
+                .with_log(mail)
+                .with_interrupt(Interrupt::new(&stop.ends_calls, Some(stop.event.as_fd())))
+                .with_managed(&managed)
+                .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
+                .with_durability(options.durability);
+            let mut done = Vec::with_capacity(items.len());
+            match doing {
+                Doing::Check => step::check(provider, &cx, &items, &mut done),
+                Doing::Apply => step::apply(provider, &cx, items, &mut done),
+                Doing::Refresh => step::refresh(provider, &cx, &items, &mut done),
+            }
+            done
+        };
+        if !on_worker {
+            let done = work();
+            return self.answer(doing, done);
+        }
+        if let [only] = batch.vertices.as_slice() {
+            let reference = &prepared.resource(*only).reference;
+            self.observer.event(Event::Begun { reference, doing: doing.word() });
+        }
+        self.in_flight += 1;
+        let sender = self.sender.clone();
+        self.workers.submit(move || {
+            // The driver outlives its workers.
+            let _ = sender.send(Message::Done(doing, work()));
+        });
+    }
+
+    fn answer(&mut self, doing: Doing, done: Vec<Done>) {
+        let now = self.now();
+        for done in done {
+            let input = match doing {
+                Doing::Check => Input::Checked(done.vertex, self.board.checked(done)),
+                Doing::Apply => Input::Applied(done.vertex, self.board.applied(done)),
+                Doing::Refresh => Input::Refreshed(done.vertex, self.board.refreshed(done)),
+            };
+            self.machine.input(now, input);
+        }
+    }
+
+    fn finish(self) -> Report {
+        let unflushed = match self.options.mode {
+            Mode::Apply => self.board.flush(self.mail),
+            Mode::Noop => Vec::new(),
+        };
+        let owed = match self.options.mode {
+            Mode::Apply => self.machine.owed(),
+            Mode::Noop => Vec::new(),
+        };
+        let reference = |vertex: VertexId| self.prepared.resource(vertex).reference.clone();
+        let mut report = self.board.report();
+        report.owed = owed.iter().map(|token| (reference(token.first), reference(token.second))).collect();
+        report.interrupted = self.stop.requests() > 0;
+        report.unflushed = unflushed;
+        report.duration = self.start.elapsed();
+        report
+    }
+}

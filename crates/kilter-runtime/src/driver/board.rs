@@ -1,0 +1,352 @@
+//! What is known of each resource during a pass, and the report that grows from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ecow::{EcoString, eco_format};
+use kilter_engine::{Batch, Graph, Machine, Ran, Settlement, Verdict, VertexId};
+use kilter_model::{Attributes, Difference};
+use kilter_provider::{Context, Found, Log};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::resolve::{self, Resolution};
+use super::{Mode, Options};
+use crate::lookup::Lookup;
+use crate::observer::{Event, Observer};
+use crate::outputs;
+use crate::prepare::Prepared;
+use crate::report::{Counts, Report, ResourceReport, Status};
+use crate::state_dir::StateDir;
+use crate::step::{Done, Item, Should};
+
+/// What is known of each resource during a pass. Resources that are in their state have no entry.
+pub(super) struct Board<'run> {
+    prepared: &'run Prepared<'run>,
+    lookup: &'run Lookup<'run>,
+    options: &'run Options,
+    /// Resources whose outputs others refer to.
+    senders: FxHashSet<VertexId>,
+    /// What they sent.
+    outputs: FxHashMap<VertexId, Attributes>,
+    /// What is wanted of resources whose values were sent by others.
+    resolved: FxHashMap<VertexId, Arc<Attributes>>,
+    found: FxHashMap<VertexId, Found>,
+    drafts: FxHashMap<VertexId, Draft>,
+    changed: FxHashMap<VertexId, Settlement>,
+    reports: Vec<(VertexId, ResourceReport)>,
+    used: FxHashSet<u16>,
+    counts: Counts,
+}
+
+/// What a report is made of.
+#[derive(Default)]
+struct Draft {
+    differences: Vec<Difference>,
+    unknown: Vec<(EcoString, EcoString)>,
+    failure: Option<EcoString>,
+    notes: Vec<EcoString>,
+    refreshed: bool,
+    tries: u32,
+    duration: Duration,
+}
+
+impl<'run> Board<'run> {
+    pub(super) fn new(
+        prepared: &'run Prepared<'run>,
+        lookup: &'run Lookup<'run>,
+        options: &'run Options,
+    ) -> Board<'run> {
+        let written = prepared.resources().iter().flat_map(|resource| &resource.deferred);
+        let names = written.flat_map(|deferred| deferred.template.references());
+        let senders = names.filter_map(|reference| lookup.referred(&reference)).collect();
+        Board {
+            prepared,
+            lookup,
+            options,
+            senders,
+            outputs: FxHashMap::default(),
+            resolved: FxHashMap::default(),
+            found: FxHashMap::default(),
+            drafts: FxHashMap::default(),
+            changed: FxHashMap::default(),
+            reports: Vec::new(),
+            used: FxHashSet::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn item(&self, vertex: VertexId) -> Item<'run> {
+        let resource = self.prepared.resource(vertex);
+        let should = match self.resolved.get(&vertex) {
+            Some(resolved) => Should::Resolved(Arc::clone(resolved)),
+            None => Should::Declared(&resource.attributes),
+        };
+        let sends = !self.senders.is_empty() && self.senders.contains(&vertex);
+        Item { vertex, name: &resource.name, should, found: None, refresh: false, sends }
+    }
+
+    pub(super) fn items(&self, batch: &Batch) -> Vec<Item<'run>> {
+        batch.vertices.iter().map(|vertex| self.item(*vertex)).collect()
+    }
+
+    /// The resources of a batch that can be checked, and the answers for those that cannot.
+    pub(super) fn to_check(&mut self, batch: &Batch) -> (Vec<Item<'run>>, Vec<(VertexId, Verdict)>) {
+        let mut items = Vec::with_capacity(batch.vertices.len());
+        let mut answers = Vec::new();
+        for &vertex in &batch.vertices {
+            if !self.prepared.resource(vertex).deferred.is_empty() {
+                match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
+                    Resolution::Known(attributes) => {
+                        self.resolved.insert(vertex, Arc::new(attributes));
+                    }
+                    Resolution::Unknown(unknown) => {
+                        answers.push((vertex, self.unknown(vertex, unknown)));
+                        continue;
+                    }
+                    Resolution::Failed(why) => {
+                        self.fail(vertex, why);
+                        answers.push((vertex, Verdict::Failed));
+                        continue;
+                    }
+                }
+            }
+            items.push(self.item(vertex));
+        }
+        (items, answers)
+    }
+
+    fn unknown(&mut self, vertex: VertexId, unknown: Vec<(EcoString, EcoString)>) -> Verdict {
+        let looked_at = self.options.mode == Mode::Noop
+            || self.prepared.resource(vertex).meta.as_ref().is_some_and(|meta| meta.noop);
+        if looked_at {
+            self.draft(vertex).unknown = unknown;
+            return Verdict::Unknown;
+        }
+        let (attribute, reason) = &unknown[0];
+        self.fail(vertex, eco_format!("the value of `{attribute}` is not known: {reason}"));
+        Verdict::Failed
+    }
+
+    /// The resources of a batch with what their checks found.
+    pub(super) fn changes(&mut self, batch: &Batch, machine: &Machine) -> Vec<Item<'run>> {
+        let graph = machine.graph();
+        batch
+            .vertices
+            .iter()
+            .map(|&vertex| {
+                self.used.insert(self.prepared.providers[vertex.0 as usize]);
+                let mut item = self.item(vertex);
+                item.found = self.found.remove(&vertex);
+                item.refresh = graph.entering(vertex).iter().any(|edge| machine.is_owed(*edge));
+                item
+            })
+            .collect()
+    }
+
+    fn draft(&mut self, vertex: VertexId) -> &mut Draft {
+        self.drafts.entry(vertex).or_default()
+    }
+
+    fn fail(&mut self, vertex: VertexId, why: EcoString) {
+        let draft = self.draft(vertex);
+        draft.failure = Some(why);
+        draft.tries += 1;
+    }
+
+    pub(super) fn checked(&mut self, done: Done) -> Verdict {
+        match done.result {
+            Err(why) => {
+                self.fail(done.vertex, why);
+                Verdict::Failed
+            }
+            Ok(found) if found.differences.is_empty() => {
+                if !self.senders.is_empty() {
+                    self.sent_before(done.vertex, found.state.outputs);
+                }
+                Verdict::InSync
+            }
+            Ok(found) => {
+                let draft = self.drafts.entry(done.vertex).or_default();
+                draft.failure = None;
+                draft.differences.clone_from(&found.differences);
+                self.found.insert(done.vertex, found);
+                Verdict::Differs
+            }
+        }
+    }
+
+    /// The outputs of a resource that is in its state: what it says, or what was kept of its last
+    /// change.
+    fn sent_before(&mut self, vertex: VertexId, said: Attributes) {
+        if !self.senders.contains(&vertex) {
+            return;
+        }
+        let kept = match (said.is_empty(), &self.options.state_dir) {
+            (true, Some(state_dir)) => outputs::kept(state_dir.path(), &self.prepared.resource(vertex).reference),
+            _ => Some(said),
+        };
+        self.outputs.extend(kept.filter(|outputs| !outputs.is_empty()).map(|outputs| (vertex, outputs)));
+    }
+
+    pub(super) fn applied(&mut self, done: Done) -> Ran {
+        let outcome = done.outcome.unwrap_or_default();
+        let ran = match &done.result {
+            Ok(_) => Ran::Done { refreshed: outcome.refreshed },
+            Err(_) => Ran::Failed,
+        };
+        let draft = self.draft(done.vertex);
+        draft.tries += 1;
+        draft.duration += done.duration;
+        draft.notes = outcome.notes;
+        draft.refreshed |= outcome.refreshed;
+        draft.differences = done.differences;
+        draft.failure = done.result.err();
+        if ran != Ran::Failed {
+            self.send(done.vertex, outcome.outputs);
+        }
+        ran
+    }
+
+    fn send(&mut self, vertex: VertexId, sent: Attributes) {
+        if sent.is_empty() || !self.senders.contains(&vertex) {
+            return;
+        }
+        if let Some(state_dir) = &self.options.state_dir {
+            let reference = &self.prepared.resource(vertex).reference;
+            if let Err(error) = outputs::keep(state_dir.path(), reference, &sent) {
+                let note = eco_format!("its outputs could not be kept for later runs: {error}");
+                self.draft(vertex).notes.push(note);
+            }
+        }
+        self.outputs.insert(vertex, sent);
+    }
+
+    pub(super) fn refreshed(&mut self, done: Done) -> bool {
+        let outcome = done.outcome.unwrap_or_default();
+        self.used.insert(self.prepared.providers[done.vertex.0 as usize]);
+        let draft = self.draft(done.vertex);
+        draft.duration += done.duration;
+        draft.notes.extend(outcome.notes);
+        match done.result {
+            Ok(_) => {
+                draft.refreshed = true;
+                self.send(done.vertex, outcome.outputs);
+                true
+            }
+            Err(why) => {
+                self.fail(done.vertex, eco_format!("refresh failed: {why}"));
+                false
+            }
+        }
+    }
+
+    pub(super) fn tell_retry(&mut self, vertex: VertexId, observer: &mut dyn Observer) {
+        let resource = self.prepared.resource(vertex);
+        let failure = self.drafts.get(&vertex).and_then(|draft| draft.failure.as_deref()).unwrap_or_default();
+        let delay = resource.meta.as_ref().map_or(0, |meta| meta.delay);
+        observer.event(Event::Retrying { reference: &resource.reference, failure, delay });
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        vertex: VertexId,
+        settlement: Settlement,
+        graph: &Graph,
+        observer: &mut dyn Observer,
+    ) {
+        let status = status(settlement);
+        let draft = self.drafts.remove(&vertex);
+        let would = self.refreshing(vertex, graph);
+        let draft_refreshed = draft.as_ref().is_some_and(|draft| draft.refreshed);
+        let refreshed = draft_refreshed
+            || settlement == Settlement::WouldRefresh
+            || (settlement == Settlement::WouldChange && !would.is_empty() && self.refreshable(vertex));
+        self.counts.count(status, refreshed);
+        if status == Status::InSync && draft.as_ref().is_none_or(|draft| draft.notes.is_empty()) {
+            return self.progress(observer);
+        }
+        if matches!(
+            settlement,
+            Settlement::Changed | Settlement::Refreshed | Settlement::WouldChange | Settlement::WouldRefresh
+        ) {
+            self.changed.insert(vertex, settlement);
+        }
+        let resource = self.prepared.resource(vertex);
+        let draft = draft.unwrap_or_default();
+        let report = ResourceReport {
+            reference: resource.reference.clone(),
+            span: resource.span,
+            status,
+            differences: draft.differences,
+            unknown: draft.unknown,
+            failure: if status == Status::Failed { draft.failure } else { None },
+            because_of: match settlement {
+                Settlement::Blocked(by) => Some(self.prepared.resource(by).reference.clone()),
+                _ => None,
+            },
+            refreshed,
+            refreshed_by: if refreshed { would } else { Vec::new() },
+            notes: draft.notes,
+            tries: draft.tries,
+            duration: draft.duration,
+        };
+        observer.event(Event::Settled(&report));
+        self.reports.push((vertex, report));
+        self.progress(observer);
+    }
+
+    fn progress(&self, observer: &mut dyn Observer) {
+        observer.event(Event::Progress { settled: self.counts.total, total: self.prepared.resources().len() });
+    }
+
+    fn refreshable(&self, vertex: VertexId) -> bool {
+        self.prepared.provider(vertex).schema().has(kilter_model::Feature::Refresh)
+    }
+
+    /// The resources whose changes refresh a vertex.
+    fn refreshing(&self, vertex: VertexId, graph: &Graph) -> Vec<kilter_model::ResourceRef> {
+        if self.changed.is_empty() {
+            return Vec::new();
+        }
+        let edges = graph.entering(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
+        let changed = edges.filter(|edge| self.changed.contains_key(&edge.first));
+        changed.map(|edge| self.prepared.resource(edge.first).reference.clone()).collect()
+    }
+
+    /// Has the providers that changed something make it durable.
+    pub(super) fn flush(&self, log: &dyn Log) -> Vec<EcoString> {
+        let cx = Context::bare()
+            .with_log(log)
+            .with_var_dir(self.options.state_dir.as_ref().map(StateDir::path))
+            .with_durability(self.options.durability);
+        let mut used: Vec<u16> = self.used.iter().copied().collect();
+        used.sort_unstable();
+        used.iter()
+            .filter_map(|at| {
+                let provider = self.prepared.registry.at(usize::from(*at));
+                let error = provider.flush(&cx).err()?;
+                Some(eco_format!("{}: {error}", provider.schema().name))
+            })
+            .collect()
+    }
+
+    pub(super) fn report(mut self) -> Report {
+        self.reports.sort_by_key(|(vertex, _)| *vertex);
+        let resources = self.reports.into_iter().map(|(_, report)| report).collect();
+        Report { resources, counts: self.counts, ..Report::default() }
+    }
+}
+
+fn status(settlement: Settlement) -> Status {
+    match settlement {
+        Settlement::InSync => Status::InSync,
+        Settlement::Changed => Status::Changed,
+        Settlement::Refreshed => Status::Refreshed,
+        Settlement::WouldChange => Status::WouldChange,
+        Settlement::WouldRefresh => Status::WouldRefresh,
+        Settlement::Unknown => Status::Unknown,
+        Settlement::Failed => Status::Failed,
+        Settlement::Blocked(_) => Status::Skipped,
+        Settlement::Interrupted => Status::Interrupted,
+    }
+}

@@ -1,0 +1,65 @@
+//! Every edge of a catalog: written, carrying a value, automatic.
+
+use kilter_engine::{Edge, Origin, Reason, VertexId};
+use kilter_model::Catalog;
+use kilter_provider::{Direction, Match, Registry, Wish};
+
+use crate::lookup::Lookup;
+
+/// Every edge of `catalog`.
+pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>) -> Vec<Edge> {
+    let mut edges: Vec<Edge> = catalog.relations.iter().map(written).collect();
+    for (resource, second) in catalog.resources.iter().zip((0..).map(VertexId)) {
+        for deferred in &resource.deferred {
+            for reference in deferred.template.references() {
+                if let Some(first) = lookup.referred(&reference) {
+                    let origin = Origin::Output { span: deferred.span };
+                    edges.push(Edge { first, second, notify: false, origin });
+                }
+            }
+        }
+    }
+    automatic(catalog, registry, providers, lookup, &mut edges);
+    edges
+}
+
+fn written(relation: &kilter_model::Relation) -> Edge {
+    Edge {
+        first: VertexId(relation.first),
+        second: VertexId(relation.second),
+        notify: relation.kind.refreshes(),
+        origin: Origin::Written { kind: relation.kind, span: relation.span },
+    }
+}
+
+fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>, edges: &mut Vec<Edge>) {
+    let opted_out = |v: VertexId| catalog.resources[v.0 as usize].meta.as_ref().is_some_and(|meta| meta.no_autoedge);
+    for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+        if opted_out(me) {
+            continue;
+        }
+        let provider = registry.at(usize::from(*provider));
+        provider.wishes(&resource.name, &resource.attributes, &mut |wish| {
+            let Some((other, reason)) = granted(wish, registry, lookup) else { return };
+            if other == me || opted_out(other) {
+                return;
+            }
+            let (first, second) = match wish.direction {
+                Direction::Before => (other, me),
+                Direction::After => (me, other),
+            };
+            edges.push(Edge { first, second, notify: false, origin: Origin::Automatic(reason) });
+        });
+    }
+}
+
+fn granted(wish: Wish<'_>, registry: &Registry, lookup: &Lookup<'_>) -> Option<(VertexId, Reason)> {
+    let provider = registry.index(wish.type_name)? as u16;
+    let by_name = || lookup.named(provider, wish.name).map(|v| (v, Reason::Name));
+    let above = || lookup.above(provider, wish.name).map(|v| (v, Reason::Directory));
+    match wish.by {
+        Match::Name => by_name(),
+        Match::Ancestor => above(),
+        Match::PathOrAncestor => by_name().or_else(above),
+    }
+}

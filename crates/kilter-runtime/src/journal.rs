@@ -1,0 +1,218 @@
+//! The journal of refreshes that are owed.
+//!
+//! One line a record: the CRC-32 of the JSON that follows, in hexadecimal, a blank, the JSON, a
+//! newline. A last line that was cut off by a crash is not counted.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use kilter_model::ResourceRef;
+use kilter_provider::Durability;
+use serde_json::{Value as Json, json};
+
+/// Why the journal cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refuses.
+    #[error("cannot {attempt} the journal {path}")]
+    Io {
+        /// What was attempted.
+        attempt: &'static str,
+        /// The journal.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A line before the last one is damaged.
+    #[error(
+        "the journal {path} is damaged at line {line}; refreshes may be owed that it no longer tells: move it away and refresh by hand what it names"
+    )]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// The first damaged line, from 1.
+        line: usize,
+    },
+}
+
+/// Who changed, and who is to be refreshed.
+type Debt = (ResourceRef, ResourceRef);
+
+/// The journal of refreshes that are owed. Nothing is written before something is owed.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: Option<File>,
+    owed: BTreeSet<Debt>,
+    durability: Durability,
+}
+
+impl Journal {
+    /// Reads the journal in `directory`; one that is not there owes nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read or is damaged other than by a crash in mid-write.
+    pub fn open(directory: &Path, durability: Durability) -> Result<Journal, JournalError> {
+        let path = directory.join("journal");
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(JournalError::Io { attempt: "read", path, source }),
+        };
+        let owed = replay(&bytes).map_err(|line| JournalError::Damaged { path: path.clone(), line })?;
+        Ok(Journal { path, file: None, owed, durability })
+    }
+
+    /// The refreshes that are owed.
+    pub fn owed(&self) -> impl Iterator<Item = &Debt> {
+        self.owed.iter()
+    }
+
+    /// Records refreshes that are owed from now on. They are on the disk when this returns.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn owe(&mut self, debts: Vec<Debt>) -> Result<(), JournalError> {
+        self.owed.extend(debts.iter().cloned());
+        self.append("owe", &debts)
+    }
+
+    /// Records refreshes that are owed no longer. Their loss would cost a refresh too many, not one
+    /// too few, so it does not wait for the disk.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn paid(&mut self, debts: &[Debt]) -> Result<(), JournalError> {
+        for debt in debts {
+            self.owed.remove(debt);
+        }
+        if self.owed.is_empty() {
+            return self.clear();
+        }
+        self.append("paid", debts)
+    }
+
+    fn append(&mut self, word: &str, debts: &[Debt]) -> Result<(), JournalError> {
+        let pairs: Vec<Json> = debts.iter().map(|(a, b)| json!([a.to_string(), b.to_string()])).collect();
+        let text = json!({ word: pairs }).to_string();
+        let line = format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()));
+        let wait = word == "owe" && self.durability == Durability::Flushed;
+        self.written("append to", |file| {
+            file.write_all(line.as_bytes())?;
+            if wait { file.sync_data() } else { Ok(()) }
+        })
+    }
+
+    /// Empties the journal: nothing is owed.
+    fn clear(&mut self) -> Result<(), JournalError> {
+        self.written("empty", |file| file.set_len(0))
+    }
+
+    fn written(
+        &mut self,
+        attempt: &'static str,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<(), JournalError> {
+        let io = |source| JournalError::Io { attempt, path: self.path.clone(), source };
+        if self.file.is_none() {
+            self.file = Some(self.begin().map_err(io)?);
+        }
+        let file = self.file.as_mut().expect("the journal was opened above");
+        write(file).map_err(io)
+    }
+
+    /// Starts a journal that holds what is owed and nothing else, in the place of the old one.
+    fn begin(&self) -> io::Result<File> {
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true).create(true).mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+        let file = options.open(&self.path)?;
+        let bytes = std::fs::read(&self.path)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if whole < bytes.len() {
+            file.set_len(whole as u64)?;
+        }
+        Ok(file)
+    }
+}
+
+/// What is owed after all records, or the first line that is damaged.
+fn replay(bytes: &[u8]) -> Result<BTreeSet<Debt>, usize> {
+    let mut owed = BTreeSet::new();
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    for (at, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
+        record(&line[..line.len() - 1], &mut owed).ok_or(at + 1)?;
+    }
+    Ok(owed)
+}
+
+fn record(line: &[u8], owed: &mut BTreeSet<Debt>) -> Option<()> {
+    let (crc, text) = (line.get(..8)?, line.get(9..)?);
+    let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
+    if crc32fast::hash(text) != crc {
+        return None;
+    }
+    let json: Json = serde_json::from_slice(text).ok()?;
+    let (word, pairs) = json.as_object()?.iter().next()?;
+    for pair in pairs.as_array()? {
+        let debt = (pair.get(0)?.as_str()?.parse().ok()?, pair.get(1)?.as_str()?.parse().ok()?);
+        match word.as_str() {
+            "owe" => owed.insert(debt),
+            "paid" => owed.remove(&debt),
+            _ => return None,
+        };
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn debt(first: &str, second: &str) -> Debt {
+        (first.parse().unwrap(), second.parse().unwrap())
+    }
+
+    fn owed(directory: &Path) -> Vec<Debt> {
+        Journal::open(directory, Durability::Flushed).unwrap().owed().cloned().collect()
+    }
+
+    #[test]
+    fn what_is_owed_is_read_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
+        journal.owe(vec![debt("file[/a]", "exec[b]"), debt("file[/c]", "exec[b]")]).unwrap();
+        journal.paid(&[debt("file[/a]", "exec[b]")]).unwrap();
+        assert_eq!(owed(directory.path()), [debt("file[/c]", "exec[b]")]);
+        journal.paid(&[debt("file[/c]", "exec[b]")]).unwrap();
+        assert_eq!(owed(directory.path()), []);
+    }
+
+    #[test]
+    fn a_journal_cut_at_any_byte_owes_what_its_whole_lines_say() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
+        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
+        let first = std::fs::read(directory.path().join("journal")).unwrap().len();
+        journal.owe(vec![debt("file[/c]", "exec[d]")]).unwrap();
+        let bytes = std::fs::read(directory.path().join("journal")).unwrap();
+        for cut in 0..bytes.len() {
+            std::fs::write(directory.path().join("journal"), &bytes[..cut]).unwrap();
+            let expected = usize::from(cut >= first);
+            assert_eq!(owed(directory.path()).len(), expected, "cut at {cut}");
+            let mut again = Journal::open(directory.path(), Durability::Flushed).unwrap();
+            again.owe(vec![debt("file[/e]", "exec[f]")]).unwrap();
+            assert_eq!(owed(directory.path()).len(), expected + 1, "appended after a cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_journal_damaged_in_the_middle_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("journal"), "00000000 {\"owe\":[]}\n").unwrap();
+        let error = Journal::open(directory.path(), Durability::Flushed).unwrap_err();
+        assert!(matches!(error, JournalError::Damaged { line: 1, .. }), "{error}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Resources by reference and by name.
+
+use std::sync::OnceLock;
+
+use kilter_engine::VertexId;
+use kilter_model::{Resource, ResourceRef};
+use rustc_hash::FxHashMap;
+
+/// Resources by name for each provider, and by reference; each index made when it is first asked.
+pub(crate) struct Lookup<'a> {
+    resources: &'a [Resource],
+    providers: &'a [u16],
+    by_name: Vec<OnceLock<FxHashMap<&'a str, u32>>>,
+    by_reference: OnceLock<FxHashMap<&'a ResourceRef, u32>>,
+}
+
+impl<'a> Lookup<'a> {
+    /// An index over `resources`; `providers[v]` is the provider of each, out of `count`.
+    pub(crate) fn new(resources: &'a [Resource], providers: &'a [u16], count: usize) -> Lookup<'a> {
+        let by_name = (0..count).map(|_| OnceLock::new()).collect();
+        Lookup { resources, providers, by_name, by_reference: OnceLock::new() }
+    }
+
+    /// The resource of a provider with a name on the system.
+    pub(crate) fn named(&self, provider: u16, name: &str) -> Option<VertexId> {
+        let index = self.by_name[usize::from(provider)].get_or_init(|| {
+            let of_provider = self.resources.iter().zip(self.providers).zip(0u32..);
+            of_provider.filter(|((_, p), _)| **p == provider).map(|((r, _), v)| (r.name.as_str(), v)).collect()
+        });
+        index.get(name).map(|v| VertexId(*v))
+    }
+
+    /// The resource of a reference.
+    pub(crate) fn referred(&self, reference: &ResourceRef) -> Option<VertexId> {
+        let index =
+            self.by_reference.get_or_init(|| self.resources.iter().zip(0..).map(|(r, v)| (&r.reference, v)).collect());
+        index.get(reference).map(|v| VertexId(*v))
+    }
+
+    /// The nearest resource above a path, the path itself excluded.
+    pub(crate) fn above(&self, provider: u16, path: &str) -> Option<VertexId> {
+        let mut path = path;
+        while let Some(slash) = path.rfind('/') {
+            let parent = if slash == 0 { "/" } else { &path[..slash] };
+            if parent == path {
+                return None;
+            }
+            if let Some(found) = self.named(provider, parent) {
+                return Some(found);
+            }
+            path = parent;
+        }
+        None
+    }
+}

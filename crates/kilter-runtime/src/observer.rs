@@ -1,0 +1,62 @@
+//! What happens, told while it happens.
+
+use kilter_model::ResourceRef;
+use kilter_provider::Level;
+
+use crate::report::ResourceReport;
+
+/// Something that happened during a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// Work on a resource that may take long has begun.
+    Begun {
+        /// The resource.
+        reference: &'a ResourceRef,
+        /// What is done: `checking`, `changing`, `refreshing`.
+        doing: &'static str,
+    },
+    /// A resource has settled and was not simply in its state.
+    Settled(&'a ResourceReport),
+    /// So many of all resources have settled.
+    Progress {
+        /// Settled ones.
+        settled: usize,
+        /// All.
+        total: usize,
+    },
+    /// A try failed; another follows.
+    Retrying {
+        /// The resource.
+        reference: &'a ResourceRef,
+        /// Why.
+        failure: &'a str,
+        /// In how many milliseconds.
+        delay: u64,
+    },
+    /// A provider wrote a line.
+    Log {
+        /// How grave it is.
+        level: Level,
+        /// The provider's type.
+        type_name: &'a str,
+        /// The resource's name; empty when it is about none.
+        name: &'a str,
+        /// The line.
+        message: &'a str,
+    },
+    /// The run is to end; what is in flight is finished. With the number of calls in flight.
+    Interrupted(usize),
+}
+
+/// Takes what happens during a run, on the thread that runs it.
+pub trait Observer {
+    /// Takes one event.
+    fn event(&mut self, event: Event<'_>);
+}
+
+/// Takes every event and does nothing.
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _: Event<'_>) {}
+}

@@ -1,0 +1,54 @@
+//! Outputs of resources that did not run this time.
+//!
+//! A command that ran once (`creates`) is in its state ever after, and still has to send what it
+//! printed. What others refer to is therefore kept in the state directory, mode 0600.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use kilter_model::{Attributes, ResourceRef, Value, from_json, to_json_clear};
+use serde_json::{Value as Json, json};
+
+/// Keeps the outputs of `reference`.
+pub(crate) fn keep(state: &Path, reference: &ResourceRef, outputs: &Attributes) -> io::Result<()> {
+    let path = path(state, reference);
+    if let Some(parent) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    let values: serde_json::Map<String, Json> =
+        outputs.iter().map(|(name, value)| (name.to_string(), to_json_clear(value))).collect();
+    let sealed: Vec<&str> =
+        outputs.iter().filter(|(_, value)| value.holds_sensitive()).map(|(name, _)| name.as_str()).collect();
+    let text = json!({ "resource": reference.to_string(), "outputs": values, "sealed": sealed }).to_string();
+    let new = path.with_extension("new");
+    let _ = fs::remove_file(&new);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_data()?;
+    fs::rename(&new, &path)
+}
+
+/// The outputs of `reference` that were kept, if there are any.
+pub(crate) fn kept(state: &Path, reference: &ResourceRef) -> Option<Attributes> {
+    let json: Json = serde_json::from_slice(&fs::read(path(state, reference)).ok()?).ok()?;
+    if json.get("resource")?.as_str()? != reference.to_string() {
+        return None;
+    }
+    let sealed = json.get("sealed")?.as_array()?;
+    let values = json.get("outputs")?.as_object()?;
+    let open = |name: &str, value: &Json| match sealed.iter().any(|s| s.as_str() == Some(name)) {
+        true => Value::sensitive(from_json(value)),
+        false => from_json(value),
+    };
+    Some(values.iter().map(|(name, value)| (name.as_str(), open(name, value))).collect())
+}
+
+/// One file a resource, its name made of what is harmless in the reference, told apart by a hash.
+fn path(state: &Path, reference: &ResourceRef) -> PathBuf {
+    let text = reference.to_string();
+    let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = text.chars().map(harmless).take(80).collect();
+    state.join("outputs").join(format!("{name}-{:08x}", crc32fast::hash(text.as_bytes())))
+}

@@ -1,0 +1,149 @@
+//! What a run amounts to.
+
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_model::{Difference, ResourceRef, Span};
+
+/// How a resource ended its pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It was in its state.
+    InSync,
+    /// It was brought to its state.
+    Changed,
+    /// It was in its state and was refreshed.
+    Refreshed,
+    /// It would be changed.
+    WouldChange,
+    /// It would be refreshed.
+    WouldRefresh,
+    /// Whether it would be changed depends on a value that is not known yet.
+    Unknown,
+    /// It could not be brought to its state, or not be checked.
+    Failed,
+    /// It was left alone because another one failed.
+    Skipped,
+    /// The run was interrupted before it was its turn.
+    Interrupted,
+}
+
+impl Status {
+    /// The word in JSON and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::InSync => "in_sync",
+            Status::Changed => "changed",
+            Status::Refreshed => "refreshed",
+            Status::WouldChange => "would_change",
+            Status::WouldRefresh => "would_refresh",
+            Status::Unknown => "unknown",
+            Status::Failed => "failed",
+            Status::Skipped => "skipped",
+            Status::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What became of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceReport {
+    /// The resource.
+    pub reference: ResourceRef,
+    /// Where it was declared.
+    pub span: Span,
+    /// How it ended.
+    pub status: Status,
+    /// What was, or would be, changed.
+    pub differences: Vec<Difference>,
+    /// Attributes whose value is not known yet, and why.
+    pub unknown: Vec<(EcoString, EcoString)>,
+    /// Why it failed.
+    pub failure: Option<EcoString>,
+    /// The resource whose failure kept this one from running.
+    pub because_of: Option<ResourceRef>,
+    /// Whether it was refreshed, or would be.
+    pub refreshed: bool,
+    /// The resources whose changes refreshed it, or would.
+    pub refreshed_by: Vec<ResourceRef>,
+    /// Lines of the provider for the person who reads the report.
+    pub notes: Vec<EcoString>,
+    /// How often it was tried.
+    pub tries: u32,
+    /// How long its changes took.
+    pub duration: Duration,
+}
+
+/// How many resources ended in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All resources.
+    pub total: usize,
+    /// In their state before the run.
+    pub in_sync: usize,
+    /// Brought to their state.
+    pub changed: usize,
+    /// Refreshed, changed ones included.
+    pub refreshed: usize,
+    /// Would be changed.
+    pub would_change: usize,
+    /// Would be refreshed.
+    pub would_refresh: usize,
+    /// Not known yet.
+    pub unknown: usize,
+    /// Not brought to their state, or not checked.
+    pub failed: usize,
+    /// Left alone because of a failure.
+    pub skipped: usize,
+    /// Not reached before the interrupt.
+    pub interrupted: usize,
+}
+
+impl Counts {
+    pub(crate) fn count(&mut self, status: Status, refreshed: bool) {
+        self.total += 1;
+        match status {
+            Status::InSync => self.in_sync += 1,
+            Status::Changed => self.changed += 1,
+            Status::Refreshed => {}
+            Status::WouldChange => self.would_change += 1,
+            Status::WouldRefresh => {}
+            Status::Unknown => self.unknown += 1,
+            Status::Failed => self.failed += 1,
+            Status::Skipped => self.skipped += 1,
+            Status::Interrupted => self.interrupted += 1,
+        }
+        self.refreshed += usize::from(refreshed && matches!(status, Status::Changed | Status::Refreshed));
+        self.would_refresh += usize::from(refreshed && matches!(status, Status::WouldRefresh | Status::WouldChange));
+    }
+
+    /// How many changes are pending: changes, refreshes and unknowns of resources only looked at.
+    pub fn pending(&self) -> usize {
+        self.would_change + self.would_refresh + self.unknown
+    }
+}
+
+/// What a run amounts to.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The resources that were not simply in their state, in manifest order.
+    pub resources: Vec<ResourceReport>,
+    /// How many ended in which way.
+    pub counts: Counts,
+    /// Whether the run was interrupted.
+    pub interrupted: bool,
+    /// Why what was done may not survive a crash, by provider.
+    pub unflushed: Vec<EcoString>,
+    /// Refreshes that remain owed and are served by the next run: who changed, and who is to be
+    /// refreshed.
+    pub owed: Vec<(ResourceRef, ResourceRef)>,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl Report {
+    /// Whether something failed, was skipped because of a failure, or may not survive a crash.
+    pub fn has_failures(&self) -> bool {
+        self.counts.failed + self.counts.skipped > 0 || !self.unflushed.is_empty()
+    }
+}

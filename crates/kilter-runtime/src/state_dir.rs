@@ -1,0 +1,121 @@
+//! The directory in which kilter keeps state between runs.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+/// The directory in which kilter keeps state between runs, mode 0700.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateDirError {
+    /// It cannot be made or opened.
+    #[error("cannot use the state directory {path}")]
+    Io {
+        /// What was attempted on.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Others could write to it.
+    #[error("the state directory {path} {why}: it must belong to the user who runs kilter, with mode 0700")]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another run holds the lock.
+    #[error("another run holds the lock on {path} (process {holder}); wait for it, or choose another --state-dir")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The process that holds it.
+        holder: String,
+    },
+}
+
+/// Holds the lock on a state directory until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl StateDir {
+    /// The state directory at `path`, which need not exist yet.
+    pub fn new(path: impl Into<PathBuf>) -> StateDir {
+        StateDir { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the directory if it is not there, and sees to it that only its owner can use it.
+    pub(crate) fn prepare(&self) -> Result<(), StateDirError> {
+        let io = |source| StateDirError::Io { path: self.path.clone(), source };
+        let found = match std::fs::symlink_metadata(&self.path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
+                std::fs::symlink_metadata(&self.path).map_err(io)?
+            }
+            Err(error) => return Err(io(error)),
+        };
+        let faulty = |why: &str| Err(StateDirError::Unsafe { path: self.path.clone(), why: why.to_owned() });
+        if !found.is_dir() {
+            return faulty("is not a directory");
+        }
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return faulty(&format!("belongs to the user with uid {}", found.uid()));
+        }
+        if found.mode() & 0o077 != 0 {
+            return faulty(&format!("has mode {:04o}", found.mode() & 0o7777));
+        }
+        Ok(())
+    }
+
+    /// Takes the lock. Nothing is written: a run that changes nothing leaves no trace.
+    pub(crate) fn lock(&self) -> Result<Lock, StateDirError> {
+        let path = self.path.join("lock");
+        let io = |source: io::Error| StateDirError::Io { path: path.clone(), source };
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+            .open(&path)
+            .map_err(io)?;
+        match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+                Err(StateDirError::Locked { path: self.path.clone(), holder: holder(&file) })
+            }
+            Err(errno) => Err(io(errno.into())),
+        }
+    }
+}
+
+/// Who holds the lock: its pid, which the kernel knows, and its command line.
+fn holder(file: &File) -> String {
+    let mut asked = rustix::process::Flock::from(rustix::process::FlockType::WriteLock);
+    asked.length = 0;
+    let Ok(Some(lock)) = rustix::process::fcntl_getlk(file, &asked) else {
+        return "unknown".to_owned();
+    };
+    let Some(pid) = lock.pid else { return "unknown".to_owned() };
+    let pid = pid.as_raw_nonzero();
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let command: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    format!("{pid}: {}", command.join(" ").trim())
+}

@@ -1,0 +1,181 @@
+//! What is done with the resources of one batch, on whichever thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ecow::{EcoString, eco_format};
+use kilter_engine::VertexId;
+use kilter_model::{Attributes, Change, Difference, Outcome};
+use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Wanted};
+
+/// Resources whose states are held at the same time, at most.
+const CHUNK: usize = 256;
+
+/// What is wanted of a resource.
+#[derive(Clone)]
+pub(crate) enum Should<'a> {
+    /// As declared.
+    Declared(&'a Attributes),
+    /// With values that other resources sent.
+    Resolved(Arc<Attributes>),
+}
+
+impl Should<'_> {
+    pub(crate) fn get(&self) -> &Attributes {
+        match self {
+            Should::Declared(attributes) => attributes,
+            Should::Resolved(attributes) => attributes,
+        }
+    }
+}
+
+/// One resource to be worked on.
+pub(crate) struct Item<'a> {
+    pub(crate) vertex: VertexId,
+    pub(crate) name: &'a EcoString,
+    pub(crate) should: Should<'a>,
+    /// What the last check found; only for changes.
+    pub(crate) found: Option<Found>,
+    /// Whether a refresh is owed; only for changes.
+    pub(crate) refresh: bool,
+    /// Whether others refer to its outputs.
+    pub(crate) sends: bool,
+}
+
+impl<'a> Item<'a> {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { name: self.name, should: Some(self.should.get()) }
+    }
+}
+
+/// What became of one resource.
+pub(crate) struct Done {
+    pub(crate) vertex: VertexId,
+    pub(crate) result: Result<Found, EcoString>,
+    /// What was done; none after a mere check.
+    pub(crate) outcome: Option<Outcome>,
+    /// What differed before the change.
+    pub(crate) differences: Vec<Difference>,
+    pub(crate) duration: Duration,
+}
+
+/// Checks each resource.
+pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
+    for chunk in items.chunks(CHUNK) {
+        let wanted: Vec<Wanted<'_>> = chunk.iter().map(Item::wanted).collect();
+        let results = guarded(provider, || kilter_provider::check(provider, cx, &wanted));
+        let results = results.unwrap_or_else(|why| chunk.iter().map(|_| Err(ProviderError::new(&*why))).collect());
+        for (item, result) in chunk.iter().zip(results) {
+            let result = result.map_err(|error| error.message).map(|mut found| {
+                if found.differences.is_empty() {
+                    found.state.attributes = Attributes::new();
+                    if !item.sends {
+                        found.state.outputs = Attributes::new();
+                    }
+                }
+                found
+            });
+            done.push(Done {
+                vertex: item.vertex,
+                result,
+                outcome: None,
+                differences: Vec::new(),
+                duration: Duration::ZERO,
+            });
+        }
+    }
+}
+
+/// Changes each resource, and checks each again that was changed: what still differs has failed.
+pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'_>>, done: &mut Vec<Done>) {
+    let start = Instant::now();
+    let changes: Vec<Change<'_>> = items.iter().filter_map(change).collect();
+    assert_eq!(changes.len(), items.len(), "what is changed was checked before");
+    let outcomes = guarded(provider, || provider.set(cx, &changes, Mode::Apply));
+    let outcomes = match outcomes {
+        Ok(outcomes) if outcomes.len() == items.len() => outcomes,
+        Ok(outcomes) => {
+            let why = eco_format!("the provider answered {} of {} changes", outcomes.len(), items.len());
+            vec![Outcome::failed(why); items.len()]
+        }
+        Err(why) => vec![Outcome::failed(why); items.len()],
+    };
+    let again: Vec<&Item<'_>> =
+        items.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_done()).map(|(item, _)| item).collect();
+    let mut checked = recheck(provider, cx, &again).into_iter();
+    let each = start.elapsed() / items.len().max(1) as u32;
+    for (item, outcome) in items.into_iter().zip(outcomes) {
+        let result = match &outcome.failure {
+            Some(why) => Err(why.clone()),
+            None => checked.next().expect("every change that succeeded was checked again"),
+        };
+        let differences = item.found.map(|found| found.differences).unwrap_or_default();
+        done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences, duration: each });
+    }
+}
+
+fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
+    let found = item.found.as_ref()?;
+    Some(Change {
+        name: item.name,
+        is: &found.state,
+        should: Some(item.should.get()),
+        differences: &found.differences,
+        refresh: item.refresh,
+    })
+}
+
+fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Vec<Result<Found, EcoString>> {
+    let mut all = Vec::with_capacity(items.len());
+    for chunk in items.chunks(CHUNK) {
+        let wanted: Vec<Wanted<'_>> = chunk.iter().map(|item| item.wanted()).collect();
+        match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
+            Ok(results) => all.extend(results.into_iter().map(|result| settled(result.map_err(|e| e.message)))),
+            Err(why) => all.extend(chunk.iter().map(|_| Err(why.clone()))),
+        }
+    }
+    all
+}
+
+/// A resource that still differs after its change has failed.
+fn settled(result: Result<Found, EcoString>) -> Result<Found, EcoString> {
+    let mut found = result?;
+    if found.differences.is_empty() {
+        found.state.attributes = Attributes::new();
+        return Ok(found);
+    }
+    let left: Vec<String> = found.differences.iter().map(described).collect();
+    Err(eco_format!("still not in its state after the change: {}", left.join("; ")))
+}
+
+fn described(difference: &Difference) -> String {
+    let entry = difference.entry.as_ref().map(|entry| format!("{entry}: ")).unwrap_or_default();
+    match &difference.message {
+        Some(message) => format!("{entry}{}: {message}", difference.attribute),
+        None => format!("{entry}{} is {}, should be {}", difference.attribute, difference.is, difference.should),
+    }
+}
+
+/// Refreshes each resource.
+pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
+    for item in items {
+        let start = Instant::now();
+        let outcome = guarded(provider, || provider.refresh(cx, item.wanted())).unwrap_or_else(Outcome::failed);
+        let result = match &outcome.failure {
+            Some(why) => Err(why.clone()),
+            None => Ok(Found { state: kilter_model::State::default(), differences: Vec::new() }),
+        };
+        let duration = start.elapsed();
+        done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences: Vec::new(), duration });
+    }
+}
+
+/// A provider that panics fails its own resources, nobody else's.
+fn guarded<T>(provider: &dyn Provider, call: impl FnOnce() -> T) -> Result<T, EcoString> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        eco_format!("the provider `{}` of {} panicked: {said}", provider.name(), provider.schema().name)
+    })
+}

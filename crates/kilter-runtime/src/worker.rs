@@ -1,0 +1,84 @@
+//! Threads for calls that may wait, made when they are needed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+
+type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
+
+/// Workers of one pass: at most `limit`, started one by one as jobs find nobody idle.
+pub(crate) struct Workers<'scope, 'env: 'scope> {
+    scope: &'scope Scope<'scope, 'env>,
+    shared: Arc<Shared<'scope>>,
+    limit: usize,
+    started: usize,
+}
+
+struct Shared<'scope> {
+    queue: Mutex<Queue<'scope>>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Queue<'scope> {
+    jobs: VecDeque<Job<'scope>>,
+    idle: usize,
+    closed: bool,
+}
+
+impl<'scope, 'env> Workers<'scope, 'env> {
+    pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, limit: usize) -> Self {
+        let shared = Arc::new(Shared { queue: Mutex::new(Queue::default()), bell: Condvar::new() });
+        Workers { scope, shared, limit: limit.max(1), started: 0 }
+    }
+
+    /// Has `job` done by a worker. Jobs begin in the order in which they were given.
+    pub(crate) fn submit(&mut self, job: impl FnOnce() + Send + 'scope) {
+        let mut queue = self.shared.lock();
+        queue.jobs.push_back(Box::new(job));
+        let enough = queue.idle >= queue.jobs.len();
+        drop(queue);
+        if enough || self.started == self.limit {
+            self.shared.bell.notify_one();
+        } else {
+            self.started += 1;
+            let shared = Arc::clone(&self.shared);
+            self.scope.spawn(move || shared.work());
+        }
+    }
+}
+
+impl Drop for Workers<'_, '_> {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.bell.notify_all();
+    }
+}
+
+impl<'scope> Shared<'scope> {
+    /// A job never panics while it holds the queue, so a poisoned lock still guards a sound queue.
+    fn lock(&self) -> MutexGuard<'_, Queue<'scope>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            job();
+        }
+    }
+
+    fn next(&self) -> Option<Job<'scope>> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            if queue.closed {
+                return None;
+            }
+            queue.idle += 1;
+            queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+}

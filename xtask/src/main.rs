@@ -1,2 +1,71 @@
-//! The command.
-fn main() {}
+//! The repository's chores: `cargo xtask TASK`.
+//!
+//! | task | does |
+//! |---|---|
+//! | `ci` | everything that has to pass before a change is taken |
+//! | `test` | brings what the tests need, and runs all of them |
+//! | `layers` | holds the dependencies of the crates against `layers.toml` |
+//! | `docs` | writes the generated pages, checks links and examples; `--check` writes nothing |
+//!
+//! Knows nothing of what kilter does: it starts programs and reads files.
+
+mod all_tests;
+mod ci;
+mod docs;
+mod layers;
+mod requirements;
+mod step;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | layers | docs [--check]";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let root = root();
+    match args.as_slice() {
+        ["ci"] => ci::run(&root),
+        ["test"] => all_tests::run(&root, all_tests::GRAPHS),
+        ["test", "--graphs", graphs] => match graphs.parse() {
+            Ok(graphs) => all_tests::run(&root, graphs),
+            Err(_) => usage(&format!("`{graphs}` is not a number of graphs")),
+        },
+        ["layers"] => told(layers::run(&root)),
+        ["docs"] => told(docs::run(&root, docs::Pages::Write)),
+        ["docs", "--check"] => told(docs::run(&root, docs::Pages::Check)),
+        ["--help" | "-h" | "help"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => usage("no such task"),
+    }
+}
+
+fn usage(problem: &str) -> ExitCode {
+    eprintln!("{problem}\n{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Prints the good news or the problems.
+fn told(result: Result<String, Vec<String>>) -> ExitCode {
+    match result {
+        Ok(summary) => {
+            println!("{summary}");
+            ExitCode::SUCCESS
+        }
+        Err(problems) => {
+            for problem in &problems {
+                eprintln!("error: {problem}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository: the directory above this crate's.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("the crate lies in the repository").to_owned()
+}

@@ -1,0 +1,34 @@
+//! `kernel`, `kernelrelease`, `kernelversion`, `kernelmajversion`, `fips_enabled`.
+
+use kilter_model::Value;
+
+use crate::system::System;
+
+pub(super) fn name(system: &System) -> Option<Value> {
+    Some(Value::from(system.kernel().uname().sysname))
+}
+
+pub(super) fn release(system: &System) -> Option<Value> {
+    Some(Value::from(system.kernel().uname().release))
+}
+
+/// The numbers at the start of the release: `6.1.0` of `6.1.0-18-amd64`.
+pub(super) fn version(system: &System) -> Option<Value> {
+    Some(Value::from(numbers(&system.kernel().uname().release)))
+}
+
+/// The first two of them: `6.1`.
+pub(super) fn major_version(system: &System) -> Option<Value> {
+    let release = system.kernel().uname().release;
+    let two: Vec<&str> = numbers(&release).split('.').take(2).collect();
+    Some(Value::from(two.join(".")))
+}
+
+pub(super) fn fips_enabled(system: &System) -> Option<Value> {
+    Some(Value::from(system.number("/proc/sys/crypto/fips_enabled") == Some(1)))
+}
+
+fn numbers(release: &str) -> &str {
+    let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
+    release[..end].trim_end_matches('.')
+}

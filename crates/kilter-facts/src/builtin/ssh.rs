@@ -1,0 +1,22 @@
+//! `ssh`: the host's public keys.
+
+use kilter_model::Value;
+
+use crate::system::System;
+
+/// The fact's name for a key, and the name in its file.
+const KEYS: [(&str, &str); 3] = [("ecdsa", "ecdsa"), ("ed25519", "ed25519"), ("rsa", "rsa")];
+
+pub(super) fn ssh(system: &System) -> Option<Value> {
+    let keys: Vec<(&str, Value)> =
+        KEYS.into_iter().filter_map(|(name, file)| Some((name, key(system, file)?))).collect();
+    (!keys.is_empty()).then(|| Value::hash(keys))
+}
+
+/// The key of `/etc/ssh/ssh_host_…_key.pub`: its type and its text.
+fn key(system: &System, file: &str) -> Option<Value> {
+    let line = system.line(&format!("/etc/ssh/ssh_host_{file}_key.pub"))?;
+    let mut words = line.split_whitespace();
+    let (kind, key) = (words.next()?, words.next()?);
+    Some(Value::hash([("key", Value::from(key)), ("type", Value::from(kind))]))
+}

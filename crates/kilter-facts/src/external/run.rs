@@ -1,0 +1,53 @@
+//! Executables that print facts.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kilter_model::Hash;
+use kilter_process::{Cancel, Ending, Finished, Invocation, run};
+
+use super::{LONGEST, from_json_text, from_lines};
+
+/// Runs an executable and reads what it prints: a JSON object, or lines of `name=value`.
+pub(super) fn executable(
+    path: &Path,
+    deadline: Duration,
+    cancelled: Option<&'static AtomicBool>,
+) -> Result<Hash, String> {
+    let invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/");
+    let cancel = cancelled.map(|flag| Cancel { flag, fd: None });
+    let finished = run(&invocation, cancel).map_err(|error| with_sources(&error))?;
+    match finished.ending {
+        Ending::Deadline => return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32())),
+        Ending::Cancelled => return Err("ended because the run was interrupted".to_owned()),
+        Ending::Exited if !finished.status.is_success() => return Err(failure(&finished)),
+        Ending::Exited => {}
+    }
+    if finished.stdout.is_truncated() {
+        return Err(format!("it prints more than {LONGEST} bytes"));
+    }
+    let text = std::str::from_utf8(&finished.stdout.bytes).map_err(|_| "it prints what is not UTF-8".to_owned())?;
+    let facts = if text.trim_start().starts_with('{') { from_json_text(text) } else { from_lines(text) };
+    facts.map_err(|why| format!("its output: {why}"))
+}
+
+/// The status, and the last line of the error output.
+fn failure(finished: &Finished) -> String {
+    let stderr = finished.stderr.text();
+    match stderr.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+        Some(line) => format!("it failed with {}: {line}", finished.status),
+        None => format!("it failed with {}", finished.status),
+    }
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

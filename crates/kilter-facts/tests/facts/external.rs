@@ -1,0 +1,229 @@
+//! External facts: files and executables in directories.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::support::{FakeKernel, Machine};
+use kilter_facts::{ExternalFacts, Facts, Ids, System};
+use kilter_model::{Value, to_json};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A directory of facts.
+struct Directory(TempDir);
+
+impl Directory {
+    fn new() -> Directory {
+        Directory(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(self, name: &str, text: &str) -> Directory {
+        std::fs::write(self.path(name), text).unwrap();
+        mode(&self.path(name), 0o644);
+        self
+    }
+
+    /// A shell script. It is written elsewhere by a process of its own: a descriptor that a
+    /// parallel test's child inherits while it is open for writing would make it "busy".
+    fn script(self, name: &str, body: &str) -> Directory {
+        let source = self.path(".source");
+        std::fs::write(&source, format!("#!/bin/sh\n{body}\n")).unwrap();
+        let status =
+            std::process::Command::new("install").args(["-m", "755"]).arg(&source).arg(self.path(name)).status();
+        assert!(status.unwrap().success());
+        self
+    }
+
+    fn facts_for(&self, uid: u32) -> Facts {
+        let kernel = FakeKernel { ids: Ids { uid, gid: uid }, ..FakeKernel::default() };
+        let external = ExternalFacts::in_directories([self.0.path()]).with_deadline(Duration::from_millis(300));
+        Facts::new(System::new(self.path("no-root"), kernel)).with_external(external)
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts_for(1000)
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// The problems, as file names and reasons.
+fn problems(facts: &Facts) -> Vec<(String, String)> {
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    facts.problems().into_iter().map(|problem| (name(&problem.file), problem.why)).collect()
+}
+
+#[test]
+fn json_lines_and_both_kinds_of_output_are_read() {
+    let directory = Directory::new()
+        .file("a.json", r#"{"rack": {"row": 3}}"#)
+        .file("b.txt", "# site\n\nsite = north\n")
+        .script("c", "echo '{\"tier\": [1, true]}'")
+        .script("d.sh", "echo role=web; echo \"path=$PATH\"; pwd >&2");
+    let facts = directory.facts();
+    assert_eq!(facts.lookup("rack.row"), Ok(Value::from(3)));
+    assert_eq!(facts.get("site"), Some(Value::from("north")));
+    assert_eq!(facts.get("tier").map(|tier| to_json(&tier)), Some(json!([1, true])));
+    assert_eq!(facts.get("role"), Some(Value::from("web")));
+    assert_eq!(problems(&facts), []);
+}
+
+#[test]
+fn later_names_and_later_directories_replace_earlier_ones() {
+    let first = Directory::new().file("b.txt", "x=2\ny=2\n").file("a.txt", "x=1\n").file("c.txt", "z=first\n");
+    let second = Directory::new().file("a.txt", "z=second\n");
+    let external = ExternalFacts::in_directories([first.0.path(), second.0.path()]);
+    let facts = Machine::new().facts().with_external(external);
+    assert_eq!([facts.get("x"), facts.get("z")], [Some(Value::from("2")), Some(Value::from("second"))]);
+}
+
+#[test]
+fn a_file_replaces_a_whole_builtin_fact() {
+    let directory = Directory::new().file("os.json", r#"{"os": {"name": "mine"}}"#);
+    let facts = directory.facts();
+    assert_eq!(facts.get("os").map(|os| to_json(&os)), Some(json!({ "name": "mine" })));
+}
+
+#[test]
+fn executables_run_only_when_a_fact_is_asked_for_that_nobody_else_has() {
+    let directory = Directory::new().file("a.txt", "site=north\n");
+    let witness = directory.path("witness");
+    let directory = directory.script("run", &format!("echo ran >>'{}'; echo role=web", witness.display()));
+    let facts = directory.facts();
+    assert!(facts.lookup("kernel").is_ok() && facts.get("site").is_some() && facts.lookup("os.release.full").is_err());
+    assert!(!witness.exists());
+    assert_eq!(facts.get("role"), Some(Value::from("web")));
+    assert_eq!(facts.get("nothing"), None);
+    assert!(facts.all().contains_key("role"));
+    assert_eq!(std::fs::read_to_string(witness).unwrap(), "ran\n");
+}
+
+#[test]
+fn an_executable_cannot_replace_a_builtin_fact_and_nobody_replaces_the_programs_own() {
+    let directory = Directory::new().script("run", "echo kernel=other").file("a.txt", "kilter=fake\n");
+    let facts = directory.facts().with_fact("kilter", Value::from("own"));
+    let all = facts.all();
+    assert_eq!(all["kernel"], Value::from("Linux"));
+    assert_eq!(all["kilter"], Value::from("own"));
+    let problems = problems(&facts);
+    assert_eq!(problems[0].0, "a.txt");
+    assert!(problems[0].1.contains("kilter's own"), "{problems:?}");
+    assert_eq!(problems[1].0, "run");
+    assert!(problems[1].1.contains("built-in"), "{problems:?}");
+}
+
+#[test]
+fn one_bad_file_is_a_problem_and_spoils_no_other() {
+    let directory = Directory::new()
+        .file("b.json", "{\"a\": ")
+        .file("c.json", "[1]")
+        .file("d.txt", "no equals sign\n")
+        .file("e.txt", "bad name=1\n")
+        .file("f.yaml", "a: 1\n")
+        .file("g.md", "read me\n")
+        .script("h", "echo oops >&2; exit 3")
+        .script("i", "echo a=1; sleep 60")
+        .script("j", "head -c 2000000 /dev/zero | tr '\\0' x")
+        .script("k", "printf '\\377\\376'")
+        .script("l", "echo '{\"a\": 1} trailing'")
+        .file("m", "no interpreter")
+        .file("z.txt", "good=yes\n")
+        .file(".hidden", "x")
+        .file("old.txt~", "x");
+    mode(&directory.path("m"), 0o755);
+    let facts = directory.facts();
+    let before = Instant::now();
+    assert_eq!(facts.get("good"), Some(Value::from("yes")));
+    assert!(!facts.all().contains_key("a"));
+    assert!(before.elapsed() < Duration::from_secs(20), "the hanging script was not ended");
+    let problems = problems(&facts);
+    let expected = [
+        ("b.json", "not JSON"),
+        ("c.json", "a JSON object of facts is needed, not a value of kind Array"),
+        ("d.txt", "line 1 is not of the form name=value"),
+        ("e.txt", "`bad name` cannot be the name of a fact"),
+        ("f.yaml", "YAML is not read here"),
+        ("g.md", "neither .json nor .txt, and not executable"),
+        ("h", "it failed with exit code 3: oops"),
+        ("i", "ended after 0.3 seconds"),
+        ("j", "it prints more than"),
+        ("k", "it prints what is not UTF-8"),
+        ("l", "its output: not JSON"),
+        ("m", "cannot start"),
+    ];
+    let names: Vec<&str> = problems.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, expected.map(|(name, _)| name), "{problems:?}");
+    for ((name, why), (_, expected)) in problems.iter().zip(expected) {
+        assert!(why.contains(expected), "{name}: {why}");
+    }
+}
+
+#[test]
+fn a_fifo_is_refused_and_not_waited_for() {
+    let directory = Directory::new();
+    let status = std::process::Command::new("mkfifo").arg(directory.path("a.txt")).status();
+    assert!(status.unwrap().success());
+    let facts = directory.facts();
+    assert_eq!(facts.get("a"), None);
+    assert_eq!(problems(&facts), [("a.txt".to_owned(), "not a regular file".to_owned())]);
+}
+
+/// What root would make of files that this process owns: only root owns files that root trusts.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+#[test]
+fn root_believes_no_file_that_somebody_else_can_change() {
+    let directory = Directory::new().file("a.txt", "a=1\n").file("b.txt", "b=1\n");
+    mode(&directory.path("b.txt"), 0o666);
+    let facts = directory.facts_for(0);
+    let problems_of = |facts: &Facts| {
+        facts.get("nothing");
+        problems(facts)
+    };
+    if !is_root() {
+        assert!(problems_of(&facts)[0].1.starts_with("not used by root: it belongs to user"));
+        return;
+    }
+    assert_eq!(facts.get("a"), Some(Value::from("1")));
+    assert_eq!(facts.get("b"), None);
+    assert_eq!(
+        problems_of(&facts),
+        [("b.txt".to_owned(), "not used by root: everybody can write to it (mode 0666)".to_owned())]
+    );
+    std::os::unix::fs::chown(directory.path("a.txt"), Some(4711), None).unwrap();
+    assert_eq!(problems_of(&directory.facts_for(0))[0].1, "not used by root: it belongs to user 4711");
+}
+
+#[test]
+fn root_believes_no_directory_that_somebody_else_can_change() {
+    if !is_root() {
+        return root_believes_no_file_that_somebody_else_can_change();
+    }
+    let directory = Directory::new();
+    let inner = directory.path("inner");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(inner.join("a.txt"), "a=1\n").unwrap();
+    let facts = |path: &Path| {
+        let kernel = FakeKernel { ids: Ids { uid: 0, gid: 0 }, ..FakeKernel::default() };
+        Facts::new(System::new("/nonexistent", kernel)).with_external(ExternalFacts::in_directories([path]))
+    };
+    assert_eq!(facts(&inner).get("a"), Some(Value::from("1")));
+    mode(&inner, 0o777);
+    assert_eq!(facts(&inner).get("a"), None);
+    mode(&inner, 0o755);
+    std::os::unix::fs::chown(directory.0.path(), Some(4711), None).unwrap();
+    let facts = facts(&inner);
+    assert_eq!(facts.get("a"), None);
+    assert!(problems(&facts)[0].1.contains("belongs to user 4711"), "{:?}", problems(&facts));
+    std::os::unix::fs::chown(directory.0.path(), Some(0), None).unwrap();
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask test`: all tests, from the unit to the long run of the simulator.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use crate::requirements;
+use crate::step::{cargo, shown};
+
+/// How many random graphs the simulator runs.
+pub(crate) const GRAPHS: u32 = 100_000;
+
+/// Runs everything, whatever fails on the way; the exit code is that of the worst.
+pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
+    let begun = Instant::now();
+    if let Err(why) = requirements::provide() {
+        eprintln!("error: {why}");
+        return ExitCode::FAILURE;
+    }
+    let mut tally = Tally::default();
+    let mut parts: Vec<(&str, u8)> = Vec::new();
+    let args = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    parts.push(("cargo test", watched(cargo(root).args(args), &mut tally)));
+    if root.join("crates/kilter-testkit/src/bin/simulate.rs").is_file() {
+        let args = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
+        let graphs = graphs.to_string();
+        let mut simulate = cargo(root);
+        simulate.args(args).args(["--", "--graphs", &graphs]);
+        parts.push(("simulator", plainly(&mut simulate)));
+    }
+    println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
+    ExitCode::from(worst(&parts))
+}
+
+/// What the test programs counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    programs: u32,
+    passed: u32,
+    failed: u32,
+    ignored: u32,
+}
+
+impl Tally {
+    /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    fn add(&mut self, line: &str) {
+        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        self.programs += 1;
+        let words: Vec<&str> = counts.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+        for pair in words.windows(2) {
+            let Ok(count) = pair[0].parse::<u32>() else { continue };
+            match pair[1] {
+                "passed" => self.passed += count,
+                "failed" => self.failed += count,
+                "ignored" => self.ignored += count,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Runs a program, passes its output on and counts its tests; returns its exit code.
+fn watched(command: &mut Command, tally: &mut Tally) -> u8 {
+    println!("+ {}", shown(command));
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return not_started(command, &error),
+    };
+    if let Some(stdout) = child.stdout.take() {
+        let mut own = std::io::stdout();
+        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            // Nobody may be reading any more; the tests are counted all the same.
+            let _ = writeln!(own, "{line}");
+            tally.add(&line);
+        }
+    }
+    child.wait().map_or(1, code)
+}
+
+fn plainly(command: &mut Command) -> u8 {
+    println!("+ {}", shown(command));
+    match command.status() {
+        Ok(status) => code(status),
+        Err(error) => not_started(command, &error),
+    }
+}
+
+fn not_started(command: &Command, error: &std::io::Error) -> u8 {
+    eprintln!("error: `{}` cannot be started: {error}", shown(command));
+    1
+}
+
+/// The exit code; 1 for a program that a signal ended.
+fn code(status: std::process::ExitStatus) -> u8 {
+    if status.success() {
+        return 0;
+    }
+    status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(1)
+}
+
+fn worst(parts: &[(&str, u8)]) -> u8 {
+    parts.iter().map(|(_, code)| *code).max().unwrap_or(1)
+}
+
+fn summary(tally: &Tally, parts: &[(&str, u8)], seconds: u64) -> String {
+    let Tally { programs, passed, failed, ignored } = tally;
+    let mut text =
+        format!("xtask test: {passed} passed, {failed} failed, {ignored} ignored in {programs} test programs");
+    for (name, code) in parts {
+        let outcome = if *code == 0 { "ok".to_owned() } else { format!("FAILED ({code})") };
+        text.push_str(&format!("; {name}: {outcome}"));
+    }
+    text.push_str(&format!("; {seconds} s"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_test_programs_are_counted() {
+        let mut tally = Tally::default();
+        for line in [
+            "running 4 tests",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+        ] {
+            tally.add(line);
+        }
+        assert_eq!(tally, Tally { programs: 2, passed: 4, failed: 2, ignored: 1 });
+    }
+
+    #[test]
+    fn the_worst_exit_code_counts() {
+        assert_eq!(worst(&[("a", 0), ("b", 101), ("c", 1)]), 101);
+        assert_eq!(worst(&[("a", 0)]), 0);
+        let line = summary(&Tally { programs: 1, passed: 2, failed: 1, ignored: 0 }, &[("a", 0), ("b", 101)], 7);
+        assert_eq!(line, "xtask test: 2 passed, 1 failed, 0 ignored in 1 test programs; a: ok; b: FAILED (101); 7 s");
+    }
+
+    #[test]
+    fn a_failing_program_is_told_by_its_code() {
+        assert_eq!(watched(Command::new("sh").args(["-c", "exit 3"]), &mut Tally::default()), 3);
+        assert_eq!(plainly(Command::new("sh").args(["-c", "kill -9 $$"])), 1);
+        assert_eq!(plainly(&mut Command::new("/nonexistent/program")), 1);
+    }
+}

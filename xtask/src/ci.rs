@@ -1,0 +1,75 @@
+//! `cargo xtask ci`: what has to pass before a change is taken, the quickest first.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::step::{cargo, output, succeeds};
+use crate::{all_tests, docs, layers};
+
+/// The version of cargo-deny that reads `deny.toml`.
+const CARGO_DENY: &str = "0.20.2";
+
+type Step = (&'static str, fn(&Path) -> Result<(), String>);
+
+const STEPS: [Step; 7] = [
+    ("fmt", |root| succeeds(cargo(root).args(["fmt", "--all", "--", "--check"]))),
+    ("layers", |root| tell(layers::run(root))),
+    ("clippy", clippy),
+    ("doc", rustdoc),
+    ("docs", |root| tell(docs::run(root, docs::Pages::Check))),
+    ("deny", deny),
+    ("test", |root| match all_tests::run(root, all_tests::GRAPHS) {
+        code if code == ExitCode::SUCCESS => Ok(()),
+        _ => Err("tests fail".to_owned()),
+    }),
+];
+
+/// Runs the steps; the first that fails is the last.
+pub(crate) fn run(root: &Path) -> ExitCode {
+    let begun = Instant::now();
+    for (name, step) in STEPS {
+        println!("==> {name}");
+        let begun = Instant::now();
+        let result = step(root);
+        let seconds = begun.elapsed().as_secs_f32();
+        match result {
+            Ok(()) => println!("==> {name}: ok, {seconds:.1} s"),
+            Err(why) => {
+                eprintln!("error: {why}");
+                eprintln!("==> {name}: failed, {seconds:.1} s");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!("==> all {} steps: ok, {:.1} s", STEPS.len(), begun.elapsed().as_secs_f32());
+    ExitCode::SUCCESS
+}
+
+fn tell(result: Result<String, Vec<String>>) -> Result<(), String> {
+    let summary = result.map_err(|problems| problems.join("\nerror: "))?;
+    println!("{summary}");
+    Ok(())
+}
+
+fn clippy(root: &Path) -> Result<(), String> {
+    let args = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    succeeds(cargo(root).args(args))
+}
+
+fn rustdoc(root: &Path) -> Result<(), String> {
+    let args = ["doc", "--workspace", "--no-deps", "--locked"];
+    succeeds(cargo(root).args(args).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Advisories are left out: their database has to be fetched from elsewhere.
+fn deny(root: &Path) -> Result<(), String> {
+    let installed = output(cargo(root).args(["deny", "--version"])).unwrap_or_default();
+    if installed.trim() != format!("cargo-deny {CARGO_DENY}") {
+        println!("installing cargo-deny {CARGO_DENY}: some minutes, once");
+        let args = ["install", "cargo-deny", "--locked", "--quiet", "--version", CARGO_DENY];
+        // A build directory of its own: what the workspace is built with must not matter to it.
+        succeeds(cargo(root).args(args).env_remove("CARGO_TARGET_DIR"))?;
+    }
+    succeeds(cargo(root).args(["deny", "--workspace", "--locked", "check", "licenses", "bans", "sources"]))
+}

@@ -1,0 +1,86 @@
+//! `cargo xtask docs`: the generated pages, the links and the examples of the documents.
+
+mod examples;
+mod links;
+mod markdown;
+mod pages;
+
+use std::path::{Path, PathBuf};
+
+use crate::step::{cargo, output};
+
+/// What is done with generated pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// They are written.
+    Write,
+    /// They are compared with what would be written.
+    Check,
+}
+
+/// The documents in the root; those in `docs` are found.
+const IN_ROOT: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+
+/// Does all of it; returns every problem.
+pub(crate) fn run(root: &Path, mode: Pages) -> Result<String, Vec<String>> {
+    let kilter = built(root).map_err(|problem| vec![problem])?;
+    let mut problems = pages::run(root, mode, &kilter);
+    let (documents, unreadable) = documents(root);
+    problems.extend(unreadable);
+    problems.extend(links::broken(root, &documents));
+    let plan = |manifests: &[PathBuf]| examples::plan(&kilter, manifests);
+    problems.extend(examples::failing(root, &documents, &plan));
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(format!("docs: {} documents, {} generated pages: all good", documents.len(), pages::TABLE.len()))
+}
+
+/// A document of the repository.
+pub(crate) struct Document {
+    /// Where it is, from the root.
+    path: PathBuf,
+    /// Its text.
+    text: String,
+}
+
+/// Builds the command; returns where it is.
+fn built(root: &Path) -> Result<PathBuf, String> {
+    let args = ["build", "--quiet", "--locked", "-p", "kilter", "--message-format", "json-render-diagnostics"];
+    let messages = output(cargo(root).args(args))?;
+    let mut executables = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    executables.next_back().ok_or_else(|| "cargo built no executable of kilter".to_owned())
+}
+
+/// The documents, and why some cannot be read.
+fn documents(root: &Path) -> (Vec<Document>, Vec<String>) {
+    let mut paths: Vec<PathBuf> = IN_ROOT.iter().map(PathBuf::from).collect();
+    paths.extend(files_below(root, Path::new("docs")).into_iter().filter(|p| p.extension().is_some_and(|e| e == "md")));
+    let (mut documents, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        match std::fs::read_to_string(root.join(&path)) {
+            Ok(text) => documents.push(Document { path, text }),
+            Err(error) => problems.push(format!("{}: {error}", path.display())),
+        }
+    }
+    (documents, problems)
+}
+
+/// The files below a directory of the repository, from the root, sorted.
+fn files_below(root: &Path, directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(root.join(directory)) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.filter_map(Result::ok) {
+        let path = directory.join(entry.file_name());
+        if root.join(&path).is_dir() {
+            found.extend(files_below(root, &path));
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,64 @@
+//! The links between documents.
+
+use std::path::Path;
+
+use super::Document;
+use super::markdown::{anchors, divide, link_targets};
+
+/// The relative links that lead nowhere, each with its place.
+pub(super) fn broken(root: &Path, documents: &[Document]) -> Vec<String> {
+    documents.iter().flat_map(|document| broken_in(root, document)).collect()
+}
+
+fn broken_in(root: &Path, document: &Document) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (number, line) in divide(&document.text).prose {
+        for target in link_targets(line).iter().filter(|target| !is_elsewhere(target)) {
+            if let Some(why) = why_broken(root, document, target) {
+                problems
+                    .push(format!("{}:{number}: the link `{target}` leads nowhere: {why}", document.path.display()));
+            }
+        }
+    }
+    problems
+}
+
+fn is_elsewhere(target: &str) -> bool {
+    ["http://", "https://", "mailto:"].iter().any(|scheme| target.starts_with(scheme))
+}
+
+fn why_broken(root: &Path, document: &Document, target: &str) -> Option<String> {
+    let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
+    let base = document.path.parent().unwrap_or(Path::new(""));
+    let file = root.join(base).join(path);
+    if !path.is_empty() && !file.exists() {
+        return Some("there is no such file".to_owned());
+    }
+    let anchor = anchor?;
+    let text = if path.is_empty() { document.text.clone() } else { std::fs::read_to_string(&file).unwrap_or_default() };
+    (!anchors(&text).iter().any(|known| known == anchor)).then(|| format!("no heading is called `{anchor}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_lead_nowhere_are_told_with_their_places() {
+        let root = std::env::temp_dir().join(format!("xtask-links-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("docs")).unwrap();
+        std::fs::write(root.join("docs/b.md"), "# One heading\n").unwrap();
+        let text = "# Top\n[ok](docs/b.md#one-heading) [ok](#top) [ok](https://example.com/x)\n\
+            [gone](docs/c.md)\n```\n[code](gone)\n```\n[bad](docs/b.md#other)\n";
+        let document = Document { path: "a.md".into(), text: text.to_owned() };
+        let problems = broken(&root, &[document]);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(
+            problems,
+            [
+                "a.md:3: the link `docs/c.md` leads nowhere: there is no such file",
+                "a.md:7: the link `docs/b.md#other` leads nowhere: no heading is called `other`",
+            ]
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! The pages that the command writes about itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Pages, files_below};
+use crate::step::output;
+
+/// A generated page.
+pub(super) struct Page {
+    /// Where it lies.
+    file: &'static str,
+    /// What is in it.
+    content: Content,
+}
+
+/// What kilter prints for a page.
+enum Content {
+    /// The output of a command that prints Markdown.
+    Printed(&'static [&'static str]),
+    /// The help of the program and of these of its commands.
+    Help(&'static [&'static str]),
+}
+
+/// All generated pages.
+pub(super) const TABLE: [Page; 7] = [
+    Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
+    Page {
+        file: "docs/reference/types/exec.md",
+        content: Content::Printed(&["types", "exec", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/file.md",
+        content: Content::Printed(&["types", "file", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/group.md",
+        content: Content::Printed(&["types", "group", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/host.md",
+        content: Content::Printed(&["types", "host", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/notify.md",
+        content: Content::Printed(&["types", "notify", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/user.md",
+        content: Content::Printed(&["types", "user", "--format", "markdown"]),
+    },
+];
+
+/// The commands, in the order of the manual.
+const COMMANDS: [&str; 10] = ["types", "get", "set", "plan", "apply", "facts", "graph", "schema", "completions", "man"];
+
+/// Where nothing but generated pages lies: a page there that is not in the table has outlived its
+/// command.
+const DIRECTORY: &str = "docs/reference/types";
+
+/// Writes or compares the pages; returns the problems.
+pub(super) fn run(root: &Path, mode: Pages, kilter: &Path) -> Vec<String> {
+    // Help is wrapped to the width of the terminal, unless it is told another.
+    let print = |args: &[&str]| output(Command::new(kilter).args(args).current_dir(root).env("COLUMNS", "100"));
+    let mut problems: Vec<String> = TABLE.iter().filter_map(|page| treat(root, mode, page, &print).err()).collect();
+    problems.extend(strangers(root, &TABLE));
+    problems
+}
+
+type Print<'a> = &'a dyn Fn(&[&str]) -> Result<String, String>;
+
+/// The text of a page, without what is said about its origin.
+fn text_of(content: &Content, print: Print<'_>) -> Result<String, String> {
+    let printed = |args: &[&str]| {
+        let text = print(args)?;
+        match text.trim_end() {
+            "" => Err(format!("`kilter {}` prints nothing", args.join(" "))),
+            text => Ok(text.to_owned()),
+        }
+    };
+    match content {
+        Content::Printed(args) => printed(args),
+        Content::Help(commands) => {
+            let mut text = format!("# The command\n\n```text\n{}\n```\n", printed(&["--help"])?);
+            for command in *commands {
+                let help = printed(&[command, "--help"])?;
+                text.push_str(&format!("\n## kilter {command}\n\n```text\n{help}\n```\n"));
+            }
+            Ok(text.trim_end().to_owned())
+        }
+    }
+}
+
+fn origin(content: &Content) -> String {
+    match content {
+        Content::Printed(args) => format!("kilter {}", args.join(" ")),
+        Content::Help(_) => "kilter --help".to_owned(),
+    }
+}
+
+fn treat(root: &Path, mode: Pages, page: &Page, print: Print<'_>) -> Result<(), String> {
+    let text = text_of(&page.content, print).map_err(|problem| format!("{}: {problem}", page.file))?;
+    let origin = origin(&page.content);
+    let text = format!("<!-- Written by `{origin}`: `cargo xtask docs` brings it up to date. -->\n\n{text}\n");
+    let path = root.join(page.file);
+    if mode == Pages::Check {
+        return match std::fs::read_to_string(&path) {
+            Ok(known) if known == text => Ok(()),
+            Ok(known) => Err(format!("{}: {}; run `cargo xtask docs`", page.file, first_difference(&known, &text))),
+            Err(error) => Err(format!("{}: {error}; run `cargo xtask docs`", page.file)),
+        };
+    }
+    let directory = path.parent().expect("a page lies in a directory");
+    let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&path, text));
+    written.map_err(|error| format!("{}: {error}", page.file))
+}
+
+fn first_difference(known: &str, new: &str) -> String {
+    let same = known.lines().zip(new.lines()).take_while(|(known, new)| known == new).count();
+    let line = |text: &str| text.lines().nth(same).unwrap_or("(its end)").to_owned();
+    format!("line {} is not what the command prints:\n  - {}\n  + {}", same + 1, line(known), line(new))
+}
+
+/// The files in the directory of generated pages that no command writes.
+fn strangers(root: &Path, table: &[Page]) -> Vec<String> {
+    let listed = |path: &PathBuf| table.iter().any(|page| Path::new(page.file) == path);
+    let strange = files_below(root, Path::new(DIRECTORY)).into_iter().filter(|path| !listed(path));
+    strange.map(|path| format!("{}: no command in xtask/src/docs/pages.rs writes it", path.display())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: Page = Page { file: "docs/reference/types/file.md", content: Content::Printed(&["types", "file"]) };
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("xtask-pages-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Scratch(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_page_that_was_written_is_found_unchanged_and_a_changed_command_is_told() {
+        let scratch = Scratch::new("roundtrip");
+        let old = |_: &[&str]| Ok("# file\n\nOld words.\n".to_owned());
+        let new = |_: &[&str]| Ok("# file\n\nNew words.\n".to_owned());
+        assert!(treat(&scratch.0, Pages::Check, &PAGE, &old).unwrap_err().contains("run `cargo xtask docs`"));
+        assert_eq!(treat(&scratch.0, Pages::Write, &PAGE, &old), Ok(()));
+        assert_eq!(treat(&scratch.0, Pages::Check, &PAGE, &old), Ok(()));
+        let problem = treat(&scratch.0, Pages::Check, &PAGE, &new).unwrap_err();
+        assert!(
+            problem.contains("line 5 is not what the command prints:\n  - Old words.\n  + New words."),
+            "{problem}"
+        );
+        assert_eq!(strangers(&scratch.0, &[PAGE]), [""; 0]);
+        assert_eq!(strangers(&scratch.0, &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_command_that_prints_nothing_makes_no_page() {
+        let scratch = Scratch::new("nothing");
+        let problem = treat(&scratch.0, Pages::Write, &PAGE, &|_| Ok("\n".to_owned())).unwrap_err();
+        assert_eq!(problem, "docs/reference/types/file.md: `kilter types file` prints nothing");
+    }
+
+    #[test]
+    fn the_help_of_every_command_is_on_one_page() {
+        let print = |args: &[&str]| Ok(format!("help of {}\n", args.join(" ")));
+        let text = text_of(&Content::Help(&["plan"]), &print).unwrap();
+        assert_eq!(
+            text,
+            "# The command\n\n```text\nhelp of --help\n```\n\n## kilter plan\n\n```text\nhelp of plan --help\n```"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! What the tests need of the machine, beside Rust.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::step::{shown, succeeds};
+
+/// A program that tests start, and the Debian package that has it.
+struct Requirement {
+    program: &'static str,
+    package: &'static str,
+}
+
+const REQUIREMENTS: [Requirement; 10] = [
+    // System calls and processes are counted by it.
+    Requirement { program: "strace", package: "strace" },
+    // Takes rights and capabilities away.
+    Requirement { program: "setpriv", package: "util-linux" },
+    // Namespaces, in which users and mounts can be changed.
+    Requirement { program: "unshare", package: "util-linux" },
+    // The shadow tools.
+    Requirement { program: "useradd", package: "passwd" },
+    Requirement { program: "groupadd", package: "passwd" },
+    Requirement { program: "gpasswd", package: "passwd" },
+    // An executable manifest is written in it.
+    Requirement { program: "python3", package: "python3-minimal" },
+    Requirement { program: "bash", package: "bash" },
+    // Takes a lock that the Rust standard library has no call for.
+    Requirement { program: "perl", package: "perl-base" },
+    // What facts are compared with.
+    Requirement { program: "getconf", package: "libc-bin" },
+];
+
+/// System programs are not in every user's `PATH`.
+const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Sees to it that every required program is there: installs what is missing, where that is
+/// possible, or says what to install.
+pub(crate) fn provide() -> Result<(), String> {
+    let missing = missing(&has);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !(is_root() && has("apt-get")) {
+        return Err(advice(&missing));
+    }
+    println!("installing what the tests need: {}", missing.join(" "));
+    let mut update = Command::new("apt-get");
+    run(update.args(["update", "-q"]))?;
+    let mut install = Command::new("apt-get");
+    run(install.args(["install", "-q", "-y", "--no-install-recommends"]).args(&missing))?;
+    match self::missing(&has) {
+        still if still.is_empty() => Ok(()),
+        still => Err(format!("installed, but their programs are still missing: {}", still.join(" "))),
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    println!("+ {}", shown(command));
+    succeeds(command.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// The packages of the programs that are not there, each once.
+fn missing(has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
+    let absent = REQUIREMENTS.iter().filter(|requirement| !has(requirement.program));
+    let mut packages: Vec<&str> = absent.map(|requirement| requirement.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn advice(packages: &[&str]) -> String {
+    let packages = packages.join(" ");
+    format!(
+        "the tests need programs that are not installed. As root:\n    \
+         apt-get update && apt-get install --no-install-recommends {packages}\n\
+         (names of Debian packages; other systems have similar ones)"
+    )
+}
+
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.iter().map(Into::into));
+    directories.into_iter().any(|directory| directory.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_answered_with_the_package_that_has_it() {
+        assert_eq!(missing(&|program| program != "strace"), ["strace"]);
+        assert_eq!(missing(&|program| !program.ends_with("add")), ["passwd"]);
+        assert_eq!(missing(&|_| true), [""; 0]);
+        assert!(advice(&["passwd", "strace"]).contains("apt-get install --no-install-recommends passwd strace"));
+    }
+}

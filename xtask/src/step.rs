@@ -1,0 +1,37 @@
+//! Starting other programs.
+
+use std::path::Path;
+use std::process::Command;
+
+/// The cargo that started this program, or the one in `PATH`, in the directory `root`.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// Runs a program to its end.
+pub(crate) fn succeeds(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{}` failed: {status}", shown(command))),
+        Err(error) => Err(format!("`{}` cannot be started: {error}", shown(command))),
+    }
+}
+
+/// What a program prints.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("`{}` cannot be started: {error}", shown(command)))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`{}` failed: {}\n{stderr}", shown(command), output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("`{}` prints what is not UTF-8", shown(command)))
+}
+
+/// The command line, as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

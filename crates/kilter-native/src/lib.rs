@@ -1,1 +1,44 @@
-//! To be written.
+//! The resource types that kilter brings along.
+//!
+//! [`native`] returns a provider for each: `exec`, `file`, `group`, `host`, `notify`, `user`. Each reads and
+//! changes the system it is given: the real one, or one that a test has made up below a directory.
+//!
+//! When a provider is called, with what and in which order is left to the engine and its runtime;
+//! child processes are those of [`kilter_process`].
+//!
+//! *Start from* [`native`] and a provider such as [`HostProvider`].
+
+mod accounts;
+mod atomic;
+mod exec;
+mod file;
+mod group;
+mod host;
+mod notify;
+mod user;
+mod words;
+
+use std::sync::Arc;
+
+use kilter_provider::Provider;
+
+pub use accounts::{RealRunner, Runner, System};
+pub use exec::ExecProvider;
+pub use file::FileProvider;
+pub use group::GroupProvider;
+pub use host::HostProvider;
+pub use notify::NotifyProvider;
+pub use user::UserProvider;
+
+/// The providers of all built-in types on this machine.
+pub fn native() -> Vec<Arc<dyn Provider>> {
+    let accounts = Arc::new(accounts::Accounts::new(System::real()));
+    vec![
+        Arc::new(ExecProvider::sharing(accounts.clone())),
+        Arc::new(FileProvider::new()),
+        Arc::new(GroupProvider::sharing(accounts.clone())),
+        Arc::new(HostProvider::default()),
+        Arc::new(NotifyProvider::new()),
+        Arc::new(UserProvider::sharing(accounts)),
+    ]
+}

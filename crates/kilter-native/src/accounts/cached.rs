@@ -1,0 +1,81 @@
+//! A file that is parsed once for each of its versions.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Tells two versions of a file apart; none when there is no file.
+type Stamp = Option<(u64, u64, i64, i64, i64, i64)>;
+
+pub(crate) struct Cached<T> {
+    path: PathBuf,
+    parse: fn(&str) -> T,
+    slot: Mutex<Option<(Stamp, Arc<T>)>>,
+}
+
+impl<T> Cached<T> {
+    pub(crate) fn new(path: PathBuf, parse: fn(&str) -> T) -> Cached<T> {
+        Cached { path, parse, slot: Mutex::new(None) }
+    }
+
+    /// The content; a file that is not there is an empty one.
+    pub(crate) fn get(&self) -> io::Result<Arc<T>> {
+        let mut slot = self.slot();
+        let stamp = match std::fs::metadata(&self.path) {
+            Ok(found) => stamp(&found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if let Some((known, content)) = &*slot
+            && *known == stamp
+        {
+            return Ok(content.clone());
+        }
+        let bytes = if stamp.is_some() { std::fs::read(&self.path)? } else { Vec::new() };
+        let content = Arc::new((self.parse)(&String::from_utf8_lossy(&bytes)));
+        *slot = Some((stamp, content.clone()));
+        Ok(content)
+    }
+
+    pub(crate) fn forget(&self) {
+        *self.slot() = None;
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<(Stamp, Arc<T>)>> {
+        // A slot is whole or empty whenever it can be seen.
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stamp(found: &Metadata) -> Stamp {
+    Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static PARSED: AtomicUsize = AtomicUsize::new(0);
+
+    #[test]
+    fn a_file_is_parsed_once_for_each_version() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
+        let cached = Cached::new(path.clone(), |text| {
+            PARSED.fetch_add(1, Ordering::Relaxed);
+            text.to_owned()
+        });
+        assert_eq!(*cached.get().unwrap(), "");
+        std::fs::write(&path, "one").unwrap();
+        for _ in 0..5 {
+            assert_eq!(*cached.get().unwrap(), "one");
+        }
+        assert_eq!(PARSED.load(Ordering::Relaxed), 2);
+        std::fs::write(&path, "three").unwrap();
+        assert_eq!(*cached.get().unwrap(), "three");
+    }
+}

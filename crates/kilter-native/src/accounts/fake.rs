@@ -1,0 +1,67 @@
+//! A system made up by a test: files in a directory, and a runner that writes down what it is given.
+
+use std::sync::{Arc, Mutex};
+
+use kilter_process::{Cancel, Captured, Ending, Finished, Invocation, SpawnError, Status};
+
+use super::{Runner, System};
+
+pub(crate) struct Fake {
+    pub(crate) root: tempfile::TempDir,
+    pub(crate) log: Arc<Recorder>,
+}
+
+#[derive(Default)]
+pub(crate) struct Recorder {
+    calls: Mutex<Vec<(String, String)>>,
+    /// What the tools return, and say.
+    pub(crate) answer: Mutex<(i32, String)>,
+}
+
+impl Fake {
+    pub(crate) fn new(passwd: &str, group: &str, shadow: &str) -> Fake {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("etc")).unwrap();
+        let fake = Fake { root, log: Arc::default() };
+        [("passwd", passwd), ("group", group), ("shadow", shadow)]
+            .iter()
+            .for_each(|(name, text)| fake.write(name, text));
+        fake
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.root.path().join("etc").join(name), text).unwrap();
+    }
+
+    pub(crate) fn system(&self) -> System {
+        System::new(self.root.path(), self.log.clone())
+    }
+
+    /// The argvs since the last time it was asked.
+    pub(crate) fn argvs(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.calls.lock().unwrap()).into_iter().map(|(argv, _)| argv).collect()
+    }
+
+    /// What the tools could read since the last time it was asked.
+    pub(crate) fn inputs(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.calls.lock().unwrap()).into_iter().map(|(_, stdin)| stdin).collect()
+    }
+}
+
+impl Runner for Recorder {
+    fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Finished, SpawnError> {
+        let words = std::iter::once(&invocation.program).chain(&invocation.args);
+        let argv: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        let stdin = String::from_utf8(invocation.stdin.clone().unwrap_or_default()).unwrap();
+        self.calls.lock().unwrap().push((argv.join(" "), stdin));
+        let (code, said) = self.answer.lock().unwrap().clone();
+        let output = |text: &str| Captured { bytes: text.as_bytes().to_vec(), dropped: 0 };
+        Ok(Finished {
+            status: Status::Code(code),
+            ending: Ending::Exited,
+            stdout: output(&said),
+            stderr: output(&said),
+            leaked: false,
+        })
+    }
+}

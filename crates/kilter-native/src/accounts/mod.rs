@@ -1,0 +1,164 @@
+//! Users and groups as the system keeps them: what [`user`](crate::user), [`group`](crate::group)
+//! and [`exec`](crate::exec) have in common.
+//!
+//! The files are read here and changed by the shadow tools only. A file is parsed once and again
+//! when it has changed, which one `stat` tells.
+
+mod cached;
+pub(crate) mod date;
+#[cfg(test)]
+pub(crate) mod fake;
+mod names;
+mod rows;
+mod system;
+mod tools;
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ecow::EcoString;
+use kilter_process::Invocation;
+use kilter_provider::{Context, ProviderError};
+use rustc_hash::FxHashMap;
+
+use cached::Cached;
+pub(crate) use names::name_problem;
+pub(crate) use rows::{GroupRow, Groups, Shadows, UserRow, Users};
+pub use system::{RealRunner, Runner, System};
+
+/// The accounts of a system.
+pub(crate) struct Accounts {
+    system: System,
+    users: Cached<Users>,
+    groups: Cached<Groups>,
+    shadows: Cached<Shadows>,
+    /// Which databases have sources beside the files, from `/etc/nsswitch.conf`.
+    services: Cached<Services>,
+    /// The tools lock the files against each other by waiting seconds; taking turns is quicker.
+    turn: Mutex<()>,
+}
+
+impl Accounts {
+    pub(crate) fn new(system: System) -> Accounts {
+        Accounts {
+            users: Cached::new(system.etc("passwd"), Users::parse),
+            groups: Cached::new(system.etc("group"), Groups::parse),
+            shadows: Cached::new(system.etc("shadow"), Shadows::parse),
+            services: Cached::new(system.etc("nsswitch.conf"), Services::parse),
+            system,
+            turn: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn users(&self) -> Result<Arc<Users>, ProviderError> {
+        self.users.get().map_err(|error| self.unreadable("passwd", &error))
+    }
+
+    pub(crate) fn groups(&self) -> Result<Arc<Groups>, ProviderError> {
+        self.groups.get().map_err(|error| self.unreadable("group", &error))
+    }
+
+    /// Passwords and ages; none when the caller may not read them.
+    pub(crate) fn shadows(&self) -> Result<Option<Arc<Shadows>>, ProviderError> {
+        match self.shadows.get() {
+            Ok(shadows) => Ok(Some(shadows)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+            Err(error) => Err(self.unreadable("shadow", &error)),
+        }
+    }
+
+    fn unreadable(&self, file: &str, error: &io::Error) -> ProviderError {
+        ProviderError::new(format!("cannot read {}: {error}", self.system.etc(file).display()))
+    }
+
+    /// A user by name, from the files or whatever else the system asks.
+    pub(crate) fn user(&self, cx: &Context<'_>, name: &str) -> Result<Option<UserRow>, ProviderError> {
+        match self.users()?.find(name) {
+            Some(row) => Ok(Some(row.clone())),
+            None => Ok(self.ask(cx, "passwd", name)?.and_then(|line| UserRow::parse(&line))),
+        }
+    }
+
+    /// A group by name, from the files or whatever else the system asks.
+    pub(crate) fn group(&self, cx: &Context<'_>, name: &str) -> Result<Option<GroupRow>, ProviderError> {
+        match self.groups()?.find(name) {
+            Some(row) => Ok(Some(row.clone())),
+            None => Ok(self.ask(cx, "group", name)?.and_then(|line| GroupRow::parse(&line))),
+        }
+    }
+
+    /// All groups a user has beside the primary one, by number.
+    pub(crate) fn supplementary(&self, cx: &Context<'_>, user: &str) -> Result<Vec<u32>, ProviderError> {
+        let listed = self.groups()?.listing(user).map(|group| group.gid).collect();
+        let Some(line) = self.ask(cx, "initgroups", user)? else { return Ok(listed) };
+        Ok(line.split_ascii_whitespace().skip(1).filter_map(|gid| gid.parse().ok()).collect())
+    }
+
+    /// Asks the name service, if it has more to ask than the files: that costs a process.
+    fn ask(&self, cx: &Context<'_>, database: &str, key: &str) -> Result<Option<String>, ProviderError> {
+        let services = self.services.get().map_err(|error| self.unreadable("nsswitch.conf", &error))?;
+        if !services.has_more_than_files(database) || key.starts_with('-') {
+            return Ok(None);
+        }
+        let finished = self.query(cx, &Invocation::new("getent").args([database, key]))?;
+        Ok(finished.is_success().then(|| finished.stdout.text().trim_end().to_owned()))
+    }
+
+    /// Whether a name that is not in the files is asked for elsewhere.
+    pub(crate) fn may_wait(&self, database: &str) -> bool {
+        self.services.get().is_ok_and(|services| services.has_more_than_files(database))
+    }
+
+    /// The directory that stands for `/`.
+    pub(crate) fn root(&self) -> &Path {
+        self.system.root()
+    }
+
+    /// Forgets what was read: it is about to change.
+    fn forget(&self) {
+        self.users.forget();
+        self.groups.forget();
+        self.shadows.forget();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `/etc/nsswitch.conf`: databases and the services that are asked.
+#[derive(Debug, Default)]
+struct Services(FxHashMap<EcoString, bool>);
+
+impl Services {
+    fn parse(text: &str) -> Services {
+        let lines = text.lines().filter_map(|line| line.split('#').next()?.split_once(':'));
+        let beyond = |service: &str| !matches!(service, "files" | "compat" | "systemd") && !service.starts_with('[');
+        Services(lines.map(|(name, rest)| (name.trim().into(), rest.split_ascii_whitespace().any(beyond))).collect())
+    }
+
+    fn has_more_than_files(&self, database: &str) -> bool {
+        let of = |name: &str| self.0.get(name).copied();
+        match database {
+            "initgroups" => of("initgroups").or_else(|| of("group")),
+            other => of(other),
+        }
+        .unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_services_beyond_the_files_are_asked() {
+        let services =
+            Services::parse("passwd: files systemd\ngroup: files [NOTFOUND=return] sss # directory\n# hosts: dns\n");
+        assert!(!services.has_more_than_files("passwd"));
+        assert!(services.has_more_than_files("group"));
+        assert!(services.has_more_than_files("initgroups"));
+        assert!(!services.has_more_than_files("hosts"));
+    }
+}

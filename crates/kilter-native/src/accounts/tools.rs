@@ -1,0 +1,57 @@
+//! The shadow tools.
+
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_process::{Cancel, Ending, Finished, Invocation, SpawnError};
+use kilter_provider::{Context, ProviderError};
+
+use super::Accounts;
+use crate::words::{ending_of, with_sources};
+
+/// Moving a home or changing the owner of all that is in it may take its time.
+const TOOL: Duration = Duration::from_secs(3600);
+const QUERY: Duration = Duration::from_secs(60);
+const KEPT: usize = 64 * 1024;
+
+impl Accounts {
+    /// Runs the tools one after the other up to the first that fails.
+    ///
+    /// # Errors
+    /// Says which failed and why; arguments are not shown.
+    pub(crate) fn change(&self, cx: &Context<'_>, tools: Vec<Invocation>) -> Result<(), EcoString> {
+        let _turn = self.lock();
+        for tool in tools {
+            let name = tool.program.to_string_lossy().into_owned();
+            let finished = self.start(cx, tool.captured(KEPT).deadline(TOOL));
+            self.forget();
+            let finished = finished.map_err(|error| EcoString::from(with_sources(&error)))?;
+            if !finished.is_success() {
+                return Err(failure(&name, &finished));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn query(&self, cx: &Context<'_>, tool: &Invocation) -> Result<Finished, ProviderError> {
+        self.start(cx, tool.clone().captured(KEPT).deadline(QUERY))
+            .map_err(|error| ProviderError::new(with_sources(&error)))
+    }
+
+    fn start(&self, cx: &Context<'_>, tool: Invocation) -> Result<Finished, SpawnError> {
+        let interrupt = cx.interrupt();
+        self.system.runner().run(&tool, Cancel { flag: interrupt.flag(), fd: interrupt.fd() })
+    }
+}
+
+fn failure(name: &str, finished: &Finished) -> EcoString {
+    let how = match finished.ending {
+        Ending::Exited => format!("{name} failed with {}", finished.status),
+        Ending::Deadline => format!("{name} did not finish within {} s", TOOL.as_secs()),
+        Ending::Cancelled => format!("{name} was interrupted"),
+    };
+    match ending_of(&finished.stderr.text()) {
+        Some(said) => format!("{how}: {said}").into(),
+        None => how.into(),
+    }
+}

@@ -1,0 +1,78 @@
+//! Whether a command has to run.
+
+use ecow::EcoString;
+use kilter_model::Attributes;
+use kilter_process::{Ending, Status};
+use kilter_provider::ProviderError;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+
+use super::command::{Command, guards_of};
+use super::launch::Launch;
+use crate::words::texts;
+
+/// What the guards of a resource say.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The command has to run, because of this.
+    Due(EcoString),
+    /// It need not.
+    Settled,
+}
+
+/// Whether anything but the exit code tells that the command has done its work.
+pub(super) fn has_guards(should: &Attributes) -> bool {
+    should.get("creates").is_some() || spawns(should)
+}
+
+/// Whether asking the guards starts processes.
+pub(super) fn spawns(should: &Attributes) -> bool {
+    should.get("unless").is_some() || should.get("onlyif").is_some()
+}
+
+/// Asks the guards, the cheap ones first, until one says no.
+///
+/// # Errors
+/// When one cannot answer.
+pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
+    let mut reasons = Vec::new();
+    for path in texts(launch.should.get("creates")) {
+        if exists(&path)? {
+            return Ok(Verdict::Settled);
+        }
+        reasons.push(format!("`{path}` (creates) does not exist"));
+    }
+    for (attribute, success_means_due, word) in [("unless", false, "fails"), ("onlyif", true, "succeeds")] {
+        let guards = guards_of(attribute, launch.should).map_err(|problem| ProviderError::new(problem.to_string()))?;
+        for guard in guards {
+            if succeeds(launch, attribute, &guard)? != success_means_due {
+                return Ok(Verdict::Settled);
+            }
+            reasons.push(format!("`{}` ({attribute}) {word}", guard.shown));
+        }
+    }
+    Ok(Verdict::Due(reasons.join(", ").into()))
+}
+
+fn exists(path: &str) -> Result<bool, ProviderError> {
+    match accessat(CWD, path, Access::EXISTS, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(error) => Err(ProviderError::new(format!("cannot tell whether {path} (creates) exists: {error}"))),
+    }
+}
+
+fn succeeds(launch: &Launch<'_>, attribute: &str, guard: &Command) -> Result<bool, ProviderError> {
+    let unanswered =
+        |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) did not answer: {why}", guard.shown));
+    let finished = launch.run(guard, |_| {}).map_err(unanswered)?;
+    match (finished.ending, finished.status) {
+        (Ending::Exited, Status::Code(code)) => Ok(code == 0),
+        (Ending::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
+        (Ending::Deadline, _) => {
+            let timeout = launch.timeout().unwrap_or_default().as_secs_f64();
+            Err(unanswered(format!("it took longer than {timeout} s").into()))
+        }
+        (Ending::Cancelled, _) => Err(unanswered("it was interrupted".into())),
+    }
+}

@@ -1,0 +1,140 @@
+//! The surroundings in which the commands of one resource run.
+
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Value};
+use kilter_process::{Cancel, DEFAULT_PATH, Finished, Identity, Invocation, SpawnError};
+use kilter_provider::Context;
+
+use super::command::Command;
+use crate::accounts::Accounts;
+use crate::words::with_sources;
+
+/// Starts the commands of one resource.
+pub(super) struct Launch<'a> {
+    pub(super) cx: &'a Context<'a>,
+    pub(super) should: &'a Attributes,
+    pub(super) accounts: &'a Accounts,
+}
+
+impl Launch<'_> {
+    /// Runs a command; `keep` says what to keep of its outputs.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(super) fn run(&self, command: &Command, keep: impl FnOnce(&mut Invocation)) -> Result<Finished, EcoString> {
+        let mut invocation = self.invocation(command)?;
+        keep(&mut invocation);
+        let interrupt = self.cx.interrupt();
+        kilter_process::run(&invocation, Some(Cancel { flag: interrupt.flag(), fd: interrupt.fd() })).map_err(|error| {
+            match error {
+                SpawnError::Cancelled { .. } => "it was interrupted".into(),
+                // The error names the program, which is part of the secret.
+                _ if command.is_sealed => "its sensitive command cannot be started".into(),
+                error => with_sources(&error).into(),
+            }
+        })
+    }
+
+    fn invocation(&self, command: &Command) -> Result<Invocation, EcoString> {
+        let (program, args) = command.argv.split_first().ok_or("the command is empty")?;
+        let mut invocation = Invocation::new(program).args(args).cwd(self.should.text("cwd").unwrap_or("/"));
+        invocation = invocation.env("PATH", search_path(self.should));
+        for (name, value) in environment(self.should) {
+            invocation = invocation.env(name, value);
+        }
+        invocation.deadline = self.timeout();
+        invocation.identity = self.identity()?;
+        invocation.umask = self.should.text("umask").and_then(|umask| u32::from_str_radix(umask, 8).ok());
+        Ok(invocation)
+    }
+
+    /// How long one command may take.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        seconds(self.should.get("timeout")).or(Some(Duration::from_secs(300))).filter(|timeout| !timeout.is_zero())
+    }
+
+    fn identity(&self) -> Result<Option<Identity>, EcoString> {
+        let (user, group) = (self.should.get("user"), self.should.get("group"));
+        let gid = group.map(|group| self.gid(group)).transpose()?;
+        let identity = match (user, gid) {
+            (None, None) => return Ok(None),
+            (None, Some(gid)) => Identity { uid: rustix::process::geteuid().as_raw(), gid, groups: vec![gid] },
+            (Some(user), gid) => self.identity_of(user, gid)?,
+        };
+        let (uid, own_gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        if !uid.is_root() && uid.as_raw() == identity.uid && own_gid.as_raw() == identity.gid {
+            return Ok(None);
+        }
+        Ok(Some(identity))
+    }
+
+    fn identity_of(&self, user: &Value, gid: Option<u32>) -> Result<Identity, EcoString> {
+        let row = match number(user) {
+            Some(uid) => self.accounts.users().map_err(|error| error.message)?.find_uid(uid).cloned(),
+            None => self.accounts.user(self.cx, &user.to_string()).map_err(|error| error.message)?,
+        };
+        match (row, number(user)) {
+            (Some(row), _) => {
+                let groups = self.accounts.supplementary(self.cx, &row.name).map_err(|error| error.message)?;
+                Ok(Identity { uid: row.uid, gid: gid.unwrap_or(row.gid), groups })
+            }
+            // A number need not have a name, but nothing then tells its group.
+            (None, Some(uid)) => {
+                let gid =
+                    gid.ok_or_else(|| format!("user: {uid} is no user that is known, so `group` is needed too"))?;
+                Ok(Identity { uid, gid, groups: vec![gid] })
+            }
+            (None, None) => Err(format!("user: there is no user `{user}`").into()),
+        }
+    }
+
+    fn gid(&self, group: &Value) -> Result<u32, EcoString> {
+        if let Some(gid) = number(group) {
+            return Ok(gid);
+        }
+        let row = self.accounts.group(self.cx, &group.to_string()).map_err(|error| error.message)?;
+        row.map(|row| row.gid).ok_or_else(|| format!("group: there is no group `{group}`").into())
+    }
+}
+
+fn number(account: &Value) -> Option<u32> {
+    match account.as_str() {
+        Some(text) => text.parse().ok(),
+        None => account.as_integer().and_then(|number| u32::try_from(number).ok()),
+    }
+}
+
+/// A time that is given in seconds.
+pub(super) fn seconds(value: Option<&Value>) -> Option<Duration> {
+    match value?.unwrap_sensitive() {
+        Value::Float(seconds) => Duration::try_from_secs_f64(*seconds).ok(),
+        other => Some(Duration::from_secs(u64::try_from(other.as_integer()?).ok()?)),
+    }
+}
+
+/// The search path, with colons.
+pub(super) fn search_path(should: &Attributes) -> String {
+    match should.get("path") {
+        Some(path) => crate::words::texts(Some(path)).join(":"),
+        None => DEFAULT_PATH.to_owned(),
+    }
+}
+
+/// The variables that are given, names and values. A text without `=` has an empty name.
+pub(super) fn environment(should: &Attributes) -> Vec<(String, String)> {
+    let Some(environment) = should.get("environment") else { return Vec::new() };
+    let text = |value: &Value| value.unwrap_sensitive().to_string();
+    match environment.as_hash() {
+        Some(hash) => hash.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        None => environment
+            .as_list()
+            .iter()
+            .map(|entry| {
+                let entry = text(entry);
+                entry.split_once('=').map_or_else(Default::default, |(name, value)| (name.to_owned(), value.to_owned()))
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,258 @@
+//! The type `exec`.
+
+mod command;
+mod guard;
+mod launch;
+mod perform;
+mod schema;
+mod secrets;
+mod split;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
+use kilter_provider::{
+    Batch, Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+};
+use rustc_hash::FxHashSet;
+
+use crate::accounts::{Accounts, System};
+use crate::words::texts;
+use command::{command_of, guards_of, program_path, refresh_of, shell_of};
+use guard::Verdict;
+use launch::{Launch, environment};
+
+/// Provides the type `exec`.
+pub struct ExecProvider {
+    schema: TypeSchema,
+    accounts: Arc<Accounts>,
+    /// The resources whose command succeeded and which have not been checked since: that check tells
+    /// whether it has done its work, all others whether it has to run.
+    ran: Mutex<FxHashSet<EcoString>>,
+}
+
+impl ExecProvider {
+    /// A provider that finds users and groups on `system`.
+    pub fn new(system: System) -> ExecProvider {
+        ExecProvider::sharing(Arc::new(Accounts::new(system)))
+    }
+
+    /// A provider that shares what is read of users and groups with others.
+    pub(crate) fn sharing(accounts: Arc<Accounts>) -> ExecProvider {
+        ExecProvider { schema: schema::schema(), accounts, ran: Mutex::default() }
+    }
+
+    fn ran(&self) -> MutexGuard<'_, FxHashSet<EcoString>> {
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn launch<'a>(&'a self, cx: &'a Context<'a>, should: &'a Attributes) -> Launch<'a> {
+        Launch { cx, should, accounts: &self.accounts }
+    }
+
+    fn verdict(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Result<Verdict, ProviderError> {
+        let has_run = self.ran().remove(name);
+        if should.truth("refreshonly") == Some(true) || (has_run && !guard::has_guards(should)) {
+            return Ok(Verdict::Settled);
+        }
+        if !guard::has_guards(should) {
+            return Ok(Verdict::Due("it has no guard".into()));
+        }
+        Ok(match guard::ask(&self.launch(cx, should))? {
+            Verdict::Due(why) if has_run => {
+                Verdict::Due(format!("the command succeeded, but its guard still asks for it: {why}").into())
+            }
+            verdict => verdict,
+        })
+    }
+
+    fn run(&self, cx: &Context<'_>, change: &Change<'_>) -> Outcome {
+        let Some(should) = change.should else { return Outcome::failed("a command cannot be removed") };
+        let command = match self.sound(change.name, should).and_then(|()| command_of(change.name, should)) {
+            Ok(command) => command,
+            Err(problem) => return Outcome::failed(problem.to_string()),
+        };
+        let launch = self.launch(cx, should);
+        let mut outcome = perform::perform(&launch, &command);
+        if outcome.is_done() && change.refresh {
+            outcome = self.also_refreshed(&launch, change.name, outcome);
+        }
+        if outcome.is_done() {
+            self.ran().insert(change.name.clone());
+        }
+        outcome
+    }
+
+    /// The command has just run, which serves a refresh that is owed; a command of its own for
+    /// refreshes still has to.
+    fn also_refreshed(&self, launch: &Launch<'_>, name: &str, outcome: Outcome) -> Outcome {
+        if launch.should.get("refresh").is_none() {
+            return Outcome { refreshed: true, ..outcome };
+        }
+        let refreshed = refresh_of(name, launch.should)
+            .map_or_else(|problem| Outcome::failed(problem.to_string()), |refresh| perform::perform(launch, &refresh));
+        let notes = [outcome.notes, refreshed.notes].concat();
+        let is_done = refreshed.failure.is_none();
+        Outcome { failure: refreshed.failure, refreshed: is_done, outputs: outcome.outputs, notes }
+    }
+
+    /// Values that came from other resources have not been looked at before.
+    fn sound(&self, name: &str, should: &Attributes) -> Result<(), Problem> {
+        self.validate(name, should, &[]).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn refreshed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Result<Outcome, EcoString> {
+        self.sound(name, should).map_err(|problem| problem.to_string())?;
+        let launch = self.launch(cx, should);
+        if guard::has_guards(should) && guard::ask(&launch).map_err(|error| error.message)? == Verdict::Settled {
+            return Ok(Outcome { refreshed: true, ..Outcome::done() });
+        }
+        let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
+        let outcome = perform::perform(&launch, &command);
+        Ok(Outcome { refreshed: outcome.is_done(), ..outcome })
+    }
+}
+
+impl Provider for ExecProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "posix"
+    }
+
+    /// A command is not on the system: there is nothing to list.
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => Ok(Vec::new()),
+            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+        }
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let Some(should) = wanted.should else { return Ok(State::absent(wanted.name.clone())) };
+        let mut attributes = Attributes::with_capacity(1);
+        match self.verdict(cx, wanted.name, should)? {
+            Verdict::Due(why) => attributes.push("due", why),
+            Verdict::Settled => attributes.push("returns", should.get("returns").cloned().unwrap_or(Value::Integer(0))),
+        }
+        Ok(State::present(wanted.name.clone(), attributes))
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let run = |change| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => self.run(cx, change),
+        };
+        changes.iter().map(run).collect()
+    }
+
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let none = Attributes::new();
+        self.refreshed(cx, wanted.name, wanted.should.unwrap_or(&none)).unwrap_or_else(Outcome::failed)
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if !deferred.contains(&"shell") {
+            let command = (!deferred.contains(&"command")).then(|| command_of(name, should));
+            let program = |command: &command::Command| command.argv.first().cloned().unwrap_or_default();
+            match command {
+                Some(Ok(command))
+                    if is_relative(&program(&command)) && should.text("cwd").is_none_or(|cwd| cwd == "/") =>
+                {
+                    let problem = Problem::with("command", "a relative path needs a directory to start from");
+                    problems.push(problem.hint("give `cwd`, or an absolute path"));
+                }
+                Some(Ok(_)) | None => {}
+                Some(Err(problem)) => problems.push(problem),
+            }
+            problems.extend(should.get("refresh").and_then(|_| refresh_of(name, should).err()));
+            problems.extend(["unless", "onlyif"].iter().filter_map(|attribute| guards_of(attribute, should).err()));
+        }
+        problems.extend(relative_paths(should));
+        for (name, value) in environment(should) {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                problems.push(Problem::with("environment", "an entry has the form NAME=value"));
+            }
+        }
+        problems
+    }
+
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        // What is compared has to be there, also where nobody filled in the defaults.
+        if should.get("returns").is_none() {
+            should.set("returns", Value::Integer(0));
+        }
+        Ok(())
+    }
+
+    fn insync(&self, attribute: &str, is: &State, _: &Attributes) -> Insync {
+        match (attribute, is.attributes.text("due")) {
+            ("returns", Some(why)) => Insync::Differs(Some(why.into())),
+            ("returns", None) => Insync::Same,
+            _ => Insync::Default,
+        }
+    }
+
+    fn placement(&self, should: &Attributes) -> Placement {
+        if guard::spawns(should) { Placement::Worker } else { Placement::Inline }
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::One
+    }
+
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        if let Some(cwd) = should.text("cwd").filter(|cwd| *cwd != "/") {
+            wish(Wish { type_name: "file", name: cwd, by: Match::PathOrAncestor, direction: Direction::Before });
+        }
+        for (attribute, type_name) in [("user", "user"), ("group", "group")] {
+            if let Some(account) = should.get(attribute) {
+                wish(Wish::require(type_name, &account.to_string()));
+            }
+        }
+        let shell = shell_of(should);
+        let title = Value::from(name);
+        let mut commands = vec![should.get("command").unwrap_or(&title)];
+        commands.extend(should.get("refresh"));
+        let guards = ["unless", "onlyif"].into_iter().filter_map(|attribute| should.get(attribute));
+        commands.extend(guards.flat_map(Value::as_list));
+        let mut seen = FxHashSet::default();
+        let programs = commands.into_iter().filter_map(|command| program_path(command, shell));
+        for program in programs.chain(shell.map(str::to_owned)) {
+            if seen.insert(program.clone()) {
+                wish(Wish::require("file", &program));
+            }
+        }
+    }
+}
+
+fn is_relative(program: &str) -> bool {
+    program.contains('/') && !program.starts_with('/')
+}
+
+fn relative_paths(should: &Attributes) -> Vec<Problem> {
+    let mut paths: Vec<(&str, EcoString)> = Vec::new();
+    paths.extend(should.text("cwd").map(|cwd| ("cwd", cwd.into())));
+    paths.extend(texts(should.get("creates")).into_iter().map(|path| ("creates", path)));
+    let directories = texts(should.get("path"));
+    paths.extend(directories.iter().flat_map(|part| part.split(':')).map(|directory| ("path", directory.into())));
+    paths.retain(|(_, path)| !path.starts_with('/'));
+    let problem =
+        |(attribute, path): (&str, EcoString)| Problem::with(attribute, format!("`{path}` is not an absolute path"));
+    paths.into_iter().map(problem).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Running a command, and what is told of it.
+
+use std::time::{Duration, Instant};
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Outcome, Value};
+use kilter_process::{Capture, Ending, Finished, Status};
+use kilter_provider::Context;
+
+use super::command::Command;
+use super::launch::{Launch, seconds};
+use super::secrets::Secrets;
+use crate::words::ending_of;
+
+const STDOUT: usize = 1024 * 1024;
+const STDERR: usize = 64 * 1024;
+
+/// Runs a command as often as it is to be tried.
+pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
+    let secrets = Secrets::of(launch.should);
+    let tries = launch.should.get("tries").and_then(Value::as_integer).unwrap_or(1).max(1);
+    for at in 1..=tries {
+        let finished = launch.run(command, |invocation| {
+            invocation.stdout = Capture::First(STDOUT);
+            invocation.stderr = Capture::Last(STDERR);
+        });
+        let finished = match finished {
+            Ok(finished) => finished,
+            Err(why) => return Outcome::failed(secrets.redact(&why)),
+        };
+        if is_success(&finished, launch.should) {
+            return succeeded(launch.should, command, &finished, &secrets);
+        }
+        let is_last = at == tries || finished.ending != Ending::Exited;
+        if is_last || !pause(launch.cx, launch.should) {
+            return failed(launch, command, &finished, at, &secrets);
+        }
+    }
+    unreachable!("the last try returns")
+}
+
+/// Waits between two tries; says whether there is to be another.
+fn pause(cx: &Context<'_>, should: &Attributes) -> bool {
+    let until = Instant::now() + seconds(should.get("try_sleep")).unwrap_or_default();
+    while !cx.interrupt().is_raised() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+    false
+}
+
+fn is_success(finished: &Finished, should: &Attributes) -> bool {
+    let returns = should.get("returns").map(Value::as_list).unwrap_or(&[Value::Integer(0)]);
+    let code = finished.status.code().filter(|_| finished.ending == Ending::Exited);
+    code.is_some_and(|code| returns.contains(&Value::Integer(code.into())))
+}
+
+fn succeeded(should: &Attributes, command: &Command, finished: &Finished, secrets: &Secrets) -> Outcome {
+    let mut notes = Vec::new();
+    if should.truth("logoutput") == Some(true) && !command.is_sealed {
+        for output in [&finished.stdout, &finished.stderr] {
+            notes.extend(output.text().lines().map(|line| secrets.redact(line)));
+        }
+    }
+    if finished.stdout.is_truncated() {
+        notes.push(format!("its output was cut after {STDOUT} bytes").into());
+    }
+    Outcome { outputs: outputs(finished, secrets), notes, ..Outcome::done() }
+}
+
+fn outputs(finished: &Finished, secrets: &Secrets) -> Attributes {
+    let text = |bytes: &[u8]| {
+        let end = bytes.iter().rposition(|&b| b != b'\n').map_or(0, |last| last + 1);
+        let value = Value::from_bytes(&bytes[..end]);
+        if secrets.is_empty() { value } else { Value::sensitive(value) }
+    };
+    let mut outputs = Attributes::with_capacity(3);
+    outputs.push("stdout", text(&finished.stdout.bytes));
+    outputs.push("stderr", text(&finished.stderr.bytes));
+    outputs.push("exit_code", i64::from(finished.status.code().unwrap_or(-1)));
+    outputs
+}
+
+fn failed(launch: &Launch<'_>, command: &Command, finished: &Finished, tries: i64, secrets: &Secrets) -> Outcome {
+    let should = launch.should;
+    let how = match (finished.ending, finished.status) {
+        (Ending::Exited, Status::Code(code)) => format!("returned {code} instead of {}", expected(should)),
+        (Ending::Exited, Status::Signal(signal)) => format!("was ended by signal {signal}"),
+        (Ending::Deadline, _) => {
+            format!("took longer than {} s and was ended", launch.timeout().unwrap_or_default().as_secs_f64())
+        }
+        (Ending::Cancelled, _) => "was interrupted".to_owned(),
+    };
+    let times = if tries > 1 { format!(" (tried {tries} times)") } else { String::new() };
+    let mut failure = format!("`{}` {how}{times}", command.shown);
+    let outputs = [&finished.stderr, &finished.stdout];
+    if command.is_sealed {
+        failure.push_str(" (its output is not shown, for it is sensitive)");
+    } else if should.truth("logoutput") != Some(false)
+        && let Some(said) = outputs.iter().find_map(|output| ending_of(&output.text()))
+    {
+        failure.push_str(":\n");
+        failure.push_str(&said);
+    }
+    let failure: EcoString = secrets.redact(&failure);
+    Outcome { failure: Some(failure), outputs: self::outputs(finished, secrets), ..Outcome::default() }
+}
+
+fn expected(should: &Attributes) -> String {
+    let returns = should.get("returns").map(Value::as_list).unwrap_or(&[Value::Integer(0)]);
+    returns.iter().map(Value::to_string).collect::<Vec<_>>().join(" or ")
+}

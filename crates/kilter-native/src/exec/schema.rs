@@ -1,0 +1,175 @@
+//! The attributes of an exec.
+
+use kilter_model::{Behaviour, Feature, TypeSchema, Value};
+
+const DESC: &str = "\
+Runs commands, where nothing else can bring a state about.
+
+```yaml
+resources:
+  exec[token]:
+    command: openssl rand -out /var/lib/app/token -hex 16
+    creates: /var/lib/app/token
+  exec[create database]:
+    command: [createdb, --owner, app, app]
+    unless: [[psql, -d, app, -c, \"\"]]
+    user: postgres
+  exec[reload]:
+    command: systemctl list-units | grep -q app && systemctl reload app
+    shell: true
+    refreshonly: true
+    subscribe: file[/etc/app.conf]
+```
+
+**When it runs.** Always, unless a guard says that it need not: `creates`, `unless`, `onlyif`, `refreshonly`. All of those given must ask \
+for it. Guards are commands too: they also run for a plan and with noop, and should change nothing. After the command the guards are \
+asked again: one that still asks for the command makes the resource a failure. Without a guard the exit code is trusted.
+
+**How it runs.** Without a shell: a text is split into words as a shell would, with quotes and backslashes, but nothing is expanded; \
+what only a shell understands (`| & ; < > ( ) $ * ?` and backquotes, outside of quotes) is refused until `shell: true` says that a shell is meant. \
+In a process group of its own, which is ended as a whole when the time is up. Its environment holds `PATH`, `LANG` and `LC_ALL` (`C.UTF-8`) \
+and what `environment` adds, nothing else; its standard input is empty.
+
+**Order.** It comes after the files of `cwd` (or the nearest managed directory above) and of the programs it names by absolute path, and \
+after `user` and `group`.
+
+**Secrets.** A sensitive command is not shown, nor are sensitive words within it; where they turn up in its output, reports \
+show `[redacted]`, and the outputs of a command with secrets are sensitive.";
+
+const COMMAND: &str = "Variant[String[1], Array[Variant[String, Integer], 1]]";
+const GUARD: &str = "Variant[String[1], Array[Variant[String[1], Array[Variant[String, Integer], 1]], 1]]";
+const SECONDS: &str = "Variant[Integer[0], Float[0]]";
+
+pub(super) fn schema() -> TypeSchema {
+    let schema = surroundings(guards(commands(TypeSchema::new("exec", DESC))));
+    limits(schema)
+        .attribute("due", "String", Behaviour::ReadOnly, "Why the command has to run; not there when it need not.")
+        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
+        .output("stdout", "What the command wrote, without the line breaks at its end: its first 1 MiB.")
+        .output("stderr", "What it wrote to its error output: the last 64 KiB.")
+        .output("exit_code", "Its exit code.")
+}
+
+fn commands(schema: TypeSchema) -> TypeSchema {
+    let parameter = Behaviour::Parameter;
+    schema
+        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
+        .attribute(
+            "command",
+            COMMAND,
+            parameter,
+            "What runs; by default the title. A text, `tar -xf 'my archive.tar'`, or a list of words that are passed on as they \
+             are: `[tar, -xf, my archive.tar]`. The program is an absolute path or found in `path`.",
+        )
+        .attribute(
+            "shell",
+            "Variant[Boolean, Pattern[/\\A\\//]]",
+            parameter,
+            "Whether texts (`command`, `refresh`, `unless`, `onlyif`) are handed to a shell: `true` for `/bin/sh`, or the path of \
+             one: `/bin/bash`. Lists of words never are.",
+        )
+        .default(Value::Boolean(false))
+        .attribute(
+            "refresh",
+            COMMAND,
+            parameter,
+            "What runs instead of `command` when another resource refreshes this one: `systemctl reload app`.",
+        )
+}
+
+fn guards(schema: TypeSchema) -> TypeSchema {
+    let parameter = Behaviour::Parameter;
+    schema
+        .attribute(
+            "creates",
+            "Variant[String[1], Array[String[1], 1]]",
+            parameter,
+            "Run only if this file, or none of these, exists: `/var/lib/app/token`. Looking costs no process. A link that \
+             leads nowhere does not exist.",
+        )
+        .attribute(
+            "unless",
+            GUARD,
+            parameter,
+            "Run only if this command fails (returns another exit code than 0): `test -e /srv/app`. A list holds several, \
+             each a text or a list of words, all of which must fail: `[\"id app\", [test, -d, \"/srv/my app\"]]`. \
+             They run in the surroundings of `command`, each with its `timeout`. One that cannot be started is an error.",
+        )
+        .attribute(
+            "onlyif",
+            GUARD,
+            parameter,
+            "Run only if this command succeeds: `test -e /srv/app`. Several as for `unless`: all must succeed.",
+        )
+        .attribute(
+            "refreshonly",
+            "Boolean",
+            parameter,
+            "Run only when another resource refreshes this one (and the other guards agree): `true`.",
+        )
+        .default(Value::Boolean(false))
+}
+
+fn surroundings(schema: TypeSchema) -> TypeSchema {
+    let parameter = Behaviour::Parameter;
+    schema
+        .attribute(
+            "environment",
+            "Variant[Hash[String[1], Variant[String, Integer]], Array[String[1]], String[1]]",
+            parameter,
+            "Variables beside `PATH`, `LANG` and `LC_ALL`: `{HOME: /root, LANG: de_DE.UTF-8}`, or as a list: `[\"HOME=/root\"]`.",
+        )
+        .attribute(
+            "path",
+            "Variant[String[1], Array[String[1], 1]]",
+            parameter,
+            "Where programs are found, a list of directories or a text with colons: `[/opt/app/bin, /usr/bin]`.",
+        )
+        .default(kilter_process::DEFAULT_PATH)
+        .attribute("cwd", "String[1]", parameter, "The directory it runs in: `/srv/app`.")
+        .default("/")
+        .attribute(
+            "user",
+            "Variant[String[1], Integer[0, 4294967294]]",
+            parameter,
+            "The user it runs as, with that user's groups: `postgres`, `1500`. Only root may choose. `HOME` is not set.",
+        )
+        .attribute(
+            "group",
+            "Variant[String[1], Integer[0, 4294967294]]",
+            parameter,
+            "The group it runs as, in the place of the user's primary one: `www-data`, `33`.",
+        )
+        .attribute("umask", "Pattern[/\\A0?[0-7]{1,3}\\z/]", parameter, "The umask it runs with: `\"0027\"`.")
+}
+
+fn limits(schema: TypeSchema) -> TypeSchema {
+    let parameter = Behaviour::Parameter;
+    schema
+        .attribute(
+            "returns",
+            "Variant[Integer[0, 255], Array[Integer[0, 255], 1]]",
+            Behaviour::Property,
+            "The exit code, or codes, of success: `[0, 2]`. As long as the command has to run, it has none.",
+        )
+        .default(Value::Integer(0))
+        .attribute(
+            "timeout",
+            SECONDS,
+            parameter,
+            "Seconds that one try, or one guard, may take: `30`, `0.5`; `0` for any time. Then it is ended with all it has started, and has failed \
+             without another try.",
+        )
+        .default(Value::Integer(300))
+        .attribute("tries", "Integer[1]", parameter, "How often it is tried until it returns a code of success: `3`.")
+        .default(Value::Integer(1))
+        .attribute("try_sleep", SECONDS, parameter, "Seconds between two tries: `10`.")
+        .default(Value::Integer(0))
+        .attribute(
+            "logoutput",
+            "Variant[Boolean, Enum[on_failure]]",
+            parameter,
+            "Whether its output is reported: `true`, `false`, or only the end of it when it fails: `on_failure`.",
+        )
+        .default("on_failure")
+}

@@ -1,0 +1,43 @@
+//! Sensitive values of a resource, kept out of what is told of it.
+
+use ecow::EcoString;
+use kilter_model::{Attributes, REDACTED, Value};
+
+/// The sensitive texts among the attributes of a resource.
+pub(super) struct Secrets(Vec<String>);
+
+impl Secrets {
+    pub(super) fn of(should: &Attributes) -> Secrets {
+        let mut secrets = Secrets(Vec::new());
+        should.iter().for_each(|(_, value)| secrets.collect(value, false));
+        // The longest first: a secret may hold another.
+        secrets.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets
+    }
+
+    fn collect(&mut self, value: &Value, is_sealed: bool) {
+        match value {
+            Value::Sensitive(inner) => self.collect(inner, true),
+            Value::Array(values) => values.iter().for_each(|value| self.collect(value, is_sealed)),
+            Value::Hash(entries) => entries.values().for_each(|value| self.collect(value, is_sealed)),
+            Value::String(text) if is_sealed => {
+                // Programs echo what they are given line by line and without its edges.
+                self.0.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+                // A variable in the list form shows up without its name.
+                let value = text.split_once('=').map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
+                self.0.extend(value.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A text without them.
+    pub(super) fn redact(&self, text: &str) -> EcoString {
+        let redacted = self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, REDACTED));
+        redacted.into()
+    }
+}

@@ -1,0 +1,383 @@
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use kilter_model::Difference;
+use kilter_provider::{Interrupt, check};
+
+use super::*;
+
+struct Bench {
+    provider: ExecProvider,
+    scratch: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench { provider: ExecProvider::new(System::real()), scratch: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.scratch.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn lines(&self, name: &str) -> usize {
+        std::fs::read_to_string(self.path(name)).map_or(0, |text| text.lines().count())
+    }
+
+    fn checked(&self, should: &Attributes) -> Result<Vec<Difference>, ProviderError> {
+        let name = "work".into();
+        let wanted = [Wanted { name: &name, should: Some(should) }];
+        check(&self.provider, &Context::bare(), &wanted).remove(0).map(|found| found.differences)
+    }
+
+    fn check(&self, should: &Attributes) -> Vec<Difference> {
+        self.checked(should).unwrap()
+    }
+
+    fn set(&self, should: &Attributes) -> Outcome {
+        self.set_refreshing(should, false)
+    }
+
+    fn set_refreshing(&self, should: &Attributes, refresh: bool) -> Outcome {
+        let is = State::present("work", Attributes::new());
+        let change = Change { name: &"work".into(), is: &is, should: Some(should), differences: &[], refresh };
+        self.provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
+    }
+
+    fn refresh(&self, should: &Attributes) -> Outcome {
+        self.provider.refresh(&Context::bare(), Wanted { name: &"work".into(), should: Some(should) })
+    }
+}
+
+fn should(attributes: &[(&str, Value)]) -> Attributes {
+    let mut should: Attributes = attributes.iter().map(|(name, value)| (*name, value.clone())).collect();
+    let schema = schema::schema();
+    for (name, value) in should.iter() {
+        let data_type = &schema.find(name.as_str()).unwrap().data_type;
+        assert_eq!(data_type.check(value).map_err(|mismatch| format!("{name} {mismatch}")), Ok(()));
+    }
+    should.set("returns", should.get("returns").cloned().unwrap_or(Value::Integer(0)));
+    should
+}
+
+fn sh(script: impl Into<String>) -> Attributes {
+    should(&[("command", Value::from(script.into())), ("shell", true.into())])
+}
+
+fn with(mut should: Attributes, name: &str, value: impl Into<Value>) -> Attributes {
+    should.set(name, value);
+    should
+}
+
+fn failure(outcome: &Outcome) -> &str {
+    outcome.failure.as_deref().unwrap()
+}
+
+#[test]
+fn creates_decides_without_a_process_whether_the_command_runs() {
+    let bench = Bench::new();
+    let file = bench.path("made");
+    let wanted = should(&[("command", format!("touch {file}").into()), ("creates", file.clone().into())]);
+    assert_eq!(bench.provider.placement(&wanted), Placement::Inline);
+    assert_eq!(bench.provider.set_placement(&wanted), Placement::Worker);
+    let differences = bench.check(&wanted);
+    assert_eq!(differences.len(), 1);
+    assert_eq!(differences[0].message.as_deref(), Some(format!("`{file}` (creates) does not exist").as_str()));
+    assert!(bench.set(&wanted).is_done());
+    assert_eq!(bench.check(&wanted), []);
+    assert_eq!(bench.check(&wanted), []);
+}
+
+#[test]
+fn a_command_that_does_not_bring_its_state_about_still_differs_and_says_so() {
+    let bench = Bench::new();
+    let wanted = should(&[("command", "true".into()), ("creates", "/no/such/file".into())]);
+    assert!(bench.set(&wanted).is_done());
+    let differences = bench.check(&wanted);
+    let message = differences[0].message.as_deref().unwrap();
+    assert!(message.contains("succeeded, but its guard still asks for it: `/no/such/file` (creates)"), "{message}");
+    let later = bench.check(&wanted);
+    assert!(!later[0].message.as_deref().unwrap().contains("succeeded"), "{later:?}");
+}
+
+#[test]
+fn without_a_guard_it_always_runs_and_its_exit_code_is_trusted() {
+    let bench = Bench::new();
+    let wanted = sh(format!("echo x >> {}", bench.path("log")));
+    for _ in 0..2 {
+        assert_eq!(bench.check(&wanted).len(), 1);
+        assert!(bench.set(&wanted).is_done());
+        assert_eq!(bench.check(&wanted), []);
+    }
+    assert_eq!(bench.lines("log"), 2);
+}
+
+#[test]
+fn a_command_that_failed_has_not_run() {
+    let bench = Bench::new();
+    let wanted = sh("exit 1");
+    assert!(!bench.set(&wanted).is_done());
+    assert_eq!(bench.check(&wanted).len(), 1);
+}
+
+#[test]
+fn all_guards_must_ask_for_the_command() {
+    let bench = Bench::new();
+    let (yes, no) = (Value::from("true"), Value::from("false"));
+    for (unless, onlyif, is_due) in [
+        (no.clone(), yes.clone(), true),
+        (yes.clone(), yes.clone(), false),
+        (no.clone(), no.clone(), false),
+        (Value::array([no.clone(), yes.clone()]), yes.clone(), false),
+        (Value::array([no.clone(), Value::strings(["false", "with words"])]), Value::array([yes.clone(), yes]), true),
+    ] {
+        let wanted = should(&[("command", "true".into()), ("unless", unless), ("onlyif", onlyif)]);
+        assert_eq!(bench.provider.placement(&wanted), Placement::Worker);
+        assert_eq!(!bench.check(&wanted).is_empty(), is_due, "{wanted:?}");
+    }
+}
+
+#[test]
+fn a_guard_that_cannot_answer_is_an_error() {
+    let bench = Bench::new();
+    let refused = |guard: &str, timeout: Value| {
+        let wanted = should(&[("command", "true".into()), ("unless", guard.into()), ("timeout", timeout)]);
+        bench.checked(&wanted).unwrap_err().to_string()
+    };
+    let missing = refused("no-such-program -x", Value::Integer(0));
+    assert!(missing.contains("`no-such-program -x` (unless)") && missing.contains("not in the path"), "{missing}");
+    assert!(refused("sleep 20", Value::Float(0.1)).contains("longer than 0.1 s"));
+    assert!(refused("sh -c 'kill -9 0'", Value::Integer(9)).contains("signal 9"));
+}
+
+#[test]
+fn refreshonly_runs_on_a_refresh_and_only_then() {
+    let bench = Bench::new();
+    let wanted = with(sh(format!("echo x >> {}", bench.path("log"))), "refreshonly", true);
+    assert_eq!(bench.check(&wanted), []);
+    assert!(bench.refresh(&wanted).refreshed);
+    assert_eq!(bench.lines("log"), 1);
+    let guarded = with(wanted, "onlyif", "false");
+    assert!(bench.refresh(&guarded).is_done());
+    assert_eq!(bench.lines("log"), 1);
+}
+
+#[test]
+fn a_refresh_runs_its_own_command_where_there_is_one() {
+    let bench = Bench::new();
+    let (run, reload) = (format!("echo x >> {}", bench.path("run")), format!("echo x >> {}", bench.path("reload")));
+    let wanted = with(sh(run), "refresh", reload);
+    assert!(bench.refresh(&wanted).refreshed);
+    assert_eq!((bench.lines("run"), bench.lines("reload")), (0, 1));
+    assert!(bench.set_refreshing(&wanted, true).refreshed);
+    assert_eq!((bench.lines("run"), bench.lines("reload")), (1, 2));
+}
+
+#[test]
+fn a_run_serves_an_owed_refresh() {
+    let bench = Bench::new();
+    let wanted = sh(format!("echo x >> {}", bench.path("log")));
+    assert!(bench.set_refreshing(&wanted, true).refreshed);
+    assert!(!bench.set(&wanted).refreshed);
+    assert_eq!(bench.lines("log"), 2);
+    assert!(!bench.set_refreshing(&sh("exit 1"), true).refreshed);
+}
+
+#[test]
+fn outputs_are_sent_without_the_line_breaks_at_their_end() {
+    let outcome = Bench::new().set(&with(sh("printf 'a\\nb\\n\\n'; echo e >&2; exit 3"), "returns", Value::Integer(3)));
+    let outputs = outcome.outputs;
+    assert_eq!((outputs.text("stdout"), outputs.text("stderr")), (Some("a\nb"), Some("e")));
+    assert_eq!(outputs.get("exit_code"), Some(&Value::Integer(3)));
+}
+
+#[test]
+fn a_failure_tells_code_and_end_of_the_error_output() {
+    let bench = Bench::new();
+    let outcome = bench.set(&sh("for i in $(seq 50); do echo line $i >&2; done; exit 3"));
+    let text = failure(&outcome);
+    assert!(text.contains("returned 3 instead of 0"), "{text}");
+    assert!(text.ends_with("line 50") && text.contains("line 41\n") && !text.contains("line 40\n"), "{text}");
+    let silent = bench.set(&with(sh("echo why >&2; exit 3"), "logoutput", false));
+    assert!(!failure(&silent).contains("\nwhy"));
+    assert!(failure(&bench.set(&sh("echo only-out; exit 1"))).ends_with("only-out"));
+    assert!(failure(&bench.set(&sh("kill -9 $$"))).contains("signal 9"));
+}
+
+#[test]
+fn output_is_reported_when_asked_for() {
+    let outcome = Bench::new().set(&with(sh("echo a; echo b >&2"), "logoutput", true));
+    assert_eq!(outcome.notes, ["a", "b"]);
+}
+
+#[test]
+fn a_secret_is_nowhere_to_be_seen() {
+    let bench = Bench::new();
+    let secret = Value::sensitive("hunter2".into());
+    let in_script = with(sh("x"), "command", Value::sensitive("echo hunter2; echo my hunter2 >&2; exit 1".into()));
+    let in_words = should(&[
+        ("command", Value::array(["sh".into(), "-c".into(), "echo $0 $X >&2; exit 1".into(), secret.clone()])),
+        ("environment", Value::hash([("X", secret)])),
+        ("logoutput", true.into()),
+    ]);
+    for wanted in [in_script, in_words] {
+        assert_eq!(bench.provider.validate("work", &wanted, &[]), []);
+        let outcome = bench.set(&wanted);
+        assert!(!outcome.is_done());
+        let mut all = format!("{outcome:?}");
+        bench.provider.wishes("work", &wanted, &mut |wish| all.push_str(&format!("{wish:?}")));
+        all.push_str(&format!("{:?}", bench.check(&wanted)));
+        assert!(!all.contains("hunter2"), "{all}");
+        assert!(outcome.outputs.get("stderr").unwrap().holds_sensitive());
+    }
+}
+
+#[test]
+fn the_surroundings_are_those_that_were_declared() {
+    let bench = Bench::new();
+    let cwd = std::fs::canonicalize(bench.scratch.path()).unwrap();
+    let wanted = should(&[
+        ("command", "echo $A $B $PATH $(umask) $(pwd -P) $LANG ${HOME-none}".into()),
+        ("shell", "/bin/sh".into()),
+        ("environment", Value::strings(["A=1", "B=2=3"])),
+        ("path", Value::strings(["/usr/bin", "/bin"])),
+        ("umask", "0027".into()),
+        ("cwd", cwd.to_str().unwrap().into()),
+    ]);
+    let outcome = bench.set(&wanted);
+    let expected = format!("1 2=3 /usr/bin:/bin 0027 {} C.UTF-8 none", cwd.display());
+    assert_eq!(outcome.outputs.text("stdout"), Some(expected.as_str()));
+}
+
+#[test]
+fn it_runs_as_the_user_and_group_declared() {
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
+    let bench = Bench::new();
+    let id = |attributes: &[(&str, Value)]| {
+        let wanted = attributes.iter().fold(sh("echo $(id -u) $(id -g) $(id -G)"), |w, (n, v)| with(w, n, v.clone()));
+        let outcome = bench.set(&wanted);
+        outcome.outputs.text("stdout").map_or_else(|| failure(&outcome).to_owned(), str::to_owned)
+    };
+    assert_eq!(id(&[("user", "nobody".into())]), "65534 65534 65534");
+    assert_eq!(id(&[("user", "nobody".into()), ("group", "daemon".into())]), "65534 1 1");
+    assert_eq!(id(&[("user", Value::Integer(65534))]), "65534 65534 65534");
+    assert_eq!(id(&[("user", Value::Integer(4321)), ("group", Value::Integer(8765))]), "4321 8765 8765");
+    assert!(id(&[("user", "no-such-user".into())]).contains("no user `no-such-user`"));
+    assert!(id(&[("group", "no-such-group".into())]).contains("no group `no-such-group`"));
+}
+
+#[test]
+fn a_timeout_ends_the_whole_group_and_is_not_tried_again() {
+    let bench = Bench::new();
+    let wanted =
+        with(sh(format!("echo x >> {}; sleep 43.21 & sleep 43.21", bench.path("log"))), "timeout", Value::Float(0.2));
+    let start = Instant::now();
+    let outcome = bench.set(&with(wanted, "tries", Value::Integer(3)));
+    assert!(failure(&outcome).contains("longer than 0.2 s"), "{outcome:?}");
+    assert!(start.elapsed() < Duration::from_secs(3));
+    assert_eq!(bench.lines("log"), 1);
+    let is_running = |entry: std::fs::DirEntry| {
+        std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.windows(5).any(|part| part == b"43.21"))
+    };
+    assert!(!Path::new("/proc").read_dir().unwrap().filter_map(Result::ok).any(is_running));
+}
+
+#[test]
+fn it_is_tried_until_it_succeeds() {
+    let bench = Bench::new();
+    let log = bench.path("log");
+    let wanted = with(sh(format!("echo x >> {log}; test $(wc -l < {log}) -eq 3")), "tries", Value::Integer(5));
+    assert!(bench.set(&wanted).is_done());
+    assert_eq!(bench.lines("log"), 3);
+    let outcome = bench.set(&with(sh("exit 1"), "tries", Value::Integer(2)));
+    assert!(failure(&outcome).contains("(tried 2 times)"), "{outcome:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_command() {
+    let bench = Bench::new();
+    let flag = AtomicBool::new(false);
+    let cx = Context::bare().with_interrupt(Interrupt::new(&flag, None));
+    let (is, wanted) = (State::default(), sh("sleep 60"));
+    let change = Change { name: &"work".into(), is: &is, should: Some(&wanted), differences: &[], refresh: false };
+    let outcome = std::thread::scope(|scope| {
+        let running = scope.spawn(|| bench.provider.set(&cx, &[change], Mode::Apply).remove(0));
+        std::thread::sleep(Duration::from_millis(100));
+        flag.store(true, std::sync::atomic::Ordering::Release);
+        running.join().unwrap()
+    });
+    assert!(failure(&outcome).contains("interrupted"), "{outcome:?}");
+}
+
+#[test]
+fn a_preview_runs_nothing_but_guards() {
+    let bench = Bench::new();
+    let wanted = sh(format!("echo x >> {}", bench.path("log")));
+    let is = State::default();
+    let change = Change { name: &"work".into(), is: &is, should: Some(&wanted), differences: &[], refresh: false };
+    assert!(bench.provider.set(&Context::bare(), &[change], Mode::Preview)[0].is_done());
+    assert_eq!(bench.lines("log"), 0);
+    assert_eq!(bench.check(&wanted).len(), 1);
+}
+
+#[test]
+fn the_title_is_the_command_unless_another_is_given() {
+    let bench = Bench::new();
+    let validate = |name: &str, wanted: &Attributes, deferred: &[&str]| bench.provider.validate(name, wanted, deferred);
+    assert_eq!(validate("echo hello", &should(&[]), &[]), []);
+    assert_eq!(validate("make | it so", &should(&[]), &[]).len(), 1);
+    assert_eq!(validate("make | it so", &should(&[]), &["command"]), []);
+    assert_eq!(validate("make | it so", &should(&[("command", "true".into())]), &[]), []);
+    assert_eq!(validate("make | it so", &should(&[("shell", true.into())]), &[]), []);
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_a_hint() {
+    let bench = Bench::new();
+    for (attributes, attribute, words) in [
+        (vec![("command", Value::from("a | b"))], "command", "add `shell: true`"),
+        (vec![("command", "echo 'a".into())], "command", "closing '"),
+        (vec![("command", "./configure".into())], "command", "give `cwd`"),
+        (vec![("unless", Value::strings(["test", "-e", "/x"]))], "unless", "[[test, -e, /x]]"),
+        (vec![("onlyif", "test $X".into())], "onlyif", "add `shell: true`"),
+        (vec![("refresh", "a && b".into())], "refresh", "add `shell: true`"),
+        (vec![("creates", "relative".into())], "creates", "not an absolute path"),
+        (vec![("cwd", "relative".into())], "cwd", "not an absolute path"),
+        (vec![("path", "/bin:relative".into())], "path", "not an absolute path"),
+        (vec![("environment", "no-value".into())], "environment", "NAME=value"),
+    ] {
+        let problems = bench.provider.validate("true", &should(&attributes), &[]);
+        assert_eq!(problems.len(), 1, "{attributes:?} {problems:?}");
+        assert_eq!(problems[0].attribute.as_ref().map(|name| name.as_str()), Some(attribute));
+        assert!(problems[0].to_string().contains(words), "{}", problems[0]);
+    }
+}
+
+#[test]
+fn it_wants_its_files_and_accounts_first() {
+    let mut wishes = Vec::new();
+    let wanted = should(&[
+        ("command", Value::array(["/opt/app/bin/run".into(), Value::Integer(5)])),
+        ("unless", Value::array(["/opt/check -x".into(), "test -e /x".into()])),
+        ("cwd", "/srv/app".into()),
+        ("user", "app".into()),
+        ("group", Value::Integer(33)),
+    ]);
+    Bench::new().provider.wishes("work", &wanted, &mut |wish| {
+        wishes.push(format!("{} {} {:?} {:?}", wish.type_name, wish.name, wish.by, wish.direction));
+    });
+    let expected = [
+        "file /srv/app PathOrAncestor Before",
+        "user app Name Before",
+        "group 33 Name Before",
+        "file /opt/app/bin/run Name Before",
+        "file /opt/check Name Before",
+    ];
+    assert_eq!(wishes, expected);
+}
+
+#[test]
+fn independent_commands_run_side_by_side() {
+    assert_eq!(Bench::new().provider.batch(), Batch::One);
+}

@@ -1,0 +1,190 @@
+//! Keeping what is replaced or removed.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use kilter_model::Value;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, RenameFlags, linkat, renameat_with, statat};
+use rustix::io::Errno;
+
+use super::content;
+use super::copy::Source;
+use super::durable::Barrier;
+use super::error::FileError;
+use super::kind::Kind;
+use super::look::{Looked, list, look_at, open_seen};
+use super::mode::{ALL, SET_ID};
+use super::own::Ownership;
+use super::place::{LIST, Parent, READ};
+use super::spec::Checksum;
+use super::stage::{Data, Temporary, stage};
+use super::{leftover, mode};
+
+/// Where backups go.
+pub(super) struct Keeper<'a> {
+    /// The state directory, if there is one.
+    pub(super) var_dir: Option<&'a Path>,
+    /// Files that must be on disk before the originals may go.
+    pub(super) barrier: &'a mut Barrier,
+    /// Whether that matters.
+    pub(super) durable: bool,
+}
+
+impl Keeper<'_> {
+    /// Keeps what is at an entry, as `backup` asks. The original stays where it is, except for a
+    /// directory that gets a suffix.
+    pub(super) fn keep(
+        &mut self,
+        parent: &Rc<Parent>,
+        leaf: &[u8],
+        old: &Looked,
+        backup: &Value,
+    ) -> Result<(), FileError> {
+        match (backup.as_str(), old.kind) {
+            (Some(suffix), Kind::File) => self.beside(parent, leaf, old, &[leaf, suffix.as_bytes()].concat()),
+            (Some(suffix), Kind::Directory) => move_aside(parent, leaf, &[leaf, suffix.as_bytes()].concat()),
+            (None, Kind::File) => self.store(&parent.fd, leaf, old, &parent.join(leaf)),
+            (None, Kind::Directory) => self.store_tree(&parent.fd, leaf, old, &parent.join(leaf), 0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the old file a second name, which stays when the first is given away.
+    fn beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<(), FileError> {
+        let path = parent.join(name);
+        let failed = |errno| FileError::io("keep the backup", &path, errno);
+        let temporary = Temporary::new(parent);
+        match linkat(&parent.fd, leaf, &parent.fd, temporary.name(), AtFlags::empty()) {
+            Ok(()) => {}
+            // File systems without hard links, and those that protect other people's files.
+            Err(Errno::PERM | Errno::NOTSUP | Errno::MLINK) => return self.copy_beside(parent, leaf, old, name),
+            Err(errno) => return Err(failed(errno)),
+        }
+        let linked = statat(&parent.fd, temporary.name(), AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        if (linked.st_dev, linked.st_ino) != (old.stat.st_dev, old.stat.st_ino) {
+            return Err(FileError::Swapped(parent.join(leaf)));
+        }
+        temporary.take_over(name)
+    }
+
+    fn copy_beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<(), FileError> {
+        let path = parent.join(leaf);
+        let source = Source::of(open_seen(&parent.fd, leaf, &path, &old.stat, READ)?, path)?;
+        let wanted = Ownership {
+            uid: Some(old.stat.st_uid),
+            gid: Some(old.stat.st_gid),
+            bits: Some(old.stat.st_mode & ALL & !SET_ID),
+        };
+        let staged = stage(parent, leaf, &Data::Copy(&source, true), wanted, Some(old))?;
+        if self.durable {
+            self.barrier.add(parent.stat.st_dev, staged.fd, parent.join(name))?;
+        }
+        staged.temporary.take_over(name)
+    }
+
+    fn store_tree(
+        &mut self,
+        directory: &OwnedFd,
+        leaf: &[u8],
+        old: &Looked,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), FileError> {
+        if depth > super::error::MAX_DEPTH {
+            return Err(FileError::TooDeep(path.to_owned()));
+        }
+        let opened = open_seen(directory, leaf, path, &old.stat, LIST)?;
+        for name in list(&opened, path)? {
+            let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+            match look_at(&opened, &name, &path)? {
+                Some(entry) if entry.kind == Kind::Directory => {
+                    self.store_tree(&opened, &name, &entry, &path, depth + 1)?;
+                }
+                Some(entry) if entry.kind == Kind::File => self.store(&opened, &name, &entry, &path)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a content under its checksum, and writes a line about where it came from.
+    fn store(&mut self, directory: &OwnedFd, leaf: &[u8], old: &Looked, path: &str) -> Result<(), FileError> {
+        let var_dir = self.var_dir.ok_or_else(|| FileError::NoBackupDir(path.to_owned()))?;
+        let fd = open_seen(directory, leaf, path, &old.stat, READ)?;
+        let checksum = content::checksum_of_file(Checksum::Sha256, fd.as_fd())
+            .map_err(|errno| FileError::io("read", path, errno))?;
+        let digits = checksum.trim_start_matches("{sha256}");
+        let directory = var_dir.join("backup").join(&digits[..2]);
+        let kept = directory.join(digits);
+        let failed = |error: std::io::Error| failed_at(&kept, &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
+        if !kept.exists() {
+            self.write(&fd, &directory, &kept)?;
+        }
+        self.index(var_dir, &line(digits, old, path))
+    }
+
+    fn write(&mut self, from: &OwnedFd, directory: &Path, kept: &Path) -> Result<(), FileError> {
+        let temporary = directory.join(leftover::temporary_name());
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            let mut written = Ok(());
+            content::each_chunk(from.as_fd(), &mut |chunk| {
+                written = file.write_all(chunk);
+                written.is_ok()
+            })?;
+            written?;
+            std::fs::rename(&temporary, kept)?;
+            Ok(file)
+        };
+        let file = write().map_err(|error: std::io::Error| {
+            let _ = std::fs::remove_file(&temporary);
+            failed_at(kept, &error)
+        })?;
+        self.note(file.into(), kept)
+    }
+
+    fn index(&mut self, var_dir: &Path, line: &str) -> Result<(), FileError> {
+        let path = var_dir.join("backup/index");
+        let failed = |error: std::io::Error| failed_at(&path, &error);
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(failed)?;
+        file.write_all(line.as_bytes()).map_err(failed)?;
+        self.note(file.into(), &path)
+    }
+
+    fn note(&mut self, file: OwnedFd, path: &Path) -> Result<(), FileError> {
+        if !self.durable {
+            return Ok(());
+        }
+        let path = path.display().to_string();
+        let stat = rustix::fs::fstat(&file).map_err(|errno| FileError::io("inspect", &path, errno))?;
+        self.barrier.add(stat.st_dev, file, path)
+    }
+}
+
+/// A directory that makes room goes as a whole under the name with the suffix.
+fn move_aside(parent: &Parent, leaf: &[u8], name: &[u8]) -> Result<(), FileError> {
+    match renameat_with(&parent.fd, leaf, &parent.fd, name, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(FileError::BackupExists(parent.join(name))),
+        Err(errno) => Err(FileError::io("keep the backup", parent.join(name), errno)),
+    }
+}
+
+/// `time sha256 mode uid:gid size path`, the path last and with line ends escaped.
+fn line(digits: &str, old: &Looked, path: &str) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
+    let path = path.replace('\\', "\\\\").replace('\n', "\\n");
+    let (uid, gid, mode) = (old.stat.st_uid, old.stat.st_gid, mode::text(old.stat.st_mode));
+    format!("{} {digits} {mode} {uid}:{gid} {} {path}\n", super::time::utc(now), old.size())
+}
+
+fn failed_at(path: &Path, error: &std::io::Error) -> FileError {
+    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
+    FileError::io("keep the backup", PathBuf::from(path).display().to_string(), errno)
+}

@@ -1,0 +1,146 @@
+//! Bringing the entries below a directory to their state: exactly those that were found to differ.
+
+use std::rc::Rc;
+
+use kilter_model::Difference;
+use rustix::fs::readlinkat;
+
+use super::apply::Batch;
+use super::copy::Source;
+use super::entry;
+use super::error::FileError;
+use super::kind::Kind;
+use super::look::{look_at, open_seen};
+use super::place::{self, LIST, Parent, READ};
+use super::remove;
+use super::root::{Goal, Site, adjust, reach};
+use super::spec::{Checksum, Spec};
+use super::stage::Data;
+
+/// Brings the entries that differ to their state, one after the other; each failure is the
+/// change's failure and stops none of the others.
+pub(super) fn bring(
+    batch: &mut Batch<'_>,
+    index: usize,
+    path: &str,
+    spec: &Spec<'_>,
+    differences: &[Difference],
+) -> Result<(), FileError> {
+    let of_entries = || differences.iter().filter(|difference| difference.entry.is_some());
+    if of_entries().next().is_none() {
+        return Ok(());
+    }
+    let source = match spec.source.filter(|_| spec.recurse) {
+        Some(source) => Some(Parent::of(place::open_source(source, LIST)?, source, true)?),
+        None => None,
+    };
+    let root = place::open_directory(path)?;
+    let mut branches = Branches { index, spec, root, source, last: None };
+    let mut done = None;
+    for difference in of_entries() {
+        // All that differs of an entry is mended at once.
+        if done == difference.entry.as_ref() && !is_removal(difference) {
+            continue;
+        }
+        done = difference.entry.as_ref();
+        if let Err(error) = branches.one(batch, difference) {
+            batch.fail(index, &error);
+        }
+    }
+    Ok(())
+}
+
+fn is_removal(difference: &Difference) -> bool {
+    difference.attribute == "ensure" && difference.should.as_str() == Some("absent")
+}
+
+struct Branches<'a> {
+    index: usize,
+    spec: &'a Spec<'a>,
+    root: Parent,
+    source: Option<Parent>,
+    /// The directory of the entry before, which is mostly that of the next one too.
+    last: Option<(Vec<u8>, Rc<Parent>)>,
+}
+
+impl Branches<'_> {
+    fn one(&mut self, batch: &mut Batch<'_>, difference: &Difference) -> Result<(), FileError> {
+        let text = difference.entry.as_deref().unwrap_or_default();
+        let below = entry::bytes(text).ok_or_else(|| FileError::NotNormal(text.to_owned()))?;
+        let (directory, leaf) = entry::split(&below);
+        let parent = self.parent(directory)?;
+        let old = look_at(&parent.fd, leaf, &parent.join(leaf))?;
+        let site = Site { index: self.index, parent: &parent, leaf, spec: self.spec, old };
+        if is_removal(difference) {
+            return purge(batch, &site);
+        }
+        match &self.source {
+            Some(source) => copy(batch, site, source, directory, difference),
+            None => adjust(batch, &site, None),
+        }
+    }
+
+    fn parent(&mut self, directory: &[u8]) -> Result<Rc<Parent>, FileError> {
+        if let Some((known, parent)) = &self.last
+            && known == directory
+        {
+            return Ok(Rc::clone(parent));
+        }
+        let what = if directory.is_empty() { self.root.path.clone() } else { self.root.join(directory) };
+        let parent = Rc::new(place::open_below(&self.root, directory, &what)?);
+        self.last = Some((directory.to_vec(), Rc::clone(&parent)));
+        Ok(parent)
+    }
+}
+
+/// Removes an entry; of a directory, what was in it went before.
+fn purge(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
+    let Some(old) = &site.old else { return Ok(()) };
+    let path = site.parent.join(site.leaf);
+    batch.note(site.parent);
+    if old.kind == Kind::Directory {
+        return remove::rmdir(&site.parent.fd, site.leaf).map_err(|errno| FileError::io("remove", path, errno));
+    }
+    if let Some(backup) = site.spec.backup.filter(|backup| backup.as_bool() == Some(true)) {
+        batch.keeper().keep(site.parent, site.leaf, old, backup)?;
+        batch.commit();
+    }
+    remove::unlink(&site.parent.fd, site.leaf, &path)?;
+    super::apply::disarm(site.parent, site.leaf, old)
+}
+
+/// Makes an entry what its counterpart in the source is.
+fn copy(
+    batch: &mut Batch<'_>,
+    site: Site<'_>,
+    source: &Parent,
+    directory: &[u8],
+    difference: &Difference,
+) -> Result<(), FileError> {
+    let path = format!("{}/{}", source.path, entry::text(&entry::join(directory, site.leaf)));
+    let directory = place::open_below(source, directory, &path)?;
+    let Some(wanted) = look_at(&directory.fd, site.leaf, &path)? else {
+        return Err(FileError::io("read the source", path, rustix::io::Errno::NOENT));
+    };
+    let there = site.old.as_ref().map(|old| old.kind);
+    match wanted.kind {
+        Kind::File => {
+            let fd = open_seen(&directory.fd, site.leaf, &path, &wanted.stat, READ)?;
+            let source = Source::of(fd, path)?;
+            // Only owner or mode differ where the content was not found to.
+            let renew = there != Some(Kind::File) || difference.attribute == "content";
+            let data = Data::Copy(&source, site.spec.checksum == Checksum::Mtime);
+            reach(batch, site, &Goal::File(renew.then_some(data)), Some(&source))
+        }
+        Kind::Directory => {
+            let fd = open_seen(&directory.fd, site.leaf, &path, &wanted.stat, LIST)?;
+            reach(batch, site, &Goal::Directory, Some(&Source::of(fd, path)?))
+        }
+        Kind::Link => {
+            let target =
+                readlinkat(&wanted.fd, c"", Vec::new()).map_err(|errno| FileError::io("read the link", path, errno))?;
+            reach(batch, site, &Goal::Link(target.as_bytes()), None)
+        }
+        is => Err(FileError::Source { path, is, hint: "it was something else when the trees were compared" }),
+    }
+}

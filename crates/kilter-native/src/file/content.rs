@@ -1,0 +1,217 @@
+//! Reading, comparing and naming contents.
+
+use std::cell::RefCell;
+
+use ecow::{EcoString, eco_format};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::{Errno, pread, read};
+use sha2::{Digest, Sha256, Sha512};
+
+use super::spec::Checksum;
+
+/// How much is read at once; a file of at most this size costs one system call.
+const CHUNK: usize = 64 * 1024;
+
+/// The largest content that is shown as a diff.
+pub(super) const SHOWN: u64 = 1024 * 1024;
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends a buffer of the thread.
+fn with_buffer<R>(size: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < size {
+            buffer.resize(size.next_power_of_two().clamp(4096, 2 * CHUNK), 0);
+        }
+        work(&mut buffer[..size])
+    })
+}
+
+/// Whether the rest of a file is exactly `wanted`, whose length is the file's size.
+pub(super) fn holds(fd: BorrowedFd<'_>, wanted: &[u8]) -> Result<bool, Errno> {
+    if wanted.is_empty() {
+        return Ok(true);
+    }
+    with_buffer(wanted.len().min(CHUNK), |buffer| {
+        let mut rest = wanted;
+        while !rest.is_empty() {
+            let size = buffer.len().min(rest.len());
+            let count = retry(|| read(fd, &mut buffer[..size]))?;
+            // A file that got shorter meanwhile differs.
+            if count == 0 || buffer[..count] != rest[..count] {
+                return Ok(false);
+            }
+            rest = &rest[count..];
+        }
+        Ok(true)
+    })
+}
+
+/// Whether two files of equal size hold the same.
+pub(super) fn same(one: BorrowedFd<'_>, other: BorrowedFd<'_>, size: u64) -> Result<bool, Errno> {
+    with_buffer(2 * CHUNK, |buffer| {
+        let (left, right) = buffer.split_at_mut(CHUNK);
+        let mut at = 0;
+        while at < size {
+            let count = fill(one, left, at)?;
+            if count == 0 || fill(other, right, at)? != count || left[..count] != right[..count] {
+                return Ok(false);
+            }
+            at += count as u64;
+        }
+        Ok(true)
+    })
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(fd: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match retry(|| pread(fd, &mut buffer[filled..], at + filled as u64))? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    Ok(filled)
+}
+
+/// The whole content, up to `limit` bytes.
+pub(super) fn load(fd: BorrowedFd<'_>, limit: u64) -> Result<Vec<u8>, Errno> {
+    let mut content = Vec::new();
+    each_chunk(fd, &mut |chunk| {
+        let room = usize::try_from(limit).unwrap_or(usize::MAX) - content.len();
+        content.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        content.len() < usize::try_from(limit).unwrap_or(usize::MAX)
+    })?;
+    Ok(content)
+}
+
+/// Reads a file from its start; `take` says whether to go on.
+pub(super) fn each_chunk(fd: BorrowedFd<'_>, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+    with_buffer(CHUNK, |buffer| {
+        let mut at = 0;
+        loop {
+            let count = retry(|| pread(fd, &mut *buffer, at))?;
+            if count == 0 || !take(&buffer[..count]) {
+                return Ok(());
+            }
+            at += count as u64;
+        }
+    })
+}
+
+/// Writes all of it.
+pub(super) fn write(fd: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let count = retry(|| rustix::io::write(&fd, bytes))?;
+        bytes = &bytes[count..];
+    }
+    Ok(())
+}
+
+/// Repeats a call that a signal interrupted.
+pub(super) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// A checksum in the making.
+pub(super) enum Hasher {
+    Sha256(Sha256),
+    Sha512(Sha512),
+}
+
+impl Hasher {
+    /// The one that reports of a comparison tell.
+    pub(super) fn of(checksum: Checksum) -> Hasher {
+        match checksum {
+            Checksum::Sha512 => Hasher::Sha512(Sha512::new()),
+            _ => Hasher::Sha256(Sha256::new()),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Hasher::Sha256(hasher) => hasher.update(bytes),
+            Hasher::Sha512(hasher) => hasher.update(bytes),
+        }
+    }
+
+    fn finish(self) -> EcoString {
+        match self {
+            Hasher::Sha256(hasher) => eco_format!("{{sha256}}{}", hex(&hasher.finalize())),
+            Hasher::Sha512(hasher) => eco_format!("{{sha512}}{}", hex(&hasher.finalize())),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
+}
+
+/// `{sha256}…` of bytes.
+pub(super) fn checksum_of(checksum: Checksum, bytes: &[u8]) -> EcoString {
+    let mut hasher = Hasher::of(checksum);
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// `{sha256}…` of a file.
+pub(super) fn checksum_of_file(checksum: Checksum, fd: BorrowedFd<'_>) -> Result<EcoString, Errno> {
+    let mut hasher = Hasher::of(checksum);
+    each_chunk(fd, &mut |chunk| {
+        hasher.update(chunk);
+        true
+    })?;
+    Ok(hasher.finish())
+}
+
+/// A checksum as far as a reader needs it: the first twelve digits.
+pub(super) fn brief(checksum: &str) -> &str {
+    let digits = checksum.find('}').map_or(0, |at| at + 1);
+    checksum.get(..digits + 12).unwrap_or(checksum)
+}
+
+/// How one text becomes another, as a unified diff; None if either is not for showing.
+pub(super) fn diff(path: &str, is: &[u8], should: &[u8]) -> Option<EcoString> {
+    let shown = |bytes: &[u8]| bytes.len() as u64 <= SHOWN && !bytes.contains(&0);
+    if !shown(is) || !shown(should) {
+        return None;
+    }
+    let (is, should) = (std::str::from_utf8(is).ok()?, std::str::from_utf8(should).ok()?);
+    // A text of a million short lines must not hold up the run: beyond the time limit the
+    // diff is coarser, never wrong.
+    let lines = similar::TextDiff::configure().timeout(std::time::Duration::from_millis(500)).diff_lines(is, should);
+    let text =
+        lines.unified_diff().context_radius(3).header(&format!("{path} (is)"), &format!("{path} (should)")).to_string();
+    Some(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_names_its_kind() {
+        let sum = checksum_of(Checksum::Sha256, b"abc");
+        assert_eq!(sum, "{sha256}ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(brief(&sum), "{sha256}ba7816bf8f01");
+        assert!(checksum_of(Checksum::Sha512, b"abc").starts_with("{sha512}ddaf35a193617aba"));
+    }
+
+    #[test]
+    fn texts_have_a_diff_and_bytes_have_none() {
+        let shown = diff("/x", b"a\nb\n", b"a\nc\n").unwrap();
+        assert!(shown.contains("--- /x (is)\n+++ /x (should)\n"), "{shown}");
+        assert!(shown.contains("-b\n+c\n"), "{shown}");
+        assert_eq!(diff("/x", b"a\0b", b"a"), None);
+        assert_eq!(diff("/x", b"\xff", b"a"), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! The source of a copy, and how it compares.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Difference, Value};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Stat, fstat};
+
+use super::content::{self, SHOWN};
+use super::error::FileError;
+use super::kind::Kind;
+use super::look::Looked;
+use super::place::{self, LIST, READ};
+use super::spec::{Checksum, Spec};
+use super::time;
+
+/// An open source.
+pub(super) struct Source {
+    /// Readable.
+    pub(super) fd: OwnedFd,
+    /// What it is.
+    pub(super) stat: Stat,
+    path: String,
+}
+
+impl Source {
+    /// An open file or directory.
+    pub(super) fn of(fd: OwnedFd, path: String) -> Result<Source, FileError> {
+        let stat = fstat(&fd).map_err(|errno| FileError::io("inspect the source", &path, errno))?;
+        Ok(Source { fd, stat, path })
+    }
+
+    /// Opens a file that is to be copied.
+    pub(super) fn open_file(path: &str) -> Result<Source, FileError> {
+        let source = Source::of(place::open_source(path, READ)?, path.to_owned())?;
+        match Kind::of(&source.stat) {
+            Kind::File => Ok(source),
+            is => {
+                let hint = match is {
+                    Kind::Directory => "`recurse: true` copies it with everything below",
+                    _ => "only files and directories can be copied",
+                };
+                Err(FileError::Source { path: path.to_owned(), is, hint })
+            }
+        }
+    }
+
+    /// Opens a directory that is to be copied.
+    pub(super) fn open_tree(path: &str) -> Result<Source, FileError> {
+        match place::open_source(path, LIST) {
+            Ok(fd) => Source::of(fd, path.to_owned()),
+            Err(FileError::Io { errno: rustix::io::Errno::NOTDIR, .. }) => Err(FileError::Source {
+                path: path.to_owned(),
+                is: Kind::File,
+                hint: "without `recurse` it is copied as a file",
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The permission bits that a copy takes over.
+    pub(super) fn bits(stat: &Stat) -> u32 {
+        stat.st_mode & 0o777
+    }
+
+    fn size(&self) -> u64 {
+        u64::try_from(self.stat.st_size).unwrap_or(0)
+    }
+
+    /// How the content of a copy differs, if it does.
+    pub(super) fn compare(&self, spec: &Spec<'_>, path: &str, copy: &Looked) -> Result<Option<Difference>, FileError> {
+        let failed = |errno| FileError::io("compare", path, errno);
+        let told = |is: EcoString, should: EcoString| Some(Difference::new("content", is.into(), should.into()));
+        let (is, should) = (copy.size(), self.size());
+        match spec.checksum {
+            Checksum::None => return Ok(None),
+            Checksum::Size => {
+                let told = told(eco_format!("{{size}}{is}"), eco_format!("{{size}}{should}"));
+                return Ok(told.filter(|_| is != should));
+            }
+            Checksum::Mtime => {
+                let time = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec);
+                let text = |stat: &Stat, size| eco_format!("{{mtime}}{} {{size}}{size}", time::utc(stat.st_mtime));
+                let told = told(text(&copy.stat, is), text(&self.stat, should));
+                return Ok(told.filter(|_| is != should || time(&copy.stat) != time(&self.stat)));
+            }
+            Checksum::Sha256 | Checksum::Sha512 => {}
+        }
+        if is == should && content::same(copy.fd.as_fd(), self.fd.as_fd(), should).map_err(failed)? {
+            return Ok(None);
+        }
+        let sum = |fd| content::checksum_of_file(spec.checksum, fd).map(|sum| EcoString::from(content::brief(&sum)));
+        let (old, new) = (sum(copy.fd.as_fd()).map_err(failed)?, sum(self.fd.as_fd()).map_err(failed)?);
+        let mut difference = Difference::new("content", Value::from(old), Value::from(new));
+        if spec.show_diff && is <= SHOWN && should <= SHOWN {
+            let old = content::load(copy.fd.as_fd(), SHOWN).map_err(failed)?;
+            let new = content::load(self.fd.as_fd(), SHOWN).map_err(failed)?;
+            difference.diff = content::diff(path, &old, &new);
+        }
+        Ok(Some(difference))
+    }
+
+    /// The path, for messages.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+}

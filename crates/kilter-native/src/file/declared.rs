@@ -1,0 +1,214 @@
+//! What can be wrong with a declared file, and the canonical form of one that is right.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Value};
+use kilter_provider::{Match, Problem, Wish};
+
+use super::accounts::number;
+use super::{mode, place};
+
+/// What the schema cannot say.
+pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let given = |attribute: &str| should.get(attribute).is_some() || deferred.contains(&attribute);
+    let path = should.text("path").unwrap_or(name);
+    if !place::is_normal(path) {
+        problems.push(not_normal("path", path));
+    }
+    if let Some(source) = should.text("source").filter(|source| !place::is_normal(source)) {
+        problems.push(not_normal("source", source));
+    }
+    exclusions(&given, &mut problems);
+    match should.text("ensure") {
+        Some("absent") => unused(&given, "absent", &["content", "source", "target", "mode"], &mut problems),
+        Some("directory") => unused(&given, "directory", &["content", "target", "validate_cmd"], &mut problems),
+        Some("link") => unused(&given, "link", &["content", "source", "mode", "validate_cmd"], &mut problems),
+        Some("file") => unused(&given, "file", &["target"], &mut problems),
+        _ => {}
+    }
+    tree(should, &given, &mut problems);
+    values(should, &given, &mut problems);
+    problems
+}
+
+fn not_normal(attribute: &str, path: &str) -> Problem {
+    let problem = Problem::with(attribute, eco_format!("`{path}` is not an absolute path without `.`, `..` and `//`"));
+    match path.starts_with('/') {
+        true => problem.hint("write the path as it is on the system, without `.`, `..` and double slashes"),
+        false => problem.hint("begin with `/`; relative paths have no meaning for a whole machine"),
+    }
+}
+
+fn exclusions(given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+    let kinds = ["content", "source", "target"].into_iter().filter(|attribute| given(attribute));
+    let kinds: Vec<_> = kinds.collect();
+    if let [first, second, ..] = kinds[..] {
+        problems.push(
+            Problem::with(second, eco_format!("`{first}` and `{second}` exclude each other"))
+                .hint("keep the one that the content is to come from"),
+        );
+    }
+}
+
+fn unused(given: &dyn Fn(&str) -> bool, ensure: &str, attributes: &[&str], problems: &mut Vec<Problem>) {
+    for attribute in attributes.iter().filter(|attribute| given(attribute)) {
+        let problem = Problem::with(attribute, eco_format!("`{attribute}` has no meaning with `ensure: {ensure}`"));
+        problems.push(match (ensure, *attribute) {
+            ("absent", _) => problem.hint(eco_format!("remove `{attribute}`, or `ensure: absent`")),
+            (_, "target") => problem.hint("a link needs `ensure: link`"),
+            ("link", "mode") => problem.hint("links have no mode of their own; declare what it points to"),
+            _ => problem.hint("`content`, `source` and `validate_cmd` are for `ensure: file`"),
+        });
+    }
+}
+
+fn tree(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+    let ensure = should.text("ensure");
+    let recurse = should.truth("recurse") == Some(true);
+    for attribute in ["recurse", "purge"] {
+        if should.truth(attribute) == Some(true) && !may_be_directory(should, given) {
+            let problem = Problem::with(attribute, eco_format!("`{attribute}` has no meaning without a directory"));
+            problems.push(problem.hint("add `ensure: directory`"));
+        }
+    }
+    if ensure == Some("directory") && given("source") && !recurse && !given("recurse") {
+        let problem = Problem::with("source", "a directory is copied only with `recurse`");
+        problems.push(problem.hint("add `recurse: true`"));
+    }
+    if given("target") && ensure.is_none_or(|ensure| ensure == "present") && recurse {
+        problems.push(Problem::with("target", "`target` is for links").hint("a link needs `ensure: link`"));
+    }
+    if ensure == Some("link") && !given("target") {
+        problems.push(Problem::new("a link needs a `target`").hint("add `target: /where/it/points`"));
+    }
+}
+
+fn may_be_directory(should: &Attributes, given: &dyn Fn(&str) -> bool) -> bool {
+    match should.text("ensure") {
+        Some("directory" | "absent") => true,
+        Some("file" | "link") => false,
+        _ => !given("content") && !given("target"),
+    }
+}
+
+fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+    if let Some(text) = should.text("mode")
+        && mode::Mode::parse(text).is_none()
+    {
+        let problem = Problem::with("mode", eco_format!("`{text}` is not a mode"));
+        problems.push(problem.hint("octal digits such as \"0644\", or symbols such as \"u=rwX,g=rX,o=\""));
+    }
+    if let Some(suffix) = should.text("backup")
+        && (suffix.is_empty() || suffix.contains(['/', '\0']))
+    {
+        let problem = Problem::with("backup", eco_format!("`{suffix}` is not a suffix"));
+        problems.push(problem.hint("a text such as \".orig\" that is added to the file's name, true or false"));
+    }
+    if let Some(checksum) = should.text("checksum")
+        && matches!(checksum, "mtime" | "size" | "none")
+        && !given("source")
+    {
+        let problem = Problem::with("checksum", eco_format!("`checksum: {checksum}` needs a `source`"));
+        problems.push(problem.hint("declared content is always compared byte by byte"));
+    }
+    if let Some(target) = should.text("target")
+        && (target.is_empty() || target.contains('\0'))
+    {
+        problems.push(Problem::with("target", "a link cannot point to nothing").hint("give the path it points to"));
+    }
+    accounts(should, problems);
+    validate_cmd(should, given, problems);
+}
+
+fn accounts(should: &Attributes, problems: &mut Vec<Problem>) {
+    for attribute in ["owner", "group"] {
+        let bad = match should.get(attribute) {
+            Some(Value::Integer(number)) => !(0..i64::from(u32::MAX)).contains(number),
+            Some(value) => value.as_str().is_some_and(|text| text.is_empty() || text.contains([':', '\0', '\n'])),
+            None => false,
+        };
+        if bad {
+            let problem = Problem::with(attribute, eco_format!("`{attribute}` is neither a name nor a number"));
+            problems.push(problem.hint("a name such as `root`, or a number from 0 to 4294967294"));
+        }
+    }
+}
+
+fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
+    let Some(command) = should.get("validate_cmd") else { return };
+    if !given("content") && !given("source") {
+        let problem = Problem::with("validate_cmd", "there is no content to validate");
+        problems.push(problem.hint("add `content` or `source`"));
+    }
+    let words = command.as_list();
+    if !words.iter().any(|word| word.as_str().is_some_and(|word| word.contains('%'))) {
+        let problem = Problem::with("validate_cmd", "the command does not say where the file's path goes");
+        problems.push(problem.hint("write `%` in its place: \"visudo -cf %\""));
+    }
+}
+
+/// Brings declared values into the form that `get` returns, and adds what follows from them.
+pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), Problem> {
+    for attribute in ["path", "source"] {
+        if let Some(text) = should.text(attribute)
+            && place::trim(text) != text
+        {
+            let trimmed = EcoString::from(place::trim(text));
+            should.set(attribute, trimmed);
+        }
+    }
+    ensure(should);
+    if let Some(text) = should.text("mode")
+        && let Some(bits) = mode::octal(text)
+        && text.len() != 4
+    {
+        should.set("mode", mode::text(bits));
+    }
+    for attribute in ["owner", "group"] {
+        let digits = match should.get(attribute) {
+            Some(Value::Integer(number)) => Some(eco_format!("{number}")),
+            Some(value) => value.as_str().and_then(number).map(|number| eco_format!("{number}")),
+            None => None,
+        };
+        if let Some(digits) = digits
+            && should.text(attribute) != Some(&digits)
+        {
+            should.set(attribute, digits);
+        }
+    }
+    Ok(())
+}
+
+/// What is wanted follows from the other attributes where it is not said.
+fn ensure(should: &mut Attributes) {
+    if should.text("ensure").is_some_and(|ensure| ensure != "present") {
+        return;
+    }
+    let recurse = should.truth("recurse") == Some(true) || should.truth("purge") == Some(true);
+    let follows = if recurse {
+        "directory"
+    } else if should.get("content").is_some() || should.get("source").is_some() {
+        "file"
+    } else if should.get("target").is_some() {
+        "link"
+    } else {
+        "present"
+    };
+    if should.text("ensure") != Some(follows) {
+        should.set("ensure", follows);
+    }
+}
+
+/// The resources that come before a file, if they are declared.
+pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    let path = place::trim(name);
+    wish(Wish { by: Match::Ancestor, ..Wish::require("file", path) });
+    for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
+        if let Some(account) = should.text(attribute).filter(|account| number(account).is_none()) {
+            wish(Wish::require(type_name, account));
+        }
+    }
+    if let Some(source) = should.text("source") {
+        wish(Wish::require("file", place::trim(source)));
+    }
+}

@@ -1,0 +1,132 @@
+//! Names of temporary files, and what becomes of those that a killed run left behind.
+//!
+//! A name tells which process made it: `.kilter.<pid>-<start>-<space>-<number>`, all hexadecimal.
+//! `start` is when the process started, `space` stands for the boot and the PID namespace in which
+//! `pid` means something. Of its own space kilter knows whether the process still lives; files of
+//! others (a container that shares the directory, another host on a network file system, an
+//! earlier boot) are removed when they are a day old.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
+
+use super::kind::Kind;
+use super::look::each_name;
+use super::place::LIST;
+
+const PREFIX: &str = ".kilter.";
+const DAY: i64 = 24 * 60 * 60;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+static SELF: LazyLock<Maker> = LazyLock::new(Maker::this);
+
+/// The process that made a temporary file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Maker {
+    pid: u32,
+    start: u64,
+    space: u64,
+}
+
+/// A new name for a temporary file.
+pub(super) fn temporary_name() -> String {
+    let maker = *SELF;
+    // Random, so that nobody can be there first; O_EXCL would notice.
+    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("{PREFIX}{:x}-{:x}-{:x}-{random:016x}", maker.pid, maker.start, maker.space)
+}
+
+/// Whether a name is one that [`temporary_name`] makes.
+pub(super) fn is_temporary(name: &[u8]) -> bool {
+    maker(name).is_some()
+}
+
+fn maker(name: &[u8]) -> Option<Maker> {
+    let rest = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
+    let mut parts = rest.split('-');
+    let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+    let (pid, start, space, _) = (number()?, number()?, number()?, number()?);
+    let last = rest.rsplit('-').next()?;
+    (last.len() == 16 && parts.next().is_none()).then_some(Maker { pid: u32::try_from(pid).ok()?, start, space })
+}
+
+/// Removes what dead runs left in a directory. What cannot be removed is left to others.
+pub(super) fn clean(directory: &OwnedFd) {
+    let Ok(fresh) = openat(directory, c".", LIST | OFlags::CLOEXEC, Mode::empty()) else { return };
+    let mut dead = Vec::new();
+    let _ = each_name(&fresh, &mut |name| {
+        if name.starts_with(PREFIX.as_bytes()) && maker(name).is_some() {
+            dead.push(name.to_vec());
+        }
+    });
+    for name in dead {
+        if is_left_over(directory, &name) {
+            let _ = unlinkat(directory, &name[..], AtFlags::empty());
+        }
+    }
+}
+
+fn is_left_over(directory: &OwnedFd, name: &[u8]) -> bool {
+    let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
+    let Some(maker) = maker(name) else { return false };
+    // The owner is set before the rename, so a leftover may belong to whom the file was meant for:
+    // only root may judge such a file.
+    let own = rustix::process::geteuid();
+    if !matches!(Kind::of(&stat), Kind::File | Kind::Link) || !(own.is_root() || stat.st_uid == own.as_raw()) {
+        return false;
+    }
+    if maker.space == SELF.space && maker.space != 0 {
+        return started(maker.pid) != Some(maker.start);
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+    now.saturating_sub(stat.st_mtime) > DAY
+}
+
+impl Maker {
+    fn this() -> Maker {
+        let pid = std::process::id();
+        let space = || {
+            let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+            let pids = std::fs::read_link("/proc/self/ns/pid").ok()?;
+            let mut hasher = rustc_hash::FxHasher::default();
+            std::hash::Hash::hash(&(boot, pids), &mut hasher);
+            Some(std::hash::Hasher::finish(&hasher) & 0xffff_ffff)
+        };
+        match (started(pid), space()) {
+            (Some(start), Some(space)) => Maker { pid, start, space },
+            _ => Maker { pid, start: 0, space: 0 },
+        }
+    }
+}
+
+/// When a process started, in ticks since the boot (field 22 of /proc/PID/stat).
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field, the command, may hold anything, also blanks and brackets.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_name_tells_who_made_it() {
+        let name = temporary_name();
+        assert_eq!(maker(name.as_bytes()), Some(*SELF), "{name}");
+        assert_ne!(name, temporary_name());
+        assert_eq!(SELF.pid, std::process::id());
+        assert_ne!(SELF.start, 0);
+    }
+
+    #[test]
+    fn other_names_are_not_temporary() {
+        for name in [".kilter.", ".kilter.conf", ".kilter.1-2-3", "x.kilter.1-2-3-0000000000000004", ".kilter.1-2-3-4"]
+        {
+            assert!(!is_temporary(name.as_bytes()), "{name}");
+        }
+    }
+}

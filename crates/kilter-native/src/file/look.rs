@@ -1,0 +1,102 @@
+//! What is at a path, through one descriptor.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
+use rustix::io::Errno;
+
+use super::error::FileError;
+use super::kind::Kind;
+use super::place::{self, LIST, LOOK, READ};
+
+/// What is at a path.
+pub(super) struct Looked {
+    /// The thing itself, never what a link points to.
+    pub(super) fd: OwnedFd,
+    /// What it is.
+    pub(super) stat: Stat,
+    /// Which kind of thing.
+    pub(super) kind: Kind,
+    /// Whether the descriptor can read it.
+    pub(super) readable: bool,
+}
+
+impl Looked {
+    fn of(fd: OwnedFd, path: &str, readable: bool) -> Result<Looked, FileError> {
+        let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
+        let kind = Kind::of(&stat);
+        Ok(Looked { fd, stat, kind, readable })
+    }
+
+    /// The size of a file.
+    pub(super) fn size(&self) -> u64 {
+        u64::try_from(self.stat.st_size).unwrap_or(0)
+    }
+}
+
+/// What is at a path; None when there is nothing.
+pub(super) fn look(path: &str, to_read: bool) -> Result<Option<Looked>, FileError> {
+    let opened = if to_read { place::open(path, READ) } else { place::open(path, LOOK) };
+    match opened {
+        Ok(fd) => Looked::of(fd, path, to_read).map(Some),
+        Err(error) if error.is_missing() => Ok(None),
+        // Not for reading: somebody else's file, a link, a socket.
+        Err(FileError::Io { errno: Errno::ACCESS | Errno::LOOP | Errno::NXIO | Errno::NODEV, .. }) if to_read => {
+            match place::open(path, LOOK) {
+                Ok(fd) => Looked::of(fd, path, false).map(Some),
+                Err(error) if error.is_missing() => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What an entry of a directory is; None when there is nothing.
+pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Option<Looked>, FileError> {
+    match openat(directory, leaf, LOOK, Mode::empty()) {
+        Ok(fd) => Looked::of(fd, path, false).map(Some),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(FileError::io("open", path, errno)),
+    }
+}
+
+/// Opens an entry that was looked at, to read it, and makes sure that it is the same.
+pub(super) fn open_seen(
+    directory: &OwnedFd,
+    leaf: &[u8],
+    path: &str,
+    seen: &Stat,
+    flags: OFlags,
+) -> Result<OwnedFd, FileError> {
+    let fd = openat(directory, leaf, flags, Mode::empty()).map_err(|errno| FileError::io("read", path, errno))?;
+    let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
+    match (stat.st_dev, stat.st_ino) == (seen.st_dev, seen.st_ino) {
+        true => Ok(fd),
+        false => Err(FileError::Swapped(path.to_owned())),
+    }
+}
+
+/// The names in a directory, sorted; temporary files of kilter left out.
+pub(super) fn list(directory: &OwnedFd, path: &str) -> Result<Vec<Vec<u8>>, FileError> {
+    let failed = |errno| FileError::io("list", path, errno);
+    let fresh = openat(directory, c".", LIST, Mode::empty()).map_err(failed)?;
+    let mut names = Vec::new();
+    each_name(&fresh, &mut |name| names.push(name.to_vec())).map_err(failed)?;
+    names.retain(|name| !super::leftover::is_temporary(name));
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Calls `take` with each name in a directory that was just opened.
+pub(super) fn each_name(directory: &OwnedFd, take: &mut dyn FnMut(&[u8])) -> Result<(), Errno> {
+    let mut buffer = Vec::with_capacity(16 * 1024);
+    let mut entries = rustix::fs::RawDir::new(directory, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            take(name);
+        }
+    }
+    Ok(())
+}

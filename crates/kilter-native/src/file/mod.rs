@@ -1,0 +1,257 @@
+//! The type `file`: files, directories and links with their content, owner, group and mode.
+//!
+//! A check ([`observe`]) goes through one descriptor and costs four system calls for a file that is
+//! as declared: `openat2`, `fstat`, `read`, `close`. A change ([`apply`], [`root`], [`branches`])
+//! works on a whole batch: contents are written under temporary names ([`stage`]), flushed
+//! together ([`durable`]) and then take their places. Every path goes through [`place`], which lets
+//! no symbolic link of somebody else lead it astray. [`tree`] compares what is below a directory.
+
+mod accept;
+mod accounts;
+mod apply;
+mod backup;
+mod branches;
+mod content;
+mod copy;
+mod declared;
+mod durable;
+mod entry;
+mod error;
+mod keep;
+mod kind;
+mod leftover;
+mod look;
+mod mode;
+mod observe;
+mod own;
+mod place;
+mod remove;
+mod root;
+mod schema;
+mod spec;
+mod stage;
+mod time;
+mod tree;
+
+use std::sync::Mutex;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
+use kilter_provider::{Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish};
+use rustc_hash::FxHashSet;
+
+use error::FileError;
+use spec::{Checksum, Ensure, Spec};
+
+/// Reads and changes files, directories and links.
+pub struct FileProvider {
+    schema: TypeSchema,
+    accounts: accounts::Accounts,
+    touched: durable::Touched,
+    cleaned: Mutex<FxHashSet<(u64, u64)>>,
+}
+
+impl FileProvider {
+    /// A provider for this machine.
+    pub fn new() -> FileProvider {
+        FileProvider {
+            schema: schema::schema(),
+            accounts: accounts::Accounts::new(),
+            touched: durable::Touched::default(),
+            cleaned: Mutex::default(),
+        }
+    }
+}
+
+impl Default for FileProvider {
+    fn default() -> FileProvider {
+        FileProvider::new()
+    }
+}
+
+impl Provider for FileProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "posix"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => Err(ProviderError::new(
+                "there are too many files to list them all; name those you mean: kilter get file /etc/motd",
+            )),
+            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+        }
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let path = place::trim(wanted.name);
+        let state = match wanted.should {
+            _ if !place::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
+            Some(should) => observe::declared(cx, &self.accounts, wanted.name, path, should),
+            None => observe::whole(&self.accounts, wanted.name, path),
+        };
+        state.map_err(|error| ProviderError::new(eco_format!("{error}")))
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        if mode == Mode::Preview {
+            return changes.iter().map(preview).collect();
+        }
+        self.accounts.expire();
+        let around =
+            apply::Surroundings { cx, accounts: &self.accounts, touched: &self.touched, cleaned: &self.cleaned };
+        let mut batch = apply::Batch::new(around, changes.len());
+        for (index, change) in changes.iter().enumerate() {
+            batch.change(index, change);
+        }
+        batch.finish()
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        declared::validate(name, should, deferred)
+    }
+
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        declared::canonicalize(should)
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        match attribute {
+            "ensure" => ensure_insync(is, should),
+            "mode" => mode_insync(is, should),
+            "content" => content_insync(is, should),
+            "target" if should.truth("replace") == Some(false) => Insync::Same,
+            _ => Insync::Default,
+        }
+    }
+
+    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        if attribute != "content" || should.truth("show_diff") == Some(false) {
+            return None;
+        }
+        let (is_content, content) = (is.attributes.get("content")?, should.get("content")?);
+        if is_content.holds_sensitive() || content.holds_sensitive() {
+            return None;
+        }
+        content::diff(place::trim(&is.name), is_content.as_bytes()?, content.as_bytes()?)
+    }
+
+    fn placement(&self, should: &Attributes) -> Placement {
+        let long = should.iter().any(|(name, value)| match name.as_str() {
+            "recurse" | "purge" | "force" => value.as_bool() == Some(true),
+            "source" | "validate_cmd" => !value.is_undef(),
+            _ => false,
+        });
+        if long { Placement::Worker } else { Placement::Inline }
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::Whole
+    }
+
+    fn identities(&self, name: &str, _: &Attributes, say: &mut dyn FnMut(&str)) {
+        let trimmed = place::trim(name);
+        if trimmed != name {
+            say(trimmed);
+        }
+    }
+
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        declared::wishes(name, should, wish);
+    }
+
+    fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
+        self.touched.flush().map_err(|errno| {
+            ProviderError::new(eco_format!("the changed files may not survive a crash: flushing them failed: {errno}"))
+        })
+    }
+}
+
+/// Tells beforehand what would fail for want of `force`.
+fn preview(change: &Change<'_>) -> Outcome {
+    let Some(should) = change.should else { return Outcome::done() };
+    let spec = Spec::of(should);
+    let path = place::trim(change.name);
+    let Ok(Some(looked)) = look::look(path, false) else { return Outcome::done() };
+    let replaced = match spec.ensure {
+        Ensure::Is(kind) => kind != looked.kind && root::needs_force(looked.kind),
+        Ensure::Absent | Ensure::Present => false,
+    };
+    match replaced && !spec.force {
+        true => {
+            let error = FileError::NeedsForce { path: path.to_owned(), is: looked.kind, what: "replace" };
+            Outcome::failed(eco_format!("{error}"))
+        }
+        false => Outcome::done(),
+    }
+}
+
+fn ensure_insync(is: &State, should: &Attributes) -> Insync {
+    match should.text("ensure") {
+        Some("present") if is.exists => Insync::Same,
+        Some(ensure) => match is.attributes.text("kind") {
+            Some(kind) if is.attributes.text("ensure") == Some("present") => {
+                Insync::Differs(Some(eco_format!("{kind} → {ensure}")))
+            }
+            _ => Insync::Default,
+        },
+        None => Insync::Default,
+    }
+}
+
+/// A symbolic mode is in sync when it changes nothing.
+fn mode_insync(is: &State, should: &Attributes) -> Insync {
+    let (found, declared) = (is.attributes.text("mode"), should.text("mode"));
+    let recurse = should.truth("recurse") == Some(true);
+    if found == declared && !recurse {
+        return Insync::Same;
+    }
+    // A link has none; and against a source, modes are among what the provider tells by itself.
+    let ensure = is.attributes.text("ensure");
+    if ensure == Some("link") || should.text("source").is_some() {
+        return Insync::Same;
+    }
+    let Some(current) = found.and_then(mode::octal) else { return Insync::Default };
+    let kind = if ensure == Some("directory") { kind::Kind::Directory } else { kind::Kind::File };
+    let spec = Spec::of(should);
+    match spec.bits(current, kind) {
+        Some(bits) if bits == current => Insync::Same,
+        Some(bits) if declared.is_some_and(|declared| mode::text(bits) != declared) => Insync::Differs(Some(
+            eco_format!("{} → {} ({})", mode::text(current), mode::text(bits), declared.unwrap_or_default()),
+        )),
+        _ => Insync::Default,
+    }
+}
+
+/// Contents are told by their checksums: they are too long for a line, and may be nobody's business.
+fn content_insync(is: &State, should: &Attributes) -> Insync {
+    if should.truth("replace") == Some(false) {
+        return Insync::Same;
+    }
+    let Some(wanted) = should.get("content") else { return Insync::Default };
+    let found = is.attributes.get("content").map(Value::unwrap_sensitive);
+    if wanted.holds_sensitive() {
+        // What was found is told only if it is the declared value itself.
+        let same = is.attributes.get("content") == Some(wanted);
+        return if same { Insync::Same } else { Insync::Differs(Some("another content (not shown)".into())) };
+    }
+    if found.is_some_and(|found| found.as_bytes() == wanted.as_bytes()) {
+        return Insync::Same;
+    }
+    let old = match (is.attributes.text("checksum_value"), found.and_then(Value::as_bytes)) {
+        (Some(checksum), _) => EcoString::from(content::brief(checksum)),
+        (None, Some(bytes)) => EcoString::from(content::brief(&content::checksum_of(Checksum::Sha256, bytes))),
+        (None, None) => "nothing".into(),
+    };
+    let checksum = Spec::of(should).checksum;
+    let new = content::checksum_of(checksum, wanted.as_bytes().unwrap_or_default());
+    Insync::Differs(Some(eco_format!("{old} → {}", content::brief(&new))))
+}

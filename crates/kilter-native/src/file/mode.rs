@@ -1,0 +1,185 @@
+//! Modes, as numbers and in the symbols of chmod(1).
+
+use ecow::EcoString;
+
+/// The bits that a mode has.
+pub(super) const ALL: u32 = 0o7777;
+/// setuid and setgid.
+pub(super) const SET_ID: u32 = 0o6000;
+
+/// A mode as it was declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// These bits.
+    Exact(u32),
+    /// Changes relative to the bits that are there.
+    Symbolic(Vec<Step>),
+}
+
+/// One operation of a symbolic mode, such as `u+x`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The bits of those it is for; 0 when nobody was named.
+    affected: u32,
+    op: u8,
+    value: Bits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bits {
+    /// These; `x` as well if it is a directory or has an `x` already.
+    Fixed { bits: u32, x_if_any: bool },
+    /// What these have.
+    Copied(u32),
+}
+
+impl Mode {
+    /// Reads a mode: one to four octal digits, or symbols.
+    pub(super) fn parse(text: &str) -> Option<Mode> {
+        if let Some(bits) = octal(text) {
+            return Some(Mode::Exact(bits));
+        }
+        let mut steps = Vec::new();
+        for clause in text.split(',') {
+            parse_clause(clause.as_bytes(), &mut steps)?;
+        }
+        Some(Mode::Symbolic(steps))
+    }
+
+    /// The bits that this mode makes of `current`.
+    pub(super) fn apply(&self, current: u32, directory: bool) -> u32 {
+        match self {
+            Mode::Exact(bits) => *bits,
+            Mode::Symbolic(steps) => steps.iter().fold(current & ALL, |mode, step| step.apply(mode, directory)),
+        }
+    }
+}
+
+/// The bits that one to four octal digits stand for.
+pub(super) fn octal(text: &str) -> Option<u32> {
+    let digits = text.as_bytes();
+    if !(1..=4).contains(&digits.len()) {
+        return None;
+    }
+    digits.iter().try_fold(0, |bits, digit| match digit {
+        b'0'..=b'7' => Some(bits << 3 | u32::from(digit - b'0')),
+        _ => None,
+    })
+}
+
+/// The canonical text of `bits`: four digits.
+pub(super) fn text(bits: u32) -> EcoString {
+    let digit = |shift: u32| b'0' + (bits >> shift & 7) as u8;
+    let digits = [digit(9), digit(6), digit(3), digit(0)];
+    EcoString::from(std::str::from_utf8(&digits).expect("digits are ASCII"))
+}
+
+/// The bits with an `x` wherever there is an `r`, as a directory needs it to be of use.
+pub(super) fn searchable(bits: u32) -> u32 {
+    bits | (bits & 0o444) >> 2
+}
+
+fn parse_clause(clause: &[u8], steps: &mut Vec<Step>) -> Option<()> {
+    let mut at = 0;
+    let mut affected = 0;
+    while let Some(who) = clause.get(at) {
+        affected |= match who {
+            b'u' => 0o4700,
+            b'g' => 0o2070,
+            b'o' => 0o1007,
+            b'a' => ALL,
+            _ => break,
+        };
+        at += 1;
+    }
+    let first = steps.len();
+    while let Some(&op @ (b'+' | b'-' | b'=')) = clause.get(at) {
+        at += 1;
+        let value = parse_bits(clause, &mut at);
+        steps.push(Step { affected, op, value });
+    }
+    (at == clause.len() && steps.len() > first).then_some(())
+}
+
+fn parse_bits(clause: &[u8], at: &mut usize) -> Bits {
+    let copied = match clause.get(*at) {
+        Some(b'u') => 0o700,
+        Some(b'g') => 0o070,
+        Some(b'o') => 0o007,
+        _ => 0,
+    };
+    if copied != 0 {
+        *at += 1;
+        return Bits::Copied(copied);
+    }
+    let (mut bits, mut x_if_any) = (0, false);
+    while let Some(letter) = clause.get(*at) {
+        match letter {
+            b'r' => bits |= 0o444,
+            b'w' => bits |= 0o222,
+            b'x' => bits |= 0o111,
+            b'X' => x_if_any = true,
+            b's' => bits |= SET_ID,
+            b't' => bits |= 0o1000,
+            _ => break,
+        }
+        *at += 1;
+    }
+    Bits::Fixed { bits, x_if_any }
+}
+
+impl Step {
+    /// As GNU chmod does it with a umask of 0: a directory keeps its setuid and setgid bits unless
+    /// they are named.
+    fn apply(self, mode: u32, directory: bool) -> u32 {
+        let affected = if self.affected == 0 { ALL } else { self.affected };
+        let (value, mentioned) = match self.value {
+            Bits::Fixed { bits, x_if_any } => {
+                let x = if x_if_any && (directory || mode & 0o111 != 0) { 0o111 } else { 0 };
+                (bits | x, bits & affected)
+            }
+            Bits::Copied(from) => (spread(mode & from), 0),
+        };
+        let kept = if directory { SET_ID & !mentioned } else { 0 };
+        let value = value & affected & !kept;
+        match self.op {
+            b'+' => mode | value,
+            b'-' => mode & !value,
+            _ => mode & (!affected | kept) & ALL | value,
+        }
+    }
+}
+
+/// The permissions of one class, for all classes.
+fn spread(bits: u32) -> u32 {
+    [0o444, 0o222, 0o111].into_iter().filter(|permission| bits & permission != 0).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_one_to_four_octal_digits() {
+        assert_eq!(Mode::parse("644"), Some(Mode::Exact(0o644)));
+        assert_eq!(Mode::parse("02755"), None);
+        assert_eq!(Mode::parse("4755"), Some(Mode::Exact(0o4755)));
+        for bad in ["", "8", "rwx", "u", "u+rwz", "u=rw,", "0o644", "u+rg", "-", "x+u"] {
+            let parsed = Mode::parse(bad);
+            assert!(parsed.is_none() || bad == "-", "{bad}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_mode_has_four_digits() {
+        assert_eq!(text(0o644), "0644");
+        assert_eq!(text(0o4755), "4755");
+        assert_eq!(text(0), "0000");
+    }
+
+    #[test]
+    fn a_directory_is_searchable_where_it_is_readable() {
+        assert_eq!(searchable(0o640), 0o750);
+        assert_eq!(searchable(0o2604), 0o2705);
+    }
+}

@@ -1,0 +1,224 @@
+//! The state of a path.
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Difference, State, Value};
+use kilter_provider::Context;
+use rustix::fd::AsFd;
+use rustix::fs::{CWD, readlinkat, readlinkat_raw};
+use rustix::io::Errno;
+
+use super::accounts::{Accounts, number};
+use super::content::{self, SHOWN};
+use super::copy::Source;
+use super::error::FileError;
+use super::kind::Kind;
+use super::look::{Looked, look};
+use super::spec::{Checksum, Ensure, Spec};
+use super::{mode, time, tree};
+
+/// The largest content that a `get` without a declaration returns.
+const READ: u64 = 64 * 1024;
+
+/// What is at a path, as far as the declaration asks for it.
+pub(super) fn declared(
+    cx: &Context<'_>,
+    accounts: &Accounts,
+    name: &EcoString,
+    path: &str,
+    should: &Attributes,
+) -> Result<State, FileError> {
+    let spec = Spec::of(should);
+    let to_read =
+        spec.ensure == Ensure::Is(Kind::File) && spec.replace && (spec.content.is_some() || spec.source.is_some());
+    let Some(looked) = look(path, to_read)? else { return Ok(State::absent(name.clone())) };
+    let mut attributes = Attributes::with_capacity(6);
+    attributes.push("ensure", looked.kind.ensure());
+    if looked.kind.ensure() == "present" {
+        attributes.push("kind", looked.kind.word());
+    }
+    let mut state = State { name: name.clone(), exists: true, ..State::default() };
+    let settled = match spec.ensure {
+        Ensure::Absent => false,
+        Ensure::Present => true,
+        Ensure::Is(kind) => kind == looked.kind,
+    };
+    if settled {
+        ownership(accounts, &spec, &looked, &mut attributes);
+        if let Some(target) = spec.target.filter(|_| looked.kind == Kind::Link) {
+            attributes.push("target", target_of(path, &looked, Some(target))?);
+        }
+        if let Some(wanted) = spec.content.filter(|_| to_read) {
+            compare_content(path, &spec, &looked, wanted, &mut attributes)?;
+        }
+        state.drift = drift(cx, accounts, path, &spec, looked)?;
+    }
+    state.attributes = attributes;
+    Ok(state)
+}
+
+fn ownership(accounts: &Accounts, spec: &Spec<'_>, looked: &Looked, attributes: &mut Attributes) {
+    if let Some(owner) = spec.owner {
+        attributes.push("owner", owner_value(accounts, owner, looked.stat.st_uid));
+    }
+    if let Some(group) = spec.group {
+        attributes.push("group", group_value(accounts, group, looked.stat.st_gid));
+    }
+    if spec.mode.is_some() && looked.kind != Kind::Link {
+        attributes.push("mode", mode::text(looked.stat.st_mode));
+    }
+}
+
+/// The owner in the form in which it was declared: as a name or as a number.
+pub(super) fn owner_value(accounts: &Accounts, declared: &Value, uid: u32) -> Value {
+    let text = declared.as_str().unwrap_or_default();
+    if accounts.uid(text) == Some(uid) {
+        return declared.clone();
+    }
+    if number(text).is_some() { ecow::eco_format!("{uid}").into() } else { accounts.user(uid).into() }
+}
+
+/// The group in the form in which it was declared.
+pub(super) fn group_value(accounts: &Accounts, declared: &Value, gid: u32) -> Value {
+    let text = declared.as_str().unwrap_or_default();
+    if accounts.gid(text) == Some(gid) {
+        return declared.clone();
+    }
+    if number(text).is_some() { ecow::eco_format!("{gid}").into() } else { accounts.group(gid).into() }
+}
+
+fn target_of(path: &str, looked: &Looked, wanted: Option<&Value>) -> Result<Value, FileError> {
+    let failed = |errno| FileError::io("read the link", path, errno);
+    let mut buffer = [0; 512];
+    let length = readlinkat_raw(&looked.fd, c"", &mut buffer[..]).map_err(failed)?;
+    let target = &buffer[..length];
+    if let Some(wanted) = wanted
+        && wanted.as_bytes() == Some(target)
+    {
+        return Ok(wanted.clone());
+    }
+    if target.len() < 512 {
+        return Ok(Value::from(String::from_utf8_lossy(target).into_owned()));
+    }
+    let target = readlinkat(&looked.fd, c"", Vec::new()).map_err(failed)?;
+    Ok(Value::from(target.to_string_lossy().into_owned()))
+}
+
+/// Compares without keeping anything; only a content that differs is read for good.
+fn compare_content(
+    path: &str,
+    spec: &Spec<'_>,
+    looked: &Looked,
+    wanted: &Value,
+    attributes: &mut Attributes,
+) -> Result<(), FileError> {
+    let failed = |errno| FileError::io("read", path, errno);
+    let bytes = wanted.as_bytes().unwrap_or_default();
+    if !looked.readable {
+        return Err(failed(Errno::ACCESS));
+    }
+    if looked.size() == bytes.len() as u64 && content::holds(looked.fd.as_fd(), bytes).map_err(failed)? {
+        attributes.push("content", wanted.clone());
+        return Ok(());
+    }
+    // Of a secret nothing is told, not even of what is in its place.
+    if wanted.holds_sensitive() {
+        return Ok(());
+    }
+    let checksum = if looked.size() <= SHOWN && spec.show_diff {
+        let found = content::load(looked.fd.as_fd(), SHOWN).map_err(failed)?;
+        let checksum = content::checksum_of(spec.checksum, &found);
+        attributes.push("content", Value::from_bytes(&found));
+        checksum
+    } else {
+        content::checksum_of_file(spec.checksum, looked.fd.as_fd()).map_err(failed)?
+    };
+    attributes.push("checksum_value", checksum);
+    Ok(())
+}
+
+/// What differs beyond the attributes: from a source, and below a directory.
+fn drift(
+    cx: &Context<'_>,
+    accounts: &Accounts,
+    path: &str,
+    spec: &Spec<'_>,
+    looked: Looked,
+) -> Result<Vec<Difference>, FileError> {
+    match (spec.ensure, spec.source) {
+        (Ensure::Is(Kind::Directory), _) if spec.has_tree() => {
+            tree::differences(cx, accounts, path, spec, Some(looked))
+        }
+        (Ensure::Is(Kind::File), Some(source)) => copied(cx, path, spec, source, &looked),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn copied(
+    cx: &Context<'_>,
+    path: &str,
+    spec: &Spec<'_>,
+    source: &str,
+    looked: &Looked,
+) -> Result<Vec<Difference>, FileError> {
+    let source = match Source::open_file(source) {
+        Ok(source) => source,
+        // A plan for a source that another resource is going to create.
+        Err(error) if error.is_missing() && cx.manages(source) => {
+            let later = Difference::new("content", Value::Undef, Value::Undef);
+            return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut differences = Vec::new();
+    if spec.replace {
+        if !looked.readable {
+            return Err(FileError::io("read", path, Errno::ACCESS));
+        }
+        differences.extend(source.compare(spec, path, looked)?);
+    }
+    differences.extend(tree::mode_difference(spec, &looked.stat, Some(&source.stat)));
+    Ok(differences)
+}
+
+/// Everything that can be told of a path that nobody declared.
+pub(super) fn whole(accounts: &Accounts, name: &EcoString, path: &str) -> Result<State, FileError> {
+    let Some(looked) = look(path, false)? else { return Ok(State::absent(name.clone())) };
+    let mut attributes = Attributes::with_capacity(9);
+    attributes.push("ensure", looked.kind.ensure());
+    attributes.push("owner", accounts.user(looked.stat.st_uid));
+    attributes.push("group", accounts.group(looked.stat.st_gid));
+    match looked.kind {
+        Kind::Link => attributes.push("target", target_of(path, &looked, None)?),
+        _ => attributes.push("mode", mode::text(looked.stat.st_mode)),
+    }
+    if looked.kind == Kind::File {
+        whole_content(path, &looked, &mut attributes)?;
+        attributes.push("size", looked.stat.st_size);
+    }
+    attributes.push("kind", looked.kind.word());
+    attributes.push("mtime", time::utc(looked.stat.st_mtime));
+    Ok(State::present(name.clone(), attributes))
+}
+
+fn whole_content(path: &str, looked: &Looked, attributes: &mut Attributes) -> Result<(), FileError> {
+    let failed = |errno| FileError::io("read", path, errno);
+    // The descriptor names the very file that was looked at; devices are never opened.
+    let again = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&looked.fd));
+    let flags = super::place::READ.difference(rustix::fs::OFlags::NOFOLLOW);
+    let fd = match rustix::fs::openat(CWD, again, flags, rustix::fs::Mode::empty()) {
+        Ok(fd) => fd,
+        // Whoever may not read it is told the rest.
+        Err(Errno::ACCESS | Errno::PERM) => return Ok(()),
+        Err(errno) => return Err(failed(errno)),
+    };
+    if looked.size() > READ {
+        attributes.push("checksum_value", content::checksum_of_file(Checksum::Sha256, fd.as_fd()).map_err(failed)?);
+        return Ok(());
+    }
+    let found = content::load(fd.as_fd(), READ).map_err(failed)?;
+    if let Ok(text) = std::str::from_utf8(&found) {
+        attributes.push("content", text);
+    }
+    attributes.push("checksum_value", content::checksum_of(Checksum::Sha256, &found));
+    Ok(())
+}

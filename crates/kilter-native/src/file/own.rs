@@ -1,0 +1,121 @@
+//! Owner, group and mode of what is there already.
+
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chmodat, chownat, fchmod};
+use rustix::io::Errno;
+
+use super::error::FileError;
+use super::kind::Kind;
+use super::look::{Looked, open_seen};
+use super::mode::{ALL, SET_ID};
+use super::place::{Parent, READ};
+
+/// Owner, group and mode that are wanted; None where any will do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ownership {
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) bits: Option<u32>,
+}
+
+/// Gives what was looked at its owner, group and mode.
+///
+/// Between the two steps it has the permissions that both the old and the new mode give, and no
+/// setuid bits: at no time is it more open than before or after.
+pub(super) fn settle(parent: &Parent, leaf: &[u8], looked: &Looked, wanted: Ownership) -> Result<bool, FileError> {
+    let path = parent.join(leaf);
+    let uid = wanted.uid.filter(|uid| *uid != looked.stat.st_uid);
+    let gid = wanted.gid.filter(|gid| *gid != looked.stat.st_gid);
+    let current = looked.stat.st_mode & ALL;
+    let bits = wanted.bits.filter(|_| looked.kind != Kind::Link);
+    let owner_changes = uid.is_some() || gid.is_some();
+    if !owner_changes && bits.is_none_or(|bits| bits == current) {
+        return Ok(false);
+    }
+    refuse_shared(parent, &path, looked, current, bits)?;
+    let place = Place { parent, leaf, looked, path: &path };
+    if owner_changes {
+        if let Some(bits) = bits
+            && current & bits & !SET_ID != current
+        {
+            place.chmod(current & bits & !SET_ID)?;
+        }
+        chown(&looked.fd, uid, gid).map_err(|errno| FileError::io("change the owner of", &path, errno))?;
+    }
+    if let Some(bits) = bits {
+        place.chmod(bits)?;
+    }
+    Ok(true)
+}
+
+/// Whoever can write in a directory can give a foreign file a name in it.
+fn refuse_shared(
+    parent: &Parent,
+    path: &str,
+    looked: &Looked,
+    current: u32,
+    bits: Option<u32>,
+) -> Result<(), FileError> {
+    let links = looked.stat.st_nlink;
+    if looked.kind == Kind::Directory || links < 2 {
+        return Ok(());
+    }
+    let shared = |why| FileError::Shared { path: path.to_owned(), links: links.to_string(), why };
+    if parent.is_shared() {
+        return Err(shared("others can write in its directory and may have linked a foreign file there"));
+    }
+    if bits.is_some_and(|bits| bits & SET_ID & !current != 0) {
+        return Err(shared("setuid and setgid would reach its other names"));
+    }
+    Ok(())
+}
+
+/// Changes the owner of the very thing that a descriptor stands for, a link included.
+fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
+    chownat(fd, c"", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
+}
+
+/// Whether a file has setuid or setgid bits.
+pub(super) fn is_armed(old: &Looked) -> bool {
+    old.kind == Kind::File && old.stat.st_mode & SET_ID != 0
+}
+
+/// Takes setuid and setgid from an old file that lives on under another name: nobody keeps the
+/// privileges of a program that was replaced.
+pub(super) fn disarm(old: &Looked) -> Result<(), Errno> {
+    if !is_armed(old) {
+        return Ok(());
+    }
+    match chmod_fd(&old.fd, old.stat.st_mode & ALL & !SET_ID) {
+        // Somebody else's file, which kilter could only take the name from.
+        Err(Errno::PERM) => Ok(()),
+        other => other,
+    }
+}
+
+struct Place<'a> {
+    parent: &'a Parent,
+    leaf: &'a [u8],
+    looked: &'a Looked,
+    path: &'a str,
+}
+
+impl Place<'_> {
+    fn chmod(&self, bits: u32) -> Result<(), FileError> {
+        let failed = |errno| FileError::io("change the mode of", self.path, errno);
+        match chmod_fd(&self.looked.fd, bits) {
+            // No /proc in this place.
+            Err(Errno::NOENT) => {
+                let fd = open_seen(&self.parent.fd, self.leaf, self.path, &self.looked.stat, READ)?;
+                fchmod(&fd, Mode::from_raw_mode(bits)).map_err(failed)
+            }
+            other => other.map_err(failed),
+        }
+    }
+}
+
+/// `fchmod` for descriptors that only look, which the system call itself does not take.
+fn chmod_fd(fd: &OwnedFd, bits: u32) -> Result<(), Errno> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    chmodat(CWD, path, Mode::from_raw_mode(bits), AtFlags::empty())
+}

@@ -1,0 +1,55 @@
+//! Removing what is there.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+
+use super::error::{FileError, MAX_DEPTH};
+use super::kind::Kind;
+use super::look::{Looked, each_name, look_at, open_seen};
+use super::place::LIST;
+
+/// Removes a directory and everything below it, never beyond its file system.
+pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
+    match look_at(directory, leaf, path)? {
+        Some(looked) => below(directory, leaf, path, &looked, 0),
+        None => Ok(()),
+    }
+}
+
+fn below(directory: &OwnedFd, leaf: &[u8], path: &str, looked: &Looked, depth: usize) -> Result<(), FileError> {
+    if looked.kind != Kind::Directory {
+        return unlink(directory, leaf, path);
+    }
+    if depth > MAX_DEPTH {
+        return Err(FileError::TooDeep(path.to_owned()));
+    }
+    let opened = open_seen(directory, leaf, path, &looked.stat, LIST)?;
+    let mut names = Vec::new();
+    each_name(&opened, &mut |name| names.push(name.to_vec())).map_err(|errno| FileError::io("list", path, errno))?;
+    for name in names {
+        let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+        let Some(entry) = look_at(&opened, &name, &path)? else { continue };
+        if entry.stat.st_dev != looked.stat.st_dev {
+            return Err(FileError::OtherFileSystem(path));
+        }
+        below(&opened, &name, &path, &entry, depth + 1)?;
+    }
+    rmdir(directory, leaf).map_err(|errno| FileError::io("remove", path, errno))
+}
+
+/// Removes an entry that is no directory.
+pub(super) fn unlink(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
+    match unlinkat(directory, leaf, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(FileError::io("remove", path, errno)),
+    }
+}
+
+/// Removes an empty directory.
+pub(super) fn rmdir(directory: &OwnedFd, leaf: &[u8]) -> Result<(), Errno> {
+    match unlinkat(directory, leaf, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,223 @@
+//! The type `file`: its attributes and what each means.
+
+use kilter_model::{Behaviour, Feature, TypeSchema};
+
+/// The schema of the type.
+pub(super) fn schema() -> TypeSchema {
+    let schema = TypeSchema::new("file", DESC);
+    let schema = what(schema);
+    let schema = who(schema);
+    let schema = trees(schema);
+    let schema = how(schema);
+    found(schema).features(&[
+        Feature::Canonicalize,
+        Feature::CustomInsync,
+        Feature::SimpleGetFilter,
+        Feature::SupportsNoop,
+    ])
+}
+
+const DESC: &str = "\
+A file, a directory or a symbolic link, with its content, owner, group and mode.
+
+```yaml
+file[/etc/motd]:
+  content: |
+    Welcome.
+  mode: \"0644\"
+file[/srv/www]:
+  ensure: directory
+  source: /usr/share/site
+  recurse: true
+  owner: www-data
+file[/etc/localtime]:
+  target: /usr/share/zoneinfo/UTC
+```
+
+A new content appears at once and whole, with its final owner and mode; whoever reads the file sees
+the old content or the new one. A file that is replaced keeps what was not declared: owner, group,
+mode, access control lists and extended attributes.
+
+The path itself is meant, never what a link at the path points to (Puppet's `links => manage`).
+A link among the parents is followed only if it and the directory that holds it belong to root
+or to the user that kilter runs as, and nobody else can write there.
+
+**Comes after**, if they are declared: the nearest directory above the path, the `user` that is its
+`owner`, the `group`, the file that is its `source`. Not after what a link points to.";
+
+fn what(schema: TypeSchema) -> TypeSchema {
+    schema
+        .attribute("path", "String[1]", Behaviour::Namevar, PATH)
+        .attribute("ensure", "Enum[present, absent, file, directory, link]", Behaviour::Property, ENSURE)
+        .attribute("content", "Variant[String, Binary]", Behaviour::Property, CONTENT)
+        .attribute("source", "String[1]", Behaviour::Parameter, SOURCE)
+        .attribute("target", "String[1]", Behaviour::Property, TARGET)
+}
+
+const PATH: &str = "\
+Where it is: an absolute path without `.`, `..` and `//`. The title, unless it is given. A slash at
+the end is dropped.";
+
+const ENSURE: &str = "\
+What is there.
+
+- `file`: a regular file. A link, a FIFO or a socket in its place is replaced, a directory
+  or a device only with `force`. An empty file is created where there is no `content` or `source`.
+- `directory`: a directory. A file or link in its place is replaced (after `backup`).
+- `link`: a symbolic link to `target`.
+- `present`: anything; an empty file is created where there is nothing.
+- `absent`: nothing. A directory that is not empty is removed only with `force`.
+
+If it is not given: `file` with `content` or `source`, `link` with `target`, `directory` with
+`recurse` or `purge`, `present` otherwise.";
+
+const CONTENT: &str = "\
+What is in the file, byte by byte: text, or binary.
+
+```yaml
+file[/etc/hostname]:
+  content: \"web1\\n\"
+```
+
+A value from a secret is never shown: neither the content, nor a diff, nor a checksum.";
+
+const SOURCE: &str = "\
+The file on this machine that the content is copied from, or with `recurse: true` the directory that
+is copied with everything below. Excludes `content` and `target`.
+
+A copy has the permission bits of its source, unless `mode` is declared; setuid, setgid and sticky
+bits are only set by `mode`. Owner and group are not taken over. Links in a tree are copied as
+links; devices, FIFOs and sockets are left out.
+
+```yaml
+file[/srv/www]:
+  source: /usr/share/site
+  recurse: true
+  mode: \"u=rwX,go=rX\"
+```";
+
+const TARGET: &str = "\
+Where the link points to; relative to the directory of the link if it does not begin with `/`. It
+need not exist. Needs `ensure: link`, or no `ensure`.";
+
+fn who(schema: TypeSchema) -> TypeSchema {
+    schema
+        .attribute("owner", "Variant[String[1], Integer[0]]", Behaviour::Property, OWNER)
+        .attribute("group", "Variant[String[1], Integer[0]]", Behaviour::Property, GROUP)
+        .attribute("mode", "String[1]", Behaviour::Property, MODE)
+}
+
+const OWNER: &str = "\
+The user that it belongs to, by name or number. Left alone if not given; new files then belong to
+the user that kilter runs as. Of a link, the link itself.
+
+A change of owner takes the setuid and setgid bits of a file away, as the system does it, unless
+`mode` declares them.";
+
+const GROUP: &str = "The group that it belongs to, by name or number. Left alone if not given.";
+
+const MODE: &str = "\
+The permissions: octal digits, or the symbols of chmod(1). Quote the digits: YAML reads a plain 0644
+as another number.
+
+- `\"0644\"`, `\"4755\"`: exactly these, setuid (4), setgid (2) and sticky (1) included. The number means the
+  same for a directory: it does not gain `x` where it has `r`, except with `recurse`.
+- `\"u=rwX,g-w,o=,+t\"`: relative to what is there. `X` is `x` for directories and for files that have
+  an `x` already. Without `u`, `g`, `o` or `a` all are meant; the umask plays no part. A directory
+  keeps setuid and setgid unless they are named.
+
+Not given: left alone; new files get 0644 and new directories 0755, whatever the umask. Bits that the
+file system does not keep are a failure. Links have no mode.
+
+The setuid and setgid bits of a file with several hard links are not set, nor is the owner or
+mode of such a file changed in a directory that others can write in: one of its other names could be
+a file that was never meant.";
+
+fn trees(schema: TypeSchema) -> TypeSchema {
+    schema
+        .attribute("recurse", "Boolean", Behaviour::Parameter, RECURSE)
+        .attribute("purge", "Boolean", Behaviour::Parameter, PURGE)
+        .attribute("force", "Boolean", Behaviour::Parameter, FORCE)
+}
+
+const RECURSE: &str = "\
+Whether everything below the directory is meant too. Default: `false`.
+
+- With `source`: the tree is copied; each entry that differs is reported and mended.
+- Without `source`: `owner`, `group` and `mode` apply to everything below.
+
+With `recurse`, a `mode` in digits gives directories `x` wherever it gives `r`: `\"0644\"` means 0755 for
+them. Entries that are declared as files of their own keep their own declarations. Other file systems
+that are mounted below are left alone, and links are not followed.";
+
+const PURGE: &str = "\
+Whether entries of the directory that nobody declared are removed: that are neither files of their own
+in the manifest, nor above such a file, nor in the `source`. A plan lists each of them. Default: `false`.
+
+Without `recurse` only the directory's own entries are meant, and subdirectories only with
+`force`; with `recurse` everything below.
+
+```yaml
+file[/etc/cron.d]:
+  ensure: directory
+  purge: true
+```";
+
+const FORCE: &str = "\
+Whether a directory may be replaced by something else, and removed although it is not empty. Default: `false`.";
+
+fn how(schema: TypeSchema) -> TypeSchema {
+    schema
+        .attribute("backup", "Variant[Boolean, String[1]]", Behaviour::Parameter, BACKUP)
+        .attribute("checksum", "Enum[sha256, sha512, mtime, size, none]", Behaviour::Parameter, CHECKSUM)
+        .attribute("replace", "Boolean", Behaviour::Parameter, REPLACE)
+        .attribute("show_diff", "Boolean", Behaviour::Parameter, SHOW_DIFF)
+        .attribute("validate_cmd", "Variant[String[1], Array[String, 1]]", Behaviour::Parameter, VALIDATE_CMD)
+}
+
+const BACKUP: &str = "\
+What becomes of a content that is replaced or removed. Default: `false`.
+
+- `false`: it is gone.
+- a suffix such as `\".orig\"`: it stays beside the file under the name with the suffix, with owner and mode
+  but without setuid and setgid; an older backup of that name is replaced.
+- `true`: it is kept below kilter's state directory, in `backup/` under its SHA-256, readable by its owner only;
+  `backup/index` tells when it was replaced where.";
+
+const CHECKSUM: &str = "\
+How a `source` and its copy are compared. Default: `sha256`.
+
+- `sha256`, `sha512`: by content; reports tell the checksum.
+- `mtime`: by size and time of modification, which the copy takes over. Fast for large trees.
+- `size`: by size.
+- `none`: a copy that exists is not compared.
+
+A declared `content` is always compared byte by byte.";
+
+const REPLACE: &str = "\
+Whether a content, or where a link points to, is replaced where it differs. `false` only creates.
+Default: `true`.";
+
+const SHOW_DIFF: &str = "\
+Whether reports show how a text changes. `false` for contents that are nobody's business. Default: `true`.";
+
+const VALIDATE_CMD: &str = "\
+A command that must accept a new content before it takes the place of the old one. `%` stands for
+the path of the new content. An array holds the program and its arguments; a text is split at white
+space. No shell is involved. It is ended after a minute.
+
+```yaml
+file[/etc/sudoers.d/app]:
+  content: \"%app ALL=(root) NOPASSWD: /usr/bin/systemctl restart app\\n\"
+  mode: \"0440\"
+  validate_cmd: visudo -cf %
+```";
+
+fn found(schema: TypeSchema) -> TypeSchema {
+    let kind = "Enum[file, directory, link, fifo, socket, block, char]";
+    schema
+        .attribute("kind", kind, Behaviour::ReadOnly, "What is there, where `ensure` has no word for it as well.")
+        .attribute("size", "Integer[0]", Behaviour::ReadOnly, "The size of a file in bytes.")
+        .attribute("mtime", "String", Behaviour::ReadOnly, "When the content was last changed, in UTC.")
+        .attribute("checksum_value", "String", Behaviour::ReadOnly, "The checksum of the content: `{sha256}…`.")
+}

@@ -1,0 +1,142 @@
+//! What is wanted of a path, read out of its attributes in one pass.
+
+use kilter_model::{Attributes, Value};
+
+use super::kind::Kind;
+use super::mode::{self, Mode};
+
+/// What `ensure` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ensure {
+    /// Nothing there.
+    Absent,
+    /// Something there, whatever it is.
+    Present,
+    /// This.
+    Is(Kind),
+}
+
+/// How a copy is compared with its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checksum {
+    /// By content, told as SHA-256.
+    Sha256,
+    /// By content, told as SHA-512.
+    Sha512,
+    /// By size and time of modification.
+    Mtime,
+    /// By size.
+    Size,
+    /// Not at all once it is there.
+    None,
+}
+
+/// What is wanted of a path. Borrows from the attributes; undef counts as not given.
+#[derive(Clone, Debug)]
+pub(super) struct Spec<'a> {
+    pub(super) ensure: Ensure,
+    pub(super) content: Option<&'a Value>,
+    pub(super) source: Option<&'a str>,
+    pub(super) target: Option<&'a Value>,
+    pub(super) owner: Option<&'a Value>,
+    pub(super) group: Option<&'a Value>,
+    pub(super) mode: Option<&'a Value>,
+    pub(super) backup: Option<&'a Value>,
+    pub(super) validate_cmd: Option<&'a Value>,
+    pub(super) checksum: Checksum,
+    pub(super) recurse: bool,
+    pub(super) purge: bool,
+    pub(super) force: bool,
+    pub(super) replace: bool,
+    pub(super) show_diff: bool,
+}
+
+impl<'a> Spec<'a> {
+    /// What canonical attributes ask for.
+    pub(super) fn of(should: &'a Attributes) -> Spec<'a> {
+        let mut spec = Spec {
+            ensure: Ensure::Present,
+            content: None,
+            source: None,
+            target: None,
+            owner: None,
+            group: None,
+            mode: None,
+            backup: None,
+            validate_cmd: None,
+            checksum: Checksum::Sha256,
+            recurse: false,
+            purge: false,
+            force: false,
+            replace: true,
+            show_diff: true,
+        };
+        for (name, value) in should.iter().filter(|(_, value)| !value.is_undef()) {
+            spec.take(name.as_str(), value);
+        }
+        spec
+    }
+
+    fn take(&mut self, name: &str, value: &'a Value) {
+        let truth = || value.as_bool().unwrap_or(false);
+        match name {
+            "ensure" => self.ensure = ensure(value.as_str().unwrap_or_default()),
+            "content" => self.content = Some(value),
+            "source" => self.source = value.as_str(),
+            "target" => self.target = Some(value),
+            "owner" => self.owner = Some(value),
+            "group" => self.group = Some(value),
+            "mode" => self.mode = Some(value),
+            "backup" => self.backup = Some(value).filter(|value| value.as_bool() != Some(false)),
+            "validate_cmd" => self.validate_cmd = Some(value),
+            "checksum" => self.checksum = checksum(value.as_str().unwrap_or_default()),
+            "recurse" => self.recurse = truth(),
+            "purge" => self.purge = truth(),
+            "force" => self.force = truth(),
+            "replace" => self.replace = truth(),
+            "show_diff" => self.show_diff = truth(),
+            _ => {}
+        }
+    }
+
+    /// The mode that was declared.
+    pub(super) fn mode(&self) -> Option<Mode> {
+        Mode::parse(self.mode?.as_str()?)
+    }
+
+    /// The bits that the declared mode makes of `current`, or None if none was declared.
+    ///
+    /// With `recurse`, directories can be searched wherever they can be read.
+    pub(super) fn bits(&self, current: u32, kind: Kind) -> Option<u32> {
+        let directory = kind == Kind::Directory;
+        let declared = self.mode()?;
+        let bits = declared.apply(current, directory);
+        let exact = matches!(declared, Mode::Exact(_));
+        Some(if self.recurse && directory && exact { mode::searchable(bits) } else { bits })
+    }
+
+    /// Whether entries below the path are looked at too.
+    pub(super) fn has_tree(&self) -> bool {
+        self.ensure == Ensure::Is(Kind::Directory) && (self.recurse || self.purge)
+    }
+}
+
+fn ensure(word: &str) -> Ensure {
+    match word {
+        "absent" => Ensure::Absent,
+        "file" => Ensure::Is(Kind::File),
+        "directory" => Ensure::Is(Kind::Directory),
+        "link" => Ensure::Is(Kind::Link),
+        _ => Ensure::Present,
+    }
+}
+
+fn checksum(word: &str) -> Checksum {
+    match word {
+        "sha512" => Checksum::Sha512,
+        "mtime" => Checksum::Mtime,
+        "size" => Checksum::Size,
+        "none" => Checksum::None,
+        _ => Checksum::Sha256,
+    }
+}

@@ -1,0 +1,174 @@
+//! New contents, complete before anybody can see them.
+
+use std::rc::Rc;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, openat,
+    renameat, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::content;
+use super::copy::Source;
+use super::error::FileError;
+use super::keep;
+use super::leftover::temporary_name;
+use super::look::{Looked, open_seen};
+use super::own::Ownership;
+use super::place::{Parent, READ};
+
+/// Where a content comes from.
+pub(super) enum Data<'a> {
+    /// From these bytes.
+    Bytes(&'a [u8]),
+    /// From this file, with its time of modification if the last is true.
+    Copy(&'a Source, bool),
+}
+
+/// An entry under a temporary name. Removed when dropped, unless it got its real name.
+#[derive(Debug)]
+pub(super) struct Temporary {
+    parent: Rc<Parent>,
+    name: Option<String>,
+}
+
+impl Temporary {
+    /// A name that is going to be used.
+    pub(super) fn new(parent: &Rc<Parent>) -> Temporary {
+        Temporary { parent: Rc::clone(parent), name: Some(temporary_name()) }
+    }
+
+    /// The name.
+    pub(super) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    /// The path, for commands and messages.
+    pub(super) fn path(&self) -> String {
+        self.parent.join(self.name().as_bytes())
+    }
+
+    /// Gives it its real name, where nothing may be yet.
+    pub(super) fn become_new(mut self, leaf: &[u8]) -> Result<(), FileError> {
+        let fd = &self.parent.fd;
+        let renamed = match renameat_with(fd, self.name(), fd, leaf, RenameFlags::NOREPLACE) {
+            // File systems that do not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS) => renameat(fd, self.name(), fd, leaf),
+            other => other,
+        };
+        match renamed {
+            Ok(()) => self.name = None,
+            Err(Errno::EXIST) => return Err(FileError::Appeared(self.parent.join(leaf))),
+            Err(errno) => return Err(FileError::io("create", self.parent.join(leaf), errno)),
+        }
+        Ok(())
+    }
+
+    /// Puts it in the place of what has its real name.
+    pub(super) fn take_over(mut self, leaf: &[u8]) -> Result<(), FileError> {
+        let fd = &self.parent.fd;
+        renameat(fd, self.name(), fd, leaf).map_err(|errno| FileError::io("replace", self.parent.join(leaf), errno))?;
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = unlinkat(&self.parent.fd, name.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+/// A file that is complete but for its name.
+pub(super) struct Staged {
+    /// Its name for now.
+    pub(super) temporary: Temporary,
+    /// The file.
+    pub(super) fd: OwnedFd,
+    /// Extended attributes of the old file that could not be kept.
+    pub(super) lost: Vec<String>,
+}
+
+/// Writes a file with its final content, owner and mode under a temporary name.
+///
+/// It is created for its owner's eyes only; the mode comes last, after the owner, so that setuid
+/// bits are never there for the wrong user. What is not wanted otherwise is taken over from `old`.
+pub(super) fn stage(
+    parent: &Rc<Parent>,
+    leaf: &[u8],
+    data: &Data<'_>,
+    wanted: Ownership,
+    old: Option<&Looked>,
+) -> Result<Staged, FileError> {
+    let path = parent.join(leaf);
+    let temporary = Temporary::new(parent);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = openat(&parent.fd, temporary.name(), flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|errno| FileError::io("create a file beside", &path, errno))?;
+    fill(&fd, data, &path)?;
+    own(&fd, wanted, &path)?;
+    let lost = match old {
+        Some(old) => take_over(parent, leaf, &path, old, &fd)?,
+        None => Vec::new(),
+    };
+    let bits = wanted.bits.unwrap_or(0o600);
+    fchmod(&fd, Mode::from_raw_mode(bits)).map_err(|errno| FileError::io("set the mode of", &path, errno))?;
+    if let Data::Copy(source, true) = data {
+        let time = Timespec { tv_sec: source.stat.st_mtime, tv_nsec: nanoseconds(source) };
+        let times = Timestamps { last_access: time, last_modification: time };
+        futimens(&fd, &times).map_err(|errno| FileError::io("set the time of", &path, errno))?;
+    }
+    Ok(Staged { temporary, fd, lost })
+}
+
+fn nanoseconds(source: &Source) -> i64 {
+    i64::try_from(source.stat.st_mtime_nsec).unwrap_or(0)
+}
+
+fn fill(fd: &OwnedFd, data: &Data<'_>, path: &str) -> Result<(), FileError> {
+    let failed = |errno| FileError::io("write the content of", path, errno);
+    match data {
+        Data::Bytes(bytes) => content::write(fd, bytes).map_err(failed),
+        Data::Copy(source, _) => {
+            let mut written = Ok(());
+            content::each_chunk(source.fd.as_fd(), &mut |chunk| {
+                written = content::write(fd, chunk);
+                written.is_ok()
+            })
+            .map_err(|errno| FileError::io("read the source", source.path(), errno))?;
+            written.map_err(failed)
+        }
+    }
+}
+
+/// Sets owner and group where they are not right yet: whoever is not root may still do what
+/// changes nothing.
+fn own(fd: &OwnedFd, wanted: Ownership, path: &str) -> Result<(), FileError> {
+    if wanted.uid.is_none() && wanted.gid.is_none() {
+        return Ok(());
+    }
+    let stat = fstat(fd).map_err(|errno| FileError::io("inspect", path, errno))?;
+    let uid = wanted.uid.filter(|uid| *uid != stat.st_uid);
+    let gid = wanted.gid.filter(|gid| *gid != stat.st_gid);
+    if uid.is_none() && gid.is_none() {
+        return Ok(());
+    }
+    fchown(fd, uid.map(Uid::from_raw), gid.map(Gid::from_raw))
+        .map_err(|errno| FileError::io("set the owner of the new content of", path, errno))
+}
+
+fn take_over(parent: &Parent, leaf: &[u8], path: &str, old: &Looked, fd: &OwnedFd) -> Result<Vec<String>, FileError> {
+    match open_seen(&parent.fd, leaf, path, &old.stat, READ) {
+        Ok(old) => keep::keep(&old, fd).map_err(|(name, errno)| {
+            FileError::io("keep the access list and extended attributes of", format!("{path} ({name})"), errno)
+        }),
+        // Who may not read the old file cannot know what it had.
+        Err(FileError::Io { errno: Errno::ACCESS, .. }) => {
+            Ok(vec!["extended attributes of an unreadable file".to_owned()])
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,266 @@
+//! What differs below a directory. Decides; [`apply`](super::apply) does it.
+
+use ecow::EcoString;
+use kilter_model::{Difference, Value};
+use kilter_provider::Context;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Stat, readlinkat};
+
+use super::accounts::Accounts;
+use super::copy::Source;
+use super::entry;
+use super::error::{FileError, MAX_DEPTH};
+use super::kind::Kind;
+use super::look::{Looked, list, look_at, open_seen};
+use super::mode;
+use super::observe::{group_value, owner_value};
+use super::place::{LIST, READ};
+use super::spec::Spec;
+
+/// What differs below a directory that is there, or would if it were there and empty.
+///
+/// Directories come before what is in them, and what is removed from a directory before the
+/// directory itself.
+pub(super) fn differences(
+    cx: &Context<'_>,
+    accounts: &Accounts,
+    path: &str,
+    spec: &Spec<'_>,
+    there: Option<Looked>,
+) -> Result<Vec<Difference>, FileError> {
+    let source = match spec.source.filter(|_| spec.recurse).map(Source::open_tree) {
+        Some(Ok(source)) => Some(source),
+        Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| cx.manages(source)) => {
+            let later = Difference::new("content", Value::Undef, Value::Undef);
+            let source = spec.source.unwrap_or_default();
+            return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
+        }
+        Some(Err(error)) => return Err(error),
+        None => None,
+    };
+    let device = there.as_ref().map_or(0, |there| there.stat.st_dev);
+    let mut tree = Tree { cx, accounts, path, spec, device, found: Vec::new() };
+    if let (Some(there), Some(source)) = (&there, &source) {
+        tree.found.extend(mode_difference(spec, &there.stat, Some(&source.stat)));
+    }
+    let there = match &there {
+        Some(there) => Some(
+            rustix::fs::openat(&there.fd, c".", LIST, rustix::fs::Mode::empty())
+                .map_err(|errno| FileError::io("list", path, errno))?,
+        ),
+        None => None,
+    };
+    tree.walk(there.as_ref(), source.as_ref(), &[], 0)?;
+    Ok(tree.found)
+}
+
+/// How the mode differs from the declared one, or from that of the source.
+pub(super) fn mode_difference(spec: &Spec<'_>, is: &Stat, source: Option<&Stat>) -> Option<Difference> {
+    let should = wanted_bits(spec, Kind::of(is), is.st_mode, source)?;
+    let is = is.st_mode & mode::ALL;
+    (is != should).then(|| Difference::new("mode", mode::text(is).into(), mode::text(should).into()))
+}
+
+/// The bits that an entry should have: by the declaration, relative to its source if it has one.
+pub(super) fn wanted_bits(spec: &Spec<'_>, kind: Kind, current: u32, source: Option<&Stat>) -> Option<u32> {
+    if kind == Kind::Link {
+        return None;
+    }
+    let base = source.map(Source::bits);
+    spec.bits(base.unwrap_or(current), kind).or(base)
+}
+
+struct Tree<'a> {
+    cx: &'a Context<'a>,
+    accounts: &'a Accounts,
+    path: &'a str,
+    spec: &'a Spec<'a>,
+    device: u64,
+    found: Vec<Difference>,
+}
+
+impl Tree<'_> {
+    /// Compares one directory with its counterpart in the source.
+    fn walk(
+        &mut self,
+        there: Option<&OwnedFd>,
+        source: Option<&Source>,
+        below: &[u8],
+        depth: usize,
+    ) -> Result<(), FileError> {
+        if depth > MAX_DEPTH {
+            return Err(FileError::TooDeep(self.full(below)));
+        }
+        let wanted = match source {
+            Some(source) => list(&source.fd, source.path())?,
+            None => Vec::new(),
+        };
+        for name in &wanted {
+            if let Some(source) = source {
+                self.copied(there, source, &entry::join(below, name), name, depth)?;
+            }
+        }
+        let Some(directory) = there else { return Ok(()) };
+        for name in list(directory, &self.full(below))? {
+            if wanted.binary_search(&name).is_ok() {
+                continue;
+            }
+            let below = entry::join(below, &name);
+            if self.spec.purge {
+                self.purge(directory, &below, &name, depth)?;
+            } else if self.spec.recurse && self.spec.source.is_none() {
+                self.owned(directory, &below, &name, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An entry of the source and its copy.
+    fn copied(
+        &mut self,
+        there: Option<&OwnedFd>,
+        source: &Source,
+        below: &[u8],
+        name: &[u8],
+        depth: usize,
+    ) -> Result<(), FileError> {
+        let path = self.full(below);
+        let source_path = format!("{}/{}", source.path(), String::from_utf8_lossy(name));
+        let Some(wanted) = look_at(&source.fd, name, &source_path)? else { return Ok(()) };
+        if !matches!(wanted.kind, Kind::File | Kind::Directory | Kind::Link) {
+            return Ok(());
+        }
+        let copy = match there {
+            Some(directory) => look_at(directory, name, &path)?,
+            None => None,
+        };
+        let same_kind = copy.as_ref().is_some_and(|copy| copy.kind == wanted.kind);
+        if !self.is_managed(&path) {
+            match &copy {
+                Some(copy) if same_kind => {
+                    let directory = there.expect("a copy was found in it");
+                    self.compare(directory, source, &wanted, copy, name, below)?;
+                }
+                other => {
+                    let is = other.as_ref().map_or("absent", |copy| copy.kind.ensure());
+                    self.say(below, Difference::new("ensure", is.into(), wanted.kind.ensure().into()));
+                }
+            }
+        }
+        if wanted.kind != Kind::Directory || copy.as_ref().is_some_and(|copy| copy.stat.st_dev != self.device) {
+            return Ok(());
+        }
+        let deeper = Source::of(open_seen(&source.fd, name, &source_path, &wanted.stat, LIST)?, source_path)?;
+        let opened = match (there, &copy) {
+            (Some(directory), Some(copy)) if same_kind => Some(open_seen(directory, name, &path, &copy.stat, LIST)?),
+            _ => None,
+        };
+        self.walk(opened.as_ref(), Some(&deeper), below, depth + 1)
+    }
+
+    fn compare(
+        &mut self,
+        directory: &OwnedFd,
+        source: &Source,
+        wanted: &Looked,
+        copy: &Looked,
+        name: &[u8],
+        below: &[u8],
+    ) -> Result<(), FileError> {
+        let path = self.full(below);
+        match wanted.kind {
+            Kind::File if self.spec.replace => {
+                let source_path = format!("{}/{}", source.path(), String::from_utf8_lossy(name));
+                let source = open_seen(&source.fd, name, &source_path, &wanted.stat, READ)?;
+                let fd = open_seen(directory, name, &path, &copy.stat, READ)?;
+                let copy = Looked { fd, stat: copy.stat, kind: copy.kind, readable: true };
+                let difference = Source::of(source, source_path)?.compare(self.spec, &path, &copy)?;
+                difference.into_iter().for_each(|difference| self.say(below, difference));
+            }
+            Kind::Link if self.spec.replace => {
+                let read = |fd: &OwnedFd| readlinkat(fd, c"", Vec::new());
+                let failed = |errno| FileError::io("read the link", path.clone(), errno);
+                let (is, should) = (read(&copy.fd).map_err(failed)?, read(&wanted.fd).map_err(failed)?);
+                if is != should {
+                    let text = |target: &std::ffi::CStr| Value::from(target.to_string_lossy().into_owned());
+                    self.say(below, Difference::new("target", text(&is), text(&should)));
+                }
+            }
+            _ => {}
+        }
+        self.ownership(&copy.stat, Some(&wanted.stat), below);
+        Ok(())
+    }
+
+    /// Owner, group and mode of an entry.
+    fn ownership(&mut self, is: &Stat, source: Option<&Stat>, below: &[u8]) {
+        let accounts = self.accounts;
+        let owner = self.spec.owner.map(|owner| ("owner", owner, owner_value(accounts, owner, is.st_uid)));
+        let group = self.spec.group.map(|group| ("group", group, group_value(accounts, group, is.st_gid)));
+        for (attribute, should, is) in owner.into_iter().chain(group) {
+            if is != *should {
+                self.say(below, Difference::new(attribute, is, should.clone()));
+            }
+        }
+        if let Some(difference) = mode_difference(self.spec, is, source) {
+            self.say(below, difference);
+        }
+    }
+
+    /// An entry that has no source: the declared owner, group and mode apply to it.
+    fn owned(&mut self, directory: &OwnedFd, below: &[u8], name: &[u8], depth: usize) -> Result<(), FileError> {
+        let path = self.full(below);
+        if self.is_managed(&path) {
+            return Ok(());
+        }
+        let Some(is) = look_at(directory, name, &path)?.filter(|is| is.stat.st_dev == self.device) else {
+            return Ok(());
+        };
+        self.ownership(&is.stat, None, below);
+        if is.kind == Kind::Directory {
+            let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
+            self.walk(Some(&opened), None, below, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// An entry that nobody declared. Tells whether it will be gone.
+    fn purge(&mut self, directory: &OwnedFd, below: &[u8], name: &[u8], depth: usize) -> Result<bool, FileError> {
+        let path = self.full(below);
+        if depth > MAX_DEPTH {
+            return Err(FileError::TooDeep(path));
+        }
+        let Some(is) = look_at(directory, name, &path)? else { return Ok(true) };
+        if self.is_managed(&path) || is.stat.st_dev != self.device {
+            return Ok(false);
+        }
+        if is.kind == Kind::Directory {
+            if !self.spec.recurse && !self.spec.force {
+                return Ok(false);
+            }
+            let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
+            let mut empty = true;
+            for name in list(&opened, &path)? {
+                empty &= self.purge(&opened, &entry::join(below, &name), &name, depth + 1)?;
+            }
+            if !empty {
+                return Ok(false);
+            }
+        }
+        self.say(below, Difference::new("ensure", is.kind.ensure().into(), "absent".into()));
+        Ok(true)
+    }
+
+    fn say(&mut self, below: &[u8], difference: Difference) {
+        self.found.push(difference.of_entry(EcoString::from(entry::text(below))));
+    }
+
+    fn full(&self, below: &[u8]) -> String {
+        let slash = if below.is_empty() || self.path.ends_with('/') { "" } else { "/" };
+        format!("{}{slash}{}", self.path, String::from_utf8_lossy(below))
+    }
+
+    fn is_managed(&self, path: &str) -> bool {
+        self.cx.manages(path) || self.cx.manages(&format!("{path}/"))
+    }
+}

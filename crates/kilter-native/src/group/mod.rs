@@ -1,0 +1,205 @@
+//! The type `group`.
+
+mod tools;
+
+use std::sync::Arc;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
+use kilter_provider::{Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted};
+
+use crate::accounts::{Accounts, GroupRow, System, name_problem};
+use crate::words::texts;
+use tools::is_inclusive;
+
+const DESC: &str = "\
+Groups of the system, through the shadow tools (`groupadd`, `groupmod`, `groupdel`, `gpasswd`).
+
+```yaml
+resources:
+  group[deploy]:
+    gid: 1500
+  group[ops]:
+    members: [alice, bob]
+    require: [user[alice], user[bob]]
+  group[guests]:
+    ensure: absent
+```
+
+Users come after the groups they name by themselves, so there is no automatic edge from members to their group: it \
+would close a cycle wherever both say so. A group that lists members which the same manifest creates needs `require`, as above; \
+`groups: [ops]` on the users does without.";
+
+/// Provides the type `group` through the shadow tools.
+pub struct GroupProvider {
+    schema: TypeSchema,
+    accounts: Arc<Accounts>,
+}
+
+fn schema() -> TypeSchema {
+    let (property, parameter) = (Behaviour::Property, Behaviour::Parameter);
+    TypeSchema::new("group", DESC)
+        .attribute("ensure", "Enum[present, absent]", property, "Whether the group is there: `present`, `absent`.")
+        .default("present")
+        .attribute(
+            "name",
+            "String[1]",
+            Behaviour::Namevar,
+            "The name of the group, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`.",
+        )
+        .attribute(
+            "gid",
+            "Integer[0, 4294967294]",
+            property,
+            "The number of the group: `1500`. Files that belong to the old number keep it.",
+        )
+        .attribute(
+            "members",
+            "Array[String[1]]",
+            property,
+            "The users that the group lists: `[alice, bob]`, `[]` for none. They must exist. Those whose primary group it is need not \
+             be, and are not, listed.",
+        )
+        .attribute(
+            "auth_membership",
+            "Boolean",
+            parameter,
+            "`true`: the members are those given and no others. `false`: at least those, others are left alone.",
+        )
+        .default(Value::Boolean(true))
+        .attribute(
+            "system",
+            "Boolean",
+            parameter,
+            "Whether a new group without `gid` gets a number of the range for system groups: `true`.",
+        )
+        .default(Value::Boolean(false))
+        .attribute("allowdupe", "Boolean", parameter, "Whether `gid` may be that of another group too: `true`.")
+        .default(Value::Boolean(false))
+        .features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter])
+}
+
+impl GroupProvider {
+    /// A provider for the groups of a system.
+    pub fn new(system: System) -> GroupProvider {
+        GroupProvider::sharing(Arc::new(Accounts::new(system)))
+    }
+
+    /// A provider that shares what is read, and the turns of the tools, with others.
+    pub(crate) fn sharing(accounts: Arc<Accounts>) -> GroupProvider {
+        GroupProvider { schema: schema(), accounts }
+    }
+
+    fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let tools = match change.should {
+            Some(should) if should.text("ensure") != Some("absent") => {
+                // Values that came from other resources have not been looked at before.
+                if let Some(problem) = self.validate(change.name, should, &[]).first() {
+                    return Err(problem.to_string().into());
+                }
+                self.have_members(cx, should)?;
+                if change.is.exists { tools::modify(change, should) } else { tools::create(change.name, should) }
+            }
+            _ => tools::remove(change.name),
+        };
+        self.accounts.change(cx, tools)
+    }
+
+    /// Before anything is changed: gpasswd would refuse as well, but with a group half made.
+    fn have_members(&self, cx: &Context<'_>, should: &Attributes) -> Result<(), EcoString> {
+        for member in texts(should.get("members")) {
+            if self.accounts.user(cx, &member).map_err(|error| error.message)?.is_none() {
+                return Err(format!(
+                    "members: there is no user `{member}` (if the manifest creates it, add `require: user[{member}]`)"
+                )
+                .into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn state(row: &GroupRow) -> State {
+    let mut attributes = Attributes::with_capacity(4);
+    attributes.push("ensure", "present");
+    attributes.push("name", row.name.clone());
+    attributes.push("gid", i64::from(row.gid));
+    attributes.push("members", Value::strings(row.members.iter().cloned()));
+    State::present(row.name.clone(), attributes)
+}
+
+impl Provider for GroupProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "shadow"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => Ok(self.accounts.groups()?.rows.iter().map(state).collect()),
+            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+        }
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let row = self.accounts.group(cx, wanted.name)?;
+        Ok(row.as_ref().map_or_else(|| State::absent(wanted.name.clone()), state))
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let change = |change| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+        };
+        changes.iter().map(change).collect()
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+        let members = texts(should.get("members"));
+        let of_members = members.iter().filter_map(|member| name_problem("members", member));
+        name_problem("name", name).into_iter().chain(of_members).collect()
+    }
+
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        if let Some(members) = should.get("members") {
+            let mut members = texts(Some(members));
+            members.sort();
+            members.dedup();
+            should.set("members", Value::strings(members));
+        }
+        Ok(())
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        if attribute != "members" || is_inclusive(should) {
+            return Insync::Default;
+        }
+        let has = texts(is.attributes.get("members"));
+        let has_all = texts(should.get("members")).iter().all(|member| has.contains(member));
+        if has_all { Insync::Same } else { Insync::Differs(None) }
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        if self.accounts.may_wait("group") { Placement::Worker } else { Placement::Inline }
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        if let Some(gid) = should.get("gid") {
+            say(&gid.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

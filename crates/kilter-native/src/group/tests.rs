@@ -1,0 +1,100 @@
+use kilter_provider::{check, get_checked};
+
+use super::*;
+use crate::accounts::fake::Fake;
+
+fn bench() -> (Fake, GroupProvider) {
+    let fake = Fake::new(
+        "root:x:0:0:::\nalice:x:1000:1000:::\nbob:x:1001:1001:::\n",
+        "root:x:0:\nops:x:50:bob,alice\nempty:x:51:\n",
+        "",
+    );
+    let provider = GroupProvider::new(fake.system());
+    (fake, provider)
+}
+
+fn apply(provider: &GroupProvider, name: &str, attributes: &[(&str, Value)]) -> Outcome {
+    let mut should: Attributes = attributes.iter().map(|(name, value)| (*name, value.clone())).collect();
+    should.push("ensure", "present");
+    provider.canonicalize(&name.into(), &mut should).unwrap();
+    let name = name.into();
+    let found = check(provider, &Context::bare(), &[Wanted { name: &name, should: Some(&should) }]).remove(0).unwrap();
+    if found.differences.is_empty() {
+        return Outcome::done();
+    }
+    let change = Change {
+        name: &name,
+        is: &found.state,
+        should: Some(&should),
+        differences: &found.differences,
+        refresh: false,
+    };
+    provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
+}
+
+#[test]
+fn an_export_applied_changes_nothing() {
+    let (fake, provider) = bench();
+    let states = get_checked(&provider, &Context::bare(), Query::All).unwrap();
+    assert_eq!(states.len(), 3);
+    assert_eq!(states[1].attributes.get("members"), Some(&Value::strings(["alice", "bob"])));
+    for state in states {
+        assert_eq!(provider.validate(&state.name, &state.attributes, &[]), []);
+        let attributes: Vec<(&str, Value)> =
+            state.attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        assert_eq!(apply(&provider, &state.name, &attributes), Outcome::done());
+    }
+    assert_eq!(fake.argvs(), Vec::<String>::new());
+}
+
+#[test]
+fn groups_are_created_changed_and_removed() {
+    let (fake, provider) = bench();
+    let gid = |gid| ("gid", Value::Integer(gid));
+    apply(&provider, "new", &[gid(60), ("system", true.into()), ("members", Value::strings(["bob", "alice"]))]);
+    assert_eq!(fake.argvs(), ["groupadd -r -g 60 -- new", "gpasswd -M alice,bob -- new"]);
+    apply(&provider, "new", &[]);
+    assert_eq!(fake.argvs(), ["groupadd -- new"]);
+    apply(&provider, "ops", &[gid(61), ("allowdupe", true.into())]);
+    assert_eq!(fake.argvs(), ["groupmod -g 61 -o -- ops"]);
+    let is = State::present("ops", Attributes::new());
+    let change = Change { name: &"ops".into(), is: &is, should: None, differences: &[], refresh: false };
+    provider.set(&Context::bare(), &[change], Mode::Preview);
+    assert_eq!(fake.argvs(), Vec::<String>::new());
+    provider.set(&Context::bare(), &[change], Mode::Apply);
+    assert_eq!(fake.argvs(), ["groupdel -- ops"]);
+}
+
+#[test]
+fn members_are_exactly_or_at_least_those_given() {
+    let (fake, provider) = bench();
+    let members = |names: &[&str]| ("members", Value::strings(names.iter().copied()));
+    let at_least = ("auth_membership", Value::from(false));
+    let change = |name: &str, attributes: &[(&str, Value)]| {
+        assert_eq!(apply(&provider, name, attributes), Outcome::done());
+        fake.argvs()
+    };
+    assert_eq!(change("ops", &[members(&["bob", "alice", "bob"])]), [""; 0]);
+    assert_eq!(change("ops", &[members(&["alice"])]), ["gpasswd -M alice -- ops"]);
+    assert_eq!(change("ops", &[members(&[])]), ["gpasswd -M  -- ops"]);
+    assert_eq!(change("ops", &[members(&["alice"]), at_least.clone()]), [""; 0]);
+    let missing = change("empty", &[members(&["bob", "alice"]), at_least]);
+    assert_eq!(missing, ["gpasswd -a alice -- empty", "gpasswd -a bob -- empty"]);
+}
+
+#[test]
+fn a_member_that_does_not_exist_is_named_before_anything_changes() {
+    let (fake, provider) = bench();
+    let outcome = apply(&provider, "new", &[("members", Value::strings(["alice", "zoe"]))]);
+    let failure = outcome.failure.unwrap();
+    assert!(failure.contains("no user `zoe`") && failure.contains("require: user[zoe]"), "{failure}");
+    assert_eq!(fake.argvs(), Vec::<String>::new());
+}
+
+#[test]
+fn a_group_answers_to_its_number() {
+    let mut names = Vec::new();
+    let should = Attributes::from_iter([("gid", Value::Integer(60))]);
+    bench().1.identities("new", &should, &mut |name| names.push(name.to_owned()));
+    assert_eq!(names, ["60"]);
+}

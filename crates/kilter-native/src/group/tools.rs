@@ -1,0 +1,57 @@
+//! Which tools bring a group to its state, with which arguments.
+
+use kilter_model::{Attributes, Change};
+use kilter_process::Invocation;
+
+use crate::words::texts;
+
+/// The tools that create a group.
+pub(super) fn create(name: &str, should: &Attributes) -> Vec<Invocation> {
+    let mut tool = Invocation::new("groupadd");
+    if should.truth("system") == Some(true) {
+        tool = tool.arg("-r");
+    }
+    let mut tools = vec![with_gid(tool, should).args(["--", name])];
+    if !texts(should.get("members")).is_empty() {
+        tools.push(exactly(name, should));
+    }
+    tools
+}
+
+/// The tools that change a group that exists.
+pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation> {
+    let mut tools = Vec::new();
+    if change.differs("gid") {
+        tools.push(with_gid(Invocation::new("groupmod"), should).args(["--", change.name]));
+    }
+    if change.differs("members") {
+        if is_inclusive(should) {
+            tools.push(exactly(change.name, should));
+        } else {
+            let has = texts(change.is.attributes.get("members"));
+            let missing = texts(should.get("members")).into_iter().filter(|member| !has.contains(member));
+            tools.extend(missing.map(|member| Invocation::new("gpasswd").args(["-a", &member, "--", change.name])));
+        }
+    }
+    tools
+}
+
+/// The tools that remove a group.
+pub(super) fn remove(name: &str) -> Vec<Invocation> {
+    vec![Invocation::new("groupdel").args(["--", name])]
+}
+
+fn with_gid(tool: Invocation, should: &Attributes) -> Invocation {
+    let Some(gid) = should.get("gid") else { return tool };
+    let tool = tool.args(["-g".to_owned(), gid.to_string()]);
+    if should.truth("allowdupe") == Some(true) { tool.arg("-o") } else { tool }
+}
+
+fn exactly(name: &str, should: &Attributes) -> Invocation {
+    Invocation::new("gpasswd").args(["-M", &texts(should.get("members")).join(","), "--", name])
+}
+
+/// Whether members that are not given are removed.
+pub(super) fn is_inclusive(should: &Attributes) -> bool {
+    should.truth("auth_membership") != Some(false)
+}

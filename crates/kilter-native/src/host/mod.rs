@@ -1,0 +1,292 @@
+//! The type `host`: entries of `/etc/hosts`.
+
+mod table;
+
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
+use kilter_provider::{
+    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wish,
+};
+use rustc_hash::FxHashMap;
+
+use crate::atomic;
+use table::{Entry, Table};
+
+const TARGET: &str = "/etc/hosts";
+
+const DESC: &str = "\
+Entries of the hosts file: addresses of names that are known without asking a name server.
+
+```yaml
+resources:
+  host[db.example.org]:
+    ip: 10.0.0.7
+    host_aliases: [db, database]
+    comment: the old one
+  host[gone.example.org]:
+    ensure: absent
+```
+
+Every line that is not changed stays as it is, byte for byte. The file is replaced as a whole, with its owner and mode. \
+A name that several lines begin with (`localhost` often does) is that of the first; `ensure: absent` removes all of them.";
+
+/// Provides the type `host`.
+pub struct HostProvider {
+    schema: TypeSchema,
+    root: PathBuf,
+    /// Held from reading a file to writing it.
+    turn: Mutex<()>,
+}
+
+impl Default for HostProvider {
+    fn default() -> HostProvider {
+        HostProvider::new("/")
+    }
+}
+
+impl HostProvider {
+    /// A provider for the files below `root`.
+    pub fn new(root: impl Into<PathBuf>) -> HostProvider {
+        HostProvider { schema: schema(), root: root.into(), turn: Mutex::new(()) }
+    }
+
+    fn path(&self, target: &str) -> PathBuf {
+        self.root.join(target.trim_start_matches('/'))
+    }
+
+    fn read(&self, target: &str) -> Result<Table, ProviderError> {
+        let path = self.path(target);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Table::parse(&bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Table::parse(b"")),
+            Err(error) => Err(ProviderError::new(format!("cannot read {}: {error}", path.display()))),
+        }
+    }
+
+    /// Makes the changes to one file.
+    fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<(), EcoString> {
+        let mut table = self.read(target).map_err(|error| error.message)?;
+        for change in changes {
+            match change.should {
+                Some(should) if should.text("ensure") != Some("absent") => {
+                    let entry = merged(&table, change.name, should)?;
+                    table.put(entry);
+                }
+                _ => table.remove(change.name),
+            }
+        }
+        let path = self.path(target);
+        atomic::replace(&path, &table.bytes(), 0o644, cx.durability())
+            .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+    }
+}
+
+fn schema() -> TypeSchema {
+    TypeSchema::new("host", DESC)
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether the entry is there.")
+        .default("present")
+        .attribute(
+            "name",
+            "String[1]",
+            Behaviour::Namevar,
+            "The name of the host, as the first on its line: `db.example.org`.",
+        )
+        .attribute(
+            "ip",
+            "String[1]",
+            Behaviour::Property,
+            "Its address, IPv4 or IPv6: `10.0.0.7`, `2001:db8::7`. Needed for an entry that is to be present. \
+             Two ways to write one address are the same.",
+        )
+        .attribute(
+            "host_aliases",
+            "Array[String[1]]",
+            Behaviour::Property,
+            "Other names of it: `[db, database]`; `[]` for none. Their order does not matter.",
+        )
+        .attribute(
+            "comment",
+            "String",
+            Behaviour::Property,
+            "What follows the `#` on its line: `the old one`; `\"\"` removes it.",
+        )
+        .attribute("target", "String[1]", Behaviour::Parameter, "The file: `/etc/hosts`, or another absolute path.")
+        .default(TARGET)
+        .features(&[Feature::CustomInsync, Feature::SimpleGetFilter])
+}
+
+fn target_of(should: Option<&Attributes>) -> &str {
+    should.and_then(|should| should.text("target")).unwrap_or(TARGET)
+}
+
+fn state(entry: &Entry) -> State {
+    let mut attributes = Attributes::new();
+    attributes.push("ensure", "present");
+    attributes.push("name", entry.name.clone());
+    attributes.push("ip", entry.ip.clone());
+    attributes.push("host_aliases", Value::strings(entry.aliases.iter().cloned()));
+    if !entry.comment.is_empty() {
+        attributes.push("comment", entry.comment.clone());
+    }
+    State::present(entry.name.clone(), attributes)
+}
+
+/// The entry that is, with what should be.
+fn merged(table: &Table, name: &EcoString, should: &Attributes) -> Result<Entry, EcoString> {
+    let mut entry = table.find(name).cloned().unwrap_or_default();
+    entry.name = name.clone();
+    if let Some(ip) = should.text("ip") {
+        entry.ip = ip.into();
+    }
+    if let Some(aliases) = should.get("host_aliases") {
+        entry.aliases = aliases.as_list().iter().filter_map(Value::as_str).map(EcoString::from).collect();
+    }
+    if let Some(comment) = should.text("comment") {
+        entry.comment = comment.trim().into();
+    }
+    // Values that came from other resources have not been looked at before.
+    match problems(name, &entry).into_iter().next() {
+        Some(problem) => Err(problem.to_string().into()),
+        None => Ok(entry),
+    }
+}
+
+fn problems(name: &str, entry: &Entry) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (attribute, host) in
+        std::iter::once(("name", name)).chain(entry.aliases.iter().map(|a| ("host_aliases", a.as_str())))
+    {
+        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
+            problems.push(Problem::with(
+                attribute,
+                format!("`{host}` is no name of a host: it is empty or holds white space or `#`"),
+            ));
+        }
+    }
+    if address(&entry.ip).is_none() {
+        let problem = Problem::with("ip", format!("`{}` is no address", entry.ip));
+        problems.push(problem.hint("write IPv4 as 10.0.0.7 and IPv6 as 2001:db8::7"));
+    }
+    if entry.comment.contains(char::is_control) {
+        problems.push(Problem::with("comment", "a comment has one line"));
+    }
+    problems
+}
+
+/// An address, and the zone that IPv6 may have.
+fn address(text: &str) -> Option<(IpAddr, &str)> {
+    let (address, zone) = text.split_once('%').unwrap_or((text, ""));
+    let fits = !zone.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#');
+    address.parse().ok().filter(|_| fits).map(|address| (address, zone))
+}
+
+fn sorted(value: Option<&Value>) -> Vec<&str> {
+    let mut texts: Vec<&str> = value.map(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str).collect();
+    texts.sort_unstable();
+    texts
+}
+
+impl Provider for HostProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "hosts"
+    }
+
+    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let wanted = match query {
+            Query::All => return Ok(self.read(TARGET)?.entries().into_iter().map(state).collect()),
+            Query::Named(wanted) => wanted,
+        };
+        let mut tables = FxHashMap::default();
+        let mut states = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            let target = target_of(wanted.should);
+            if !tables.contains_key(target) {
+                tables.insert(target, self.read(target)?);
+            }
+            states.push(tables[target].find(wanted.name).map_or_else(|| State::absent(wanted.name.clone()), state));
+        }
+        Ok(states)
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        if mode == Mode::Preview {
+            return changes.iter().map(|_| Outcome::done()).collect();
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcomes = vec![Outcome::done(); changes.len()];
+        let mut by_target: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+        for (at, change) in changes.iter().enumerate() {
+            by_target.entry(target_of(change.should)).or_default().push(at);
+        }
+        for (target, at) in by_target {
+            let of_target: Vec<&Change<'_>> = at.iter().map(|&at| &changes[at]).collect();
+            if self.change(cx, target, &of_target).is_err() {
+                // One that is wrong must not take the others with it.
+                for &at in &at {
+                    if let Err(why) = self.change(cx, target, &[&changes[at]]) {
+                        outcomes[at] = Outcome::failed(why);
+                    }
+                }
+            }
+        }
+        outcomes
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        let mut found = Vec::new();
+        let entry = Entry {
+            ip: should.text("ip").unwrap_or("::").into(),
+            name: name.into(),
+            aliases: sorted(should.get("host_aliases")).into_iter().map(EcoString::from).collect(),
+            comment: should.text("comment").unwrap_or_default().into(),
+        };
+        found.extend(problems(name, &entry));
+        let is_present = should.text("ensure") != Some("absent");
+        if is_present && should.get("ip").is_none() && !deferred.contains(&"ip") {
+            found.push(Problem::with("ip", "an entry needs an address").hint("add `ip`, or `ensure: absent`"));
+        }
+        if !Path::new(target_of(Some(should))).is_absolute() {
+            found.push(Problem::with("target", "the file needs an absolute path"));
+        }
+        found
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        let same = match attribute {
+            "ip" => {
+                let [is, should] =
+                    [&is.attributes, should].map(|attributes| address(attributes.text("ip").unwrap_or("")));
+                is.is_some() && is == should
+            }
+            "host_aliases" => sorted(is.attributes.get(attribute)) == sorted(should.get(attribute)),
+            "comment" => is.attributes.text(attribute).unwrap_or("") == should.text(attribute).unwrap_or("").trim(),
+            _ => return Insync::Default,
+        };
+        if same { Insync::Same } else { Insync::Differs(None) }
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn wishes(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        let name = target_of(Some(should));
+        wish(Wish { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
+    }
+}
+
+#[cfg(test)]
+mod tests;

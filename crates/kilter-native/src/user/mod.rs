@@ -1,0 +1,212 @@
+//! The type `user`.
+
+mod schema;
+mod state;
+mod tools;
+
+use std::sync::Arc;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
+use kilter_provider::{
+    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+};
+
+use crate::accounts::{Accounts, System, date, name_problem};
+use crate::words::texts;
+
+/// Provides the type `user` through the shadow tools.
+pub struct UserProvider {
+    schema: TypeSchema,
+    accounts: Arc<Accounts>,
+}
+
+impl UserProvider {
+    /// A provider for the users of a system.
+    pub fn new(system: System) -> UserProvider {
+        UserProvider::sharing(Arc::new(Accounts::new(system)))
+    }
+
+    /// A provider that shares what is read, and the turns of the tools, with others.
+    pub(crate) fn sharing(accounts: Arc<Accounts>) -> UserProvider {
+        UserProvider { schema: schema::schema(), accounts }
+    }
+
+    fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let tools = match change.should {
+            Some(should) if should.text("ensure") != Some("absent") => {
+                // Values that came from other resources have not been looked at before.
+                if let Some(problem) = self.validate(change.name, should, &[]).first() {
+                    return Err(problem.to_string().into());
+                }
+                if change.is.exists {
+                    tools::modify(change, should)
+                } else {
+                    let groups = self.accounts.groups().map_err(|error| error.message)?;
+                    tools::create(change.name, should, &groups)
+                }
+            }
+            should => tools::remove(change.name, should, self.has_home(change.is)),
+        };
+        self.accounts.change(cx, tools)
+    }
+
+    fn has_home(&self, is: &State) -> bool {
+        let home = is.attributes.text("home").unwrap_or_default().trim_start_matches('/');
+        !home.is_empty() && self.accounts.root().join(home).is_dir()
+    }
+
+    fn gid_is(&self, is: &State, wanted: &Value) -> bool {
+        let Some(gid) = is.attributes.get("gid").and_then(Value::as_integer) else { return false };
+        match wanted {
+            Value::String(name) => self
+                .accounts
+                .groups()
+                .is_ok_and(|groups| groups.find(name).is_some_and(|group| i64::from(group.gid) == gid)),
+            number => number.as_integer() == Some(gid),
+        }
+    }
+
+    /// Whether the groups are as wanted; the primary one may be among those that are.
+    fn groups_are(&self, is: &State, should: &Attributes) -> bool {
+        let is_in = texts(is.attributes.get("groups"));
+        let wanted = texts(should.get("groups"));
+        let primary = self.primary(is);
+        let has = |group: &EcoString| is_in.contains(group) || primary.as_ref() == Some(group);
+        let is_meant = |group: &EcoString| wanted.contains(group);
+        wanted.iter().all(has) && (should.text("membership") != Some("inclusive") || is_in.iter().all(is_meant))
+    }
+
+    fn primary(&self, is: &State) -> Option<EcoString> {
+        let gid = u32::try_from(is.attributes.get("gid")?.as_integer()?).ok()?;
+        Some(self.accounts.groups().ok()?.find_gid(gid)?.name.clone())
+    }
+}
+
+impl Provider for UserProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "shadow"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => state::all(&self.accounts),
+            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+        }
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        state::one(&self.accounts, cx, wanted)
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let change = |change| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+        };
+        changes.iter().map(change).collect()
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = name_problem("name", name).into_iter().collect();
+        problems.extend(texts(should.get("groups")).iter().filter_map(|group| name_problem("groups", group)));
+        if let Some(Value::String(gid)) = should.get("gid")
+            && gid.parse::<u32>().is_err()
+        {
+            problems.extend(name_problem("gid", gid));
+        }
+        for attribute in ["home", "shell", "comment", "password"] {
+            if should.text(attribute).is_some_and(|text| text.contains(|c: char| c == ':' || c.is_control())) {
+                problems.push(Problem::with(attribute, "it holds `:` or a control character, which its file cannot"));
+            }
+        }
+        for attribute in ["home", "shell"] {
+            if should.text(attribute).is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
+                problems.push(Problem::with(attribute, "it needs an absolute path"));
+            }
+        }
+        if should.text("password").is_some_and(|password| !is_hash(password)) {
+            let problem =
+                Problem::with("password", "it is not a hash: a password in clear text would lock the user out");
+            problems.push(problem.hint("make one with `mkpasswd`, or write \"*\" for no password"));
+        }
+        if should.text("expiry").is_some_and(|day| day != "absent" && date::days(day).is_none()) {
+            problems.push(Problem::with("expiry", "there is no such day").hint("write 2030-12-31, or `absent`"));
+        }
+        problems
+    }
+
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        for (name, value) in should.iter_mut() {
+            match name.as_str() {
+                "gid" => {
+                    if let Some(gid) = value.as_str().and_then(|text| text.parse::<u32>().ok()) {
+                        *value = Value::Integer(gid.into());
+                    }
+                }
+                "groups" => {
+                    let mut groups = texts(Some(value));
+                    groups.sort();
+                    groups.dedup();
+                    *value = Value::strings(groups);
+                }
+                "password" if !value.is_undef() => *value = Value::sensitive(value.clone()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        let same = match (attribute, should.get(attribute)) {
+            ("gid", Some(gid)) => self.gid_is(is, gid),
+            ("groups", Some(_)) => self.groups_are(is, should),
+            _ => return Insync::Default,
+        };
+        if same { Insync::Same } else { Insync::Differs(None) }
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        if self.accounts.may_wait("passwd") { Placement::Worker } else { Placement::Inline }
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        if let Some(uid) = should.get("uid") {
+            say(&uid.to_string());
+        }
+    }
+
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        let is_present = should.text("ensure") != Some("absent");
+        let direction = if is_present { Direction::Before } else { Direction::After };
+        let mut group = |name: &str| wish(Wish { type_name: "group", name, by: Match::Name, direction });
+        if let Some(gid) = should.get("gid") {
+            group(&gid.to_string());
+        } else {
+            // Its own group: taken when the user is made, and removed with it.
+            group(name);
+        }
+        texts(should.get("groups")).iter().for_each(|name| group(name));
+    }
+}
+
+/// Whether a text can be the password field of shadow(5).
+fn is_hash(text: &str) -> bool {
+    let is_des = || text.len() == 13 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'/');
+    text.is_empty() || text.starts_with(['$', '!', '*', '_']) || is_des()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+use kilter_model::Difference;
+use kilter_provider::{check, get_checked};
+
+use super::*;
+use crate::accounts::fake::Fake;
+
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000:Alice:/home/alice:/bin/sh\n\
+                      old:$6$old:1001:1000::/:\n";
+const GROUP: &str = "root:x:0:\nalice:x:1000:\nwheel:x:10:root,alice\nadm:x:4:alice\nbob:x:1002:\n";
+const SHADOW: &str = "root:*:19000:0:99999:7:::\nalice:$6$salt$hash:19000:1:90:14::20000:\n";
+
+fn bench() -> (Fake, UserProvider) {
+    let fake = Fake::new(PASSWD, GROUP, SHADOW);
+    let provider = UserProvider::new(fake.system());
+    (fake, provider)
+}
+
+fn should(provider: &UserProvider, attributes: &[(&str, Value)]) -> Attributes {
+    let mut should: Attributes = attributes.iter().map(|(name, value)| (*name, value.clone())).collect();
+    for (name, value) in should.iter() {
+        let data_type = &provider.schema().find(name.as_str()).unwrap().data_type;
+        assert_eq!(data_type.check(value).map_err(|mismatch| format!("{name} {mismatch}")), Ok(()));
+    }
+    provider.canonicalize(&"x".into(), &mut should).unwrap();
+    should
+}
+
+fn differences(provider: &UserProvider, name: &str, should: &Attributes) -> Vec<Difference> {
+    let name = name.into();
+    check(provider, &Context::bare(), &[Wanted { name: &name, should: Some(should) }]).remove(0).unwrap().differences
+}
+
+/// Checks a user and changes what differs.
+fn apply(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> Outcome {
+    let (name, should) = (name.into(), should(provider, attributes));
+    let wanted = Wanted { name: &name, should: Some(&should) };
+    let found = check(provider, &Context::bare(), &[wanted]).remove(0).unwrap();
+    let change = Change {
+        name: &name,
+        is: &found.state,
+        should: Some(&should),
+        differences: &found.differences,
+        refresh: false,
+    };
+    provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
+}
+
+#[test]
+fn all_users_are_read_with_what_is_settable() {
+    let (_fake, provider) = bench();
+    let states = get_checked(&provider, &Context::bare(), Query::All).unwrap();
+    let alice = &states[1].attributes;
+    let shown: Vec<String> = alice.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let expected = [
+        "ensure=present",
+        "name=alice",
+        "uid=1000",
+        "gid=1000",
+        "groups=[adm, wheel]",
+        "home=/home/alice",
+        "shell=/bin/sh",
+        "comment=Alice",
+        "password=[redacted]",
+        "expiry=2024-10-04",
+        "password_min_age=1",
+        "password_max_age=90",
+        "password_warn_days=14",
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(states[2].attributes.text("password"), Some("$6$old"));
+    assert_eq!(states[2].attributes.get("expiry"), None);
+}
+
+#[test]
+fn an_export_applied_changes_nothing() {
+    let (fake, provider) = bench();
+    for mut state in get_checked(&provider, &Context::bare(), Query::All).unwrap() {
+        assert_eq!(provider.validate(&state.name, &state.attributes, &[]), []);
+        provider.canonicalize(&state.name, &mut state.attributes).unwrap();
+        assert_eq!(differences(&provider, &state.name, &state.attributes), []);
+    }
+    assert_eq!(fake.argvs(), Vec::<String>::new());
+}
+
+#[test]
+fn a_user_is_created_with_all_that_is_declared() {
+    let (fake, provider) = bench();
+    let outcome = apply(
+        &provider,
+        "carol",
+        &[
+            ("ensure", "present".into()),
+            ("uid", Value::Integer(1500)),
+            ("gid", "wheel".into()),
+            ("groups", Value::strings(["adm", "alice"])),
+            ("home", "/srv/carol".into()),
+            ("managehome", true.into()),
+            ("shell", "/bin/bash".into()),
+            ("comment", "Carol C.".into()),
+            ("expiry", "2030-12-31".into()),
+            ("password", "$6$salt$secret".into()),
+            ("password_max_age", Value::Integer(90)),
+            ("allowdupe", true.into()),
+        ],
+    );
+    assert_eq!(outcome, Outcome::done());
+    let argvs = fake.argvs();
+    let expected = [
+        "useradd -m -g wheel -G adm,alice -u 1500 -o -d /srv/carol -s /bin/bash -c Carol C. -e 2030-12-31 -- carol",
+        "chpasswd -e",
+        "chage -M 90 -- carol",
+    ];
+    assert_eq!(argvs, expected);
+}
+
+#[test]
+fn a_hash_goes_through_a_pipe_and_is_never_an_argument() {
+    let (fake, provider) = bench();
+    let password = [("password", Value::from("$6$salt$secret"))];
+    apply(&provider, "alice", &password);
+    assert_eq!(fake.inputs(), ["alice:$6$salt$secret\n"]);
+    apply(&provider, "alice", &password);
+    assert_eq!(fake.argvs(), ["chpasswd -e"]);
+}
+
+#[test]
+fn a_new_user_takes_the_group_of_its_name_if_there_is_one() {
+    let (fake, provider) = bench();
+    apply(&provider, "bob", &[("ensure", "present".into()), ("system", true.into())]);
+    apply(&provider, "dave", &[("ensure", "present".into())]);
+    assert_eq!(fake.argvs(), ["useradd -M -r -g bob -- bob", "useradd -M -- dave"]);
+}
+
+#[test]
+fn only_what_differs_is_changed() {
+    let (fake, provider) = bench();
+    let present = ("ensure", Value::from("present"));
+    let change = |attributes: &[(&str, Value)]| {
+        let outcome = apply(&provider, "alice", &[std::slice::from_ref(&present), attributes].concat());
+        assert_eq!(outcome, Outcome::done());
+        fake.argvs()
+    };
+    assert_eq!(change(&[("shell", "/bin/zsh".into()), ("comment", "Alice".into())]), ["usermod -s /bin/zsh -- alice"]);
+    assert_eq!(change(&[("home", "/srv/a".into()), ("managehome", true.into())]), ["usermod -m -d /srv/a -- alice"]);
+    assert_eq!(change(&[("home", "/srv/a".into())]), ["usermod -d /srv/a -- alice"]);
+    assert_eq!(change(&[("expiry", "absent".into())]), ["usermod -e  -- alice"]);
+    assert_eq!(change(&[("gid", "wheel".into())]), ["usermod -g wheel -- alice"]);
+    assert_eq!(change(&[("groups", Value::strings(["bob"]))]), ["usermod -a -G bob -- alice"]);
+    let inclusive = ("membership", "inclusive".into());
+    assert_eq!(change(&[("groups", Value::strings(["adm"])), inclusive.clone()]), ["usermod -G adm -- alice"]);
+    assert_eq!(change(&[("groups", Value::array([])), inclusive]), ["usermod -G  -- alice"]);
+    assert_eq!(change(&[("password_min_age", Value::Integer(-1))]), ["chage -m -1 -- alice"]);
+}
+
+#[test]
+fn what_means_the_same_is_the_same() {
+    let (_fake, provider) = bench();
+    for attributes in [
+        vec![("gid", Value::from("alice"))],
+        vec![("gid", "1000".into())],
+        vec![("groups", Value::strings(["wheel", "adm", "wheel"])), ("membership", "inclusive".into())],
+        vec![("groups", Value::strings(["wheel"]))],
+        // The primary group may be named as well.
+        vec![("groups", Value::strings(["alice", "adm", "wheel"])), ("membership", "inclusive".into())],
+        vec![("password", "$6$salt$hash".into()), ("expiry", "2024-10-04".into())],
+    ] {
+        let should = should(&provider, &attributes);
+        assert_eq!(differences(&provider, "alice", &should), [], "{attributes:?}");
+    }
+    for attributes in [
+        vec![("gid", Value::from("no-such-group"))],
+        vec![("groups", Value::strings(["wheel"])), ("membership", "inclusive".into())],
+    ] {
+        let should = should(&provider, &attributes);
+        assert_eq!(differences(&provider, "alice", &should).len(), 1, "{attributes:?}");
+    }
+}
+
+#[test]
+fn a_home_is_only_removed_if_it_is_there_and_managed() {
+    let (fake, provider) = bench();
+    let absent = [("ensure", Value::from("absent")), ("managehome", true.into())];
+    apply(&provider, "alice", &absent);
+    std::fs::create_dir_all(fake.root.path().join("home/alice")).unwrap();
+    apply(&provider, "alice", &absent);
+    apply(&provider, "alice", &absent[..1]);
+    assert_eq!(fake.argvs(), ["userdel -- alice", "userdel -r -- alice", "userdel -- alice"]);
+}
+
+#[test]
+fn a_failing_tool_is_told_with_its_words_and_ends_the_change() {
+    let (fake, provider) = bench();
+    *fake.log.answer.lock().unwrap() = (9, "useradd: no room\n".to_owned());
+    let outcome = apply(&provider, "carol", &[("ensure", "present".into()), ("password", "*".into())]);
+    assert_eq!(outcome.failure.as_deref(), Some("useradd failed with exit code 9: useradd: no room"));
+    assert_eq!(fake.argvs().len(), 1);
+}
+
+#[test]
+fn the_files_are_read_again_when_they_have_changed() {
+    let (fake, provider) = bench();
+    let wanted = should(&provider, &[("shell", "/bin/zsh".into())]);
+    assert_eq!(differences(&provider, "alice", &wanted).len(), 1);
+    fake.write("passwd", &PASSWD.replace("/bin/sh", "/bin/zsh"));
+    assert_eq!(differences(&provider, "alice", &wanted), []);
+}
+
+#[test]
+fn a_name_service_is_asked_only_where_there_is_one() {
+    let (fake, provider) = bench();
+    let get = |name: &str| {
+        let name = name.into();
+        provider.get_one(&Context::bare(), Wanted { name: &name, should: None }).unwrap()
+    };
+    assert!(!get("ldap").exists);
+    assert_eq!(fake.argvs(), Vec::<String>::new());
+    fake.write("nsswitch.conf", "passwd: files sss\n");
+    *fake.log.answer.lock().unwrap() = (0, "ldap:*:5000:5000:From afar:/home/ldap:/bin/sh\n".to_owned());
+    assert_eq!(get("ldap").attributes.get("uid"), Some(&Value::Integer(5000)));
+    assert_eq!(get("alice").attributes.get("uid"), Some(&Value::Integer(1000)));
+    assert_eq!(fake.argvs(), ["getent passwd ldap"]);
+}
+
+#[test]
+fn what_cannot_be_a_user_is_refused() {
+    let (_fake, provider) = bench();
+    for (name, attribute, value) in [
+        ("-r", "comment", Value::from("x")),
+        ("a", "comment", "a:b".into()),
+        ("a", "home", "relative".into()),
+        ("a", "shell", "bash".into()),
+        ("a", "groups", Value::strings(["a,b"])),
+        ("a", "gid", "a b".into()),
+        ("a", "password", "hunter2".into()),
+        ("a", "expiry", "2023-02-30".into()),
+    ] {
+        let problems = provider.validate(name, &should(&provider, &[(attribute, value)]), &[]);
+        assert_eq!(problems.len(), 1, "{name} {attribute} {problems:?}");
+        assert!(!problems[0].to_string().contains("hunter2"));
+    }
+}
+
+#[test]
+fn a_user_comes_after_its_groups_and_goes_before_them() {
+    let (_fake, provider) = bench();
+    let wishes = |attributes: &[(&str, Value)]| {
+        let mut wishes = Vec::new();
+        let should = should(&provider, attributes);
+        provider.wishes("alice", &should, &mut |wish| wishes.push(format!("{} {:?}", wish.name, wish.direction)));
+        wishes
+    };
+    assert_eq!(
+        wishes(&[("gid", Value::Integer(10)), ("groups", Value::strings(["adm"]))]),
+        ["10 Before", "adm Before"]
+    );
+    assert_eq!(wishes(&[("ensure", "absent".into())]), ["alice After"]);
+}

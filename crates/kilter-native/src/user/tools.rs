@@ -1,0 +1,107 @@
+//! Which tools bring a user to its state, with which arguments.
+
+use kilter_model::{Attributes, Change, Value};
+use kilter_process::Invocation;
+
+use crate::accounts::Groups;
+use crate::words::texts;
+
+/// The tools that create a user.
+pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<Invocation> {
+    let mut tool = Invocation::new("useradd");
+    tool = tool.arg(if should.truth("managehome") == Some(true) { "-m" } else { "-M" });
+    if should.truth("system") == Some(true) {
+        tool = tool.arg("-r");
+    }
+    match should.get("gid") {
+        Some(gid) => tool = tool.args(["-g".to_owned(), gid.to_string()]),
+        // useradd would want to make a group of that name, and refuse.
+        None if groups.find(name).is_some() => tool = tool.args(["-g", name]),
+        None => {}
+    }
+    let wanted = texts(should.get("groups"));
+    if !wanted.is_empty() {
+        tool = tool.args(["-G", &wanted.join(",")]);
+    }
+    tool = plain(tool, should, |_| true);
+    let mut tools = vec![tool.args(["--", name])];
+    tools.extend(in_shadow(name, should, |_| true));
+    tools
+}
+
+/// The tools that change a user that exists.
+pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation> {
+    let mut tool = Invocation::new("usermod");
+    if change.differs("gid")
+        && let Some(gid) = should.get("gid")
+    {
+        tool = tool.args(["-g".to_owned(), gid.to_string()]);
+    }
+    if change.differs("groups") {
+        let wanted = texts(should.get("groups")).join(",");
+        tool = if should.text("membership") == Some("inclusive") { tool } else { tool.arg("-a") };
+        tool = tool.args(["-G", &wanted]);
+    }
+    if change.differs("home") && should.truth("managehome") == Some(true) {
+        tool = tool.arg("-m");
+    }
+    tool = plain(tool, should, |attribute| change.differs(attribute));
+    let mut tools = Vec::new();
+    if !tool.args.is_empty() {
+        tools.push(tool.args(["--", change.name]));
+    }
+    tools.extend(in_shadow(change.name, should, |attribute| change.differs(attribute)));
+    tools
+}
+
+/// The tools that remove a user. `home_exists` says whether there is a home to remove.
+pub(super) fn remove(name: &str, should: Option<&Attributes>, home_exists: bool) -> Vec<Invocation> {
+    let mut tool = Invocation::new("userdel");
+    if home_exists && should.and_then(|should| should.truth("managehome")) == Some(true) {
+        tool = tool.arg("-r");
+    }
+    vec![tool.args(["--", name])]
+}
+
+/// What `useradd` and `usermod` name alike.
+fn plain(mut tool: Invocation, should: &Attributes, wanted: impl Fn(&str) -> bool) -> Invocation {
+    if wanted("uid")
+        && let Some(uid) = should.get("uid")
+    {
+        tool = tool.args(["-u".to_owned(), uid.to_string()]);
+        if should.truth("allowdupe") == Some(true) {
+            tool = tool.arg("-o");
+        }
+    }
+    for (attribute, option) in [("home", "-d"), ("shell", "-s"), ("comment", "-c"), ("expiry", "-e")] {
+        if wanted(attribute)
+            && let Some(value) = should.text(attribute)
+        {
+            let value = if (attribute, value) == ("expiry", "absent") { "" } else { value };
+            tool = tool.args([option, value]);
+        }
+    }
+    tool
+}
+
+/// The password, through a pipe so that no list of processes shows it, and its ages.
+fn in_shadow(name: &str, should: &Attributes, wanted: impl Fn(&str) -> bool) -> Vec<Invocation> {
+    let mut tools = Vec::new();
+    if wanted("password")
+        && let Some(hash) = should.text("password")
+    {
+        tools.push(Invocation::new("chpasswd").arg("-e").stdin(format!("{name}:{hash}\n")));
+    }
+    let mut ages = Invocation::new("chage");
+    for (attribute, option) in [("password_min_age", "-m"), ("password_max_age", "-M"), ("password_warn_days", "-W")] {
+        if wanted(attribute)
+            && let Some(days) = should.get(attribute).and_then(Value::as_integer)
+        {
+            ages = ages.args([option.to_owned(), days.to_string()]);
+        }
+    }
+    if !ages.args.is_empty() {
+        tools.push(ages.args(["--", name]));
+    }
+    tools
+}

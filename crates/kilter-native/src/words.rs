@@ -1,0 +1,46 @@
+//! Texts: what programs and errors say, cut down for a report, and lists of them.
+
+use std::error::Error;
+
+use ecow::EcoString;
+use kilter_model::Value;
+
+/// How many lines of an output a report shows.
+const LINES: usize = 10;
+
+/// An error with everything that led to it.
+pub(crate) fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// The last lines of an output; none when it says nothing.
+pub(crate) fn ending_of(output: &str) -> Option<String> {
+    let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    (!last.is_empty()).then(|| last.join("\n"))
+}
+
+/// The texts of a list, or of a single value.
+pub(crate) fn texts(list: Option<&Value>) -> Vec<EcoString> {
+    let list = list.map(Value::as_list).unwrap_or_default();
+    list.iter().filter_map(Value::as_str).map(EcoString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_of_an_output_is_its_last_lines_that_say_something() {
+        assert_eq!(ending_of(" \n\n"), None);
+        let long: String = (0..20).map(|n| format!("{n}\n\n")).collect();
+        assert_eq!(ending_of(&long).unwrap(), "10\n11\n12\n13\n14\n15\n16\n17\n18\n19");
+    }
+}

@@ -1,0 +1,365 @@
+//! Contents: how they appear, what is kept of the old ones, what is shown of them.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kilter_model::{Change, Value};
+use kilter_native::FileProvider;
+use kilter_provider::{Context, Durability, Mode, Provider, Wanted, check};
+use rustix::fs::XattrFlags;
+
+use crate::harness::*;
+
+#[test]
+fn a_content_that_differs_is_replaced_and_shown_as_a_diff() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "one\ntwo\n").unwrap();
+    let declared = file(&path, [("content", text("one\nthree\n"))]);
+    let differences = bring(&declared);
+    let diff = differences[0].diff.as_deref().unwrap();
+    assert!(diff.contains("-two\n+three\n"), "{diff}");
+    let message = differences[0].message.as_deref().unwrap();
+    assert!(message.starts_with("{sha256}") && message.contains(" → {sha256}"), "{message}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one\nthree\n");
+}
+
+#[test]
+fn contents_of_every_size_compare_byte_by_byte() {
+    let home = directory();
+    let path = home.path().join("x");
+    for size in [0, 1, 4095, 4096, 65_535, 65_536, 65_537, 200_000, 3_000_000] {
+        let content: String = (0..size).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+        let declared = file(&path, [("content", text(&content))]);
+        bring(&declared);
+        assert_eq!(plan(&declared), [], "{size}");
+        if size > 0 {
+            let mut bytes = content.clone().into_bytes();
+            *bytes.last_mut().unwrap() = b'!';
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(told(&plan(&declared)), ["content"], "{size}");
+        }
+        fs::write(&path, content + "more").unwrap();
+        assert_eq!(told(&plan(&declared)), ["content"], "{size}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_a_content_too() {
+    let home = directory();
+    let path = home.path().join("x");
+    let bytes: Vec<u8> = (0..=255).collect();
+    let declared = file(&path, [("content", Value::Binary(bytes.as_slice().into()))]);
+    bring(&declared);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    fs::write(&path, "text").unwrap();
+    let differences = bring(&declared);
+    assert_eq!(differences[0].diff, None);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn of_a_secret_nothing_is_shown() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old secret").unwrap();
+    let declared = file(&path, [("content", Value::sensitive(text("new secret")))]);
+    let found = found(&Context::bare(), &declared).unwrap();
+    let shown = format!("{found:?}");
+    assert!(!shown.contains("secret") && !shown.contains("sha256"), "{shown}");
+    bring(&declared);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new secret");
+    let empty = file(&path, [("content", Value::sensitive(text("")))]);
+    assert_eq!(told(&bring(&empty)), ["content"]);
+}
+
+#[test]
+fn without_show_diff_the_old_content_is_not_told() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "private\n").unwrap();
+    let declared = file(&path, [("content", text("other\n")), ("show_diff", Value::from(false))]);
+    let differences = plan(&declared);
+    assert_eq!(differences[0].diff, None);
+    assert!(!format!("{differences:?}").contains("private"));
+}
+
+#[test]
+fn replace_false_only_creates() {
+    let home = directory();
+    let path = home.path().join("x");
+    let declared = file(&path, [("content", text("first")), ("replace", Value::from(false))]);
+    bring(&declared);
+    fs::write(&path, "changed by hand").unwrap();
+    assert_eq!(plan(&declared), []);
+}
+
+#[test]
+fn a_reader_never_sees_part_of_a_content() {
+    let home = directory();
+    let path = home.path().join("x");
+    let contents = ["a".repeat(60_000), "b".repeat(40_000)];
+    fs::write(&path, &contents[0]).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reads = 0;
+            while !done.load(Ordering::Relaxed) || reads == 0 {
+                let seen = fs::read_to_string(&path).expect("the file is always there");
+                assert!(contents.contains(&seen), "{} bytes", seen.len());
+                reads += 1;
+            }
+        });
+        let cx = Context::bare().with_durability(Durability::Unflushed);
+        for round in 1..100 {
+            apply_in(&cx, &file(&path, [("content", text(&contents[round % 2])), ("show_diff", Value::from(false))]))
+                .unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        reader.join().expect("the reader saw whole contents only");
+    });
+}
+
+#[test]
+fn a_replaced_file_keeps_owner_mode_access_list_and_attributes() {
+    need_root();
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old").unwrap();
+    std::os::unix::fs::chown(&path, Some(12), Some(34)).unwrap();
+    set_mode(&path, 0o640);
+    rustix::fs::setxattr(&path, "user.note", b"kept", XattrFlags::empty()).unwrap();
+    // user::rw- user:7:rw- group::r-- mask::rw- other::---
+    let entries: [(u16, u16, u32); 5] =
+        [(1, 6, u32::MAX), (2, 6, 7), (4, 4, u32::MAX), (0x10, 6, u32::MAX), (0x20, 0, u32::MAX)];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    rustix::fs::setxattr(&path, "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+    let inode = fs::metadata(&path).unwrap().ino();
+    let before = mode(&path);
+    bring(&file(&path, [("content", text("new"))]));
+    assert_ne!(fs::metadata(&path).unwrap().ino(), inode);
+    assert_eq!((owner(&path), mode(&path)), ((12, 34), before));
+    let read = |name: &str| {
+        let mut value = vec![0; 256];
+        let count = rustix::fs::getxattr(&path, name, &mut value[..]).unwrap();
+        value.truncate(count);
+        value
+    };
+    assert_eq!(read("user.note"), b"kept");
+    assert_eq!(read("system.posix_acl_access"), list);
+}
+
+#[test]
+fn a_backup_with_a_suffix_stays_beside_the_file() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old").unwrap();
+    set_mode(&path, 0o4750);
+    let declare = |content: &str| file(&path, [("content", text(content)), ("backup", text(".orig"))]);
+    bring(&declare("new"));
+    assert_eq!(fs::read_to_string(home.path().join("x.orig")).unwrap(), "old");
+    assert_eq!((mode(home.path().join("x.orig")), mode(&path)), (0o750, 0o4750), "the old program is disarmed");
+    bring(&declare("newer"));
+    assert_eq!(fs::read_to_string(home.path().join("x.orig")).unwrap(), "new");
+    assert_eq!(names(home.path()), ["x", "x.orig"]);
+}
+
+#[test]
+fn a_backup_in_the_state_directory_is_private_and_indexed() {
+    let (home, state) = (directory(), directory());
+    let path = home.path().join("x");
+    let cx = Context::bare().with_var_dir(Some(state.path()));
+    for content in ["one", "two", "one"] {
+        apply_in(&cx, &file(&path, [("content", text(content)), ("backup", yes())])).unwrap();
+    }
+    apply_in(&cx, &file(&path, [("ensure", text("absent")), ("backup", yes())])).unwrap();
+    let index = fs::read_to_string(state.path().join("backup/index")).unwrap();
+    assert_eq!(index.lines().count(), 3, "{index}");
+    assert!(index.lines().all(|line| line.ends_with(path.to_str().unwrap())), "{index}");
+    let sum = index.split(' ').nth(1).unwrap();
+    let kept = state.path().join("backup").join(&sum[..2]).join(sum);
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "one");
+    assert_eq!((mode(&kept), mode(state.path().join("backup"))), (0o600, 0o700));
+}
+
+#[test]
+fn without_a_place_for_backups_nothing_is_replaced() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old").unwrap();
+    let failure = apply(&file(&path, [("content", text("new")), ("backup", yes())])).unwrap_err();
+    assert!(failure.contains("no directory to keep"), "{failure}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    assert_eq!(names(home.path()), ["x"]);
+}
+
+#[test]
+fn a_refused_content_leaves_the_old_one() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old\n").unwrap();
+    let declare = |command: Value| file(&path, [("content", text("new\n")), ("validate_cmd", command)]);
+    let failure = apply(&declare(text("grep -q old %"))).unwrap_err();
+    assert!(failure.contains("validate_cmd refused") && failure.contains("exit code 1"), "{failure}");
+    let shell = ["sh", "-c", "echo \"bad line in $1\" >&2; exit 3", "sh", "%"];
+    let failure = apply(&declare(Value::strings(shell))).unwrap_err();
+    assert!(failure.contains(&format!("exit code 3: bad line in {}", path.display())), "{failure}");
+    assert!(apply(&declare(text("/no/such/program %"))).is_err());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old\n");
+    assert_eq!(names(home.path()), ["x"]);
+    bring(&declare(text("grep -q new %")));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_at_the_next_change() {
+    let home = directory();
+    let own = home.path().join("x");
+    // A name as this process makes it, of a process that is gone: a child that was waited for.
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    child.wait().unwrap();
+    let space = temporary_space(&home.path().join("probe"));
+    let dead = home.path().join(format!(".kilter.{pid:x}-1-{space}-0123456789abcdef"));
+    let foreign = home.path().join(".kilter.1-1-1-0123456789abcdef");
+    let other = home.path().join(".kilter.conf");
+    for path in [&dead, &foreign, &other] {
+        fs::write(path, "half").unwrap();
+    }
+    let purging = file(home.path(), [("ensure", text("directory")), ("purge", yes())]);
+    let told = told(&plan(&purging));
+    assert_eq!(told, ["ensure of .kilter.conf: file -> absent"], "temporary files are no entries");
+    bring(&file(&own, [("content", text("new"))]));
+    assert!(!dead.exists());
+    assert!(foreign.exists(), "another host or container may still be at work");
+    assert!(other.exists());
+}
+
+/// The part of a temporary name that stands for this boot and PID namespace, as a `validate_cmd` sees
+/// it in the directory.
+fn temporary_space(probe: &Path) -> String {
+    let shell = ["sh", "-c", "ls -a \"$(dirname \"$1\")\" | grep kilter >&2; exit 1", "sh", "%"];
+    let listing = file(probe, [("content", text("x")), ("validate_cmd", Value::strings(shell))]);
+    let failure = apply(&listing).expect_err("the command refuses everything");
+    let name = failure.rsplit(".kilter.").next().expect("the temporary file is there");
+    name.split('-').nth(2).expect("its name has four parts").to_owned()
+}
+
+#[test]
+fn a_source_is_copied_with_its_permissions_and_compared() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    fs::write(&from, "#!/bin/sh\n").unwrap();
+    set_mode(&from, 0o4755);
+    let declared = file(&to, [("source", path_text(&from))]);
+    bring(&declared);
+    assert_eq!((fs::read(&to).unwrap(), mode(&to)), (b"#!/bin/sh\n".to_vec(), 0o755));
+    fs::write(&to, "#!/bin/no\n").unwrap();
+    let differences = bring(&declared);
+    assert!(differences[0].diff.as_deref().unwrap().contains("-#!/bin/no\n+#!/bin/sh\n"));
+    set_mode(&to, 0o600);
+    assert_eq!(told(&bring(&declared)), ["mode"]);
+    let error = found(&Context::bare(), &file(&to, [("source", path_text(home.path()))])).unwrap_err();
+    assert!(error.message.contains("`recurse: true` copies it"), "{error}");
+}
+
+#[test]
+fn the_checksum_decides_how_a_copy_is_compared() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    fs::write(&from, "12345").unwrap();
+    let declare = |checksum: &str| file(&to, [("source", path_text(&from)), ("checksum", text(checksum))]);
+    bring(&declare("mtime"));
+    assert_eq!(fs::metadata(&to).unwrap().mtime(), fs::metadata(&from).unwrap().mtime());
+    fs::write(&to, "54321").unwrap();
+    let past = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+    fs::File::options().write(true).open(&to).unwrap().set_times(past).unwrap();
+    let seen = ["sha256", "sha512", "mtime", "size", "none"].map(|checksum| plan(&declare(checksum)).len());
+    assert_eq!(seen, [1, 1, 1, 0, 0]);
+    fs::write(&to, "longer than before").unwrap();
+    assert_eq!(["size", "none"].map(|checksum| plan(&declare(checksum)).len()), [1, 0]);
+    bring(&declare("size"));
+}
+
+#[test]
+fn a_source_that_another_resource_will_create_is_a_plan() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    fs::write(&to, "x").unwrap();
+    let declared = file(&to, [("source", path_text(&from))]);
+    assert!(found(&Context::bare(), &declared).is_err());
+    let managed = |name: &str| Path::new(name) == from;
+    let cx = Context::bare().with_managed(&managed);
+    assert_eq!(told(&found(&cx, &declared).unwrap().differences), ["content"]);
+}
+
+#[test]
+fn a_batch_of_many_is_made_together_and_each_failure_stays_alone() {
+    let home = directory();
+    for number in 0..50 {
+        fs::write(home.path().join(format!("f{number:02}")), "old").unwrap();
+    }
+    fs::create_dir(home.path().join("f50")).unwrap();
+    let declared: Vec<_> =
+        (0..60).map(|number| file(home.path().join(format!("f{number:02}")), [("content", text("new"))])).collect();
+    let provider = FileProvider::new();
+    let cx = Context::bare();
+    let wanted: Vec<_> = declared.iter().map(|d| Wanted { name: &d.name, should: Some(&d.should) }).collect();
+    let found: Vec<_> = check(&provider, &cx, &wanted).into_iter().map(Result::unwrap).collect();
+    let changes: Vec<_> = declared
+        .iter()
+        .zip(&found)
+        .map(|(declared, found)| Change {
+            name: &declared.name,
+            is: &found.state,
+            should: Some(&declared.should),
+            differences: &found.differences,
+            refresh: false,
+        })
+        .collect();
+    let outcomes = provider.set(&cx, &changes, Mode::Apply);
+    provider.flush(&cx).unwrap();
+    let failed: Vec<_> = (0..60).filter(|at| !outcomes[*at].is_done()).collect();
+    assert_eq!(failed, [50]);
+    for number in (0..60).filter(|number| *number != 50) {
+        assert_eq!(fs::read_to_string(home.path().join(format!("f{number:02}"))).unwrap(), "new");
+    }
+    assert_eq!(names(home.path()).len(), 60);
+}
+
+#[test]
+fn a_file_that_appears_meanwhile_is_not_overwritten() {
+    let home = directory();
+    let path = home.path().join("x");
+    let declared = file(&path, [("content", text("declared"))]);
+    let before = found(&Context::bare(), &declared).unwrap();
+    fs::write(&path, "somebody's").unwrap();
+    let change = Change {
+        name: &declared.name,
+        is: &before.state,
+        should: Some(&declared.should),
+        differences: &before.differences,
+        refresh: false,
+    };
+    let outcome = FileProvider::new().set(&Context::bare(), &[change], Mode::Apply).remove(0);
+    assert!(outcome.failure.unwrap().contains("appeared while"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+    assert_eq!(names(home.path()), ["x"]);
+}
+
+#[test]
+fn a_link_at_the_path_is_replaced_and_never_written_through() {
+    let home = directory();
+    let (victim, path) = (home.path().join("victim"), home.path().join("x"));
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, &path).unwrap();
+    bring(&file(&path, [("content", text("new")), ("mode", text("0600"))]));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(fs::symlink_metadata(&path).unwrap().is_file());
+}

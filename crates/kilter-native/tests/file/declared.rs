@@ -1,0 +1,103 @@
+//! What is refused before anything is touched, and what declarations come to.
+
+use kilter_model::{Attributes, Value};
+use kilter_native::FileProvider;
+use kilter_provider::{Match, Provider};
+
+use crate::harness::*;
+
+fn problems<const N: usize>(name: &str, attributes: [(&str, Value); N]) -> Vec<String> {
+    let should: Attributes = attributes.into_iter().collect();
+    let problems = FileProvider::new().validate(name, &should, &[]);
+    problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_broken_declaration_is_told_with_a_hint() {
+    type Attribute = (&'static str, Value);
+    let table: [(&str, Vec<Attribute>, &str); 20] = [
+        ("etc/motd", vec![], "not an absolute path"),
+        ("/etc/../motd", vec![], "not an absolute path"),
+        ("/etc//motd", vec![], "not an absolute path"),
+        ("/a", vec![("source", text("x/y"))], "source: `x/y` is not an absolute path"),
+        ("/a", vec![("content", text("x")), ("source", text("/b"))], "exclude each other"),
+        ("/a", vec![("content", text("x")), ("target", text("/b"))], "exclude each other"),
+        ("/a", vec![("ensure", text("directory")), ("content", text("x"))], "no meaning with `ensure: directory`"),
+        ("/a", vec![("ensure", text("absent")), ("content", text("x"))], "no meaning with `ensure: absent`"),
+        ("/a", vec![("ensure", text("link"))], "needs a `target`"),
+        ("/a", vec![("ensure", text("link")), ("target", text("/b")), ("mode", text("0644"))], "links have no mode"),
+        ("/a", vec![("ensure", text("file")), ("target", text("/b"))], "needs `ensure: link`"),
+        ("/a", vec![("mode", text("rwxr-xr-x"))], "is not a mode"),
+        ("/a", vec![("mode", text("0999"))], "is not a mode"),
+        ("/a", vec![("ensure", text("file")), ("recurse", yes())], "without a directory"),
+        ("/a", vec![("ensure", text("directory")), ("source", text("/b"))], "add `recurse: true`"),
+        ("/a", vec![("content", text("x")), ("backup", text("../x"))], "is not a suffix"),
+        ("/a", vec![("content", text("x")), ("checksum", text("mtime"))], "needs a `source`"),
+        ("/a", vec![("content", text("x")), ("validate_cmd", text("true"))], "where the file's path goes"),
+        ("/a", vec![("validate_cmd", text("true %"))], "no content to validate"),
+        ("/a", vec![("owner", text("a:b"))], "neither a name nor a number"),
+    ];
+    for (name, attributes, expected) in table {
+        let should: Attributes = attributes.into_iter().collect();
+        let problems = FileProvider::new().validate(name, &should, &[]);
+        let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        assert!(told.iter().any(|problem| problem.contains(expected)), "{expected}: {told:?}");
+        assert!(problems.iter().all(|problem| problem.hint.is_some()), "{told:?}");
+    }
+}
+
+#[test]
+fn a_content_that_is_not_known_yet_counts_as_given() {
+    let should: Attributes = [("source", "/b")].into_iter().collect();
+    let problems = FileProvider::new().validate("/a", &should, &["content"]);
+    assert!(problems[0].message.contains("exclude each other"), "{problems:?}");
+    assert_eq!(problems_of_nothing(), [""; 0]);
+}
+
+fn problems_of_nothing() -> Vec<String> {
+    problems("/a", [])
+}
+
+#[test]
+fn declarations_come_to_one_form() {
+    let declared = file("/a/", [("path", text("/a/")), ("mode", text("755")), ("owner", Value::from(0))]);
+    assert_eq!(declared.should.text("path"), Some("/a"));
+    assert_eq!(declared.should.text("mode"), Some("0755"));
+    assert_eq!(declared.should.text("owner"), Some("0"));
+    assert_eq!(declared.should.text("ensure"), Some("present"));
+    let ensure = |declared: Declared| declared.should.text("ensure").map(str::to_owned).unwrap();
+    assert_eq!(ensure(file("/a", [("content", text("x"))])), "file");
+    assert_eq!(ensure(file("/a", [("ensure", text("present")), ("content", text("x"))])), "file");
+    assert_eq!(ensure(file("/a", [("target", text("x"))])), "link");
+    assert_eq!(ensure(file("/a", [("source", text("/b")), ("recurse", yes())])), "directory");
+}
+
+#[test]
+fn a_file_comes_after_its_directory_owner_group_and_source() {
+    let declared = file("/a/b", [("owner", text("app")), ("group", text("7")), ("source", text("/src/"))]);
+    let mut wishes = Vec::new();
+    FileProvider::new().wishes(&declared.name, &declared.should, &mut |wish| {
+        wishes.push(format!(
+            "{}[{}]{}",
+            wish.type_name,
+            wish.name,
+            if wish.by == Match::Ancestor { " above" } else { "" }
+        ));
+    });
+    assert_eq!(wishes, ["file[/a/b] above", "user[app]", "file[/src]"]);
+}
+
+#[test]
+fn a_path_with_a_slash_at_its_end_answers_without_it() {
+    let mut said = Vec::new();
+    FileProvider::new().identities("/a/", &Attributes::new(), &mut |name| said.push(name.to_owned()));
+    assert_eq!(said, ["/a"]);
+}
+
+#[test]
+fn every_attribute_is_described() {
+    let provider = FileProvider::new();
+    for attribute in &provider.schema().attributes {
+        assert!(attribute.desc.len() > 20, "{}", attribute.name);
+    }
+}

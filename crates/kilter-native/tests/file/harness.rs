@@ -1,0 +1,163 @@
+//! Declares, checks and applies as the engine does.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Change, Difference, Value};
+use kilter_native::FileProvider;
+use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Wanted, check};
+
+/// A directory of a test, on the disk rather than in a tmpfs, with attributes for every file.
+pub(crate) fn directory() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("kilter-test").tempdir_in("/var/tmp").expect("/var/tmp is writable")
+}
+
+/// A declared file.
+pub(crate) struct Declared {
+    pub(crate) name: EcoString,
+    pub(crate) should: Attributes,
+}
+
+/// Declares a file; the declaration must be right.
+pub(crate) fn file<const N: usize>(path: impl AsRef<Path>, attributes: [(&str, Value); N]) -> Declared {
+    let name = EcoString::from(path.as_ref().to_str().expect("paths of tests are UTF-8"));
+    let mut should: Attributes = attributes.into_iter().collect();
+    let provider = FileProvider::new();
+    for (attribute, value) in should.iter() {
+        let schema = provider.schema().find(attribute.as_str()).expect("the attribute exists");
+        schema.data_type.check(value).expect("the value is of its type");
+    }
+    assert_eq!(provider.validate(&name, &should, &[]), [], "{name}");
+    provider.canonicalize(&name, &mut should).expect("the declaration is canonical");
+    Declared { name, should }
+}
+
+pub(crate) fn found(cx: &Context<'_>, declared: &Declared) -> Result<Found, ProviderError> {
+    let wanted = Wanted { name: &declared.name, should: Some(&declared.should) };
+    check(&FileProvider::new(), cx, &[wanted]).remove(0)
+}
+
+/// What differs.
+pub(crate) fn plan(declared: &Declared) -> Vec<Difference> {
+    found(&Context::bare(), declared).expect("it can be read").differences
+}
+
+/// `attribute` or `attribute of entry` for each difference.
+pub(crate) fn told(differences: &[Difference]) -> Vec<String> {
+    let tell = |difference: &Difference| match &difference.entry {
+        Some(entry) => format!("{} of {entry}: {} -> {}", difference.attribute, difference.is, difference.should),
+        None => difference.attribute.to_string(),
+    };
+    differences.iter().map(tell).collect()
+}
+
+/// Checks, applies what differs and checks again, as the engine does. Returns what had differed.
+pub(crate) fn apply_in(cx: &Context<'_>, declared: &Declared) -> Result<Vec<Difference>, String> {
+    let provider = FileProvider::new();
+    let found = found(cx, declared).map_err(|error| error.to_string())?;
+    if found.differences.is_empty() {
+        return Ok(Vec::new());
+    }
+    let change = Change {
+        name: &declared.name,
+        is: &found.state,
+        should: Some(&declared.should),
+        differences: &found.differences,
+        refresh: false,
+    };
+    let outcome = provider.set(cx, &[change], Mode::Apply).remove(0);
+    if let Some(failure) = outcome.failure {
+        return Err(failure.to_string());
+    }
+    provider.flush(cx).map_err(|error| error.to_string())?;
+    let again = self::found(cx, declared).map_err(|error| error.to_string())?;
+    assert_eq!(again.differences, [], "{} is in its state after it was applied", declared.name);
+    Ok(found.differences)
+}
+
+pub(crate) fn apply(declared: &Declared) -> Result<Vec<Difference>, String> {
+    apply_in(&Context::bare(), declared)
+}
+
+/// Applies and expects no failure.
+pub(crate) fn bring(declared: &Declared) -> Vec<Difference> {
+    apply(declared).unwrap_or_else(|failure| panic!("{}: {failure}", declared.name))
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    Value::from(text)
+}
+
+pub(crate) fn yes() -> Value {
+    Value::from(true)
+}
+
+pub(crate) fn path_text(path: &Path) -> Value {
+    Value::from(path.to_str().expect("paths of tests are UTF-8"))
+}
+
+/// The mode of what is at a path, links not followed.
+pub(crate) fn mode(path: impl AsRef<Path>) -> u32 {
+    std::fs::symlink_metadata(path).expect("it is there").permissions().mode() & 0o7777
+}
+
+pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+pub(crate) fn owner(path: impl AsRef<Path>) -> (u32, u32) {
+    let metadata = std::fs::symlink_metadata(path).expect("it is there");
+    (metadata.uid(), metadata.gid())
+}
+
+/// The names in a directory, sorted.
+pub(crate) fn names(path: impl AsRef<Path>) -> Vec<String> {
+    let entries = std::fs::read_dir(path).expect("it is a directory");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Writes files below a directory, directories included.
+pub(crate) fn grow(root: &Path, files: &[(&str, &str)]) {
+    for (path, content) in files {
+        let path: PathBuf = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("below the root")).expect("writable");
+        std::fs::write(path, content).expect("writable");
+    }
+}
+
+/// Fails unless the test runs as root.
+pub(crate) fn need_root() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test changes owners: run it as root, for example `sudo -E cargo test -p kilter-native`"
+    );
+}
+
+/// Runs one ignored test of this binary as an unprivileged user, who is nobody.
+pub(crate) fn as_nobody(test: &str, directory: &Path) {
+    need_root();
+    let itself = std::env::current_exe().expect("the test knows its program");
+    // The build directory may be closed to others.
+    let program = directory.join("test-program");
+    std::fs::copy(itself, &program).expect("writable");
+    set_mode(&program, 0o755);
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env("KILTER_TEST_DIRECTORY", directory)
+        .current_dir("/")
+        .output()
+        .expect("setpriv is missing: install the package util-linux");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// The directory that [`as_nobody`] gave.
+pub(crate) fn given_directory() -> PathBuf {
+    std::env::var_os("KILTER_TEST_DIRECTORY").expect("started by another test, as nobody").into()
+}

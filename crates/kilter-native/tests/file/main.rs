@@ -1,0 +1,9 @@
+//! The type `file` on a real file system. Some tests need root; each says how to get it.
+
+mod content;
+mod declared;
+mod ensure;
+mod harness;
+mod ownership;
+mod parents;
+mod trees;

@@ -1,0 +1,192 @@
+//! Directories with what is below them.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+
+use kilter_model::Value;
+use kilter_provider::Context;
+
+use crate::harness::*;
+
+#[test]
+fn a_tree_is_copied_with_modes_and_links() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    grow(&from, &[("bin/run", "#!/bin/sh\n"), ("etc/a/b.conf", "b"), ("top", "t")]);
+    set_mode(from.join("bin/run"), 0o755);
+    set_mode(from.join("etc/a"), 0o750);
+    set_mode(from.join("etc/a/b.conf"), 0o640);
+    symlink("../etc", from.join("bin/etc")).unwrap();
+    let declared = file(&to, [("source", path_text(&from)), ("recurse", yes())]);
+    bring(&declared);
+    assert_eq!(fs::read_to_string(to.join("etc/a/b.conf")).unwrap(), "b");
+    let modes = ["bin/run", "etc/a", "etc/a/b.conf", "top"].map(|path| mode(to.join(path)));
+    assert_eq!(modes, [0o755, 0o750, 0o640, 0o644]);
+    assert_eq!(fs::read_link(to.join("bin/etc")).unwrap().to_str(), Some("../etc"));
+    assert_eq!(plan(&declared), []);
+}
+
+#[test]
+fn what_differs_in_a_copied_tree_is_told_and_mended_entry_by_entry() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    grow(&from, &[("a/one", "1"), ("a/two", "2"), ("b/three", "3"), ("c", "4")]);
+    symlink("a", from.join("link")).unwrap();
+    let declared = file(&to, [("source", path_text(&from)), ("recurse", yes())]);
+    bring(&declared);
+    fs::write(to.join("a/one"), "changed").unwrap();
+    set_mode(to.join("a/one"), 0o600);
+    fs::remove_file(to.join("a/two")).unwrap();
+    fs::remove_dir_all(to.join("b")).unwrap();
+    fs::remove_file(to.join("link")).unwrap();
+    symlink("elsewhere", to.join("link")).unwrap();
+    fs::write(to.join("own"), "not from the source").unwrap();
+    let told = told(&bring(&declared));
+    let starts = [
+        "content of a/one: {sha256}",
+        "mode of a/one: 0600 -> 0644",
+        "ensure of a/two: absent -> file",
+        "ensure of b: absent -> directory",
+        "ensure of b/three: absent -> file",
+        "target of link: elsewhere -> a",
+    ];
+    assert_eq!(told.len(), starts.len(), "{told:#?}");
+    for (told, start) in told.iter().zip(starts) {
+        assert!(told.starts_with(start), "{told}");
+    }
+    assert_eq!(fs::read_to_string(to.join("b/three")).unwrap(), "3");
+    assert_eq!(mode(to.join("a/one")), 0o644);
+    assert!(to.join("own").exists(), "without purge it stays");
+}
+
+#[test]
+fn declared_owner_and_mode_hold_for_a_whole_copy() {
+    need_root();
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    grow(&from, &[("bin/run", "x"), ("doc", "y")]);
+    set_mode(from.join("bin/run"), 0o755);
+    let attributes = [("source", path_text(&from)), ("recurse", yes()), ("owner", text("daemon"))];
+    bring(&file(&to, attributes.clone()));
+    assert_eq!((owner(&to).0, owner(to.join("bin")).0, owner(to.join("bin/run")).0), (1, 1, 1));
+    let [source, recurse, owner] = attributes;
+    bring(&file(&to, [source, recurse, owner, ("mode", text("u=rwX,go=rX"))]));
+    assert_eq!((mode(to.join("bin/run")), mode(to.join("doc")), mode(to.join("bin"))), (0o755, 0o644, 0o755));
+}
+
+#[test]
+fn recurse_without_a_source_sets_owner_and_mode_below() {
+    need_root();
+    let home = directory();
+    let root = home.path().join("r");
+    grow(&root, &[("a/b", "1"), ("c", "2"), ("mine/d", "3")]);
+    symlink("/etc/passwd", root.join("link")).unwrap();
+    let declared = file(
+        &root,
+        [("ensure", text("directory")), ("recurse", yes()), ("owner", text("daemon")), ("mode", text("0640"))],
+    );
+    let mine = root.join("mine");
+    let managed = |name: &str| std::path::Path::new(name) == mine;
+    let cx = Context::bare().with_managed(&managed);
+    apply_in(&cx, &declared).unwrap();
+    let modes = [root.clone(), root.join("a"), root.join("a/b"), root.join("c")].map(mode);
+    assert_eq!(modes, [0o750, 0o750, 0o640, 0o640]);
+    assert_eq!((owner(root.join("a/b")).0, owner(root.join("link")).0), (1, 1));
+    assert_eq!((owner(&mine).0, owner(mine.join("d")).0), (0, 0), "what is declared apart is left alone");
+    assert_eq!((owner("/etc/passwd").0, mode("/etc/passwd")), (0, 0o644));
+}
+
+#[test]
+fn purge_previews_and_removes_what_nobody_declared() {
+    let home = directory();
+    let root = home.path().join("r");
+    grow(&root, &[("kept", "1"), ("stray", "2"), ("sub/deep", "3")]);
+    symlink("/etc", root.join("etc")).unwrap();
+    fs::create_dir(root.join("empty")).unwrap();
+    let kept = root.join("kept");
+    let managed = |name: &str| std::path::Path::new(name) == kept;
+    let cx = Context::bare().with_managed(&managed);
+    let declared = file(&root, [("ensure", text("directory")), ("purge", yes())]);
+    let planned = told(&found(&cx, &declared).unwrap().differences);
+    assert_eq!(planned, ["ensure of etc: link -> absent", "ensure of stray: file -> absent"]);
+    assert!(root.join("stray").exists());
+    apply_in(&cx, &declared).unwrap();
+    assert_eq!(names(&root), ["empty", "kept", "sub"]);
+    assert!(fs::metadata("/etc/passwd").is_ok());
+    let forced = file(&root, [("ensure", text("directory")), ("purge", yes()), ("force", yes())]);
+    let planned = told(&found(&cx, &forced).unwrap().differences);
+    assert_eq!(
+        planned,
+        [
+            "ensure of empty: directory -> absent",
+            "ensure of sub/deep: file -> absent",
+            "ensure of sub: directory -> absent"
+        ]
+    );
+    apply_in(&cx, &forced).unwrap();
+    assert_eq!(names(&root), ["kept"]);
+}
+
+#[test]
+fn purge_keeps_directories_above_what_is_declared() {
+    let home = directory();
+    let root = home.path().join("r");
+    grow(&root, &[("a/b/kept", "1"), ("a/b/stray", "2"), ("a/c/stray", "3")]);
+    let kept = root.join("a/b/kept");
+    let managed = |name: &str| std::path::Path::new(name) == kept;
+    let cx = Context::bare().with_managed(&managed);
+    apply_in(&cx, &file(&root, [("recurse", yes()), ("purge", yes())])).unwrap();
+    assert_eq!(
+        (names(&root), names(root.join("a")), names(root.join("a/b"))),
+        (vec!["a".to_owned()], vec!["b".to_owned()], vec!["kept".to_owned()])
+    );
+}
+
+#[test]
+fn purge_with_a_source_leaves_exactly_the_copy() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    grow(&from, &[("a/one", "1")]);
+    grow(&to, &[("a/one", "1"), ("a/old", "2"), ("gone/x", "3")]);
+    bring(&file(&to, [("source", path_text(&from)), ("recurse", yes()), ("purge", yes())]));
+    assert_eq!((names(&to), names(to.join("a"))), (vec!["a".to_owned()], vec!["one".to_owned()]));
+}
+
+#[test]
+fn a_name_that_is_no_text_is_purged_like_any_other() {
+    let home = directory();
+    let root = home.path().join("r");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join(std::ffi::OsStr::from_bytes(b"bad\xff\\name")), "").unwrap();
+    let told = told(&bring(&file(&root, [("ensure", text("directory")), ("purge", yes())])));
+    assert_eq!(told, ["ensure of bad\\xff\\\\name: file -> absent"]);
+    assert_eq!(names(&root), [""; 0]);
+}
+
+#[test]
+fn a_file_in_the_way_of_a_copied_directory_gives_way_and_a_directory_needs_force() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    grow(&from, &[("a/one", "1"), ("b", "2")]);
+    grow(&to, &[("a", "in the way"), ("b/full", "x")]);
+    let attributes = [("source", path_text(&from)), ("recurse", yes())];
+    let failure = apply(&file(&to, attributes.clone())).unwrap_err();
+    assert!(failure.contains("/b is a directory: `force: true`"), "{failure}");
+    assert_eq!(fs::read_to_string(to.join("a/one")).unwrap(), "1", "the others were made");
+    let [source, recurse] = attributes;
+    bring(&file(&to, [source, recurse, ("force", yes())]));
+    assert_eq!(fs::read_to_string(to.join("b")).unwrap(), "2");
+}
+
+#[test]
+fn a_tree_with_more_directories_than_descriptors_is_copied() {
+    let home = directory();
+    let (from, to) = (home.path().join("from"), home.path().join("to"));
+    for number in 0..400 {
+        grow(&from, &[(&format!("d{number}/f"), "new")]);
+        grow(&to, &[(&format!("d{number}/f"), "old")]);
+    }
+    bring(&file(&to, [("source", path_text(&from)), ("recurse", yes()), ("show_diff", Value::from(false))]));
+    assert_eq!(fs::read_to_string(to.join("d399/f")).unwrap(), "new");
+}

@@ -1,0 +1,158 @@
+//! What became of a child, and why there may be none.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// How a child ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It returned this exit code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl Status {
+    /// Whether it is exit code 0.
+    pub fn is_success(self) -> bool {
+        self == Status::Code(0)
+    }
+
+    /// The exit code, if it returned one.
+    pub fn code(self) -> Option<i32> {
+        match self {
+            Status::Code(code) => Some(code),
+            Status::Signal(_) => None,
+        }
+    }
+}
+
+impl From<ExitStatus> for Status {
+    fn from(status: ExitStatus) -> Status {
+        use std::os::unix::process::ExitStatusExt;
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Status::Code(code),
+            (None, signal) => Status::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+/// `exit code 3`, `signal 9`.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Code(code) => write!(f, "exit code {code}"),
+            Status::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+/// What brought about the end of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It ended by itself.
+    Exited,
+    /// Its time was up.
+    Deadline,
+    /// Somebody cancelled.
+    Cancelled,
+}
+
+/// What was kept of an output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The bytes that were kept.
+    pub bytes: Vec<u8>,
+    /// How many bytes were dropped beyond the limit.
+    pub dropped: u64,
+}
+
+impl Captured {
+    /// Whether bytes were dropped.
+    pub fn is_truncated(&self) -> bool {
+        self.dropped > 0
+    }
+
+    /// The bytes as text; what is not UTF-8 is replaced.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+}
+
+/// What became of a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// How it ended.
+    pub status: Status,
+    /// What brought that about.
+    pub ending: Ending,
+    /// What was kept of its output.
+    pub stdout: Captured,
+    /// What was kept of its error output.
+    pub stderr: Captured,
+    /// Whether a descendant outlived it and kept an output open.
+    pub leaked: bool,
+}
+
+impl Finished {
+    /// Whether it ended by itself with exit code 0.
+    pub fn is_success(&self) -> bool {
+        self.ending == Ending::Exited && self.status.is_success()
+    }
+}
+
+/// Says why there is no [`Finished`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// No directory of the search path holds such a program.
+    #[error("the program `{}` is not in the path {}", program.display(), path.display())]
+    NotFound {
+        /// The name that was looked up.
+        program: OsString,
+        /// Where.
+        path: OsString,
+    },
+    /// The working directory cannot be entered.
+    #[error("cannot enter the working directory {}", cwd.display())]
+    Cwd {
+        /// The directory.
+        cwd: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system does not start it.
+    #[error("cannot start `{}`", program.display())]
+    Start {
+        /// The program, as it was found.
+        program: OsString,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It was started, could not be waited for, and has been killed.
+    #[error("cannot wait for `{}`", program.display())]
+    Wait {
+        /// The program.
+        program: OsString,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It did not end although it was killed: it is stuck in the kernel, or belongs to another user.
+    #[error("`{}` (process {pid}) does not end although it was killed", program.display())]
+    Unkillable {
+        /// The program.
+        program: OsString,
+        /// The process that is left behind.
+        pid: u32,
+    },
+    /// It was not started because somebody had cancelled already.
+    #[error("`{}` was not started: cancelled", program.display())]
+    Cancelled {
+        /// The program.
+        program: OsString,
+    },
+}

@@ -1,0 +1,149 @@
+//! The three standard streams of a child, seen from outside.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::finished::Captured;
+use crate::invocation::Capture;
+
+const CHUNK: usize = 64 * 1024;
+
+/// Makes reads and writes return instead of waiting. Only kilter's end of the pipe is affected.
+fn unblock(fd: &OwnedFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// Takes an output and keeps the part that is asked for.
+pub(crate) struct Sink {
+    fd: Option<OwnedFd>,
+    capture: Capture,
+    captured: Captured,
+}
+
+impl Sink {
+    pub(crate) fn new(fd: Option<OwnedFd>, capture: Capture) -> io::Result<Sink> {
+        if let Some(fd) = &fd {
+            unblock(fd)?;
+        }
+        Ok(Sink { fd, capture, captured: Captured::default() })
+    }
+
+    /// The descriptor, until the output has ended.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(crate) fn into_captured(mut self) -> Captured {
+        self.trim(0);
+        self.captured
+    }
+
+    /// Reads what is there, one chunk at most: a flood must not keep others waiting.
+    pub(crate) fn take(&mut self, chunk: &mut [u8]) {
+        let Some(fd) = &self.fd else { return };
+        match rustix::io::read(fd, &mut *chunk) {
+            Ok(0) => self.fd = None,
+            Ok(count) => self.keep(&chunk[..count]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // A pipe that cannot be read has nothing more to say.
+            Err(_) => self.fd = None,
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        match self.capture {
+            Capture::Nothing => {}
+            Capture::First(limit) => {
+                let room = limit.saturating_sub(self.captured.bytes.len()).min(bytes.len());
+                self.captured.bytes.extend_from_slice(&bytes[..room]);
+                self.captured.dropped += (bytes.len() - room) as u64;
+            }
+            Capture::Last(_) => {
+                self.captured.bytes.extend_from_slice(bytes);
+                self.trim(CHUNK);
+            }
+        }
+    }
+
+    /// Drops what lies before the last bytes asked for, once that is worth the move.
+    fn trim(&mut self, slack: usize) {
+        let Capture::Last(limit) = self.capture else { return };
+        let excess = self.captured.bytes.len().saturating_sub(limit);
+        if excess > slack {
+            self.captured.bytes.drain(..excess);
+            self.captured.dropped += excess as u64;
+        }
+    }
+}
+
+/// Gives the child its input.
+pub(crate) struct Feed<'a> {
+    fd: Option<OwnedFd>,
+    rest: &'a [u8],
+}
+
+impl<'a> Feed<'a> {
+    pub(crate) fn new(fd: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<Feed<'a>> {
+        if let Some(fd) = &fd {
+            unblock(fd)?;
+        }
+        let mut feed = Feed { fd, rest: bytes };
+        // Most inputs fit into the pipe: the child then finds its input and the end of it.
+        feed.give();
+        Ok(feed)
+    }
+
+    /// The descriptor, until all is written or the child has closed its end.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Writes what the pipe takes.
+    pub(crate) fn give(&mut self) {
+        let Some(fd) = &self.fd else { return };
+        if !self.rest.is_empty() {
+            match rustix::io::write(fd, self.rest) {
+                Ok(count) => self.rest = &self.rest[count..],
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // The child does not want to read: its right.
+                Err(_) => self.rest = &[],
+            }
+        }
+        if self.rest.is_empty() {
+            self.fd = None;
+        }
+    }
+}
+
+/// A buffer for [`Sink::take`].
+pub(crate) fn chunk() -> Box<[u8]> {
+    vec![0; CHUNK].into_boxed_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(capture: Capture, parts: &[&[u8]]) -> Captured {
+        let mut sink = Sink::new(None, capture).unwrap();
+        parts.iter().for_each(|part| sink.keep(part));
+        sink.into_captured()
+    }
+
+    #[test]
+    fn the_first_bytes_are_kept_and_the_rest_is_counted() {
+        let captured = kept(Capture::First(4), &[b"abc", b"def"]);
+        assert_eq!((captured.bytes.as_slice(), captured.dropped), (&b"abcd"[..], 2));
+    }
+
+    #[test]
+    fn the_last_bytes_are_kept_however_much_came_before() {
+        let flood = vec![b'x'; 3 * CHUNK];
+        let captured = kept(Capture::Last(4), &[&flood, b"abc", b"def"]);
+        assert_eq!((captured.bytes.as_slice(), captured.dropped), (&b"cdef"[..], 3 * CHUNK as u64 + 2));
+    }
+}

@@ -1,0 +1,223 @@
+//! Children that behave, and children that do not.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kilter_process::{Cancel, Capture, Ending, Finished, Identity, Invocation, SpawnError, Status, run};
+
+fn sh(script: &str) -> Invocation {
+    Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
+}
+
+fn finished(invocation: &Invocation) -> Finished {
+    run(invocation, None).expect("the child starts")
+}
+
+fn output(script: &str) -> String {
+    finished(&sh(script)).stdout.text().into_owned()
+}
+
+/// Whether a process runs whose command line holds `mark`.
+fn is_running(mark: &str) -> bool {
+    std::fs::read_dir("/proc").expect("/proc is mounted").filter_map(Result::ok).any(|entry| {
+        std::fs::read(entry.path().join("cmdline"))
+            .is_ok_and(|line| line.windows(mark.len()).any(|window| window == mark.as_bytes()))
+    })
+}
+
+#[test]
+fn a_child_returns_its_exit_code_and_both_outputs() {
+    let finished = finished(&sh("echo out; echo err >&2; exit 3"));
+    assert_eq!(finished.status, Status::Code(3));
+    assert_eq!(finished.ending, Ending::Exited);
+    assert_eq!((finished.stdout.text().as_ref(), finished.stderr.text().as_ref()), ("out\n", "err\n"));
+    assert!(!finished.leaked);
+}
+
+#[test]
+fn a_child_that_dies_of_a_signal_returns_the_signal() {
+    assert_eq!(finished(&sh("kill -9 $$")).status, Status::Signal(9));
+}
+
+#[test]
+fn the_environment_is_exactly_the_promised_one() {
+    let mut lines: Vec<String> =
+        String::from_utf8(finished(&Invocation::new("env").env("HOME", "/h").captured(4096)).stdout.bytes)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+    lines.sort();
+    let path = format!("PATH={}", kilter_process::DEFAULT_PATH);
+    assert_eq!(lines, ["HOME=/h", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", &path]);
+}
+
+#[test]
+fn input_reaches_the_child_however_long_it_is() {
+    let input = vec![b'x'; 3_000_000];
+    let mut invocation = Invocation::new("cat").stdin(input.clone());
+    invocation.stdout = Capture::First(usize::MAX);
+    assert!(finished(&invocation).stdout.bytes == input);
+}
+
+#[test]
+fn a_child_that_never_reads_its_input_ends_well() {
+    assert!(finished(&sh("exit 0").stdin(vec![0; 3_000_000])).is_success());
+}
+
+#[test]
+fn without_input_the_child_reads_an_end_of_file() {
+    assert_eq!(output("cat; echo done"), "done\n");
+}
+
+#[test]
+fn a_child_that_closes_its_outputs_early_is_still_waited_for() {
+    assert_eq!(finished(&sh("exec >&- 2>&-; sleep 0.2; exit 7")).status, Status::Code(7));
+}
+
+#[test]
+fn a_flood_is_read_and_dropped() {
+    let mut invocation = sh("head -c 50000000 /dev/zero; echo end >&2");
+    invocation.stdout = Capture::First(10);
+    let finished = finished(&invocation);
+    assert_eq!((finished.stdout.bytes.len(), finished.stdout.dropped), (10, 49_999_990));
+    assert_eq!(finished.stderr.text(), "end\n");
+}
+
+#[test]
+fn a_descendant_that_keeps_the_pipe_open_costs_a_moment_and_is_left_alone() {
+    let start = Instant::now();
+    let finished = finished(&sh("sleep 31.4159 & echo $!"));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(finished.is_success() && finished.leaked);
+    let pid: i32 = finished.stdout.text().trim().parse().unwrap();
+    assert!(is_running("31.4159"));
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn at_the_deadline_the_whole_group_ends() {
+    let start = Instant::now();
+    let finished = finished(&sh("sleep 27.1828 & sleep 27.1828; true").deadline(Duration::from_millis(100)));
+    assert_eq!(finished.ending, Ending::Deadline);
+    assert_eq!(finished.status, Status::Signal(15));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(!is_running("27.1828"));
+}
+
+#[test]
+fn what_ignores_the_polite_signal_is_killed() {
+    let mut invocation = sh("trap '' TERM; echo armed; while :; do sleep 0.05; done");
+    invocation.deadline = Some(Duration::from_millis(300));
+    invocation.grace = Duration::from_millis(200);
+    let finished = finished(&invocation);
+    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(9)));
+    assert_eq!(finished.stdout.text(), "armed\n");
+}
+
+#[test]
+fn a_descendant_that_ignores_the_polite_signal_is_killed_too() {
+    let mut invocation = sh("(trap '' TERM; while :; do sleep 0.0577; done) & wait");
+    invocation.deadline = Some(Duration::from_millis(300));
+    invocation.grace = Duration::from_millis(200);
+    assert_eq!(finished(&invocation).ending, Ending::Deadline);
+    assert!(!is_running("0.0577"));
+}
+
+#[test]
+fn a_child_may_use_its_grace_to_tidy_up() {
+    let finished = finished(
+        &sh("trap 'sleep 0.2; echo tidied; exit 0' TERM; while :; do sleep 0.01; done")
+            .deadline(Duration::from_millis(300)),
+    );
+    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Code(0)));
+    assert_eq!(finished.stdout.text(), "tidied\n");
+    assert!(!finished.is_success());
+}
+
+#[test]
+fn a_stopped_child_ends_at_the_deadline() {
+    let start = Instant::now();
+    let finished = finished(&sh("kill -STOP $$").deadline(Duration::from_millis(100)));
+    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(15)));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_cancel_ends_the_child_at_once() {
+    let flag = AtomicBool::new(false);
+    let (wake, waker) = rustix::pipe::pipe().unwrap();
+    for fd in [None, Some(wake.as_fd())] {
+        flag.store(false, Ordering::Release);
+        let start = Instant::now();
+        let finished = std::thread::scope(|scope| {
+            let child = scope.spawn(|| run(&sh("sleep 60"), Some(Cancel { flag: &flag, fd })));
+            std::thread::sleep(Duration::from_millis(100));
+            flag.store(true, Ordering::Release);
+            rustix::io::write(&waker, b"x").unwrap();
+            child.join().unwrap().unwrap()
+        });
+        assert_eq!(finished.ending, Ending::Cancelled);
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_wake_without_a_cancel_is_passed_over() {
+    let flag = AtomicBool::new(false);
+    let (wake, waker) = rustix::pipe::pipe().unwrap();
+    rustix::io::write(&waker, b"x").unwrap();
+    let outcome = run(&sh("sleep 0.2; echo done"), Some(Cancel { flag: &flag, fd: Some(wake.as_fd()) })).unwrap();
+    assert!(outcome.is_success());
+    assert_eq!(outcome.stdout.text(), "done\n");
+}
+
+#[test]
+fn what_was_cancelled_before_is_not_started() {
+    let flag = AtomicBool::new(true);
+    let outcome = run(&sh("true"), Some(Cancel { flag: &flag, fd: None }));
+    assert!(matches!(outcome, Err(SpawnError::Cancelled { .. })), "{outcome:?}");
+}
+
+#[test]
+fn a_umask_is_taken_on() {
+    let mut invocation = sh("umask");
+    invocation.umask = Some(0o027);
+    assert_eq!(finished(&invocation).stdout.text(), "0027\n");
+}
+
+#[test]
+fn an_identity_is_taken_on_with_its_groups_and_no_others() {
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
+    let mut invocation = sh("id -u; id -g; id -G; cat /etc/shadow 2>/dev/null || echo refused");
+    invocation.identity = Some(Identity { uid: 65534, gid: 12, groups: vec![12, 34, 56] });
+    assert_eq!(finished(&invocation).stdout.text(), "65534\n12\n12 34 56\nrefused\n");
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    let missing = run(&Invocation::new("no-such-program"), None).unwrap_err();
+    assert!(matches!(missing, SpawnError::NotFound { .. }), "{missing:?}");
+    let absolute = run(&Invocation::new("/no/such/program"), None).unwrap_err();
+    assert!(matches!(absolute, SpawnError::Start { .. }), "{absolute:?}");
+    let nowhere = run(&Invocation::new("true").cwd("/no/such/dir"), None).unwrap_err();
+    assert_eq!(nowhere.to_string(), "cannot enter the working directory /no/such/dir");
+    let not_a_dir = run(&Invocation::new("true").cwd("/etc/passwd"), None).unwrap_err();
+    assert!(matches!(not_a_dir, SpawnError::Cwd { .. }), "{not_a_dir:?}");
+    let nul = run(&Invocation::new("true").arg("a\0b"), None).unwrap_err();
+    assert!(matches!(nul, SpawnError::Start { .. }), "{nul:?}");
+}
+
+#[test]
+fn no_descriptor_outlives_a_run() {
+    let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let invocation = sh("cat").stdin("x").deadline(Duration::from_secs(60));
+    finished(&invocation);
+    let before = count();
+    for _ in 0..20 {
+        finished(&invocation);
+    }
+    // Other tests of this program come and go in between, a few descriptors each.
+    assert!(count() < before + 20);
+}

@@ -1,1 +1,49 @@
-//! To be written.
+//! Manifests: texts and facts to a catalog.
+//!
+//! [`compile`] takes [`Sources`] (YAML or JSON) and what it may ask for ([`Inputs`]: schemas, facts,
+//! secrets, includes, variables), and returns either a [`Catalog`](kilter_model::Catalog) or every
+//! problem there is, each with its place and a hint. [`render`] shows problems to people,
+//! [`to_json`] to programs; [`Places`] puts a place on a problem that is found later, by a
+//! provider. [`json_schema`] describes manifests to editors.
+//!
+//! Nothing here reads a file, the environment or a clock: whatever comes from outside is asked for
+//! through the traits in [`Inputs`]. Cycles among resources, and what a provider has against a
+//! value, are left to others.
+//!
+//! Where things are:
+//! - text to tree: `yaml`, `block` and `json` (fast ways for the common forms), `tree`, `scalar`;
+//! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
+//!   values), `resources`, `attributes`, `relations`, `meta`;
+//! - problems: [`Diagnostic`], `render`, `offsets`.
+//!
+//! *Start from* [`compile`] and [`Inputs`].
+
+mod attributes;
+mod block;
+mod compile;
+mod diagnostic;
+mod environment;
+mod json;
+mod load;
+mod meta;
+mod offsets;
+mod places;
+mod relations;
+mod render;
+mod resources;
+mod scalar;
+mod schema;
+mod secrets;
+mod source;
+mod tree;
+mod types;
+mod value;
+mod yaml;
+
+pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile};
+pub use diagnostic::Diagnostic;
+pub use places::Places;
+pub use render::{SHOWN, render, to_json};
+pub use schema::json_schema;
+pub use secrets::SecretSource;
+pub use source::{Location, Source, Sources};

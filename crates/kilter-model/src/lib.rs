@@ -16,6 +16,7 @@ mod data_type;
 pub mod expr;
 mod json;
 mod names;
+mod pattern;
 mod schema;
 mod span;
 pub mod suggest;

@@ -120,7 +120,7 @@ fn size(thing: &'static str, got: u64, from: Option<u64>, to: Option<u64>) -> Re
 }
 
 fn matches(pattern: &str, text: &str) -> bool {
-    fancy_regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
+    crate::pattern::is_match(pattern, text).unwrap_or(false)
 }
 
 fn is_data(value: &Value) -> bool {

@@ -1,11 +1,41 @@
-//! Expressions (placeholder while being written).
+//! The expression language of manifests and providers: a small subset of CEL.
+//!
+//! An [`Expr`] is one expression (`when: facts.os.family == "debian"`). A [`Template`] is a text
+//! with expressions in it (`listen ${vars.port}`), or a tree of such texts. Both are parsed once and
+//! evaluated against a [`Scope`], which says what the names stand for: the three roots are `vars`,
+//! `facts` and the outputs of resources (`exec[token].stdout`).
+//!
+//! - Every error carries the range of bytes it is about, relative to the text that was parsed.
+//! - A name may be [`Lookup::Unknown`] for the time being; so is then every value that needs it.
+//! - What is computed from a sensitive value is sensitive.
+//! - Depth, length and work are bounded, so that hostile text costs an error and nothing else.
+
+mod ast;
+mod eval;
+mod functions;
+mod lex;
+mod operators;
+mod parse;
+mod template;
+mod version;
+
+use std::ops::Range;
+
+use ecow::EcoString;
 
 use crate::names::ResourceRef;
 use crate::value::Value;
 
-/// A text with `${…}` in it, or one whole expression.
-#[derive(Clone, Debug)]
-pub struct Template {}
+pub use template::{Template, is_plain};
+
+/// How deep an expression may be nested.
+pub const MAX_DEPTH: u16 = 100;
+
+/// How many bytes a text made by an expression may have.
+pub const MAX_TEXT: usize = 16 << 20;
+
+/// How many elements a list made by an expression may have.
+pub const MAX_ELEMENTS: usize = 100_000;
 
 /// Where the names of an expression lead to.
 pub trait Scope {
@@ -15,6 +45,14 @@ pub trait Scope {
     fn fact(&self, name: &str) -> Lookup;
     /// The output of a resource.
     fn output(&self, reference: &ResourceRef, name: &str) -> Lookup;
+    /// The names of all variables, for "did you mean".
+    fn var_names(&self) -> Vec<EcoString> {
+        Vec::new()
+    }
+    /// The names of all facts, for "did you mean".
+    fn fact_names(&self) -> Vec<EcoString> {
+        Vec::new()
+    }
 }
 
 /// What a name leads to.
@@ -25,38 +63,78 @@ pub enum Lookup {
     /// Nothing.
     Missing,
     /// A value that is not known yet, and why.
-    Unknown(ecow::EcoString),
+    Unknown(EcoString),
+}
+
+/// Says why a text is not an expression, or not a text with expressions in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ExprError {
+    /// What is wrong.
+    pub message: EcoString,
+    /// The byte range in the text.
+    pub at: Range<u32>,
+    /// How to mend it.
+    pub hint: Option<EcoString>,
 }
 
 /// Why an expression has no value.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
     /// The value is not known yet: the reason.
     #[error("known {0}")]
-    Unknown(ecow::EcoString),
+    Unknown(EcoString),
     /// The expression fails.
     #[error("{message}")]
     Failed {
         /// What is wrong.
-        message: ecow::EcoString,
+        message: EcoString,
         /// The byte range in the template's text.
-        at: std::ops::Range<u32>,
+        at: Range<u32>,
         /// How to mend it.
-        hint: Option<ecow::EcoString>,
+        hint: Option<EcoString>,
     },
 }
 
-impl Template {
+/// A name that an expression asks its scope for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// A variable.
+    Var(&'a EcoString),
+    /// A top-level fact.
+    Fact(&'a EcoString),
+    /// An output of a resource.
+    Output(&'a ResourceRef, &'a EcoString),
+}
+
+/// One expression, such as that of a `when`.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    root: ast::Node,
+}
+
+impl Expr {
+    /// Parses a whole text as one expression.
+    ///
+    /// # Errors
+    /// Says what is wrong and where.
+    pub fn parse(text: &str) -> Result<Expr, ExprError> {
+        parse::whole(text).map(|root| Expr { root })
+    }
+
     /// The value.
     ///
     /// # Errors
-    /// When a part fails or is not known yet.
-    pub fn render(&self, _scope: &dyn Scope) -> Result<Value, EvalError> {
-        Ok(Value::Undef)
+    /// When it fails, or a part that it needs is not known yet.
+    pub fn eval(&self, scope: &dyn Scope) -> Result<Value, EvalError> {
+        eval::eval(&self.root, scope).map_err(EvalError::from)
     }
 
-    /// The resources whose outputs the template refers to.
-    pub fn references(&self) -> Vec<ResourceRef> {
-        Vec::new()
+    /// Calls `see` with each name that the expression holds and the range it is written at.
+    pub fn names<'a>(&'a self, see: &mut dyn FnMut(Name<'a>, Range<u32>)) {
+        self.root.names(see);
     }
 }
+
+#[cfg(test)]
+mod tests;

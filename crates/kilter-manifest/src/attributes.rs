@@ -1,0 +1,312 @@
+//! What one resource is to be: its attributes, held against the schema of its type.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::expr::{Lookup, Name, Scope, Template};
+use kilter_model::{
+    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Mismatch, Resource, ResourceRef, Span, Title,
+    TypeSchema, Value,
+};
+
+use crate::diagnostic::{Diagnostic, choose};
+use crate::environment::Environment;
+use crate::meta::{self, META};
+use crate::relations::{self, RELATIONS};
+use crate::resources::{Entry, Index, name_of};
+use crate::scalar::has_leading_zero;
+use crate::tree::{Kind, View};
+use crate::types::Type;
+use crate::value::{Built, Values, is_sealed, stripped};
+
+/// Compiles the bodies of resources, one after the other.
+pub(crate) struct Body<'e, 't> {
+    environment: &'e Environment<'t>,
+    index: &'e Index<'t>,
+    /// Which attributes of the type the resource at hand has.
+    given: Vec<bool>,
+    /// Where the next key is found in most schemas: behind the last one.
+    guess: usize,
+}
+
+impl<'e, 't> Body<'e, 't> {
+    pub(crate) fn new(environment: &'e Environment<'t>, index: &'e Index<'t>) -> Body<'e, 't> {
+        Body { environment, index, given: Vec::new(), guess: 0 }
+    }
+
+    /// Compiles the resource at `number` of the index. Of a resource that is left out, nothing is
+    /// evaluated.
+    pub(crate) fn compile(
+        &mut self,
+        number: u32,
+        type_: &Type<'t>,
+        title: &EcoString,
+        entry: &Entry<'t>,
+        catalog: &mut Catalog,
+    ) -> Resource {
+        let title = Title::from(title.clone());
+        let mut resource = Resource {
+            reference: ResourceRef { type_name: type_.name.clone(), title },
+            name: EcoString::new(),
+            attributes: Attributes::with_capacity(entry.body.count() + type_.defaults.len()),
+            deferred: Vec::new(),
+            meta: None,
+            span: entry.key.span(),
+        };
+        self.given.clear();
+        self.given.resize(type_.attributes().len(), false);
+        self.guess = 0;
+        let values = Values::of_resource(self.environment, self.index, number, entry.at.is_some());
+        for (key, value) in entry.body.entries() {
+            self.entry(key, value, number, type_, &values, &mut resource, catalog);
+        }
+        self.name(type_, entry, &mut resource);
+        self.complete(type_, entry, &mut resource);
+        resource.attributes.shrink();
+        resource
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one entry in the context of all that it may change")]
+    fn entry(
+        &mut self,
+        key: View<'t>,
+        value: View<'t>,
+        number: u32,
+        type_: &Type<'t>,
+        values: &Values<'_, 't>,
+        resource: &mut Resource,
+        catalog: &mut Catalog,
+    ) {
+        let name = key.text();
+        if let Some(at) = self.find(type_.attributes(), name) {
+            self.guess = at + 1;
+            let attribute = &type_.attributes()[at];
+            self.given[at] = self.attribute(attribute, key, value, values, resource, catalog);
+            return;
+        }
+        if let Some(kind) = RELATIONS.iter().find(|kind| kind.word() == name) {
+            return relations::compile(self.environment, self.index, number, *kind, value, &mut catalog.relations);
+        }
+        match name {
+            "when" => {}
+            "meta" => resource.meta = meta::compile(self.environment, value, values),
+            _ if !key.is_scalar() => {}
+            _ => self.unknown(type_, key),
+        }
+    }
+
+    fn find(&self, attributes: &[AttributeSchema], name: &str) -> Option<usize> {
+        match attributes.get(self.guess) {
+            Some(attribute) if attribute.name == *name => Some(self.guess),
+            _ => attributes.iter().position(|attribute| attribute.name == *name),
+        }
+    }
+
+    fn unknown(&self, type_: &Type<'t>, key: View<'t>) {
+        let name = key.text();
+        let mut known: Vec<&str> = type_.attributes().iter().map(|a| a.name.as_str()).collect();
+        known.extend(RELATIONS.iter().map(|kind| kind.word()));
+        known.extend(["when", "meta"]);
+        let message = eco_format!("`{}` has no attribute `{name}`", type_.name);
+        let hint = match META.contains(&name) {
+            true => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),
+            false => choose(name, &known, "its attributes"),
+        };
+        self.environment.report(Diagnostic::new(message).at(key.span()).hint(hint));
+    }
+
+    /// Compiles one attribute; whether it was given.
+    fn attribute(
+        &self,
+        attribute: &AttributeSchema,
+        key: View<'t>,
+        view: View<'t>,
+        values: &Values<'_, 't>,
+        resource: &mut Resource,
+        catalog: &mut Catalog,
+    ) -> bool {
+        if attribute.behaviour == Behaviour::ReadOnly {
+            let message = eco_format!("`{}` is read_only: it is reported, and cannot be set", attribute.name);
+            self.environment.report(Diagnostic::new(message).at(key.span()).hint("take it out"));
+            return true;
+        }
+        match values.build(view, &attribute.data_type) {
+            Built::Value(Value::Undef) => false,
+            Built::Value(value) => {
+                self.check(attribute, &value, view);
+                resource.attributes.push(attribute.name.clone(), value);
+                true
+            }
+            Built::Deferred(template) => {
+                self.check_deferred(attribute, &template, view);
+                self.keep_names(&template, catalog);
+                let sensitive = is_sealed(&attribute.data_type);
+                let span = view.span();
+                resource.deferred.push(Deferred { attribute: attribute.name.clone(), template, sensitive, span });
+                true
+            }
+            Built::Skipped | Built::Broken => true,
+        }
+    }
+
+    fn check(&self, attribute: &AttributeSchema, value: &Value, view: View<'t>) {
+        // Nearly every value is a text where any text will do.
+        if matches!((&attribute.data_type, value), (DataType::String(None, None), Value::String(_))) {
+            return;
+        }
+        if let Err(mismatch) = attribute.data_type.check(value) {
+            let problem = mismatched(attribute.name.as_str(), &attribute.data_type, value, &mismatch, Some(view));
+            self.environment.report(problem.at(view.span()));
+        }
+    }
+
+    /// A text with outputs in it is a text, whatever they are.
+    fn check_deferred(&self, attribute: &AttributeSchema, template: &Template, view: View<'t>) {
+        if template.is_text() && !takes_text(&attribute.data_type) {
+            let message = eco_format!("`{}` takes {}, and this is a text", attribute.name, attribute.data_type);
+            let hint = "a value that is one `${…}` alone keeps its type";
+            self.environment.report(Diagnostic::new(message).at(view.span()).hint(hint));
+        }
+    }
+
+    /// Puts the variables and facts of a template into the catalog, for the run.
+    fn keep_names(&self, template: &Template, catalog: &mut Catalog) {
+        template.names(&mut |name, _| match name {
+            Name::Var(name) => {
+                if let Lookup::Found(value) = self.environment.var(name) {
+                    catalog.vars.insert(name.clone(), value);
+                }
+            }
+            Name::Fact(name) => {
+                if let Lookup::Found(value) = self.environment.fact(name) {
+                    catalog.facts.insert(name.clone(), value);
+                }
+            }
+            Name::Output(..) => {}
+        });
+    }
+
+    /// Names the resource. The first namevar is kept among the attributes only if it was given and
+    /// differs from the title.
+    fn name(&self, type_: &Type<'t>, entry: &Entry<'t>, resource: &mut Resource) {
+        let title = resource.reference.title.clone();
+        let Some(namevar) = type_.namevar.map(|at| &type_.attributes()[at]) else {
+            resource.name = title.text().clone();
+            return;
+        };
+        if let Some(deferred) = resource.deferred.iter().find(|deferred| deferred.attribute == namevar.name) {
+            let message = eco_format!("`{}` names the resource and must be known before the run", namevar.name);
+            self.environment.report(Diagnostic::new(message).at(deferred.span));
+        }
+        let given = resource.attributes.get(namevar.name.as_str());
+        if given.is_some_and(|value| matches!(value, Value::Sensitive(_))) {
+            let message = eco_format!("`{}` names the resource and cannot be sensitive", namevar.name);
+            self.environment.report(Diagnostic::new(message).at(entry.key.span()));
+        }
+        resource.name = name_of(given, &title);
+        match given {
+            Some(_) if resource.name == *title.text() => {
+                resource.attributes.remove(namevar.name.as_str());
+            }
+            Some(_) => {}
+            None if stripped(&namevar.data_type) == &DataType::String(None, None) => {}
+            None => {
+                let value = Value::String(title.text().clone());
+                let typed = crate::scalar::typed(&title.to_string()).unwrap_or(Value::Undef);
+                let fits = namevar.data_type.check(&value).is_ok() || namevar.data_type.check(&typed).is_ok();
+                let asked = resource.deferred.iter().all(|deferred| deferred.attribute != namevar.name);
+                if let (false, true, Err(mismatch)) = (fits, asked, namevar.data_type.check(&value)) {
+                    let problem = mismatched(namevar.name.as_str(), &namevar.data_type, &value, &mismatch, None);
+                    let hint = eco_format!("the title is the `{}` unless that is given", namevar.name);
+                    self.environment.report(problem.at(entry.key.span()).hint(hint));
+                }
+            }
+        }
+    }
+
+    /// Adds defaults and tells what is missing.
+    fn complete(&self, type_: &Type<'t>, entry: &Entry<'t>, resource: &mut Resource) {
+        let attributes = type_.attributes();
+        for &at in &type_.defaults {
+            if let (false, Some(default)) = (self.given[at], &attributes[at].default) {
+                let sealed = is_sealed(&attributes[at].data_type);
+                let value = if sealed { Value::sensitive(default.clone()) } else { default.clone() };
+                resource.attributes.push(attributes[at].name.clone(), value);
+            }
+        }
+        for &at in &type_.required {
+            if !self.given[at] && attributes[at].default.is_none() {
+                self.report_missing(type_, &attributes[at], entry.key.span(), &resource.reference);
+            }
+        }
+    }
+
+    fn report_missing(&self, type_: &Type<'t>, attribute: &AttributeSchema, span: Span, reference: &ResourceRef) {
+        let message = eco_format!("`{reference}` lacks the attribute `{}`", attribute.name);
+        let schema: Option<&TypeSchema> = type_.schema;
+        let desc = schema.and_then(|schema| schema.find(attribute.name.as_str())).map(|a| a.desc.as_str());
+        let first = desc.and_then(|desc| desc.lines().next()).filter(|line| !line.is_empty());
+        let hint = first.map(|line| eco_format!("`{}`: {line}", attribute.name));
+        self.environment.report(Diagnostic::new(message).at(span).hint_if(hint));
+    }
+}
+
+/// Whether some text is of a type, as far as can be told.
+fn takes_text(wanted: &DataType) -> bool {
+    match stripped(wanted) {
+        DataType::Variant(types) => types.iter().any(takes_text),
+        DataType::String(..)
+        | DataType::Enum(_)
+        | DataType::Pattern(_)
+        | DataType::Any
+        | DataType::Scalar
+        | DataType::Data => true,
+        _ => false,
+    }
+}
+
+/// The problem of a value that is not of the type of its attribute; says nothing of secrets.
+pub(crate) fn mismatched(
+    name: &str,
+    wanted: &DataType,
+    value: &Value,
+    mismatch: &Mismatch,
+    view: Option<View<'_>>,
+) -> Diagnostic {
+    if value.holds_sensitive() {
+        return Diagnostic::new(eco_format!("`{name}` expects {wanted}, got a sensitive value of another kind"));
+    }
+    let problem = Diagnostic::new(eco_format!("`{name}` {mismatch}"));
+    problem.hint_if(advice(wanted, value, view))
+}
+
+/// How a value may have been meant.
+fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<EcoString> {
+    let wanted = stripped(wanted);
+    let quoted = view.is_some_and(|view| view.kind() != Kind::Plain);
+    let allowed = wanted.allowed();
+    match (wanted, value) {
+        (DataType::Boolean(_), Value::String(text)) => match text.to_lowercase().as_str() {
+            "yes" | "on" | "true" | "y" => Some("write true, without quotes".into()),
+            "no" | "off" | "false" | "n" => Some("write false, without quotes".into()),
+            _ => Some("write true or false".into()),
+        },
+        (_, Value::String(text)) if !allowed.is_empty() => Some(choose(text, &allowed, "allowed are")),
+        (_, _) if !allowed.is_empty() => Some(crate::diagnostic::list(&allowed, "allowed are")),
+        (DataType::Integer(..) | DataType::Float(..) | DataType::Numeric, Value::String(text)) => {
+            if !quoted && has_leading_zero(text) {
+                let digits = text.trim_start_matches('0');
+                let digits = if digits.is_empty() { "0" } else { digits };
+                Some(eco_format!("a number has no zeros in front: write {digits}, or 0o{digits} for an octal one"))
+            } else if crate::scalar::typed(text).is_some_and(|v| wanted.check(&v).is_ok()) {
+                Some(eco_format!("write {text}, without quotes"))
+            } else {
+                None
+            }
+        }
+        (DataType::Array(..), Value::String(_) | Value::Integer(_)) => Some("write a list: [x, y]".into()),
+        (DataType::String(..) | DataType::Pattern(_), Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => {
+            Some("string(x) makes a text of it, and quotes make one of what is written".into())
+        }
+        (DataType::String(..), Value::Array(_)) => Some("one text is wanted, not a list".into()),
+        _ => None,
+    }
+}

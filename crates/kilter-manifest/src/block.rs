@@ -1,0 +1,353 @@
+//! The plain core of YAML to a tree, several times faster than the full parser.
+//!
+//! Nearly all manifests are block mappings and sequences of scalars that end on their line,
+//! literal blocks, and small flow collections. This reader takes just that. Whatever it does not
+//! know for sure (anchors, tags, tabs, several documents, texts over several lines, any mistake),
+//! it leaves to the parser: it then returns none, and never an error. Tests hold its trees against
+//! those of the parser.
+
+use crate::tree::{Builder, Kind};
+
+/// How deep collections may be nested before the parser takes over.
+const MAX_DEPTH: u32 = 40;
+
+/// How long a key may be; the parser has its own limit.
+const MAX_KEY: usize = 500;
+
+/// None: left to the parser.
+type Step<T = ()> = Option<T>;
+
+struct Reader<'t, 'b> {
+    text: &'t str,
+    /// Where the line at hand starts.
+    at: usize,
+    builder: &'b mut Builder,
+    scratch: String,
+}
+
+/// A line that is neither blank nor a comment.
+#[derive(Clone, Copy)]
+struct Line {
+    indent: usize,
+    start: usize,
+    end: usize,
+}
+
+/// Reads a text, or leaves it to the parser. The builder is then of no more use.
+pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
+    if !is_simple(text) {
+        return None;
+    }
+    let mut reader = Reader { text, at: 0, builder, scratch: String::new() };
+    let first = reader.line()?;
+    reader.block(first, 0)?;
+    reader.line().is_none().then_some(())
+}
+
+/// Whether the text has one document, in characters that mean the same everywhere.
+fn is_simple(text: &str) -> bool {
+    let plain = |byte: u8| byte == b'\n' || (byte >= b' ' && byte != 0x7f);
+    text.ends_with('\n')
+        && text.bytes().all(plain)
+        && (text.is_ascii() || !text.contains(|c: char| matches!(c, '\u{80}'..='\u{a0}' | '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{fffe}'..='\u{ffff}')))
+        && !text.starts_with(['%', '\u{feff}'])
+        && !text.starts_with("---")
+        && !text.starts_with("...")
+        && !text.contains("\n---")
+        && !text.contains("\n...")
+        && !text.contains("\n%")
+}
+
+/// Whether a line is an entry of a block sequence.
+fn is_entry(content: &str) -> bool {
+    content == "-" || content.starts_with("- ")
+}
+
+impl Reader<'_, '_> {
+    /// The next line with content, which stays the line at hand.
+    fn line(&mut self) -> Option<Line> {
+        let bytes = self.text.as_bytes();
+        loop {
+            let rest = bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
+            let indent = rest.iter().take_while(|byte| **byte == b' ').count();
+            let start = self.at + indent;
+            let end = start + self.text[start..].find('\n')?;
+            if start < end && bytes[start] != b'#' {
+                return Some(Line { indent, start, end });
+            }
+            self.at = end + 1;
+        }
+    }
+
+    fn block(&mut self, line: Line, depth: u32) -> Step {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        match is_entry(&self.text[line.start..line.end]) {
+            true => self.sequence(line, depth),
+            false => self.mapping(line, depth),
+        }
+    }
+
+    fn sequence(&mut self, first: Line, depth: u32) -> Step {
+        self.builder.start(Kind::Sequence, (first.start, first.start), 0);
+        while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
+            if line.indent > first.indent {
+                return None;
+            }
+            if !is_entry(&self.text[line.start..line.end]) {
+                break;
+            }
+            self.value(line.start + 1, line, depth, false)?;
+        }
+        self.builder.end();
+        Some(())
+    }
+
+    fn mapping(&mut self, first: Line, depth: u32) -> Step {
+        self.builder.start(Kind::Mapping, (first.start, first.start), 0);
+        while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
+            if line.indent > first.indent || is_entry(&self.text[line.start..line.end]) {
+                return None;
+            }
+            let after = self.key(line)?;
+            self.value(after, line, depth, true)?;
+        }
+        self.builder.end();
+        Some(())
+    }
+
+    /// Reads a key and its colon; returns where that ends.
+    fn key(&mut self, line: Line) -> Step<usize> {
+        let bytes = self.text.as_bytes();
+        if matches!(bytes[line.start], b'"' | b'\'') {
+            let end = self.quoted(line.start, line.end)?;
+            let ends = bytes[end] == b':' && matches!(bytes[end + 1], b' ' | b'\n');
+            return (ends && end - line.start < MAX_KEY).then_some(end + 1);
+        }
+        if is_indicator(bytes[line.start]) {
+            return None;
+        }
+        let colon = (line.start..line.end).find(|at| bytes[*at] == b':' && matches!(bytes[at + 1], b' ' | b'\n'))?;
+        let key = &self.text[line.start..colon];
+        if key.len() > MAX_KEY || key == "<<" || key.ends_with(' ') || key.contains(" #") {
+            return None;
+        }
+        self.builder.borrowed(Kind::Plain, (line.start, colon), (line.start, colon), 0);
+        Some(colon + 1)
+    }
+
+    /// Reads what comes after the `:` or `-` that ends at `from`.
+    fn value(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> Step {
+        let bytes = self.text.as_bytes();
+        let start = from + bytes[from..line.end].iter().take_while(|byte| **byte == b' ').count();
+        self.at = line.end + 1;
+        match bytes[start] {
+            b'\n' | b'#' => return self.below(from, line, depth, of_mapping),
+            b'|' => return self.literal(start, line),
+            b'"' | b'\'' => {
+                let end = self.quoted(start, line.end)?;
+                self.blank(end, line.end)?;
+            }
+            b'{' | b'[' => {
+                let end = self.flow(start, line.end, depth)?;
+                self.blank(end, line.end)?;
+            }
+            first if is_indicator(first) && !(first == b'-' && bytes[start + 1] > b' ') => return None,
+            _ => self.plain(start, line)?,
+        }
+        // A line that is indented further would go on with the scalar.
+        match self.line() {
+            Some(next) if next.indent > line.indent => None,
+            _ => Some(()),
+        }
+    }
+
+    /// Reads the collection on the lines below, or nothing.
+    fn below(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> Step {
+        match self.line() {
+            Some(next) if next.indent > line.indent => self.block(next, depth + 1),
+            Some(next) if of_mapping && next.indent == line.indent && is_entry(&self.text[next.start..next.end]) => {
+                self.sequence(next, depth + 1)
+            }
+            _ => {
+                self.builder.null((from - 1, from - 1));
+                Some(())
+            }
+        }
+    }
+
+    /// Goes on only if nothing but a comment follows.
+    fn blank(&self, from: usize, end: usize) -> Step {
+        let rest = &self.text[from..end];
+        let trimmed = rest.trim_start_matches(' ');
+        (trimmed.is_empty() || trimmed.starts_with('#') && trimmed.len() < rest.len()).then_some(())
+    }
+
+    fn plain(&mut self, start: usize, line: Line) -> Step {
+        let mut text = &self.text[start..line.end];
+        if let Some(comment) = text.find(" #") {
+            text = &text[..comment];
+        }
+        let text = text.trim_end_matches(' ');
+        if text.contains(": ") || text.ends_with(':') {
+            return None;
+        }
+        let end = start + text.len();
+        self.builder.borrowed(Kind::Plain, (start, end), (start, end), 0);
+        Some(())
+    }
+
+    /// Reads a quoted scalar that ends before `limit`; returns where.
+    fn quoted(&mut self, start: usize, limit: usize) -> Step<usize> {
+        let bytes = self.text.as_bytes();
+        let quote = bytes[start];
+        let kind = if quote == b'"' { Kind::Double } else { Kind::Single };
+        let special = |byte: &u8| *byte == quote || (*byte == b'\\' && quote == b'"');
+        let mut at = start + 1 + bytes[start + 1..limit].iter().position(special)?;
+        if bytes[at] == quote && (quote == b'"' || bytes[at + 1] != b'\'') {
+            self.builder.borrowed(kind, (start, at + 1), (start + 1, at), 0);
+            return Some(at + 1);
+        }
+        self.scratch.clear();
+        self.scratch.push_str(&self.text[start + 1..at]);
+        loop {
+            match (bytes[at], bytes[at + 1]) {
+                (b'\'', b'\'') => self.scratch.push('\''),
+                (b'\\', b'n') => self.scratch.push('\n'),
+                (b'\\', b't') => self.scratch.push('\t'),
+                (b'\\', same @ (b'"' | b'\\')) => self.scratch.push(char::from(same)),
+                (b'\\', _) => return None,
+                _ => {
+                    self.builder.owned(kind, (start, at + 1), &self.scratch, 0);
+                    return Some(at + 1);
+                }
+            }
+            let from = at + 2;
+            at = from + bytes.get(from..limit)?.iter().position(special)?;
+            self.scratch.push_str(&self.text[from..at]);
+        }
+    }
+
+    /// Reads a literal block.
+    fn literal(&mut self, start: usize, line: Line) -> Step {
+        let strip = match &self.text[start..line.end] {
+            "|" => false,
+            "|-" => true,
+            _ => return None,
+        };
+        let bytes = self.text.as_bytes();
+        let indent = bytes[self.at..].iter().take_while(|byte| **byte == b' ').count();
+        let first = self.at + indent;
+        if indent <= line.indent || matches!(bytes.get(first), None | Some(b'\n')) {
+            return None;
+        }
+        self.scratch.clear();
+        let (mut at, mut end, mut blank) = (self.at, first, 0);
+        while at < bytes.len() {
+            let line_end = at + self.text[at..].find('\n')?;
+            let depth = bytes[at..line_end].iter().take_while(|byte| **byte == b' ').count();
+            if at == line_end {
+                blank += 1;
+            } else if at + depth == line_end {
+                return None;
+            } else if depth < indent {
+                if depth > line.indent {
+                    return None;
+                }
+                break;
+            } else {
+                self.scratch.extend(std::iter::repeat_n('\n', blank));
+                self.scratch.push_str(&self.text[at + indent..=line_end]);
+                (end, blank) = (line_end + 1, 0);
+            }
+            at = line_end + 1;
+        }
+        self.at = at;
+        if strip {
+            self.scratch.pop();
+        }
+        self.builder.owned(Kind::Literal, (first, end), &self.scratch, 0);
+        Some(())
+    }
+
+    /// Reads a flow collection that ends before `limit`; returns where.
+    fn flow(&mut self, start: usize, limit: usize, depth: u32) -> Step<usize> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mapping = self.text.as_bytes()[start] == b'{';
+        let (kind, close) = if mapping { (Kind::Mapping, b'}') } else { (Kind::Sequence, b']') };
+        self.builder.start(kind, (start, start + 1), 0);
+        let mut at = self.skip(start + 1);
+        while self.text.as_bytes()[at] != close {
+            if mapping {
+                at = self.flow_scalar(at, limit)?;
+                if !self.text[at..limit].starts_with(": ") {
+                    return None;
+                }
+                at = self.skip(at + 1);
+            }
+            at = match self.text.as_bytes()[at] {
+                b'{' | b'[' => self.flow(at, limit, depth + 1)?,
+                _ => self.flow_scalar(at, limit)?,
+            };
+            at = self.skip(at);
+            match self.text.as_bytes()[at] {
+                b',' => at = self.skip(at + 1),
+                byte if byte == close => break,
+                _ => return None,
+            }
+            // A comma before the end is left to the parser.
+            if self.text.as_bytes()[at] == close {
+                return None;
+            }
+        }
+        self.builder.end();
+        (at < limit).then_some(at + 1)
+    }
+
+    fn skip(&self, from: usize) -> usize {
+        from + self.text.as_bytes()[from..].iter().take_while(|byte| **byte == b' ').count()
+    }
+
+    /// Reads a quoted scalar or one simple word.
+    fn flow_scalar(&mut self, start: usize, limit: usize) -> Step<usize> {
+        let bytes = self.text.as_bytes();
+        match bytes[start] {
+            b'"' | b'\'' => return self.quoted(start, limit),
+            b'-' if bytes[start + 1].is_ascii_digit() => {}
+            first if first.is_ascii_alphanumeric() || matches!(first, b'/' | b'_' | b'.') => {}
+            _ => return None,
+        }
+        let word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'-');
+        let end = start + bytes[start..limit].iter().take_while(|byte| word(byte)).count();
+        self.builder.borrowed(Kind::Plain, (start, end), (start, end), 0);
+        Some(end)
+    }
+}
+
+/// Whether a plain scalar that starts so has a meaning of its own.
+fn is_indicator(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'-' | b'?'
+            | b':'
+            | b','
+            | b'['
+            | b']'
+            | b'{'
+            | b'}'
+            | b'#'
+            | b'&'
+            | b'*'
+            | b'!'
+            | b'|'
+            | b'>'
+            | b'\''
+            | b'"'
+            | b'%'
+            | b'@'
+            | b'`'
+    )
+}

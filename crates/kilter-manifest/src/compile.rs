@@ -1,0 +1,95 @@
+//! The way from sources to a catalog.
+
+use ecow::EcoString;
+use kilter_model::expr::Lookup;
+use kilter_model::{Catalog, TypeSchema, Value};
+
+use crate::diagnostic::{Diagnostic, sorted};
+use crate::environment::Environment;
+use crate::load::load;
+use crate::places::Places;
+use crate::resources::Resources;
+use crate::secrets::{SecretSource, find_secrets};
+use crate::source::{Source, Sources};
+
+/// The types that resources may have.
+pub trait Schemas {
+    /// The schema of a type.
+    fn schema(&self, type_name: &str) -> Option<&TypeSchema>;
+    /// The names of all types.
+    fn names(&self) -> Vec<&str>;
+}
+
+/// What the machine says of itself.
+pub trait Facts {
+    /// The top-level fact of a name. Asked only for facts that the manifest names, each once.
+    fn fact(&self, name: &str) -> Lookup;
+    /// The names of all top-level facts, for "did you mean".
+    fn names(&self) -> Vec<EcoString>;
+}
+
+/// Reads what a manifest includes.
+pub trait Loader {
+    /// The text at `path`, which was written in the source named `from`. The name of the result
+    /// tells one file from another, whichever way it is reached.
+    ///
+    /// # Errors
+    /// Says why it cannot be read.
+    fn load(&self, from: &str, path: &str) -> Result<Source, String>;
+}
+
+/// Fetches sensitive values.
+pub trait Secrets {
+    /// The content of a file, the value of an environment variable, or the output of a command.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    fn resolve(&self, source: &SecretSource) -> Result<Value, String>;
+}
+
+/// What a compilation may ask for.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The types.
+    pub schemas: &'a dyn Schemas,
+    /// The facts.
+    pub facts: &'a dyn Facts,
+    /// Sensitive values.
+    pub secrets: &'a dyn Secrets,
+    /// Included files.
+    pub loader: &'a dyn Loader,
+    /// Variables given from outside; they win over those of the manifest.
+    pub overrides: &'a [(EcoString, Value)],
+}
+
+/// What a manifest amounts to.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The resources and their relations.
+    pub catalog: Catalog,
+    /// Where attributes are written; costs nothing until it is asked.
+    pub places: Places,
+}
+
+/// Compiles manifests to a catalog.
+///
+/// The sources are merged in their order: of a variable, the last one counts; resources are
+/// united. Included texts are added to `sources`, so that problems in them can be shown.
+///
+/// # Errors
+/// All problems, in the order of their places.
+pub fn compile(sources: &mut Sources, inputs: &Inputs<'_>) -> Result<Compiled, Vec<Diagnostic>> {
+    let mut loaded = load(sources, inputs);
+    let problems = std::mem::take(&mut loaded.problems);
+    let environment = Environment::new(*inputs, &loaded, problems);
+    environment.evaluate_all();
+    let catalog = Resources::new(&environment, &loaded).compile();
+    let (problems, secrets) = environment.finish();
+    if problems.is_empty() {
+        sources.secrets = secrets;
+        return Ok(Compiled { catalog, places: Places::new() });
+    }
+    // Only now are all secrets searched for, those too that no problem let us get to.
+    sources.secrets = find_secrets(&loaded, sources, inputs.schemas);
+    Err(sorted(problems))
+}

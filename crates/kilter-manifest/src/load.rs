@@ -1,0 +1,165 @@
+//! Files, what they include, and the sections at their top.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{SourceId, Span};
+
+use crate::compile::Inputs;
+use crate::diagnostic::{Diagnostic, choose};
+use crate::source::Sources;
+use crate::tree::{Tree, View};
+use crate::yaml::{Parsed, parse};
+
+/// How deep includes may be nested.
+const MAX_DEPTH: usize = 32;
+
+/// How many texts a compilation may have.
+const MAX_SOURCES: usize = 10_000;
+
+const SECTIONS: [&str; 3] = ["vars", "resources", "include"];
+
+/// All texts as trees, in the order in which they count.
+pub(crate) struct Loaded {
+    pub(crate) trees: Vec<Tree>,
+    pub(crate) problems: Vec<Diagnostic>,
+    /// Whether all of the manifest is here: only then can anything be said to be missing.
+    pub(crate) complete: bool,
+    /// The texts that could not be read to their end.
+    pub(crate) broken: Vec<SourceId>,
+}
+
+impl Loaded {
+    /// The values of a section in all documents, in order.
+    pub(crate) fn sections(&self, name: &'static str) -> impl Iterator<Item = View<'_>> {
+        self.trees.iter().flat_map(Tree::roots).filter_map(move |root| root.get(name)).filter(|view| view.is_mapping())
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn size(&self) -> usize {
+        self.trees.iter().map(Tree::len).sum()
+    }
+}
+
+/// Parses the sources and what they include. An included text counts before the one that includes
+/// it.
+pub(crate) fn load(sources: &mut Sources, inputs: &Inputs<'_>) -> Loaded {
+    let ids: Vec<SourceId> = sources.ids().collect();
+    let loaded = Loaded { trees: Vec::new(), problems: Vec::new(), complete: true, broken: Vec::new() };
+    let mut walk = Walk { sources, inputs, loaded, stack: Vec::new(), done: Vec::new() };
+    for id in ids {
+        walk.visit(id);
+    }
+    walk.loaded
+}
+
+struct Walk<'a> {
+    sources: &'a mut Sources,
+    inputs: &'a Inputs<'a>,
+    loaded: Loaded,
+    /// The names of the texts that are being read.
+    stack: Vec<EcoString>,
+    /// The names of those that were.
+    done: Vec<EcoString>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, id: SourceId) {
+        let name = self.sources.get(id).name.clone();
+        if self.done.contains(&name) {
+            return;
+        }
+        let Parsed { tree, problems, complete } = parse(id, self.sources);
+        self.loaded.problems.extend(problems);
+        if !complete {
+            self.loaded.broken.push(id);
+        }
+        self.loaded.complete &= complete;
+        self.stack.push(name);
+        let mut includes = Vec::new();
+        if complete {
+            for root in tree.roots() {
+                self.check_root(root, &mut includes);
+            }
+        }
+        for (path, span) in includes {
+            self.include(id, &path, span);
+        }
+        self.done.extend(self.stack.pop());
+        self.loaded.trees.push(tree);
+    }
+
+    fn report(&mut self, problem: Diagnostic) {
+        self.loaded.problems.push(problem);
+    }
+
+    fn check_root(&mut self, root: View<'_>, includes: &mut Vec<(EcoString, Span)>) {
+        if root.is_null() {
+            return;
+        }
+        if !root.is_mapping() {
+            let problem = Diagnostic::new("a manifest is a mapping with the keys `vars`, `resources` and `include`");
+            return self.report(problem.at(root.span()).hint("begin with `resources:`"));
+        }
+        for (key, value) in root.entries() {
+            match key.text() {
+                "include" => self.check_include(value, includes),
+                name @ ("vars" | "resources") => {
+                    if !value.is_mapping() && !value.is_null() {
+                        let hint = match name {
+                            "vars" => "write NAME: VALUE below it",
+                            _ => "write type[title]: below it, such as file[/etc/motd]:",
+                        };
+                        let problem = Diagnostic::new(eco_format!("`{name}` is a mapping")).at(value.span());
+                        self.report(problem.hint(hint));
+                    }
+                }
+                other => self.unknown_section(other, key.span()),
+            }
+        }
+    }
+
+    fn unknown_section(&mut self, name: &str, span: Span) {
+        let hint = match kilter_model::ResourceRef::split(name) {
+            Ok(_) => "resources stand below `resources:`".into(),
+            Err(_) => choose(name, &SECTIONS, "known keys"),
+        };
+        self.report(Diagnostic::new(eco_format!("unknown key `{name}`")).at(span).hint(hint));
+    }
+
+    fn check_include(&mut self, value: View<'_>, includes: &mut Vec<(EcoString, Span)>) {
+        let one = value.is_scalar() && !value.is_null();
+        for path in value.elements().chain(one.then_some(value)) {
+            match path.is_scalar() && !path.is_null() {
+                true => includes.push((path.text().into(), path.span())),
+                false => self.report(Diagnostic::new("`include` is a list of paths").at(path.span())),
+            }
+        }
+        if value.is_mapping() {
+            self.report(Diagnostic::new("`include` is a list of paths").at(value.span()));
+        }
+    }
+
+    fn include(&mut self, from: SourceId, path: &str, span: Span) {
+        let from = self.sources.get(from).name.clone();
+        let source = match self.inputs.loader.load(&from, path) {
+            Ok(source) => source,
+            Err(why) => {
+                self.loaded.complete = false;
+                return self.report(Diagnostic::new(eco_format!("cannot include `{path}`: {why}")).at(span));
+            }
+        };
+        if let Some(first) = self.stack.iter().position(|name| *name == source.name) {
+            let way: Vec<&str> = self.stack[first..].iter().map(EcoString::as_str).collect();
+            let message = eco_format!("`{}` includes itself: {} -> {}", source.name, way.join(" -> "), source.name);
+            return self.report(Diagnostic::new(message).at(span).hint("take one of the includes out"));
+        }
+        if self.stack.len() >= MAX_DEPTH || self.sources.len() >= MAX_SOURCES {
+            self.loaded.complete = false;
+            let message = eco_format!("more than {MAX_DEPTH} levels of includes, or {MAX_SOURCES} files");
+            return self.report(Diagnostic::new(message).at(span));
+        }
+        if !self.done.contains(&source.name) {
+            let id = self.sources.add(source);
+            self.visit(id);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Written relations: `require`, `before`, `notify`, `subscribe`.
+
+use ecow::eco_format;
+use kilter_model::{Relation, RelationKind, ResourceRef};
+
+use crate::diagnostic::Diagnostic;
+use crate::environment::Environment;
+use crate::resources::Index;
+use crate::tree::View;
+
+pub(crate) const RELATIONS: [RelationKind; 4] =
+    [RelationKind::Require, RelationKind::Before, RelationKind::Notify, RelationKind::Subscribe];
+
+/// Adds the relations that a value names: a reference or a list of them.
+pub(crate) fn compile<'t>(
+    environment: &Environment<'t>,
+    index: &Index<'t>,
+    number: u32,
+    kind: RelationKind,
+    value: View<'t>,
+    relations: &mut Vec<Relation>,
+) {
+    if value.is_null() {
+        return;
+    }
+    if value.is_mapping() {
+        return wrong(environment, kind, value);
+    }
+    let one = value.is_scalar().then_some(value);
+    for view in value.elements().chain(one) {
+        if !view.is_scalar() || view.is_null() {
+            wrong(environment, kind, view);
+            continue;
+        }
+        if let Some(other) = resolve(environment, index, number, view)
+            && let (Some(own), Some(other)) = (index.position(number), index.position(other))
+        {
+            let (first, second) = match kind {
+                RelationKind::Before | RelationKind::Notify => (own, other),
+                RelationKind::Require | RelationKind::Subscribe => (other, own),
+            };
+            relations.push(Relation { first, second, kind, span: view.span() });
+        }
+    }
+}
+
+fn wrong(environment: &Environment<'_>, kind: RelationKind, view: View<'_>) {
+    let message = eco_format!("`{}` takes a reference or a list of references", kind.word());
+    environment.report(Diagnostic::new(message).at(view.span()).hint("such as service[nginx]"));
+}
+
+/// The number of the resource that a reference names.
+fn resolve<'t>(environment: &Environment<'t>, index: &Index<'t>, number: u32, view: View<'t>) -> Option<u32> {
+    let text = environment.text(view)?;
+    let report = |problem: Diagnostic| environment.report(problem.at(view.span()));
+    let (type_name, title) = match ResourceRef::split(&text) {
+        Ok(parts) => parts,
+        Err(error) => {
+            report(Diagnostic::new(eco_format!("{error}")));
+            return None;
+        }
+    };
+    let Some((other, _)) = index.find(type_name, title) else {
+        if environment.complete {
+            report(index.dangling(&text));
+        }
+        return None;
+    };
+    if other == number {
+        report(Diagnostic::new(eco_format!("`{text}` refers to itself")).hint("take the relation out"));
+        return None;
+    }
+    Some(other)
+}

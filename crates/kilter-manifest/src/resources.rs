@@ -1,0 +1,242 @@
+//! All resources: first who there is, then what each is to be.
+
+use std::hash::{Hash, Hasher};
+
+use ecow::{EcoString, eco_format};
+use indexmap::{Equivalent, IndexMap};
+use kilter_model::{Catalog, ResourceRef, Span, Title, TypeSchema, Value};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::attributes::Body;
+use crate::diagnostic::{Diagnostic, choose};
+use crate::environment::Environment;
+use crate::load::Loaded;
+use crate::tree::{View, twice};
+use crate::types::Types;
+
+/// The type and the title of a resource.
+#[derive(PartialEq, Eq)]
+struct Key {
+    type_id: u32,
+    title: EcoString,
+}
+
+/// A [`Key`] to look for.
+struct Wanted<'a>(u32, &'a str);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Wanted(self.type_id, &self.title).hash(state);
+    }
+}
+
+impl Hash for Wanted<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.0);
+        state.write(self.1.as_bytes());
+    }
+}
+
+impl Equivalent<Key> for Wanted<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.0 == key.type_id && self.1 == key.title
+    }
+}
+
+/// A resource as it was found in a manifest.
+pub(crate) struct Entry<'t> {
+    pub(crate) key: View<'t>,
+    pub(crate) body: View<'t>,
+    /// Its place in the catalog; none if its `when` is false or wrong.
+    pub(crate) at: Option<u32>,
+}
+
+/// All resources of the manifest, those included that are left out.
+pub(crate) struct Index<'t> {
+    pub(crate) types: Types<'t>,
+    entries: IndexMap<Key, Entry<'t>, FxBuildHasher>,
+}
+
+impl<'t> Index<'t> {
+    /// The number of a resource among all, and the schema of its type if there is one.
+    pub(crate) fn find(&self, type_name: &str, title: &str) -> Option<(u32, Option<&'t TypeSchema>)> {
+        let type_id = self.types.known(type_name)?;
+        let at = self.entries.get_index_of(&Wanted(type_id, title))?;
+        Some((small(at), self.types.get(type_id).schema))
+    }
+
+    /// The place of a resource in the catalog.
+    pub(crate) fn position(&self, at: u32) -> Option<u32> {
+        self.entries.get_index(at as usize).and_then(|(_, entry)| entry.at)
+    }
+
+    pub(crate) fn is_left_out(&self, reference: &ResourceRef) -> bool {
+        self.find(reference.type_name.as_str(), reference.title.as_str())
+            .is_some_and(|(at, _)| self.position(at).is_none())
+    }
+
+    /// The problem of a reference to a resource that there is not.
+    pub(crate) fn dangling(&self, reference: &str) -> Diagnostic {
+        let problem = Diagnostic::new(eco_format!("there is no resource `{reference}`"));
+        let type_name = reference.split('[').next().unwrap_or_default();
+        if !self.types.exists(type_name)
+            && self.types.known(type_name).is_none_or(|id| self.types.get(id).schema.is_some())
+        {
+            return Diagnostic::new(eco_format!("unknown type `{type_name}`")).hint(choose(
+                type_name,
+                &self.types.names(),
+                "known types",
+            ));
+        }
+        let same_type = self.types.known(type_name);
+        let titles = self.entries.keys().filter(|key| Some(key.type_id) == same_type);
+        let known: Vec<String> = titles.map(|key| format!("{type_name}[{}]", key.title)).collect();
+        // Looking for the nearest of very many is not worth the time.
+        const LOOKED_AT: usize = 20_000;
+        let near = kilter_model::suggest::nearest(reference, known.iter().take(LOOKED_AT).map(String::as_str));
+        let problem = problem.hint_if(near.map(|near| eco_format!("did you mean `{near}`?")));
+        match near {
+            None => problem.hint("relations and outputs name resources of the manifest"),
+            Some(_) => problem,
+        }
+    }
+}
+
+pub(crate) struct Resources<'e, 't> {
+    pub(crate) environment: &'e Environment<'t>,
+    pub(crate) index: Index<'t>,
+    loaded: &'t Loaded,
+}
+
+impl<'e, 't> Resources<'e, 't> {
+    pub(crate) fn new(environment: &'e Environment<'t>, loaded: &'t Loaded) -> Resources<'e, 't> {
+        let count = loaded.sections("resources").map(View::count).sum();
+        let index = Index {
+            types: Types::new(environment.inputs.schemas),
+            entries: IndexMap::with_capacity_and_hasher(count, FxBuildHasher),
+        };
+        Resources { environment, index, loaded }
+    }
+
+    /// The catalog; of use only if there were no problems.
+    pub(crate) fn compile(mut self) -> Catalog {
+        let mut kept = 0;
+        let loaded = self.loaded;
+        for (key, body) in loaded.sections("resources").flat_map(View::entries) {
+            self.register(key, body, &mut kept);
+        }
+        let mut catalog = Catalog { resources: Vec::with_capacity(kept as usize), ..Catalog::default() };
+        let mut explicit = Vec::new();
+        let mut body = Body::new(self.environment, &self.index);
+        for (at, (key, entry)) in self.index.entries.iter().enumerate() {
+            let type_ = self.index.types.get(key.type_id);
+            if type_.schema.is_none() {
+                continue;
+            }
+            let resource = body.compile(small(at), type_, &key.title, entry, &mut catalog);
+            if resource.name != key.title {
+                explicit.push((key.type_id, resource.name.clone(), small(at)));
+            }
+            if entry.at.is_some() {
+                catalog.resources.push(resource);
+            }
+        }
+        self.check_names(&explicit);
+        catalog
+    }
+
+    /// Takes a resource into the index.
+    fn register(&mut self, key: View<'t>, body: View<'t>, kept: &mut u32) {
+        let Some(reference) = self.reference(key) else { return };
+        let (type_name, title) = match ResourceRef::split(&reference) {
+            Ok(parts) => parts,
+            Err(error) => {
+                let problem = Diagnostic::new(eco_format!("{error}")).at(key.span());
+                return self.environment.report(problem.hint_if(reference_hint(&reference)));
+            }
+        };
+        let type_id = self.index.types.id(type_name);
+        if self.index.types.get(type_id).schema.is_none() {
+            let hint = choose(type_name, &self.index.types.names(), "known types");
+            let message = eco_format!("unknown type `{type_name}`");
+            self.environment.report(Diagnostic::new(message).at(key.span()).hint(hint));
+        }
+        if !body.is_mapping() && !body.is_null() {
+            let message = eco_format!("`{reference}` is not followed by attributes");
+            let hint = "write NAME: VALUE below it, or {} for none";
+            self.environment.report(Diagnostic::new(message).at(body.span()).hint(hint));
+        }
+        if let Some(first) = self.index.entries.get(&Wanted(type_id, title)) {
+            return self.environment.report(twice(&reference, key.span(), first.key.span()));
+        }
+        let at = self.is_wanted(body).then_some(*kept);
+        *kept += u32::from(at.is_some());
+        self.index.entries.insert(Key { type_id, title: title.into() }, Entry { key, body, at });
+    }
+
+    fn reference(&self, key: View<'t>) -> Option<EcoString> {
+        // Keys that are no texts have been reported by the tree.
+        if !key.is_scalar() || key.is_null() { None } else { self.environment.text(key) }
+    }
+
+    /// What `when` says.
+    fn is_wanted(&self, body: View<'t>) -> bool {
+        let Some(when) = body.get("when") else { return true };
+        if !when.is_scalar() || when.is_null() {
+            let problem = Diagnostic::new("`when` expects an expression").at(when.span());
+            self.environment.report(problem.hint("such as when: facts.os.family == \"debian\""));
+            return false;
+        }
+        self.environment.condition(when).unwrap_or(false)
+    }
+
+    /// Holds names that were given against all others of their type.
+    fn check_names(&self, explicit: &[(u32, EcoString, u32)]) {
+        if explicit.is_empty() {
+            return;
+        }
+        let renamed: rustc_hash::FxHashSet<u32> = explicit.iter().map(|(_, _, at)| *at).collect();
+        let mut owners: FxHashMap<(u32, &str), u32> = FxHashMap::default();
+        for (at, (key, _)) in self.index.entries.iter().enumerate() {
+            if !renamed.contains(&small(at)) && self.index.position(small(at)).is_some() {
+                owners.insert((key.type_id, &key.title), small(at));
+            }
+        }
+        for (type_id, name, at) in explicit {
+            if self.index.position(*at).is_none() {
+                continue;
+            }
+            if let Some(other) = owners.insert((*type_id, name), *at) {
+                self.report_name(*type_id, name, other, *at);
+            }
+        }
+    }
+
+    fn report_name(&self, type_id: u32, name: &str, one: u32, other: u32) {
+        let place = |at: u32| self.index.entries.get_index(at as usize).map(|(_, entry)| entry.key.span());
+        let (Some(one), Some(other)) = (place(one), place(other)) else { return };
+        let order = |span: Span| (span.source.0, span.start);
+        let (first, second) = if order(one) < order(other) { (one, other) } else { (other, one) };
+        let type_name = &self.index.types.get(type_id).name;
+        let message = eco_format!("two resources manage the {type_name} `{name}`");
+        self.environment.report(Diagnostic::new(message).at(second).also(first, "first managed here"));
+    }
+}
+
+fn reference_hint(text: &str) -> Option<EcoString> {
+    let (type_name, rest) = text.split_once('[')?;
+    let lower = type_name.to_lowercase();
+    (lower != type_name).then(|| eco_format!("type names are in lower case: `{lower}[{rest}`"))
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The name of a resource on the system: the namevar that was given, or else the title.
+pub(crate) fn name_of(given: Option<&Value>, title: &Title) -> EcoString {
+    match given.and_then(Value::as_str) {
+        Some(name) => name.into(),
+        None => title.text().clone(),
+    }
+}

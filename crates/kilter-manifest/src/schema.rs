@@ -1,0 +1,236 @@
+//! JSON Schema of manifests, for editors.
+
+use kilter_model::{AttributeSchema, Behaviour, DataType, TypeSchema, to_json};
+use serde_json::{Map, Value as Json, json};
+
+use crate::compile::Schemas;
+
+/// The JSON Schema (draft 2020-12) of manifests with these types.
+pub fn json_schema(schemas: &dyn Schemas) -> Json {
+    let mut names = schemas.names();
+    names.sort_unstable();
+    let types: Vec<&TypeSchema> = names.into_iter().filter_map(|name| schemas.schema(name)).collect();
+    let patterns: Map<String, Json> = types
+        .iter()
+        .map(|schema| {
+            let pattern = format!("^{}\\[[\\s\\S]+\\]$", schema.name);
+            (pattern, json!({ "$ref": format!("#/$defs/{}", definition(schema)) }))
+        })
+        .collect();
+    let mut definitions = common();
+    definitions.extend(types.iter().map(|schema| (definition(schema), resource(schema))));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kilter manifest",
+        "description": "Resources and the state that they should be in.",
+        "type": ["object", "null"],
+        "properties": {
+            "vars": {
+                "description": "Values by name, for `${vars.NAME}`.",
+                "type": ["object", "null"],
+                "additionalProperties": true,
+            },
+            "include": {
+                "description": "Paths of manifests that count before this one.",
+                "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+            },
+            "resources": {
+                "description": "Resources by reference: `type[title]`.",
+                "type": ["object", "null"],
+                "patternProperties": patterns,
+                "additionalProperties": false,
+            },
+        },
+        "additionalProperties": false,
+        "$defs": definitions,
+    })
+}
+
+fn definition(schema: &TypeSchema) -> String {
+    format!("type.{}", schema.name.as_str().replace("::", "."))
+}
+
+/// What every type shares.
+fn common() -> Map<String, Json> {
+    let expression = json!({
+        "description": "A text with `${…}` in it.",
+        "type": "string",
+        "pattern": "\\$\\{",
+    });
+    let text = json!({ "type": "string" });
+    let sensitive = json!({
+        "description": "A value that is never shown: a text, or where it comes from.",
+        "type": "object",
+        "properties": { "sensitive": { "anyOf": [
+            { "type": "string" },
+            { "type": "object", "properties": { "file": text }, "required": ["file"], "additionalProperties": false },
+            { "type": "object", "properties": { "env": text }, "required": ["env"], "additionalProperties": false },
+            {
+                "type": "object",
+                "properties": { "command": { "type": "array", "items": text, "minItems": 1 } },
+                "required": ["command"],
+                "additionalProperties": false,
+            },
+        ] } },
+        "required": ["sensitive"],
+        "additionalProperties": false,
+    });
+    let reference =
+        json!({ "type": "string", "pattern": "^([a-z][a-z0-9_:]*\\[[\\s\\S]+\\]|[\\s\\S]*\\$\\{[\\s\\S]*)$" });
+    let references = json!({ "anyOf": [
+        { "$ref": "#/$defs/reference" },
+        { "type": "array", "items": { "$ref": "#/$defs/reference" } },
+        { "type": "null" },
+    ] });
+    let meta = json!({
+        "description": "How the engine treats the resource.",
+        "type": ["object", "null"],
+        "properties": {
+            "noop": or_expression(json!({ "type": "boolean" }), "Whether the resource is only looked at, never changed."),
+            "retry": or_expression(json!({ "type": "integer", "minimum": -1 }), "How often a failure is tried again; -1 without end."),
+            "delay": or_expression(json!({ "type": "integer", "minimum": 0 }), "Milliseconds between two tries."),
+            "autoedge": or_expression(json!({ "type": "boolean" }), "Whether automatic edges lead to and from the resource."),
+        },
+        "additionalProperties": false,
+    });
+    [
+        ("expression", expression),
+        ("sensitive", sensitive),
+        ("reference", reference),
+        ("references", references),
+        ("meta", meta),
+    ]
+    .into_iter()
+    .map(|(name, schema)| (name.to_owned(), schema))
+    .collect()
+}
+
+fn or_expression(schema: Json, desc: &str) -> Json {
+    json!({ "description": desc, "anyOf": [schema, { "$ref": "#/$defs/expression" }, { "type": "null" }] })
+}
+
+fn resource(schema: &TypeSchema) -> Json {
+    let mut properties = Map::new();
+    for attribute in schema.attributes.iter().filter(|a| a.behaviour != Behaviour::ReadOnly) {
+        properties.insert(attribute.name.to_string(), attribute_schema(attribute));
+    }
+    for (word, desc) in [
+        ("require", "Resources that come before this one."),
+        ("before", "Resources that come after this one."),
+        ("notify", "Resources that come after this one and are refreshed when it changes."),
+        ("subscribe", "Resources that come before this one and refresh it when they change."),
+    ] {
+        let relation = json!({ "description": desc, "$ref": "#/$defs/references" });
+        properties.entry(word.to_owned()).or_insert(relation);
+    }
+    let when = json!({
+        "description": "An expression over `vars` and `facts`; the resource counts only if it is true.",
+        "type": ["string", "boolean"],
+    });
+    properties.entry("when".to_owned()).or_insert(when);
+    properties.entry("meta".to_owned()).or_insert(json!({ "$ref": "#/$defs/meta" }));
+    let namevar = schema.namevars().next().map(|a| a.name.clone());
+    let required: Vec<&str> = schema
+        .attributes
+        .iter()
+        .filter(|a| a.required && a.default.is_none() && Some(&a.name) != namevar.as_ref())
+        .map(|a| a.name.as_str())
+        .collect();
+    let mut object = json!({
+        "description": schema.desc.as_str(),
+        "markdownDescription": schema.desc.as_str(),
+        "type": if required.is_empty() { json!(["object", "null"]) } else { json!("object") },
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    if let (Some(object), false) = (object.as_object_mut(), required.is_empty()) {
+        // Merge keys may bring required attributes in; they are resolved before validation.
+        object.insert("required".to_owned(), json!(required));
+    }
+    object
+}
+
+fn attribute_schema(attribute: &AttributeSchema) -> Json {
+    let mut alternatives = vec![of_type(&attribute.data_type, 0)];
+    if matches!(alternatives[0].get("type").and_then(Json::as_str), Some("string")) {
+        // A plain scalar keeps its text where a text is wanted: `mode: 644`.
+        alternatives.push(json!({ "type": ["number", "boolean"] }));
+    }
+    alternatives.push(json!({ "$ref": "#/$defs/expression" }));
+    alternatives.push(json!({ "$ref": "#/$defs/sensitive" }));
+    alternatives.push(json!({ "type": "null" }));
+    let mut schema = Map::new();
+    schema.insert("description".to_owned(), attribute.desc.as_str().into());
+    schema.insert("markdownDescription".to_owned(), attribute.desc.as_str().into());
+    if let Some(default) = &attribute.default {
+        schema.insert("default".to_owned(), to_json(default));
+    }
+    schema.insert("anyOf".to_owned(), alternatives.into());
+    Json::Object(schema)
+}
+
+/// The schema of a data type; what JSON Schema cannot say is left open.
+fn of_type(data_type: &DataType, depth: u32) -> Json {
+    let nested = |inner: &DataType| match depth {
+        0..16 => json!({ "anyOf": [
+            of_type(inner, depth + 1),
+            { "$ref": "#/$defs/expression" },
+            { "$ref": "#/$defs/sensitive" },
+        ] }),
+        _ => json!({}),
+    };
+    match data_type {
+        DataType::Boolean(Some(truth)) => json!({ "const": truth }),
+        DataType::Boolean(None) => json!({ "type": "boolean" }),
+        DataType::Integer(from, to) => {
+            bounded(json!({ "type": "integer" }), "minimum", "maximum", from.map(Json::from), to.map(Json::from))
+        }
+        DataType::Float(from, to) => {
+            bounded(json!({ "type": "number" }), "minimum", "maximum", from.map(Json::from), to.map(Json::from))
+        }
+        DataType::Numeric => json!({ "type": "number" }),
+        DataType::String(from, to) => {
+            bounded(json!({ "type": "string" }), "minLength", "maxLength", from.map(Json::from), to.map(Json::from))
+        }
+        DataType::Enum(words) => {
+            let words: Vec<&str> = words.iter().map(|word| word.as_str()).collect();
+            json!({ "enum": words })
+        }
+        // Ruby's dialect of regular expressions is not that of JSON Schema.
+        DataType::Pattern(_) => json!({ "type": "string" }),
+        DataType::Array(of, from, to) => {
+            let array = json!({ "type": "array", "items": nested(of) });
+            bounded(array, "minItems", "maxItems", from.map(Json::from), to.map(Json::from))
+        }
+        DataType::Hash(_, of, from, to) => {
+            let object = json!({ "type": "object", "additionalProperties": nested(of) });
+            bounded(object, "minProperties", "maxProperties", from.map(Json::from), to.map(Json::from))
+        }
+        DataType::Struct(fields) => {
+            let properties: Map<String, Json> =
+                fields.iter().map(|field| (field.name.to_string(), nested(&field.data_type))).collect();
+            let required: Vec<&str> = fields.iter().filter(|f| !f.optional).map(|f| f.name.as_str()).collect();
+            json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+        }
+        DataType::Tuple(types) => {
+            let items: Vec<Json> = types.iter().map(nested).collect();
+            json!({ "type": "array", "prefixItems": items, "minItems": types.len(), "maxItems": types.len() })
+        }
+        DataType::Variant(types) => {
+            let alternatives: Vec<Json> = types.iter().map(|t| of_type(t, depth + 1)).collect();
+            json!({ "anyOf": alternatives })
+        }
+        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => of_type(inner, depth),
+        DataType::Undef => json!({ "type": "null" }),
+        DataType::Scalar => json!({ "type": ["string", "number", "boolean"] }),
+        _ => json!({}),
+    }
+}
+
+fn bounded(mut schema: Json, least: &str, most: &str, from: Option<Json>, to: Option<Json>) -> Json {
+    if let Some(object) = schema.as_object_mut() {
+        object.extend(from.map(|from| (least.to_owned(), from)));
+        object.extend(to.map(|to| (most.to_owned(), to)));
+    }
+    schema
+}

@@ -1,0 +1,121 @@
+//! The texts of a compilation, and places in them.
+
+use std::sync::Arc;
+
+use ecow::EcoString;
+use kilter_model::{SourceId, Span};
+
+/// A text and what it is called in messages.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The path shown, as the user wrote it.
+    pub name: EcoString,
+    /// The text, in YAML or JSON.
+    pub text: Arc<str>,
+}
+
+impl Source {
+    /// A text and what it is called; a byte order mark is dropped.
+    pub fn new(name: impl Into<EcoString>, text: &str) -> Source {
+        Source { name: name.into(), text: text.strip_prefix('\u{feff}').unwrap_or(text).into() }
+    }
+
+    /// Whether the name says that the text is JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.name.ends_with(".json")
+    }
+}
+
+/// A place as people and editors count it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The name of the text.
+    pub file: EcoString,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+}
+
+impl std::fmt::Display for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// The texts of one compilation: those that were given and those that they include.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    sources: Vec<Source>,
+    /// Where literal secrets stand; never shown.
+    pub(crate) secrets: Vec<Span>,
+}
+
+impl Sources {
+    /// No texts.
+    pub fn new() -> Sources {
+        Sources::default()
+    }
+
+    /// Adds a text.
+    ///
+    /// # Panics
+    /// When there are more than 65,535.
+    pub fn add(&mut self, source: Source) -> SourceId {
+        let id = u16::try_from(self.sources.len()).expect("a compilation has at most 65,535 sources");
+        self.sources.push(source);
+        SourceId(id)
+    }
+
+    /// The text of an id.
+    ///
+    /// # Panics
+    /// When the id belongs to another compilation.
+    pub fn get(&self, id: SourceId) -> &Source {
+        &self.sources[usize::from(id.0)]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// The ids of all texts, in order.
+    pub fn ids(&self) -> impl Iterator<Item = SourceId> + use<> {
+        (0..u16::try_from(self.sources.len()).unwrap_or(u16::MAX)).map(SourceId)
+    }
+
+    /// Where a span starts.
+    pub fn locate(&self, span: Span) -> Location {
+        let source = self.get(span.source);
+        let (line_start, line) = line_of(&source.text, span.start as usize);
+        let upto = floor(&source.text, span.start as usize);
+        let column = source.text[line_start..upto].chars().count() + 1;
+        Location { file: source.name.clone(), line: small(line), column: small(column) }
+    }
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The largest boundary of characters that is not beyond `at`.
+pub(crate) fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Where the line of an offset starts, and its number from 1.
+pub(crate) fn line_of(text: &str, at: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..at.min(text.len())];
+    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |n| n + 1);
+    (start, before.iter().filter(|byte| **byte == b'\n').count() + 1)
+}

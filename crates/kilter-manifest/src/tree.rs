@@ -1,0 +1,425 @@
+//! A document as a flat tree of small nodes, each with its place.
+//!
+//! Nodes are in the order of the text. A scalar whose text stands in the source as it is borrows
+//! it; others are in one common buffer. A node takes 20 bytes.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use kilter_model::{SourceId, Span};
+use rustc_hash::FxHashMap;
+
+use crate::diagnostic::Diagnostic;
+use crate::source::Sources;
+
+/// How many levels aliases and merge keys may be nested.
+const MAX_MERGES: u32 = 32;
+
+/// How many entries merge keys may add up to.
+const MAX_MERGED: u32 = 100_000;
+
+/// What a node is. Scalars are told apart by how they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    Single,
+    Double,
+    Literal,
+    Folded,
+    Sequence,
+    Mapping,
+    Alias,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    kind: Kind,
+    /// Scalar: whether its text is in the buffer. Mapping: whether it has a merge key.
+    flag: bool,
+    start: u32,
+    end: u32,
+    /// Scalar: where its text starts. Collection: how many children. Alias: what it stands for.
+    a: u32,
+    /// Scalar: where its text ends. Collection: one past its last descendant; 0 while open.
+    b: u32,
+}
+
+/// All documents of one text.
+pub(crate) struct Tree {
+    pub(crate) source: SourceId,
+    text: Arc<str>,
+    buffer: String,
+    nodes: Vec<Node>,
+    roots: Vec<u32>,
+    merged: Cell<u32>,
+}
+
+/// A node and the tree it is in. Never an alias: those are followed.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'t> {
+    tree: &'t Tree,
+    index: u32,
+}
+
+impl Tree {
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn roots(&self) -> impl Iterator<Item = View<'_>> {
+        self.roots.iter().map(|index| self.view(*index))
+    }
+
+    fn view(&self, index: u32) -> View<'_> {
+        let node = &self.nodes[index as usize];
+        View { tree: self, index: if node.kind == Kind::Alias { node.a } else { index } }
+    }
+
+    /// The node after `index` and all below it.
+    fn next(&self, index: u32) -> u32 {
+        let node = &self.nodes[index as usize];
+        match node.kind {
+            Kind::Sequence | Kind::Mapping => node.b,
+            _ => index + 1,
+        }
+    }
+
+    /// Whether merge keys added up to more than anybody writes.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.merged.get() >= MAX_MERGED
+    }
+
+    /// Calls `see` with every pair of a mapping in the text.
+    pub(crate) fn pairs<'t>(&'t self, see: &mut dyn FnMut(View<'t>, View<'t>)) {
+        for index in 0..self.nodes.len() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            if self.nodes[index as usize].kind == Kind::Mapping {
+                for (key, value) in (View { tree: self, index }).own_entries() {
+                    see(key, value);
+                }
+            }
+        }
+    }
+}
+
+impl<'t> View<'t> {
+    fn node(self) -> &'t Node {
+        &self.tree.nodes[self.index as usize]
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        self.node().kind
+    }
+
+    pub(crate) fn is_scalar(self) -> bool {
+        !matches!(self.kind(), Kind::Sequence | Kind::Mapping)
+    }
+
+    pub(crate) fn is_mapping(self) -> bool {
+        self.kind() == Kind::Mapping
+    }
+
+    /// Whether nothing was written, or `null`.
+    pub(crate) fn is_null(self) -> bool {
+        self.kind() == Kind::Plain && matches!(self.text(), "~" | "null" | "Null" | "NULL" | "")
+    }
+
+    /// The text of a scalar, empty for collections.
+    #[inline]
+    pub(crate) fn text(self) -> &'t str {
+        let node = self.node();
+        let range = node.a as usize..node.b as usize;
+        match node.kind {
+            Kind::Sequence | Kind::Mapping | Kind::Alias => "",
+            _ if node.flag => &self.tree.buffer[range],
+            _ => &self.tree.text[range],
+        }
+    }
+
+    /// The text of a scalar as it is written, quotes included.
+    pub(crate) fn written(self) -> &'t str {
+        let node = self.node();
+        &self.tree.text[node.start as usize..node.end as usize]
+    }
+
+    pub(crate) fn span(self) -> Span {
+        let node = self.node();
+        Span::new(self.tree.source, node.start, node.end)
+    }
+
+    /// How many elements or entries there are, merged ones not counted.
+    pub(crate) fn count(self) -> usize {
+        match self.kind() {
+            Kind::Sequence | Kind::Mapping => self.node().a as usize,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn tree(self) -> &'t Tree {
+        self.tree
+    }
+
+    /// The elements of a sequence; none of anything else.
+    pub(crate) fn elements(self) -> impl Iterator<Item = View<'t>> {
+        let end = if self.kind() == Kind::Sequence { self.node().b } else { 0 };
+        let mut at = self.index + 1;
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let view = self.tree.view(at);
+                at = self.tree.next(at);
+                view
+            })
+        })
+    }
+
+    /// The entries of a mapping as written, merge keys included; none of anything else.
+    fn own_entries(self) -> impl Iterator<Item = (View<'t>, View<'t>)> {
+        let end = if self.is_mapping() { self.node().b } else { 0 };
+        let mut at = self.index + 1;
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let value = self.tree.next(at);
+                let pair = (self.tree.view(at), self.tree.view(value));
+                at = self.tree.next(value);
+                pair
+            })
+        })
+    }
+
+    /// The entries of a mapping, what merge keys bring in last; none of anything else.
+    pub(crate) fn entries(self) -> impl Iterator<Item = (View<'t>, View<'t>)> {
+        let merges = self.is_mapping() && self.node().flag;
+        let merged = if merges { self.merged() } else { Vec::new() };
+        let own = (!merges).then(|| self.own_entries());
+        own.into_iter().flatten().chain(merged)
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(self, key: &str) -> Option<View<'t>> {
+        self.entries().find(|(name, _)| name.text() == key).map(|(_, value)| value)
+    }
+
+    fn merged(self) -> Vec<(View<'t>, View<'t>)> {
+        let mut entries = Vec::new();
+        let mut names = rustc_hash::FxHashSet::default();
+        self.merge_into(&mut entries, &mut names, 0);
+        entries
+    }
+
+    fn merge_into(
+        self,
+        entries: &mut Vec<(View<'t>, View<'t>)>,
+        names: &mut rustc_hash::FxHashSet<&'t str>,
+        depth: u32,
+    ) {
+        let merged = &self.tree.merged;
+        if depth > MAX_MERGES {
+            merged.set(MAX_MERGED);
+        }
+        for (key, value) in self.own_entries().filter(|(key, _)| !key.is_merge()) {
+            if merged.get() >= MAX_MERGED {
+                return;
+            }
+            merged.set(merged.get() + u32::from(depth > 0));
+            if names.insert(key.text()) {
+                entries.push((key, value));
+            }
+        }
+        if !self.node().flag {
+            return;
+        }
+        for (_, value) in self.own_entries().filter(|(key, _)| key.is_merge()) {
+            let many = value.elements().collect::<Vec<_>>();
+            let sources = if many.is_empty() { vec![value] } else { many };
+            for source in sources {
+                if merged.get() >= MAX_MERGED {
+                    return;
+                }
+                merged.set(merged.get() + 1);
+                source.merge_into(entries, names, depth + 1);
+            }
+        }
+    }
+
+    fn is_merge(self) -> bool {
+        self.kind() == Kind::Plain && self.text() == "<<"
+    }
+}
+
+/// Builds a tree from the events of a parser.
+pub(crate) struct Builder {
+    tree: Tree,
+    open: Vec<u32>,
+    anchors: FxHashMap<usize, u32>,
+    pub(crate) problems: Vec<Diagnostic>,
+}
+
+impl Builder {
+    pub(crate) fn new(source: SourceId, sources: &Sources) -> Builder {
+        let text = Arc::clone(&sources.get(source).text);
+        // A manifest has a node for every 16 bytes or so.
+        let nodes = Vec::with_capacity(text.len() / 16 + 8);
+        let tree = Tree { source, text, buffer: String::new(), nodes, roots: Vec::new(), merged: Cell::new(0) };
+        Builder { tree, open: Vec::new(), anchors: FxHashMap::default(), problems: Vec::new() }
+    }
+
+    pub(crate) fn span(&self, start: usize, end: usize) -> Span {
+        Span::new(self.tree.source, small(start), small(end))
+    }
+
+    pub(crate) fn report(&mut self, problem: Diagnostic) {
+        self.problems.push(problem);
+    }
+
+    /// Forgets what belongs to one document only.
+    pub(crate) fn start_document(&mut self) {
+        self.anchors.clear();
+    }
+
+    /// Adds a scalar whose text is a part of the source.
+    pub(crate) fn borrowed(&mut self, kind: Kind, at: (usize, usize), text: (usize, usize), anchor: usize) {
+        let (a, b) = (small(text.0), small(text.1));
+        self.push(Node { kind, flag: false, start: small(at.0), end: small(at.1), a, b }, anchor);
+    }
+
+    /// Adds a scalar whose text is not in the source as it is.
+    pub(crate) fn owned(&mut self, kind: Kind, at: (usize, usize), text: &str, anchor: usize) {
+        let a = small(self.tree.buffer.len());
+        self.tree.buffer.push_str(text);
+        let b = small(self.tree.buffer.len());
+        self.push(Node { kind, flag: true, start: small(at.0), end: small(at.1), a, b }, anchor);
+    }
+
+    pub(crate) fn alias(&mut self, at: (usize, usize), anchor: usize) {
+        let Some(&target) = self.anchors.get(&anchor) else { return self.null(at) };
+        let node = self.tree.nodes[target as usize];
+        if matches!(node.kind, Kind::Sequence | Kind::Mapping) && node.b == 0 {
+            let problem = Diagnostic::new("the alias stands for something that it is part of");
+            self.report(problem.at(self.span(at.0, at.1)));
+            return self.null(at);
+        }
+        let target = if node.kind == Kind::Alias { node.a } else { target };
+        self.push(Node { kind: Kind::Alias, flag: false, start: small(at.0), end: small(at.1), a: target, b: 0 }, 0);
+    }
+
+    /// Adds nothing, in the place of something that is wrong.
+    pub(crate) fn null(&mut self, at: (usize, usize)) {
+        self.borrowed(Kind::Plain, at, (at.0, at.0), 0);
+    }
+
+    pub(crate) fn start(&mut self, kind: Kind, at: (usize, usize), anchor: usize) {
+        let index = small(self.tree.nodes.len());
+        self.push(Node { kind, flag: false, start: small(at.0), end: small(at.1), a: 0, b: 0 }, anchor);
+        self.open.push(index);
+    }
+
+    pub(crate) fn end(&mut self) {
+        let Some(index) = self.open.pop() else { return };
+        let end = small(self.tree.nodes.len());
+        let node = &mut self.tree.nodes[index as usize];
+        node.b = end;
+        if node.kind == Kind::Mapping {
+            node.a /= 2;
+            if node.a > 0 {
+                self.check_keys(index);
+            }
+        }
+    }
+
+    fn push(&mut self, node: Node, anchor: usize) {
+        let index = small(self.tree.nodes.len());
+        match self.open.last() {
+            Some(&parent) => self.tree.nodes[parent as usize].a += 1,
+            None => self.tree.roots.push(index),
+        }
+        self.tree.nodes.push(node);
+        if anchor > 0 {
+            self.anchors.insert(anchor, index);
+        }
+    }
+
+    /// Holds the keys of a mapping against each other; marks it if it has a merge key.
+    fn check_keys(&mut self, index: u32) {
+        let mapping = View { tree: &self.tree, index };
+        let mut problems = Vec::new();
+        let mut merges = false;
+        let mut seen = Keys::new(mapping.count());
+        for (key, value) in mapping.own_entries() {
+            if !key.is_scalar() || (key.is_null() && key.written().is_empty()) {
+                let hint = "a key that holds { } or [ ] at its start is put in quotes";
+                problems.push(Diagnostic::new("a key must be a text").at(key.span()).hint(hint));
+            } else if key.is_merge() {
+                merges = true;
+                let fits = value.is_mapping() || value.elements().all(View::is_mapping) && value.count() > 0;
+                if !fits {
+                    problems.push(
+                        Diagnostic::new("`<<` merges mappings")
+                            .at(value.span())
+                            .hint("name one by an alias: <<: *name"),
+                    );
+                }
+            } else if let Some(first) = seen.insert(key) {
+                problems.push(twice(key.text(), key.span(), first.span()));
+            }
+        }
+        self.tree.nodes[index as usize].flag = merges;
+        for problem in problems {
+            // `{{ x }}` is a mapping as a key of a mapping as a key: one mistake.
+            let within = |inner: &Diagnostic| inner.message == problem.message && inner.span >= problem.span;
+            self.problems.pop_if(|inner| within(inner));
+            self.problems.push(problem);
+        }
+    }
+
+    /// The tree; empty if the text could not be read to its end, since half of a manifest would
+    /// seem to lack what comes later.
+    pub(crate) fn finish(mut self, complete: bool) -> (Tree, Vec<Diagnostic>) {
+        if !complete {
+            self.tree.nodes.clear();
+            self.tree.roots.clear();
+        }
+        (self.tree, self.problems)
+    }
+}
+
+/// The problem of a key that is there already.
+pub(crate) fn twice(key: &str, at: Span, first: Span) -> Diagnostic {
+    Diagnostic::new(ecow::eco_format!("`{key}` is written twice")).at(at).also(first, "first written here")
+}
+
+/// Keys that were seen: few are compared one by one, many are hashed.
+enum Keys<'t> {
+    Few(Vec<View<'t>>),
+    Many(FxHashMap<&'t str, View<'t>>),
+}
+
+impl<'t> Keys<'t> {
+    fn new(count: usize) -> Keys<'t> {
+        match count {
+            0..=12 => Keys::Few(Vec::with_capacity(count)),
+            many => Keys::Many(FxHashMap::with_capacity_and_hasher(many, rustc_hash::FxBuildHasher)),
+        }
+    }
+
+    /// The first of the same text, if there is one.
+    fn insert(&mut self, key: View<'t>) -> Option<View<'t>> {
+        match self {
+            Keys::Few(keys) => {
+                let first = keys.iter().find(|other| other.text() == key.text()).copied();
+                keys.push(key);
+                first
+            }
+            Keys::Many(keys) => match keys.entry(key.text()) {
+                std::collections::hash_map::Entry::Occupied(first) => Some(*first.get()),
+                std::collections::hash_map::Entry::Vacant(free) => {
+                    free.insert(key);
+                    None
+                }
+            },
+        }
+    }
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

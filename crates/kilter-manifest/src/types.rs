@@ -1,0 +1,95 @@
+//! The types that a manifest names, each looked up once.
+
+use ecow::EcoString;
+use kilter_model::{AttributeSchema, Behaviour, TypeName, TypeSchema};
+use rustc_hash::FxHashMap;
+
+use crate::compile::Schemas;
+
+/// A type that the manifest names, with what is asked of its schema for each resource.
+pub(crate) struct Type<'t> {
+    pub(crate) name: TypeName,
+    /// None for a type that there is not.
+    pub(crate) schema: Option<&'t TypeSchema>,
+    /// The attribute that names a resource.
+    pub(crate) namevar: Option<usize>,
+    /// Attributes that are set when nothing is said of them.
+    pub(crate) defaults: Vec<usize>,
+    /// Attributes that must be given.
+    pub(crate) required: Vec<usize>,
+}
+
+pub(crate) struct Types<'t> {
+    schemas: &'t dyn Schemas,
+    types: Vec<Type<'t>>,
+    ids: FxHashMap<EcoString, u32>,
+    last: u32,
+}
+
+impl<'t> Types<'t> {
+    pub(crate) fn new(schemas: &'t dyn Schemas) -> Types<'t> {
+        Types { schemas, types: Vec::new(), ids: FxHashMap::default(), last: 0 }
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &Type<'t> {
+        &self.types[id as usize]
+    }
+
+    /// The id of a type, whether there is such a type or not.
+    pub(crate) fn id(&mut self, name: &str) -> u32 {
+        // Resources of one type mostly stand together.
+        if self.types.get(self.last as usize).is_some_and(|last| last.name == *name) {
+            return self.last;
+        }
+        if let Some(&id) = self.ids.get(name) {
+            self.last = id;
+            return id;
+        }
+        let id = u32::try_from(self.types.len()).unwrap_or(u32::MAX);
+        self.types.push(Type::new(name, self.schemas.schema(name)));
+        self.ids.insert(name.into(), id);
+        self.last = id;
+        id
+    }
+
+    /// The id of a type that was named before.
+    pub(crate) fn known(&self, name: &str) -> Option<u32> {
+        if self.types.get(self.last as usize).is_some_and(|last| last.name == *name) {
+            return Some(self.last);
+        }
+        self.ids.get(name).copied()
+    }
+
+    pub(crate) fn names(&self) -> Vec<&'t str> {
+        self.schemas.names()
+    }
+
+    /// Whether there is a type of this name, named before or not.
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.schemas.schema(name).is_some()
+    }
+}
+
+impl<'t> Type<'t> {
+    fn new(name: &str, schema: Option<&'t TypeSchema>) -> Type<'t> {
+        let attributes: &[AttributeSchema] = schema.map_or(&[], |schema| &schema.attributes);
+        let which = |wanted: &dyn Fn(&AttributeSchema) -> bool| {
+            attributes.iter().enumerate().filter(|(_, a)| wanted(a)).map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        let namevar = attributes.iter().position(|a| a.behaviour == Behaviour::Namevar);
+        Type {
+            name: name.into(),
+            schema,
+            namevar,
+            defaults: which(&|a| {
+                a.default.is_some() && !matches!(a.behaviour, Behaviour::Namevar | Behaviour::ReadOnly)
+            }),
+            // The title stands for the first namevar.
+            required: which(&|a| a.required && namevar.is_none_or(|n| attributes[n].name != a.name)),
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> &'t [AttributeSchema] {
+        self.schema.map_or(&[], |schema| &schema.attributes)
+    }
+}

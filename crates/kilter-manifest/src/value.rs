@@ -1,0 +1,436 @@
+//! From nodes to values, guided by the data type that is wanted.
+
+use std::sync::Arc;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::expr::{EvalError, Lookup, Name, Scope, Template, is_plain};
+use kilter_model::{DataType, Hash, ResourceRef, Value};
+
+use crate::diagnostic::{Diagnostic, choose};
+use crate::environment::Environment;
+use crate::offsets::place;
+use crate::resources::Index;
+use crate::scalar;
+use crate::secrets::SecretSource;
+use crate::tree::{Kind, View};
+
+/// How deep values may be nested, aliases followed.
+const MAX_DEPTH: u32 = 100;
+
+static ANY: DataType = DataType::Any;
+
+/// What a node became.
+pub(crate) enum Built {
+    Value(Value),
+    /// Its value is known when other resources have run.
+    Deferred(Template),
+    /// It has not been looked into, since its resource is left out.
+    Skipped,
+    /// It is wrong, which has been reported.
+    Broken,
+}
+
+/// Makes values of nodes.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'e, 't> {
+    environment: &'e Environment<'t>,
+    /// The resources whose outputs may be asked for; none where none may.
+    index: Option<&'e Index<'t>>,
+    /// The resource that asks.
+    asker: u32,
+    /// Whether expressions are evaluated and secrets fetched.
+    evaluate: bool,
+    depth: u32,
+}
+
+/// Whether values of a type are sealed.
+pub(crate) fn is_sealed(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Variant(types) => types.iter().any(is_sealed),
+        DataType::Optional(inner) | DataType::NotUndef(inner) => is_sealed(inner),
+        other => other.is_sensitive(),
+    }
+}
+
+impl<'e, 't> Values<'e, 't> {
+    /// Makes values that hold no outputs of resources.
+    pub(crate) fn new(environment: &'e Environment<'t>) -> Values<'e, 't> {
+        Values { environment, index: None, asker: 0, evaluate: true, depth: 0 }
+    }
+
+    /// Makes values of the attributes of one resource.
+    pub(crate) fn of_resource(
+        environment: &'e Environment<'t>,
+        index: &'e Index<'t>,
+        asker: u32,
+        evaluate: bool,
+    ) -> Self {
+        Values { environment, index: Some(index), asker, evaluate, depth: 0 }
+    }
+
+    pub(crate) fn build(&self, view: View<'t>, wanted: &DataType) -> Built {
+        if !self.environment.spend(view) {
+            return Built::Broken;
+        }
+        let sealed = is_sealed(wanted);
+        let built = match view.kind() {
+            Kind::Mapping => self.mapping(view, wanted),
+            Kind::Sequence => self.sequence(view, wanted),
+            _ => {
+                if sealed {
+                    self.environment.hide(view.span());
+                }
+                self.scalar(view, wanted)
+            }
+        };
+        if sealed { built.sealed() } else { built }
+    }
+
+    fn deeper(&self, view: View<'_>) -> Option<Values<'e, 't>> {
+        if self.depth >= MAX_DEPTH {
+            let message = eco_format!("values are nested more than {MAX_DEPTH} levels deep");
+            self.environment.report(Diagnostic::new(message).at(view.span()));
+            return None;
+        }
+        Some(Values { depth: self.depth + 1, ..*self })
+    }
+
+    #[inline]
+    fn scalar(&self, view: View<'t>, wanted: &DataType) -> Built {
+        let text = view.text();
+        if !is_plain(text) {
+            return self.template(view);
+        }
+        if view.kind() != Kind::Plain {
+            return Built::Value(Value::from(text));
+        }
+        Built::Value(match scalar::typed(text) {
+            None => Value::from(text),
+            Some(Value::Undef) => Value::Undef,
+            Some(value) => match stripped(wanted) {
+                DataType::String(..) => Value::from(text),
+                wanted if accepts(wanted, &value) => value,
+                wanted if accepts(wanted, &Value::from(text)) => Value::from(text),
+                _ => value,
+            },
+        })
+    }
+
+    fn template(&self, view: View<'t>) -> Built {
+        let template = match Template::parse(view.text()) {
+            Ok(template) => template,
+            Err(error) => {
+                self.environment.report_syntax(error, view);
+                return Built::Broken;
+            }
+        };
+        if !self.check_outputs(&template, view) {
+            return Built::Broken;
+        }
+        if !self.evaluate {
+            return Built::Skipped;
+        }
+        let scope = Outputs { environment: self.environment, index: self.index };
+        match template.render(&scope) {
+            Ok(value) => Built::Value(value),
+            Err(EvalError::Unknown(_)) if !template.references().is_empty() => {
+                self.check_names(&template, view);
+                Built::Deferred(template)
+            }
+            Err(error) => {
+                self.environment.report_eval(error, view);
+                Built::Broken
+            }
+        }
+    }
+
+    /// Tells which names of a template that waits for outputs lead nowhere, unless it can do
+    /// without them.
+    fn check_names(&self, template: &Template, view: View<'t>) {
+        if ["has(", "default("].iter().any(|function| view.text().contains(function)) {
+            return;
+        }
+        template.names(&mut |name, at| {
+            let (what, found) = match name {
+                Name::Var(name) => (eco_format!("variable `{name}`"), self.environment.var(name)),
+                Name::Fact(name) => (eco_format!("fact `{name}`"), self.environment.fact(name)),
+                Name::Output(..) => return,
+            };
+            if matches!(found, Lookup::Missing) {
+                let span = place(view, at.start, at.end);
+                self.environment.report(Diagnostic::new(eco_format!("there is no {what}")).at(span));
+            }
+        });
+    }
+
+    /// Holds the outputs that a template names against the resources and their types.
+    fn check_outputs(&self, template: &Template, view: View<'t>) -> bool {
+        let mut sound = true;
+        template.names(&mut |name, at| {
+            if let Name::Output(reference, output) = name {
+                let span = place(view, at.start, at.end);
+                if let Some(problem) = self.check_output(reference, output) {
+                    self.environment.report(problem.at(span));
+                    sound = false;
+                }
+            }
+        });
+        sound
+    }
+
+    fn check_output(&self, reference: &ResourceRef, output: &EcoString) -> Option<Diagnostic> {
+        let Some(index) = self.index else {
+            let message = eco_format!("`{reference}` sends its outputs to attributes only");
+            return Some(
+                Diagnostic::new(message).hint("use it in the attribute itself; vars and conditions come first"),
+            );
+        };
+        let Some((at, schema)) = index.find(reference.type_name.as_str(), reference.title.as_str()) else {
+            return self.environment.complete.then(|| index.dangling(&reference.to_string()));
+        };
+        let schema = schema?;
+        if at == self.asker {
+            return Some(Diagnostic::new(eco_format!("`{reference}` refers to an output of its own")));
+        }
+        if schema.outputs.iter().any(|(name, _)| name == output) {
+            return None;
+        }
+        let names: Vec<&str> = schema.outputs.iter().map(|(name, _)| name.as_str()).collect();
+        let message = eco_format!("`{}` has no output `{output}`", schema.name);
+        Some(Diagnostic::new(message).hint(match names.is_empty() {
+            true => eco_format!("resources of the type `{}` send nothing", schema.name),
+            false => choose(output, &names, "its outputs"),
+        }))
+    }
+
+    fn sequence(&self, view: View<'t>, wanted: &DataType) -> Built {
+        let Some(values) = self.deeper(view) else { return Built::Broken };
+        let built: Vec<Built> =
+            view.elements().enumerate().map(|(index, v)| values.build(v, element(wanted, index))).collect();
+        match Built::verdict(built.iter()) {
+            Verdict::Values => Built::Value(Value::array(built.into_iter().filter_map(Built::value))),
+            Verdict::Deferred => Built::Deferred(Template::array(built.into_iter().map(Built::template).collect())),
+            Verdict::Skipped => Built::Skipped,
+            Verdict::Broken => Built::Broken,
+        }
+    }
+
+    fn mapping(&self, view: View<'t>, wanted: &DataType) -> Built {
+        let Some(values) = self.deeper(view) else { return Built::Broken };
+        let mut entries = view.entries();
+        if let (Some((key, value)), None) = (entries.next(), entries.next())
+            && key.text() == "sensitive"
+        {
+            return values.sensitive(value);
+        }
+        let mut keys = Vec::with_capacity(view.count());
+        let mut built = Vec::with_capacity(view.count());
+        for (key, value) in view.entries() {
+            let Some(name) = self.environment.text(key) else {
+                built.push(Built::Broken);
+                continue;
+            };
+            built.push(values.build(value, entry(wanted, &name)));
+            keys.push(name);
+        }
+        match Built::verdict(built.iter()) {
+            Verdict::Values => {
+                let entries: Hash = keys.into_iter().zip(built.into_iter().filter_map(Built::value)).collect();
+                Built::Value(Value::Hash(Arc::new(entries)))
+            }
+            Verdict::Deferred => {
+                Built::Deferred(Template::hash(keys.into_iter().zip(built.into_iter().map(Built::template)).collect()))
+            }
+            Verdict::Skipped => Built::Skipped,
+            Verdict::Broken => Built::Broken,
+        }
+    }
+
+    /// The value below `sensitive`.
+    fn sensitive(&self, view: View<'t>) -> Built {
+        if view.is_scalar() && !view.is_null() {
+            self.environment.hide(view.span());
+            return self.scalar(view, &DataType::String(None, None)).sealed();
+        }
+        let mut entries = view.entries();
+        let source = match (entries.next(), entries.next()) {
+            (Some((key, value)), None) => self.secret_source(key, value),
+            _ => {
+                let hint = "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }";
+                self.environment.report(Diagnostic::new("`sensitive` takes one source").at(view.span()).hint(hint));
+                None
+            }
+        };
+        let Some(source) = source else { return Built::Broken };
+        if !self.evaluate {
+            return Built::Skipped;
+        }
+        match self.environment.inputs.secrets.resolve(&source) {
+            Ok(value) => Built::Value(Value::sensitive(trimmed(value, &source))),
+            Err(why) => {
+                let problem = Diagnostic::new(eco_format!("cannot fetch the secret: {why}"));
+                self.environment.report(problem.at(view.span()));
+                Built::Broken
+            }
+        }
+    }
+
+    fn secret_source(&self, key: View<'t>, value: View<'t>) -> Option<SecretSource> {
+        let wrong = |message: &str, hint: EcoString, view: View<'_>| {
+            self.environment.report(Diagnostic::new(message).at(view.span()).hint(hint));
+        };
+        match key.text() {
+            "file" | "env" if !value.is_scalar() || value.is_null() => {
+                wrong("the source of a secret is a text", "such as { file: /etc/secret }".into(), value);
+                None
+            }
+            "file" => self.argument(value).map(SecretSource::File),
+            "env" => self.argument(value).map(SecretSource::Env),
+            "command" if value.count() == 0 || !value.elements().all(View::is_scalar) => {
+                let hint = "such as { command: [pass, show, web] }; no shell is involved".into();
+                wrong("the command of a secret is a list of texts", hint, value);
+                None
+            }
+            "command" => value.elements().map(|v| self.argument(v)).collect::<Option<_>>().map(SecretSource::Command),
+            other => {
+                let hint = choose(other, &["file", "env", "command"], "secrets come from");
+                let message = eco_format!("unknown source of a secret `{other}`");
+                wrong(&message, hint, key);
+                None
+            }
+        }
+    }
+
+    fn argument(&self, view: View<'t>) -> Option<EcoString> {
+        match self.evaluate || is_plain(view.text()) {
+            true => self.environment.text(view),
+            false => Some(EcoString::new()),
+        }
+    }
+}
+
+/// Files and the output of commands mostly end in a line break that is not meant.
+fn trimmed(value: Value, source: &SecretSource) -> Value {
+    match (value.unwrap_sensitive(), source) {
+        (Value::String(text), SecretSource::File(_) | SecretSource::Command(_)) if text.ends_with('\n') => {
+            let line = &text[..text.len() - 1];
+            Value::from(line.strip_suffix('\r').unwrap_or(line))
+        }
+        _ => value,
+    }
+}
+
+/// The environment together with the outputs of resources: those that are left out have none,
+/// those of all others are not known yet.
+struct Outputs<'e, 't> {
+    environment: &'e Environment<'t>,
+    index: Option<&'e Index<'t>>,
+}
+
+impl Scope for Outputs<'_, '_> {
+    fn var(&self, name: &str) -> Lookup {
+        self.environment.var(name)
+    }
+
+    fn fact(&self, name: &str) -> Lookup {
+        self.environment.fact(name)
+    }
+
+    fn output(&self, reference: &ResourceRef, name: &str) -> Lookup {
+        match self.index {
+            Some(index) if index.is_left_out(reference) => Lookup::Missing,
+            _ => self.environment.output(reference, name),
+        }
+    }
+
+    fn var_names(&self) -> Vec<EcoString> {
+        self.environment.var_names()
+    }
+
+    fn fact_names(&self) -> Vec<EcoString> {
+        self.environment.fact_names()
+    }
+}
+
+enum Verdict {
+    Values,
+    Deferred,
+    Skipped,
+    Broken,
+}
+
+impl Built {
+    fn verdict<'a>(parts: impl Iterator<Item = &'a Built>) -> Verdict {
+        let mut verdict = Verdict::Values;
+        for part in parts {
+            match (part, &verdict) {
+                (Built::Broken, _) => return Verdict::Broken,
+                (Built::Skipped, _) => verdict = Verdict::Skipped,
+                (Built::Deferred(_), Verdict::Values) => verdict = Verdict::Deferred,
+                _ => {}
+            }
+        }
+        verdict
+    }
+
+    fn value(self) -> Option<Value> {
+        match self {
+            Built::Value(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn template(self) -> Template {
+        match self {
+            Built::Deferred(template) => template,
+            other => Template::value(other.value().unwrap_or_default()),
+        }
+    }
+
+    fn sealed(self) -> Built {
+        match self {
+            Built::Value(Value::Undef) => Built::Value(Value::Undef),
+            Built::Value(value) => Built::Value(Value::sensitive(value)),
+            Built::Deferred(template) => Built::Deferred(template.sealed()),
+            other => other,
+        }
+    }
+}
+
+fn accepts(wanted: &DataType, value: &Value) -> bool {
+    wanted.check(value).is_ok()
+}
+
+/// The type without what only says that a value may be missing or is sealed.
+pub(crate) fn stripped(wanted: &DataType) -> &DataType {
+    match wanted {
+        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => stripped(inner),
+        other => other,
+    }
+}
+
+/// The type of an element of a list.
+fn element(wanted: &DataType, index: usize) -> &DataType {
+    match stripped(wanted) {
+        DataType::Array(of, ..) => of,
+        DataType::Tuple(types) => types.get(index).unwrap_or(&ANY),
+        DataType::Variant(types) => types
+            .iter()
+            .find(|t| matches!(stripped(t), DataType::Array(..) | DataType::Tuple(_)))
+            .map_or(&ANY, |t| element(t, index)),
+        _ => &ANY,
+    }
+}
+
+/// The type of an entry of a hash.
+fn entry<'d>(wanted: &'d DataType, key: &str) -> &'d DataType {
+    match stripped(wanted) {
+        DataType::Hash(_, of, ..) => of,
+        DataType::Struct(fields) => fields.iter().find(|field| field.name == key).map_or(&ANY, |f| &f.data_type),
+        DataType::Variant(types) => types
+            .iter()
+            .find(|t| matches!(stripped(t), DataType::Hash(..) | DataType::Struct(_)))
+            .map_or(&ANY, |t| entry(t, key)),
+        _ => &ANY,
+    }
+}

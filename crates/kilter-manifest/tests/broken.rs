@@ -1,0 +1,231 @@
+//! Broken manifests: each is refused with just the problems that it has, each at its place.
+
+#[expect(dead_code, reason = "it serves several test files")]
+mod support;
+
+use kilter_manifest::{Source, Sources, render};
+use support::World;
+
+/// A manifest, and per problem: what its message and hints hold, and `line:column`.
+type Case = (&'static str, &'static [(&'static str, &'static str)]);
+
+const CASES: &[Case] = &[
+    // Syntax.
+    ("resources:\n\tfile[/a]: {}\n", &[("indent with spaces", "2:1")]),
+    ("resources: [1, 2\nvars: {}\n", &[("not valid YAML", "2:5")]),
+    ("vars: { a: ${vars.b} }\n", &[("put in quotes", "1:13")]),
+    ("resources:\n  file[/a]: { notify: service[s] }\n", &[("a reference is put in quotes", "2:30")]),
+    ("resources:\n  file[/a]:\n    notify: [service[s]]\n", &[("a reference is put in quotes", "3:21")]),
+    ("vars:\n  a: b: c\n", &[("unexpected `:`", "2:7")]),
+    ("vars:\n  a: @b\n", &[("cannot start with `@`", "2:6")]),
+    ("vars:\n  a: \"never closed\n", &[("not valid YAML", "3:1")]),
+    ("vars:\n  a: *nothing\n", &[("there is no anchor `&nothing`", "2:6")]),
+    ("vars:\n  a: &x [*x]\n", &[("something that it is part of", "2:10")]),
+    ("vars:\n  a: !secret x\n", &[("the tag `!secret` is not known", "2:14")]),
+    ("vars:\n  {{ a }}: 1\n", &[("a key must be a text", "2:3")]),
+    ("vars:\n  ? [a]\n  : 1\n", &[("a key must be a text", "2:5")]),
+    ("vars:\n  a: 1\n  b: 2\n  a: 3\n", &[("`a` is written twice", "4:3")]),
+    ("vars:\n  <<: 1\n", &[("`<<` merges mappings", "2:7")]),
+    // The top.
+    ("- file\n", &[("a manifest is a mapping", "1:1")]),
+    ("just text\n", &[("a manifest is a mapping", "1:1")]),
+    ("resource: {}\n", &[("did you mean `resources`?", "1:1")]),
+    ("file[/etc/motd]: {}\n", &[("resources stand below `resources:`", "1:1")]),
+    ("resources:\n  - file[/a]\n", &[("`resources` is a mapping", "2:3")]),
+    ("vars: 1\n", &[("`vars` is a mapping", "1:7")]),
+    ("include: missing.yaml\n", &[("cannot include `missing.yaml`: No such file", "1:10")]),
+    ("include:\n  - loop.yaml\n", &[("`loop.yaml` includes itself: loop.yaml -> loop2.yaml", "1:11")]),
+    ("include: { a: b }\n", &[("`include` is a list of paths", "1:10")]),
+    ("include: [[a]]\n", &[("`include` is a list of paths", "1:11")]),
+    // References.
+    ("resources:\n  motd: {}\n", &[("`motd` is not a reference", "2:3")]),
+    ("resources:\n  File[/a]: {}\n", &[("type names are in lower case: `file[/a]`", "2:3")]),
+    ("resources:\n  file[]: {}\n", &[("has an empty title", "2:3")]),
+    ("resources:\n  fil[/a]: {}\n", &[("did you mean `file`?", "2:3")]),
+    ("resources:\n  wibble[/a]: { x: 1 }\n", &[("known types: file, exec, user, service", "2:3")]),
+    ("resources:\n  file[/a]: present\n", &[("is not followed by attributes", "2:13")]),
+    ("resources:\n  file[a]: {}\n", &[("the title is the `path`", "2:3")]),
+    ("resources:\n  file[/a]: {}\n  user[x]: {}\n  file[/a]: {}\n", &[("`file[/a]` is written twice", "4:3")]),
+    (
+        "vars: { d: /etc }\nresources:\n  file[/etc/a]: {}\n  file[${vars.d}/a]: {}\n",
+        &[("`file[/etc/a]` is written twice", "4:3")],
+    ),
+    ("resources:\n  file[/a]: {}\n  file[/b]: { path: /a }\n", &[("two resources manage the file `/a`", "3:3")]),
+    (
+        "resources:\n  user[a]: { name: root }\n  user[b]: { name: root }\n",
+        &[("two resources manage the user `root`", "3:3")],
+    ),
+    // Attributes.
+    ("resources:\n  file[/a]:\n    mdoe: '0644'\n", &[("did you mean `mode`?", "3:5")]),
+    ("resources:\n  user[a]:\n    wibble: 1\n", &[("its attributes: name, uid, password, require", "3:5")]),
+    ("resources:\n  user[a]:\n    retry: 1\n", &[("it belongs below `meta`", "3:5")]),
+    ("resources:\n  file[/a]: { size: 1 }\n", &[("`size` is read_only", "2:15")]),
+    ("resources:\n  exec[a]: {}\n", &[("`exec[a]` lacks the attribute `command`", "2:3")]),
+    ("resources:\n  exec[a]: { command: null }\n", &[("lacks the attribute `command`", "2:3")]),
+    (
+        "resources:\n  file[/a]: { ensure: presnt }\n",
+        &[("expects a match for Enum['present', 'absent', 'file', 'directory', 'link'], got 'presnt'", "2:23")],
+    ),
+    ("resources:\n  file[/a]: { ensure: 1 }\n", &[("allowed are: present, absent", "2:23")]),
+    ("resources:\n  file[/a]: { backup: yes }\n", &[("write true, without quotes", "2:23")]),
+    ("resources:\n  file[/a]: { backup: 'false' }\n", &[("write false, without quotes", "2:23")]),
+    ("resources:\n  user[a]: { uid: '1' }\n", &[("write 1, without quotes", "2:19")]),
+    ("resources:\n  user[a]: { uid: 0100 }\n", &[("write 100, or 0o100 for an octal one", "2:19")]),
+    ("resources:\n  exec[a]: { command: x, tries: 0 }\n", &[("`tries` expects a value of type Integer[1]", "2:33")]),
+    ("resources:\n  file[/a]: { content: [a] }\n", &[("`content` expects a String value, got Array", "2:24")]),
+    ("resources:\n  file[/a]: { tags: a }\n", &[("write a list", "2:21")]),
+    ("resources:\n  file[/a]: { tags: [a, [b]] }\n", &[("`tags` index 1 expects a String value", "2:21")]),
+    ("resources:\n  file[/a]: { limits: { cpu: 11 } }\n", &[("`limits` entry 'cpu' expects", "2:23")]),
+    (
+        "vars: { port: 80 }\nresources:\n  file[/a]: { content: '${vars.port}' }\n",
+        &[("string(x) makes a text of it", "3:24")],
+    ),
+    // Expressions.
+    ("resources:\n  file[/a]:\n    content: echo ${HOME}\n", &[("shell text needs `$${HOME}`", "3:21")]),
+    (
+        "vars: { port: 1 }\nresources:\n  file[/a]:\n    content: |\n      x\n      y ${vars.prot}\n",
+        &[("did you mean `vars.port`?", "6:11")],
+    ),
+    ("resources:\n  file[/a]:\n    content: \"a\\tb ${facts.oss.family}\"\n", &[("did you mean `facts.os`?", "3:22")]),
+    ("resources:\n  file[/a]:\n    content: 'it''s ${facts.os.familie}'\n", &[("did you mean `family`?", "3:23")]),
+    ("resources:\n  file[/a]:\n    content: ${facts.os\n", &[("this `${` is never closed", "3:14")]),
+    ("resources:\n  file[/a]:\n    content: x ${facts.os}\n", &[("a map has no text", "3:18")]),
+    ("vars:\n  a: ${vars.b}\n  b: ${vars.c}\n  c: x${vars.a}\n", &[("refers to itself: a -> b -> c -> a", "2:3")]),
+    ("vars:\n  a: ${vars.a}\n", &[("the variable `a` refers to itself: a -> a", "2:3")]),
+    (
+        "vars:\n  a: ${exec[b].stdout}\nresources:\n  exec[b]: { command: c }\n",
+        &[("sends its outputs to attributes only", "2:8")],
+    ),
+    ("resources:\n  file[/a]: { content: '${exec[b].stdout}' }\n", &[("there is no resource `exec[b]`", "2:27")]),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { content: '${exec[b].stdot}' }\n",
+        &[("did you mean `stdout`?", "3:27")],
+    ),
+    ("resources:\n  user[b]: {}\n  file[/a]: { content: '${user[b].uid}' }\n", &[("send nothing", "3:27")]),
+    ("resources:\n  exec[b]: { command: 'x ${exec[b].stdout}' }\n", &[("an output of its own", "2:28")]),
+    (
+        "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '1${exec[b].stdout}' }\n",
+        &[("`uid` takes Integer, and this is a text", "3:19")],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c, when: 'false' }\n  file[/a]: { content: '${exec[b].stdout}' }\n",
+        &[("`exec[b]` has no output `stdout`", "3:27")],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { content: '${exec[b].stdout} ${vars.no}' }\n",
+        &[("there is no variable `no`", "3:45")],
+    ),
+    // Relations.
+    ("resources:\n  file[/a]: { notify: 'service[x]' }\n", &[("relations and outputs name resources", "2:23")]),
+    (
+        "resources:\n  service[nginx]: {}\n  file[/a]:\n    notify: service[ngnix]\n",
+        &[("did you mean `service[nginx]`?", "4:13")],
+    ),
+    ("resources:\n  file[/a]:\n    require:\n      - fil[/b]\n", &[("unknown type `fil`", "4:9")]),
+    ("resources:\n  file[/a]:\n    require: nginx\n", &[("`nginx` is not a reference", "3:14")]),
+    ("resources:\n  file[/a]:\n    before: { a: b }\n", &[("takes a reference or a list", "3:13")]),
+    ("resources:\n  file[/a]:\n    subscribe: file[/a]\n", &[("`file[/a]` refers to itself", "3:16")]),
+    // when and meta.
+    ("resources:\n  file[/a]:\n    when: facts.os.family = 1\n", &[("`==` compares", "3:27")]),
+    ("resources:\n  file[/a]:\n    when: facts.os.family\n", &[("`when` expects a Boolean value", "3:11")]),
+    ("resources:\n  file[/a]:\n    when: ${facts.os.family}\n", &[("write it without `${`", "3:11")]),
+    ("resources:\n  file[/a]:\n    when: vars.x == 1\n", &[("there is no variable `x`", "3:11")]),
+    ("resources:\n  file[/a]: { when: [a] }\n", &[("`when` expects an expression", "2:21")]),
+    ("resources:\n  file[/a]: { meta: { poll: 1 } }\n", &[("`poll` is not supported yet", "2:23")]),
+    ("resources:\n  file[/a]: { meta: { retires: 1 } }\n", &[("unknown metaparameter `retires`", "2:23")]),
+    ("resources:\n  file[/a]: { meta: { noop: 1 } }\n", &[("`noop` expects a Boolean value", "2:29")]),
+    ("resources:\n  file[/a]: { meta: { delay: -1 } }\n", &[("`delay` expects", "2:30")]),
+    ("resources:\n  file[/a]: { meta: 3 }\n", &[("`meta` is a mapping", "2:21")]),
+    // Secrets.
+    ("resources:\n  user[a]:\n    password: { sensitive: { fiel: x } }\n", &[("did you mean `file`?", "3:30")]),
+    (
+        "resources:\n  user[a]:\n    password: { sensitive: { file: /none } }\n",
+        &[("cannot fetch the secret: nothing", "3:28")],
+    ),
+    ("resources:\n  user[a]:\n    password: { sensitive: [] }\n", &[("`sensitive` takes one source", "3:28")]),
+    ("resources:\n  user[a]:\n    password: { sensitive: { command: x } }\n", &[("is a list of texts", "3:39")]),
+    ("resources:\n  user[a]:\n    uid: { sensitive: hunter2 }\n", &[("got a sensitive value of another kind", "3:10")]),
+    // Many at once.
+    (
+        "resources:\n  file[/a]: { mdoe: 1, backup: on }\n  wibble[x]: {}\n  user[u]: { uid: x, require: 'file[/b]' }\n",
+        &[
+            ("did you mean `mode`?", "2:15"),
+            ("write true", "2:32"),
+            ("unknown type `wibble`", "3:3"),
+            ("`uid` expects an Integer value", "4:19"),
+            ("did you mean `file[/a]`?", "4:31"),
+        ],
+    ),
+];
+
+#[test]
+fn each_broken_manifest_has_just_its_problems_each_at_its_place() {
+    let world = World::new();
+    let mut wrong = Vec::new();
+    for (text, expected) in CASES {
+        let (result, sources) = world.compile(text);
+        let problems = result.err().unwrap_or_default();
+        let shown = render(&problems, &sources, false);
+        if problems.len() != expected.len() {
+            wrong.push(format!("{} problems, not {}, in\n{text}\n{shown}", problems.len(), expected.len()));
+            continue;
+        }
+        for (problem, (fragment, place)) in problems.iter().zip(*expected) {
+            let said = format!("{} | {}", problem.message, problem.hints.join(" | "));
+            let found = problem.span.map(|span| sources.locate(span)).map(|l| format!("{}:{}", l.line, l.column));
+            if !said.contains(fragment) || found.as_deref() != Some(*place) {
+                wrong.push(format!("wanted {place} {fragment:?}, got {found:?} {said:?} in\n{text}"));
+            }
+        }
+    }
+    assert!(CASES.len() >= 40);
+    assert!(wrong.is_empty(), "{}\n\n{} wrong", wrong.join("\n----\n"), wrong.len());
+}
+
+#[test]
+fn broken_json_is_told_in_the_words_of_json() {
+    let world = World::new();
+    for (text, fragment, place) in [
+        ("{\"resources\": {\"file[/a]\": {}}", "the text ends where `,` or `}` should come", "1:31"),
+        ("{'a': 1}", "a key in double quotes", "1:2"),
+        ("{\"vars\": {\"a\": 1,}}", "no comma after the last element", "1:18"),
+        ("{\"vars\": {\"a\": 01}}", "`01` is no value", "1:16"),
+        ("{\"vars\": {\"a\": \"x\ny\"}}", "a control character", "1:18"),
+        ("{\"vars\": {\"a\": 1, \"a\": 2}}", "`a` is written twice", "1:19"),
+        ("{\"vars\": {}} x", "after the end", "1:14"),
+        ("// no\n{}", "JSON has no comments", "1:1"),
+    ] {
+        let mut sources = Sources::new();
+        sources.add(Source::new("site.json", text));
+        let problems = world.compile_all(&mut sources).expect_err(text);
+        assert_eq!(problems.len(), 1, "{text}: {problems:?}");
+        let said = format!("{} | {}", problems[0].message, problems[0].hints.join(" | "));
+        let found = sources.locate(problems[0].span.expect("it has a place"));
+        assert!(said.contains(fragment), "{text}: {said}");
+        assert_eq!(format!("{}:{}", found.line, found.column), place, "{text}: {said}");
+    }
+}
+
+#[test]
+fn problems_of_several_files_are_told_together() {
+    let world = World::new();
+    let mut sources = Sources::new();
+    sources.add(Source::new("a.yaml", "include: wrong.yaml\nresources:\n  file[/a]: {}\n"));
+    sources.add(Source::new("b.yaml", "resources:\n  file[/a]: {}\n"));
+    sources.add(Source::new("c.yaml", "resources:\n  file[/c]: [\n"));
+    let problems = world.compile_all(&mut sources).expect_err("all of them are broken");
+    let shown = render(&problems, &sources, false);
+    assert_eq!(problems.len(), 3, "{shown}");
+    assert!(shown.contains("b.yaml:2:3") && shown.contains("first written here"), "{shown}");
+    assert!(shown.contains("wrong.yaml:2:22") && shown.contains("did you mean `mode`?"), "{shown}");
+    assert!(shown.contains("c.yaml:2:13"), "{shown}");
+}
+
+#[test]
+fn what_another_file_may_define_is_not_said_to_be_missing() {
+    let world = World::new();
+    let (result, sources) =
+        world.compile("include: none.yaml\nresources:\n  file[/a]: { content: '${vars.x}', require: 'file[/b]' }\n");
+    let problems = result.expect_err("the include cannot be read");
+    assert_eq!(problems.len(), 1, "{}", render(&problems, &sources, false));
+}

@@ -1,0 +1,126 @@
+//! The JSON Schema of manifests, held against manifests.
+
+#[expect(dead_code, reason = "it serves several test files")]
+mod support;
+
+use kilter_manifest::json_schema;
+use serde_json::{Value as Json, json};
+use support::World;
+
+/// Whether `value` fits `schema`, by the keywords that the schema uses; panics at any other.
+fn fits(schema: &Json, value: &Json, root: &Json) -> bool {
+    let Some(keywords) = schema.as_object() else { return schema.as_bool().unwrap_or(true) };
+    keywords.iter().all(|(keyword, wanted)| match keyword.as_str() {
+        "$schema" | "$defs" | "title" | "description" | "markdownDescription" | "default" => true,
+        "$ref" => {
+            let path = wanted.as_str().and_then(|r| r.strip_prefix('#')).expect("references stay within the schema");
+            fits(root.pointer(path).unwrap_or_else(|| panic!("{path}")), value, root)
+        }
+        "anyOf" => wanted.as_array().is_some_and(|all| all.iter().any(|one| fits(one, value, root))),
+        "type" => match wanted {
+            Json::Array(names) => names.iter().any(|name| is(value, name)),
+            name => is(value, name),
+        },
+        "const" => value == wanted,
+        "enum" => wanted.as_array().is_some_and(|words| words.contains(value)),
+        "pattern" => value.as_str().is_none_or(|text| matches(wanted, text)),
+        "minimum" => value.as_f64().is_none_or(|n| n >= wanted.as_f64().unwrap_or(0.0)),
+        "maximum" => value.as_f64().is_none_or(|n| n <= wanted.as_f64().unwrap_or(0.0)),
+        "minItems" => value.as_array().is_none_or(|a| a.len() as u64 >= wanted.as_u64().unwrap_or(0)),
+        "maxItems" => value.as_array().is_none_or(|a| a.len() as u64 <= wanted.as_u64().unwrap_or(0)),
+        "items" => value.as_array().is_none_or(|a| a.iter().all(|v| fits(wanted, v, root))),
+        "required" => value.as_object().is_none_or(|object| {
+            wanted.as_array().is_some_and(|names| names.iter().all(|n| object.contains_key(n.as_str().unwrap_or(""))))
+        }),
+        "properties" | "patternProperties" => true,
+        "additionalProperties" => value.as_object().is_none_or(|object| {
+            object.iter().all(|(name, value)| {
+                let own = keywords.get("properties").and_then(|p| p.get(name));
+                let patterns = keywords.get("patternProperties").and_then(Json::as_object);
+                let by_pattern = patterns.and_then(|p| p.iter().find(|(pattern, _)| matches(&json!(pattern), name)));
+                fits(own.or(by_pattern.map(|(_, schema)| schema)).unwrap_or(wanted), value, root)
+            })
+        }),
+        other => panic!("the schema uses `{other}`"),
+    })
+}
+
+fn is(value: &Json, name: &Json) -> bool {
+    match name.as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        other => panic!("the schema uses the type {other:?}"),
+    }
+}
+
+/// The patterns of the schema, which are few and of simple forms.
+fn matches(pattern: &Json, text: &str) -> bool {
+    let pattern = pattern.as_str().unwrap_or_default();
+    if pattern == "\\$\\{" {
+        return text.contains("${");
+    }
+    if pattern.starts_with("^([a-z]") {
+        return text.contains("${") || kilter_model::ResourceRef::split(text).is_ok();
+    }
+    let type_name = pattern.strip_prefix('^').and_then(|p| p.strip_suffix("\\[[\\s\\S]+\\]$"));
+    let type_name = type_name.unwrap_or_else(|| panic!("the schema uses the pattern {pattern}"));
+    kilter_model::ResourceRef::split(text).is_ok_and(|(name, _)| name == type_name)
+}
+
+fn check(manifest: Json) -> bool {
+    let schema = json_schema(&World::new());
+    fits(&schema, &manifest, &schema)
+}
+
+#[test]
+fn manifests_that_compile_fit_the_schema() {
+    for manifest in [
+        json!({}),
+        json!(null),
+        json!({"vars": {"a": 1}, "include": ["x"], "resources": null}),
+        json!({"resources": {"file[/a]": null, "file[a b]": {"mode": 644, "content": "${vars.x}", "backup": true}}}),
+        json!({"resources": {"file[/a]": {"notify": ["service[s]"], "require": "user[u]", "when": "true", "meta": {"retry": -1}}}}),
+        json!({"resources": {"exec[e]": {"command": ["a", "${vars.b}"], "environment": {"A": {"sensitive": {"env": "X"}}}}}}),
+        json!({"resources": {"user[u]": {"uid": "${exec[t].stdout}", "password": {"sensitive": "x"}}}}),
+        json!({"resources": {"service[s]": {"enable": "mask", "ensure": "running"}, "file[/t]": {"limits": {"a": 10}}}}),
+    ] {
+        assert!(check(manifest.clone()), "{manifest}");
+    }
+}
+
+#[test]
+fn manifests_that_do_not_compile_do_not_fit_it() {
+    for manifest in [
+        json!([]),
+        json!({"resource": {}}),
+        json!({"resources": {"wibble[a]": {}}}),
+        json!({"resources": {"file": {}}}),
+        json!({"resources": {"file[/a]": {"mdoe": "0644"}}}),
+        json!({"resources": {"file[/a]": {"size": 1}}}),
+        json!({"resources": {"file[/a]": {"ensure": "presnt"}}}),
+        json!({"resources": {"file[/a]": {"backup": "yes"}}}),
+        json!({"resources": {"file[/a]": {"notify": "nginx"}}}),
+        json!({"resources": {"file[/a]": {"meta": {"retry": "x"}}}}),
+        json!({"resources": {"file[/a]": {"meta": {"poll": 1}}}}),
+        json!({"resources": {"exec[e]": {}}}),
+        json!({"resources": {"exec[e]": {"command": []}}}),
+        json!({"resources": {"exec[e]": {"command": "x", "tries": 0}}}),
+        json!({"resources": {"file[/a]": {"limits": {"a": 11}}}}),
+        json!({"resources": {"user[u]": {"password": {"sensitive": {"fiel": "x"}}}}}),
+    ] {
+        assert!(!check(manifest.clone()), "{manifest}");
+    }
+}
+
+#[test]
+fn every_attribute_is_described() {
+    let schema = json_schema(&World::new());
+    let mode = schema.pointer("/$defs/type.file/properties/mode").expect("the attribute is there");
+    assert_eq!(mode["description"], "The permissions.");
+    assert_eq!(schema.pointer("/$defs/type.file/properties/ensure/default"), Some(&json!("present")));
+}

@@ -1,0 +1,124 @@
+//! A small world to compile manifests in.
+
+use ecow::EcoString;
+use kilter_manifest::{
+    Compiled, Diagnostic, Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Source, Sources, compile,
+};
+use kilter_model::expr::Lookup;
+use kilter_model::{Behaviour, TypeSchema, Value};
+use std::cell::RefCell;
+
+pub(crate) struct World {
+    types: Vec<TypeSchema>,
+    pub(crate) overrides: Vec<(EcoString, Value)>,
+    pub(crate) asked: RefCell<Vec<String>>,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        use Behaviour::{Namevar, Parameter, Property, ReadOnly};
+        let file = TypeSchema::new("file", "Files, directories and links.")
+            .attribute("path", "Pattern[/\\A\\//]", Namevar, "The path.")
+            .attribute("ensure", "Enum[present, absent, file, directory, link]", Property, "What is there.")
+            .default("present")
+            .attribute("content", "String", Property, "The text.")
+            .attribute("mode", "String", Property, "The permissions.")
+            .attribute("owner", "Variant[String, Integer]", Property, "The owner.")
+            .attribute("backup", "Boolean", Parameter, "Whether the old content is kept.")
+            .attribute("size", "Integer", ReadOnly, "How large it is.")
+            .attribute("tags", "Array[String]", Parameter, "Words.")
+            .attribute("limits", "Hash[String, Integer[0, 10]]", Parameter, "Numbers by name.");
+        let exec = TypeSchema::new("exec", "Commands.")
+            .attribute("name", "String", Namevar, "The command, unless `command` is given.")
+            .attribute("command", "Variant[String, Array[String, 1]]", Parameter, "The command.")
+            .required()
+            .attribute("creates", "String", Parameter, "A path.")
+            .attribute("tries", "Integer[1]", Parameter, "How often.")
+            .default(1_i64)
+            .attribute("environment", "Hash[String, String]", Parameter, "Variables.")
+            .output("stdout", "What it wrote.")
+            .output("exit_code", "How it ended.");
+        let user = TypeSchema::new("user", "Users.")
+            .attribute("name", "String", Namevar, "The name.")
+            .attribute("uid", "Integer", Property, "The number.")
+            .attribute("password", "Sensitive[String]", Property, "The hash.");
+        let service = TypeSchema::new("service", "Services.")
+            .attribute("name", "String", Namevar, "The name.")
+            .attribute("ensure", "Enum[running, stopped]", Property, "Whether it runs.")
+            .attribute("enable", "Variant[Boolean, Enum[mask]]", Property, "Whether it starts at boot.");
+        World { types: vec![file, exec, user, service], overrides: Vec::new(), asked: RefCell::default() }
+    }
+
+    pub(crate) fn compile_all(&self, sources: &mut Sources) -> Result<Compiled, Vec<Diagnostic>> {
+        let inputs = Inputs { schemas: self, facts: self, secrets: self, loader: self, overrides: &self.overrides };
+        compile(sources, &inputs)
+    }
+
+    pub(crate) fn compile(&self, text: &str) -> (Result<Compiled, Vec<Diagnostic>>, Sources) {
+        let mut sources = Sources::new();
+        sources.add(Source::new("site.yaml", text));
+        (self.compile_all(&mut sources), sources)
+    }
+
+    /// The catalog of a manifest that is right.
+    pub(crate) fn catalog(&self, text: &str) -> kilter_model::Catalog {
+        let (result, sources) = self.compile(text);
+        match result {
+            Ok(compiled) => compiled.catalog,
+            Err(problems) => panic!("{}", kilter_manifest::render(&problems, &sources, false)),
+        }
+    }
+}
+
+impl Schemas for World {
+    fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
+        self.types.iter().find(|schema| schema.name == *type_name)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.types.iter().map(|schema| schema.name.as_str()).collect()
+    }
+}
+
+impl Facts for World {
+    fn fact(&self, name: &str) -> Lookup {
+        self.asked.borrow_mut().push(name.to_owned());
+        match name {
+            "os" => Lookup::Found(Value::hash([
+                ("family", Value::from("debian")),
+                ("release", Value::hash([("major", Value::from("12"))])),
+            ])),
+            "networking" => Lookup::Found(Value::hash([("hostname", Value::from("web1"))])),
+            _ => Lookup::Missing,
+        }
+    }
+
+    fn names(&self) -> Vec<EcoString> {
+        vec!["os".into(), "networking".into()]
+    }
+}
+
+impl Loader for World {
+    fn load(&self, _: &str, path: &str) -> Result<Source, String> {
+        match path {
+            "common.yaml" => {
+                Ok(Source::new(path, "vars: { port: 80, colour: blue }\nresources:\n  user[www]:\n    uid: 33\n"))
+            }
+            "wrong.yaml" => Ok(Source::new(path, "resources:\n  file[/included]: { mdoe: '0644' }\n")),
+            "loop.yaml" => Ok(Source::new(path, "include: loop2.yaml\n")),
+            "loop2.yaml" => Ok(Source::new(path, "include: [loop.yaml]\n")),
+            _ => Err("No such file or directory".to_owned()),
+        }
+    }
+}
+
+impl Secrets for World {
+    fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
+        match source {
+            SecretSource::File(path) if path == "/etc/secret" => Ok("from file\n".into()),
+            SecretSource::Env(name) if name == "TOKEN" => Ok("from env\n".into()),
+            SecretSource::Command(argv) if argv[0] == "pass" => Ok(format!("from {}\r\n", argv[1]).into()),
+            other => Err(format!("nothing at {other:?}")),
+        }
+    }
+}

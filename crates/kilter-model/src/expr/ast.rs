@@ -1,0 +1,167 @@
+//! The tree of an expression.
+
+use std::ops::Range;
+
+use ecow::EcoString;
+
+use super::functions::Function;
+use super::{ExprError, MAX_DEPTH, Name};
+use crate::names::ResourceRef;
+use crate::value::Value;
+
+/// A range of bytes that can be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+impl At {
+    pub(super) fn new(start: usize, end: usize) -> At {
+        let clip = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        At { start: clip(start), end: clip(end) }
+    }
+
+    pub(super) fn to(self, other: At) -> At {
+        At { start: self.start, end: other.end }
+    }
+}
+
+impl From<At> for Range<u32> {
+    fn from(at: At) -> Range<u32> {
+        at.start..at.end
+    }
+}
+
+/// A part of an expression and where it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) at: At,
+    height: u16,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Literal(Value),
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+    Var(EcoString),
+    Fact(EcoString),
+    Output(Box<(ResourceRef, EcoString)>),
+    Member(Box<Node>, EcoString),
+    Index(Box<(Node, Node)>),
+    Not(Box<Node>),
+    Negate(Box<Node>),
+    Binary(Operator, Box<(Node, Node)>),
+    Conditional(Box<(Node, Node, Node)>),
+    Call(Function, Vec<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Or,
+    And,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    In,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+impl Operator {
+    pub(super) fn symbol(self) -> &'static str {
+        match self {
+            Operator::Or => "||",
+            Operator::And => "&&",
+            Operator::Equal => "==",
+            Operator::NotEqual => "!=",
+            Operator::Less => "<",
+            Operator::LessEqual => "<=",
+            Operator::Greater => ">",
+            Operator::GreaterEqual => ">=",
+            Operator::In => "in",
+            Operator::Add => "+",
+            Operator::Subtract => "-",
+            Operator::Multiply => "*",
+            Operator::Divide => "/",
+            Operator::Remainder => "%",
+        }
+    }
+
+    /// How tightly it binds.
+    pub(super) fn strength(self) -> u8 {
+        match self {
+            Operator::Or => 1,
+            Operator::And => 2,
+            Operator::Equal
+            | Operator::NotEqual
+            | Operator::Less
+            | Operator::LessEqual
+            | Operator::Greater
+            | Operator::GreaterEqual
+            | Operator::In => 3,
+            Operator::Add | Operator::Subtract => 4,
+            Operator::Multiply | Operator::Divide | Operator::Remainder => 5,
+        }
+    }
+}
+
+impl Node {
+    /// A node, unless the tree would become too deep: evaluation recurses over it.
+    pub(super) fn new(kind: Kind, at: At) -> Result<Node, ExprError> {
+        let mut below = 0;
+        kind.each(&mut |child| below = below.max(child.height));
+        if below >= MAX_DEPTH {
+            return Err(too_deep(at));
+        }
+        Ok(Node { kind, at, height: below + 1 })
+    }
+
+    pub(super) fn names<'a>(&'a self, see: &mut dyn FnMut(Name<'a>, Range<u32>)) {
+        match &self.kind {
+            Kind::Var(name) => see(Name::Var(name), self.at.into()),
+            Kind::Fact(name) => see(Name::Fact(name), self.at.into()),
+            Kind::Output(output) => see(Name::Output(&output.0, &output.1), self.at.into()),
+            kind => kind.each(&mut |child| child.names(see)),
+        }
+    }
+}
+
+impl Kind {
+    fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Node)) {
+        match self {
+            Kind::Literal(_) | Kind::Var(_) | Kind::Fact(_) | Kind::Output(_) => {}
+            Kind::List(nodes) | Kind::Call(_, nodes) => nodes.iter().for_each(see),
+            Kind::Map(entries) => entries.iter().for_each(|(key, value)| {
+                see(key);
+                see(value);
+            }),
+            Kind::Member(node, _) | Kind::Not(node) | Kind::Negate(node) => see(node),
+            Kind::Index(pair) | Kind::Binary(_, pair) => {
+                see(&pair.0);
+                see(&pair.1);
+            }
+            Kind::Conditional(parts) => {
+                see(&parts.0);
+                see(&parts.1);
+                see(&parts.2);
+            }
+        }
+    }
+}
+
+pub(super) fn too_deep(at: At) -> ExprError {
+    ExprError {
+        message: ecow::eco_format!("the expression is nested more than {MAX_DEPTH} levels deep"),
+        at: at.into(),
+        hint: Some("compute the value in a program that prints the manifest".into()),
+    }
+}

@@ -1,0 +1,274 @@
+//! The value of an expression.
+//!
+//! A result is sealed as soon as one of the values it was made from was, the condition that chose
+//! it included.
+
+use std::sync::Arc;
+
+use ecow::{EcoString, eco_format};
+
+use super::ast::{At, Kind, Node, Operator};
+use super::functions::Function;
+use super::operators::{Trouble, apply, clear, kind, trouble};
+use super::{EvalError, Lookup, Scope};
+use crate::names::ResourceRef;
+use crate::suggest;
+use crate::value::{Hash, Value};
+
+/// Why there is no value. `has` and `default` forgive what is missing, nothing else.
+pub(super) enum Stop {
+    Unknown(EcoString),
+    Missing(Box<Failure>),
+    Failed(Box<Failure>),
+}
+
+pub(super) struct Failure {
+    trouble: Trouble,
+    at: At,
+}
+
+impl From<Stop> for EvalError {
+    fn from(stop: Stop) -> EvalError {
+        match stop {
+            Stop::Unknown(reason) => EvalError::Unknown(reason),
+            Stop::Missing(failure) | Stop::Failed(failure) => EvalError::Failed {
+                message: failure.trouble.message,
+                at: failure.at.into(),
+                hint: failure.trouble.hint,
+            },
+        }
+    }
+}
+
+pub(super) fn failed(trouble: Trouble, at: At) -> Stop {
+    Stop::Failed(Box::new(Failure { trouble, at }))
+}
+
+fn missing(trouble: Trouble, at: At) -> Stop {
+    Stop::Missing(Box::new(Failure { trouble, at }))
+}
+
+fn seal_if(sealed: bool, value: Value) -> Value {
+    if sealed { Value::sensitive(value) } else { value }
+}
+
+fn is_sealed(value: &Value) -> bool {
+    matches!(value, Value::Sensitive(_))
+}
+
+pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+    match &node.kind {
+        Kind::Literal(value) => Ok(value.clone()),
+        Kind::List(nodes) => {
+            let values: Vec<Value> = nodes.iter().map(|node| eval(node, scope)).collect::<Result<_, _>>()?;
+            Ok(Value::Array(Arc::from(values)))
+        }
+        Kind::Map(entries) => map(entries, scope),
+        Kind::Var(name) => found(scope.var(name), node.at, || {
+            no_such("variable", "vars.", name, &scope.var_names()).with_default("it is set under `vars:`")
+        }),
+        Kind::Fact(name) => found(scope.fact(name), node.at, || {
+            no_such("fact", "facts.", name, &scope.fact_names()).with_default("`kilter facts` shows those there are")
+        }),
+        Kind::Output(output) => {
+            let (reference, name) = &**output;
+            found(scope.output(reference, name), node.at, || no_output(reference, name))
+        }
+        Kind::Member(inner, name) => {
+            let value = eval(inner, scope)?;
+            Ok(seal_if(is_sealed(&value), member(&value, name, node)?))
+        }
+        Kind::Index(pair) => index(&pair.0, &pair.1, node, scope),
+        Kind::Not(inner) => {
+            let value = eval(inner, scope)?;
+            Ok(seal_if(is_sealed(&value), Value::Boolean(!truth(&value, inner)?)))
+        }
+        Kind::Negate(inner) => negate(&eval(inner, scope)?, node),
+        Kind::Binary(operator @ (Operator::And | Operator::Or), pair) => {
+            logic(*operator == Operator::Or, &pair.0, &pair.1, scope)
+        }
+        Kind::Binary(operator, pair) => binary(*operator, &pair.0, &pair.1, node, scope),
+        Kind::Conditional(parts) => {
+            let condition = eval(&parts.0, scope)?;
+            let chosen = if truth(&condition, &parts.0)? { &parts.1 } else { &parts.2 };
+            Ok(seal_if(is_sealed(&condition), eval(chosen, scope)?))
+        }
+        Kind::Call(function, arguments) => call(*function, arguments, node, scope),
+    }
+}
+
+fn map(entries: &[(Node, Node)], scope: &dyn Scope) -> Result<Value, Stop> {
+    let mut hash = Hash::default();
+    let mut sealed = false;
+    for (key_node, value) in entries {
+        let key = eval(key_node, scope)?;
+        sealed |= is_sealed(&key);
+        let Value::String(key) = clear(&key) else {
+            return Err(failed(trouble("the keys of a map are texts"), key_node.at));
+        };
+        hash.insert(key, eval(value, scope)?);
+    }
+    Ok(seal_if(sealed, Value::Hash(Arc::new(hash))))
+}
+
+fn found(lookup: Lookup, at: At, nothing: impl FnOnce() -> Trouble) -> Result<Value, Stop> {
+    match lookup {
+        Lookup::Found(value) => Ok(value),
+        Lookup::Unknown(reason) => Err(Stop::Unknown(reason)),
+        Lookup::Missing => Err(missing(nothing(), at)),
+    }
+}
+
+fn no_such(what: &str, root: &str, name: &str, known: &[EcoString]) -> Trouble {
+    let message = trouble(eco_format!("there is no {what} `{name}`"));
+    match suggest::nearest(name, known.iter().map(EcoString::as_str)) {
+        Some(near) => message.with(eco_format!("did you mean `{root}{near}`?")),
+        None => message,
+    }
+}
+
+fn no_output(reference: &ResourceRef, name: &str) -> Trouble {
+    trouble(eco_format!("`{reference}` has no output `{name}`"))
+}
+
+impl Trouble {
+    fn with_default(self, hint: &str) -> Trouble {
+        Trouble { hint: self.hint.or_else(|| Some(hint.into())), ..self }
+    }
+}
+
+fn member(value: &Value, name: &str, node: &Node) -> Result<Value, Stop> {
+    let Value::Hash(entries) = value.unwrap_sensitive() else {
+        let message = trouble(eco_format!("{} has no `{name}`", kind(value)));
+        return Err(match value.unwrap_sensitive() {
+            Value::Undef => missing(message.with("default(x, y) gives another value where there is none"), node.at),
+            _ => failed(message, node.at),
+        });
+    };
+    entries.get(name).cloned().ok_or_else(|| {
+        let message = trouble(eco_format!("there is no `{name}`"));
+        let near = suggest::nearest(name, entries.keys().map(EcoString::as_str)).filter(|_| !is_sealed(value));
+        missing(
+            match near {
+                Some(near) => message.with(eco_format!("did you mean `{near}`?")),
+                None => message.with("has(x.name) asks for it, default(x.name, y) does without"),
+            },
+            node.at,
+        )
+    })
+}
+
+fn index(base: &Node, index: &Node, node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+    let (value, key) = (eval(base, scope)?, eval(index, scope)?);
+    let sealed = is_sealed(&value) || is_sealed(&key);
+    let element = match (value.unwrap_sensitive(), key.unwrap_sensitive()) {
+        (Value::Hash(_), Value::String(name)) if sealed => {
+            let found = value.as_hash().and_then(|entries| entries.get(name)).cloned();
+            found.ok_or_else(|| missing(trouble("there is no such entry"), node.at))?
+        }
+        (Value::Hash(_), Value::String(name)) => member(&value, name, node)?,
+        (Value::Array(values), Value::Integer(n)) => {
+            let found = usize::try_from(*n).ok().and_then(|n| values.get(n)).cloned();
+            found.ok_or_else(|| {
+                missing(trouble(eco_format!("the list has {} elements, counted from 0", values.len())), node.at)
+            })?
+        }
+        (Value::Array(_), _) => return Err(failed(trouble("a list is indexed by a whole number"), index.at)),
+        (Value::Hash(_), _) => return Err(failed(trouble("a map is indexed by a text"), index.at)),
+        (Value::Undef, _) => return Err(missing(trouble("null has no elements"), base.at)),
+        (other, _) => return Err(failed(trouble(eco_format!("{} has no elements", kind(other))), base.at)),
+    };
+    Ok(seal_if(sealed, element))
+}
+
+fn truth(value: &Value, node: &Node) -> Result<bool, Stop> {
+    value.as_bool().ok_or_else(|| {
+        failed(
+            trouble(eco_format!("{} is not a boolean", kind(value))).with("compare it: x == \"…\", x != null"),
+            node.at,
+        )
+    })
+}
+
+fn negate(value: &Value, node: &Node) -> Result<Value, Stop> {
+    let negative = match value.unwrap_sensitive() {
+        Value::Integer(number) => number.checked_neg().map(Value::Integer),
+        Value::Float(number) => Some(Value::Float(-number)),
+        _ => None,
+    };
+    let negative =
+        negative.ok_or_else(|| failed(trouble(eco_format!("`-` takes a number, not {}", kind(value))), node.at))?;
+    Ok(seal_if(is_sealed(value), negative))
+}
+
+/// `||` is decided by the first true (`decisive`), `&&` by the first false, on whichever side it
+/// is: what is not known on the other side then does not matter.
+fn logic(decisive: bool, left: &Node, right: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+    let unknown = match eval(left, scope) {
+        Ok(value) => {
+            if truth(&value, left)? == decisive {
+                return Ok(value);
+            }
+            let second = eval(right, scope)?;
+            truth(&second, right)?;
+            return Ok(seal_if(is_sealed(&value), second));
+        }
+        Err(Stop::Unknown(reason)) => reason,
+        Err(stop) => return Err(stop),
+    };
+    let second = eval(right, scope)?;
+    if truth(&second, right)? == decisive { Ok(second) } else { Err(Stop::Unknown(unknown)) }
+}
+
+fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+    let (left, right) = (eval(left, scope)?, eval(right, scope)?);
+    if !left.holds_sensitive() && !right.holds_sensitive() {
+        return apply(operator, &left, &right).map_err(|trouble| failed(trouble, node.at));
+    }
+    let inside = matches!(
+        (operator, left.unwrap_sensitive(), right.unwrap_sensitive()),
+        (Operator::In, _, Value::Hash(_)) | (Operator::Add, Value::Array(_), Value::Array(_))
+    );
+    if inside {
+        // Keys are not the secret, and the elements of a longer list keep their own seals.
+        let sealed = is_sealed(&left) || is_sealed(&right);
+        let result = apply(operator, left.unwrap_sensitive(), right.unwrap_sensitive());
+        return Ok(seal_if(sealed, result.map_err(|trouble| failed(trouble, node.at))?));
+    }
+    let result = apply(operator, &clear(&left), &clear(&right)).map_err(|trouble| failed(trouble, node.at))?;
+    Ok(Value::sensitive(result))
+}
+
+fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+    match function {
+        Function::Has => has(&arguments[0], scope),
+        Function::Default => match eval(&arguments[0], scope) {
+            Ok(Value::Undef) | Err(Stop::Missing(_)) => eval(&arguments[1], scope),
+            other => other,
+        },
+        function => {
+            let values: Vec<Value> = arguments.iter().map(|node| eval(node, scope)).collect::<Result<_, _>>()?;
+            let sealed = match function {
+                // How many elements there are is not the secret; how long a text is may be.
+                Function::Size => values.iter().any(is_sealed),
+                _ => values.iter().any(Value::holds_sensitive),
+            };
+            let clear: Vec<Value> = values.iter().map(clear).collect();
+            let value = function.call(&clear).map_err(|trouble| failed(trouble, node.at))?;
+            Ok(seal_if(sealed, value))
+        }
+    }
+}
+
+fn has(argument: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
+    let named =
+        matches!(argument.kind, Kind::Var(_) | Kind::Fact(_) | Kind::Output(_) | Kind::Member(..) | Kind::Index(_));
+    if !named {
+        return Err(failed(trouble("has() takes a name, such as has(facts.os.family)"), argument.at));
+    }
+    match eval(argument, scope) {
+        Ok(value) => Ok(Value::Boolean(!value.unwrap_sensitive().is_undef())),
+        Err(Stop::Missing(_)) => Ok(Value::Boolean(false)),
+        Err(stop) => Err(stop),
+    }
+}

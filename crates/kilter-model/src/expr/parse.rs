@@ -1,0 +1,423 @@
+//! From text to the tree of an expression, by precedence climbing.
+
+use ecow::{EcoString, eco_format};
+
+use super::ast::{At, Kind, Node, Operator, too_deep};
+use super::functions::Function;
+use super::lex::{Lexer, Token, error, hinted};
+use super::{ExprError, MAX_DEPTH};
+use crate::names::ResourceRef;
+use crate::value::Value;
+
+/// Where the expression is written: a shell text explains other mistakes than a condition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Braces,
+    Whole,
+}
+
+struct Parser<'t> {
+    lexer: Lexer<'t>,
+    token: Token<'t>,
+    at: At,
+    depth: u16,
+    place: Place,
+}
+
+type Parsed = Result<Node, ExprError>;
+
+/// Parses the whole text.
+pub(super) fn whole(text: &str) -> Parsed {
+    let mut parser = Parser::new(text, 0, Place::Whole)?;
+    let node = parser.expression()?;
+    match parser.token {
+        Token::End => Ok(node),
+        _ => Err(parser.unexpected("the end of the expression")),
+    }
+}
+
+/// Parses an expression from `start` on up to the `}` that closes it; returns where that ends.
+pub(super) fn braced(text: &str, start: usize) -> Result<(Node, usize), ExprError> {
+    let open = At::new(start - 2, start);
+    let mut parser = Parser::new(text, start, Place::Braces)?;
+    let here = parser.at;
+    match parser.token {
+        Token::Symbol("}") => {
+            return Err(hinted("`${}` holds no expression", open.to(here), "a literal `${` is written `$${`"));
+        }
+        Token::End => return Err(unclosed(open)),
+        _ => {}
+    }
+    let node = parser.expression()?;
+    if let Kind::Literal(Value::Integer(number)) = &node.kind {
+        return Err(hinted(
+            eco_format!("`${{{number}}}` names no variable, fact or output"),
+            open.to(parser.at),
+            eco_format!("shell text needs `$${{{number}}}`"),
+        ));
+    }
+    match parser.token {
+        Token::Symbol("}") => Ok((node, parser.at.end as usize)),
+        Token::End => Err(unclosed(open)),
+        _ => Err(parser.unexpected("`}`")),
+    }
+}
+
+fn unclosed(open: At) -> ExprError {
+    hinted("this `${` is never closed", open, "add `}`; a literal `${` is written `$${`")
+}
+
+impl<'t> Parser<'t> {
+    fn new(text: &'t str, start: usize, place: Place) -> Result<Parser<'t>, ExprError> {
+        let mut lexer = Lexer { text, pos: start };
+        // A `}` right at the start, or shell text, is told by the caller before it is lexed.
+        let (token, at) = lexer.next().map_err(|e| shell(e, text, start, place))?;
+        Ok(Parser { lexer, token, at, depth: 0, place })
+    }
+
+    fn advance(&mut self) -> Result<At, ExprError> {
+        let before = self.at;
+        (self.token, self.at) = self.lexer.next()?;
+        Ok(before)
+    }
+
+    fn is(&self, symbol: &str) -> bool {
+        matches!(self.token, Token::Symbol(found) if found == symbol)
+    }
+
+    /// Goes past `symbol` if it comes next.
+    fn take(&mut self, symbol: &str) -> Result<bool, ExprError> {
+        let found = self.is(symbol);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect(&mut self, symbol: &str) -> Result<At, ExprError> {
+        if self.is(symbol) { self.advance() } else { Err(self.unexpected(&eco_format!("`{symbol}`"))) }
+    }
+
+    fn unexpected(&self, wanted: &str) -> ExprError {
+        let found = match &self.token {
+            Token::End => return error(eco_format!("the expression ends where {wanted} should come"), self.at),
+            _ => &self.lexer.text[self.at.start as usize..self.at.end as usize],
+        };
+        let message = eco_format!("unexpected `{found}`, {wanted} should come here");
+        match found {
+            "and" => hinted(message, self.at, "`&&` means and"),
+            "or" => hinted(message, self.at, "`||` means or"),
+            "not" => hinted(message, self.at, "`!` means not"),
+            ":" if self.place == Place::Braces => {
+                hinted(message, self.at, "default(x, y) stands for the shell's ${x:-y}; shell text needs `$${`")
+            }
+            _ => error(message, self.at),
+        }
+    }
+
+    fn expression(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(too_deep(self.at));
+        }
+        let node = self.conditional();
+        self.depth -= 1;
+        node
+    }
+
+    fn conditional(&mut self) -> Parsed {
+        let condition = self.binary(1)?;
+        if !self.take("?")? {
+            return Ok(condition);
+        }
+        let yes = self.expression()?;
+        self.expect(":")?;
+        let no = self.expression()?;
+        let at = condition.at.to(no.at);
+        Node::new(Kind::Conditional(Box::new((condition, yes, no))), at)
+    }
+
+    fn operator(&self) -> Option<Operator> {
+        let symbol = match self.token {
+            Token::Symbol(symbol) => symbol,
+            Token::Name("in") => "in",
+            _ => return None,
+        };
+        use Operator::*;
+        [
+            Or,
+            And,
+            Equal,
+            NotEqual,
+            Less,
+            LessEqual,
+            Greater,
+            GreaterEqual,
+            In,
+            Add,
+            Subtract,
+            Multiply,
+            Divide,
+            Remainder,
+        ]
+        .into_iter()
+        .find(|operator| operator.symbol() == symbol)
+    }
+
+    fn binary(&mut self, weakest: u8) -> Parsed {
+        let mut left = self.unary()?;
+        while let Some(operator) = self.operator().filter(|operator| operator.strength() >= weakest) {
+            self.advance()?;
+            let right = self.binary(operator.strength() + 1)?;
+            let at = left.at.to(right.at);
+            left = Node::new(Kind::Binary(operator, Box::new((left, right))), at)?;
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Parsed {
+        let make = match self.token {
+            Token::Symbol("!") => Kind::Not,
+            Token::Symbol("-") => Kind::Negate,
+            _ => return self.postfix(),
+        };
+        let sign = self.advance()?;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(too_deep(sign));
+        }
+        let operand = self.unary()?;
+        self.depth -= 1;
+        let at = sign.to(operand.at);
+        Node::new(make(Box::new(operand)), at)
+    }
+
+    fn postfix(&mut self) -> Parsed {
+        let mut node = self.primary()?;
+        loop {
+            if self.take(".")? {
+                let (name, at) = self.name("a name")?;
+                node = if self.is("(") { self.method(node, name, at)? } else { member(node, name, at)? };
+            } else if self.take("[")? {
+                let index = self.expression()?;
+                let at = node.at.to(self.expect("]")?);
+                node = Node::new(Kind::Index(Box::new((node, index))), at)?;
+            } else {
+                return Ok(node);
+            }
+        }
+    }
+
+    fn name(&mut self, wanted: &str) -> Result<(&'t str, At), ExprError> {
+        match self.token {
+            Token::Name(name) => Ok((name, self.advance()?)),
+            _ => Err(self.unexpected(wanted)),
+        }
+    }
+
+    fn method(&mut self, receiver: Node, name: &str, at: At) -> Parsed {
+        let Some(function) = Function::method(name) else {
+            let known = Function::methods();
+            return Err(unknown(eco_format!("unknown method `{name}`"), name, &known, at));
+        };
+        let mut arguments = vec![receiver];
+        let end = self.arguments(&mut arguments)?;
+        self.call(function, arguments, at, end)
+    }
+
+    fn call(&self, function: Function, arguments: Vec<Node>, name: At, end: At) -> Parsed {
+        let (least, most) = function.arity();
+        let written = function.usage();
+        if arguments.len() < least || arguments.len() > most {
+            return Err(hinted("wrong number of arguments", name.to(end), eco_format!("it is used as {written}")));
+        }
+        let at = arguments.first().filter(|first| first.at.start < name.start).map_or(name, |first| first.at).to(end);
+        Node::new(Kind::Call(function, arguments), at)
+    }
+
+    /// Reads `(a, b)` and returns where it ends.
+    fn arguments(&mut self, arguments: &mut Vec<Node>) -> Result<At, ExprError> {
+        self.expect("(")?;
+        while !self.is(")") {
+            arguments.push(self.expression()?);
+            if !self.take(",")? {
+                break;
+            }
+        }
+        self.expect(")")
+    }
+
+    fn primary(&mut self) -> Parsed {
+        match self.token.clone() {
+            Token::Number(value) => Node::new(Kind::Literal(value), self.advance()?),
+            Token::Text(text) => Node::new(Kind::Literal(Value::String(text)), self.advance()?),
+            Token::Name(name) => self.named(name),
+            Token::Symbol("(") => {
+                let open = self.advance()?;
+                let mut node = self.expression()?;
+                node.at = open.to(self.expect(")")?);
+                Ok(node)
+            }
+            Token::Symbol("[") => self.list(),
+            Token::Symbol("{") => self.map(),
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    fn list(&mut self) -> Parsed {
+        let open = self.advance()?;
+        let mut elements = Vec::new();
+        while !self.is("]") {
+            elements.push(self.expression()?);
+            if !self.take(",")? {
+                break;
+            }
+        }
+        let end = self.expect("]")?;
+        Node::new(Kind::List(elements), open.to(end))
+    }
+
+    fn map(&mut self) -> Parsed {
+        let open = self.advance()?;
+        let mut entries = Vec::new();
+        while !self.is("}") {
+            let key = self.expression()?;
+            self.expect(":")?;
+            entries.push((key, self.expression()?));
+            if !self.take(",")? {
+                break;
+            }
+        }
+        let end = self.expect("}")?;
+        Node::new(Kind::Map(entries), open.to(end))
+    }
+
+    fn named(&mut self, name: &'t str) -> Parsed {
+        let literal = match name {
+            "true" => Some(Value::Boolean(true)),
+            "false" => Some(Value::Boolean(false)),
+            "null" => Some(Value::Undef),
+            _ => None,
+        };
+        if let Some(value) = literal {
+            return Node::new(Kind::Literal(value), self.advance()?);
+        }
+        if matches!(name, "vars" | "facts") {
+            return self.root(name);
+        }
+        match self.lexer.text.as_bytes().get(self.lexer.pos) {
+            Some(b'[') => self.output(name),
+            Some(b'(') => self.function(name),
+            _ => Err(self.unknown_name(name)),
+        }
+    }
+
+    fn root(&mut self, root: &str) -> Parsed {
+        let start = self.advance()?;
+        let no_name = |at| {
+            let hint = eco_format!("write {root}.NAME, or {root}[\"NAME\"]");
+            hinted(eco_format!("`{root}` is not followed by a name"), at, hint)
+        };
+        let (name, end) = if self.take(".")? {
+            match self.token {
+                Token::Name(name) => (EcoString::from(name), self.advance()?),
+                _ => return Err(no_name(start)),
+            }
+        } else if self.take("[")? {
+            match self.token.clone() {
+                Token::Text(name) => {
+                    self.advance()?;
+                    (name, self.expect("]")?)
+                }
+                _ => return Err(no_name(start)),
+            }
+        } else {
+            return Err(no_name(start));
+        };
+        let kind = if root == "vars" { Kind::Var(name) } else { Kind::Fact(name) };
+        Node::new(kind, start.to(end))
+    }
+
+    /// Reads `type[title].output`; the title is taken as it is written.
+    fn output(&mut self, type_name: &str) -> Parsed {
+        let start = self.at;
+        let open = self.lexer.pos;
+        let mut depth = 0_u32;
+        let close = self.lexer.text[open..].bytes().position(|byte| {
+            match byte {
+                b'[' => depth += 1,
+                b']' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let Some(close) = close.map(|n| open + n) else {
+            return Err(error("this `[` is never closed", At::new(open, open + 1)));
+        };
+        let written = At { start: start.start, end: At::new(0, close + 1).end };
+        let reference: ResourceRef = self.lexer.text[start.start as usize..=close]
+            .parse()
+            .map_err(|e: crate::names::ResourceRefError| error(eco_format!("{e}"), written))?;
+        self.lexer.pos = close + 1;
+        self.advance()?;
+        if !self.is(".") {
+            let hint = eco_format!("write {type_name}[…].OUTPUT, such as exec[token].stdout");
+            return Err(hinted(eco_format!("`{reference}` is not followed by the name of an output"), written, hint));
+        }
+        self.advance()?;
+        let (name, end) = self.name("the name of an output")?;
+        Node::new(Kind::Output(Box::new((reference, name.into()))), start.to(end))
+    }
+
+    fn function(&mut self, name: &str) -> Parsed {
+        let at = self.advance()?;
+        let Some(function) = Function::free(name) else {
+            let known = Function::functions();
+            return Err(unknown(eco_format!("unknown function `{name}`"), name, &known, at));
+        };
+        let mut arguments = Vec::new();
+        let end = self.arguments(&mut arguments)?;
+        self.call(function, arguments, at, end)
+    }
+
+    fn unknown_name(&self, name: &str) -> ExprError {
+        unknown_name(name, self.at, self.place)
+    }
+}
+
+fn unknown_name(name: &str, at: At, place: Place) -> ExprError {
+    let message = eco_format!("`{name}` names no variable, fact or output");
+    let root = crate::suggest::nearest(name, ["vars", "facts"]).filter(|_| name.len() > 2);
+    let hint = match (name, place, root) {
+        ("not", ..) => "`!` means not".into(),
+        (_, Place::Braces, None) => {
+            eco_format!("shell text needs `$${{{name}}}`; a variable is written `${{vars.{name}}}`")
+        }
+        (_, Place::Whole, None) => eco_format!("a text is written in quotes: \"{name}\"; a variable vars.{name}"),
+        (_, _, Some(root)) => eco_format!("did you mean `{root}`?"),
+    };
+    hinted(message, at, hint)
+}
+
+/// Explains `${!x}`, `${#x}`, `${@}` and the like, which are shell text.
+fn shell(error: ExprError, text: &str, start: usize, place: Place) -> ExprError {
+    match place {
+        Place::Braces if !text[start..].starts_with(['"', '\'']) => {
+            ExprError { hint: error.hint.or(Some("shell text needs `$${` in the place of `${`".into())), ..error }
+        }
+        _ => error,
+    }
+}
+
+fn member(node: Node, name: &str, at: At) -> Parsed {
+    let at = node.at.to(at);
+    Node::new(Kind::Member(Box::new(node), name.into()), at)
+}
+
+fn unknown(message: EcoString, name: &str, known: &[&'static str], at: At) -> ExprError {
+    let hint = match crate::suggest::nearest(name, known.iter().copied()) {
+        Some(near) => eco_format!("did you mean `{near}`?"),
+        None => eco_format!("known are {}", known.join(", ")),
+    };
+    hinted(message, at, hint)
+}

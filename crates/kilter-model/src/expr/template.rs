@@ -1,0 +1,216 @@
+//! Texts with expressions in them, and trees of such texts.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ecow::EcoString;
+
+use super::ast::{At, Node};
+use super::functions::{text_of, too_long};
+use super::{EvalError, ExprError, MAX_TEXT, Name, Scope, eval, parse};
+use crate::names::ResourceRef;
+use crate::value::{Hash, Value};
+
+/// A text with `${…}` in it, one whole expression, or a list or hash of such.
+///
+/// `${expr}` alone has the value of the expression, whatever its type; within a longer text it
+/// stands for its usual text. `$${` is a literal `${`. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct Template(Arc<Form>);
+
+#[derive(Debug)]
+enum Form {
+    /// A value without expressions.
+    Value(Value),
+    /// One expression and its source text.
+    Whole(EcoString, Node),
+    /// Texts and expressions, and their source text.
+    Text(EcoString, Vec<Part>),
+    Array(Vec<Template>),
+    Hash(Vec<(EcoString, Template)>),
+    Sealed(Template),
+}
+
+#[derive(Debug)]
+enum Part {
+    Text(EcoString),
+    Expr(Node),
+}
+
+/// Whether `text` stands for itself: it holds no `${`.
+#[inline]
+pub fn is_plain(text: &str) -> bool {
+    // `contains(&u8)` is a vectorised search; nearly every text ends here.
+    !text.as_bytes().contains(&b'$') || !text.contains("${")
+}
+
+impl Template {
+    /// Parses a text.
+    ///
+    /// # Errors
+    /// Says what is wrong with the first `${…}` that is, and where.
+    pub fn parse(text: &str) -> Result<Template, ExprError> {
+        if is_plain(text) {
+            return Ok(Template::value(Value::from(text)));
+        }
+        let mut parts = Vec::new();
+        let mut literal = EcoString::new();
+        let mut pos = 0;
+        while let Some(found) = text[pos..].find('$') {
+            literal.push_str(&text[pos..pos + found]);
+            pos += found;
+            let rest = &text[pos..];
+            if rest.starts_with("$${") {
+                literal.push_str("${");
+                pos += 3;
+            } else if rest.starts_with("${") {
+                let (node, end) = parse::braced(text, pos + 2)?;
+                if pos == 0 && end == text.len() {
+                    return Ok(Template(Arc::new(Form::Whole(text.into(), node))));
+                }
+                if !literal.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut literal)));
+                }
+                parts.push(Part::Expr(node));
+                pos = end;
+            } else {
+                literal.push('$');
+                pos += 1;
+            }
+        }
+        literal.push_str(&text[pos..]);
+        if parts.is_empty() {
+            return Ok(Template::value(Value::String(literal)));
+        }
+        if !literal.is_empty() {
+            parts.push(Part::Text(literal));
+        }
+        Ok(Template(Arc::new(Form::Text(text.into(), parts))))
+    }
+
+    /// A template that has this value.
+    pub fn value(value: Value) -> Template {
+        Template(Arc::new(Form::Value(value)))
+    }
+
+    /// A list of templates.
+    pub fn array(templates: Vec<Template>) -> Template {
+        Template(Arc::new(Form::Array(templates)))
+    }
+
+    /// Templates by key.
+    pub fn hash(entries: Vec<(EcoString, Template)>) -> Template {
+        Template(Arc::new(Form::Hash(entries)))
+    }
+
+    /// A template whose value is sensitive.
+    #[must_use]
+    pub fn sealed(self) -> Template {
+        Template(Arc::new(Form::Sealed(self)))
+    }
+
+    /// Whether it holds no expression.
+    pub fn is_literal(&self) -> bool {
+        match &*self.0 {
+            Form::Value(_) => true,
+            Form::Whole(..) | Form::Text(..) => false,
+            Form::Array(templates) => templates.iter().all(Template::is_literal),
+            Form::Hash(entries) => entries.iter().all(|(_, template)| template.is_literal()),
+            Form::Sealed(inner) => inner.is_literal(),
+        }
+    }
+
+    /// Whether its value is a text whatever its expressions yield.
+    pub fn is_text(&self) -> bool {
+        match &*self.0 {
+            Form::Text(..) => true,
+            Form::Value(value) => value.as_str().is_some(),
+            Form::Sealed(inner) => inner.is_text(),
+            _ => false,
+        }
+    }
+
+    /// The text as it was written; none for a list, a hash or a value without expressions.
+    pub fn source(&self) -> Option<&str> {
+        match &*self.0 {
+            Form::Whole(source, _) | Form::Text(source, _) => Some(source),
+            Form::Sealed(inner) => inner.source(),
+            _ => None,
+        }
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// When a part fails or is not known yet.
+    pub fn render(&self, scope: &dyn Scope) -> Result<Value, EvalError> {
+        match &*self.0 {
+            Form::Value(value) => Ok(value.clone()),
+            Form::Whole(_, node) => eval::eval(node, scope).map_err(EvalError::from),
+            Form::Text(_, parts) => interpolate(parts, scope),
+            Form::Array(templates) => {
+                let values: Vec<Value> = templates.iter().map(|t| t.render(scope)).collect::<Result<_, _>>()?;
+                Ok(Value::Array(Arc::from(values)))
+            }
+            Form::Hash(entries) => {
+                let hash: Hash = entries
+                    .iter()
+                    .map(|(key, template)| Ok((key.clone(), template.render(scope)?)))
+                    .collect::<Result<_, EvalError>>()?;
+                Ok(Value::Hash(Arc::new(hash)))
+            }
+            Form::Sealed(inner) => inner.render(scope).map(Value::sensitive),
+        }
+    }
+
+    /// The resources whose outputs the template refers to, each once, in order.
+    pub fn references(&self) -> Vec<ResourceRef> {
+        let mut references: Vec<ResourceRef> = Vec::new();
+        self.names(&mut |name, _| {
+            if let Name::Output(reference, _) = name
+                && !references.contains(reference)
+            {
+                references.push(reference.clone());
+            }
+        });
+        references
+    }
+
+    /// Calls `see` with each name that the template holds and the range it is written at in its
+    /// text.
+    pub fn names<'a>(&'a self, see: &mut dyn FnMut(Name<'a>, Range<u32>)) {
+        match &*self.0 {
+            Form::Value(_) => {}
+            Form::Whole(_, node) => node.names(see),
+            Form::Text(_, parts) => parts.iter().for_each(|part| match part {
+                Part::Text(_) => {}
+                Part::Expr(node) => node.names(see),
+            }),
+            Form::Array(templates) => templates.iter().for_each(|template| template.names(see)),
+            Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.names(see)),
+            Form::Sealed(inner) => inner.names(see),
+        }
+    }
+}
+
+fn interpolate(parts: &[Part], scope: &dyn Scope) -> Result<Value, EvalError> {
+    let mut text = EcoString::new();
+    let mut sealed = false;
+    for part in parts {
+        match part {
+            Part::Text(literal) => text.push_str(literal),
+            Part::Expr(node) => {
+                let value = eval::eval(node, scope)?;
+                sealed |= value.holds_sensitive();
+                let shown = text_of(&value).map_err(|trouble| EvalError::from(eval::failed(trouble, node.at)))?;
+                text.push_str(&shown);
+            }
+        }
+        if text.len() > MAX_TEXT {
+            let at = At::new(0, 0);
+            return Err(eval::failed(too_long(), at).into());
+        }
+    }
+    let value = Value::String(text);
+    Ok(if sealed { Value::sensitive(value) } else { value })
+}

@@ -94,6 +94,9 @@ fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
 
 /// The shortest cycle within a knot.
 fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
+    if let Some(own) = knot.iter().find_map(|v| graph.find(*v, *v)) {
+        return Cycle { edges: vec![*graph.edge(own)] };
+    }
     let mut best: Option<Vec<Edge>> = None;
     let mut patience = PATIENCE;
     let mut came_by = vec![None; graph.len()];
@@ -181,6 +184,11 @@ mod tests {
     #[test]
     fn a_vertex_before_itself_is_a_cycle() {
         assert_eq!(refused(1, &[(0, 0)]), [[0]]);
+    }
+
+    #[test]
+    fn a_vertex_before_itself_is_shorter_than_any_other_cycle() {
+        assert_eq!(refused(2, &[(0, 1), (1, 0), (1, 1)]), [[1]]);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Graph {
     /// # Errors
     /// The cycles, one for each knot of vertices that wait for each other.
     pub fn new(count: u32, edges: Vec<Edge>) -> Result<Graph, Vec<Cycle>> {
-        let graph = Graph::indexed(count, merged(edges));
+        let graph = Graph::indexed(count, merged(sorted(count, &edges)));
         match cycle::cycles(&graph) {
             cycles if cycles.is_empty() => Ok(graph),
             cycles => Err(cycles),
@@ -155,7 +155,10 @@ impl Graph {
 
     /// The edge between two vertices.
     pub fn find(&self, first: VertexId, second: VertexId) -> Option<EdgeId> {
-        self.leaving(first).find(|id| self.edge(*id).second == second)
+        let start = self.out[first.at()];
+        let edges = &self.edges[start as usize..self.out[first.at() + 1] as usize];
+        let at = edges.binary_search_by_key(&second, |edge| edge.second).ok()?;
+        Some(EdgeId(start + at as u32))
     }
 
     /// The edges that leave a vertex.
@@ -179,9 +182,28 @@ impl Graph {
     }
 }
 
-/// One edge for each pair, sorted.
+/// Edges sorted by their ends, the most telling origin first: into one drawer for each vertex, whose
+/// few edges are then sorted. A graph of twice the size takes twice the time.
+fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
+    let mut next = vec![0u32; count as usize + 1];
+    edges.iter().for_each(|edge| next[edge.first.at() + 1] += 1);
+    for v in 1..next.len() {
+        next[v] += next[v - 1];
+    }
+    let mut sorted = edges.to_vec();
+    for edge in edges {
+        let slot = &mut next[edge.first.at()];
+        sorted[*slot as usize] = *edge;
+        *slot += 1;
+    }
+    for drawer in sorted.chunk_by_mut(|a, b| a.first == b.first) {
+        drawer.sort_by_key(|edge| (edge.second, edge.origin.rank()));
+    }
+    sorted
+}
+
+/// One edge for each pair, of sorted edges.
 fn merged(mut edges: Vec<Edge>) -> Vec<Edge> {
-    edges.sort_by_key(|edge| (edge.first, edge.second, edge.origin.rank()));
     edges.dedup_by(|later, kept| {
         let same = (later.first, later.second) == (kept.first, kept.second);
         if same {

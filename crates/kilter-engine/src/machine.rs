@@ -1,10 +1,13 @@
 //! The reconcile machine: one input in, the commands that follow from it out.
 
+mod debts;
+mod start;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::graph::{EdgeId, Graph, VertexId};
-use crate::vertex::{Phase, Progress, Settlement, Vertex};
+use crate::graph::{Graph, VertexId};
+use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
 /// Milliseconds on the driver's own, never-stepping clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,8 +103,8 @@ pub struct Machine {
     graph: Graph,
     vertices: Vec<Vertex>,
     progress: Vec<Progress>,
-    /// Whether a refresh is owed along an edge, in the journal.
-    owed: Vec<bool>,
+    /// What is owed along an edge.
+    owed: Vec<Debt>,
     /// Whether a refresh would be owed along an edge, were the first not only looked at.
     would: Vec<bool>,
     ready: BinaryHeap<Reverse<VertexId>>,
@@ -128,11 +131,12 @@ impl Machine {
                 retries: vertices[v.at()].retry,
                 blocker: None,
                 changed: false,
+                refreshed: false,
                 stale: false,
             })
             .collect();
         let mut machine = Machine {
-            owed: vec![false; graph.edges().len()],
+            owed: vec![Debt::Nothing; graph.edges().len()],
             would: vec![false; graph.edges().len()],
             vertices,
             progress,
@@ -147,7 +151,7 @@ impl Machine {
         };
         for token in owed {
             if let Some(edge) = machine.graph.find(token.first, token.second) {
-                machine.owed[edge.at()] = true;
+                machine.owed[edge.at()] = Debt::Owed;
             }
         }
         for vertex in machine.graph.vertices() {
@@ -186,17 +190,6 @@ impl Machine {
         self.interrupted
     }
 
-    /// The refreshes that are owed.
-    pub fn owed(&self) -> Vec<Token> {
-        let owed = self.owed.iter().enumerate().filter(|(_, owed)| **owed);
-        owed.map(|(at, _)| self.token(EdgeId(at as u32))).collect()
-    }
-
-    /// Whether a refresh is owed along an edge.
-    pub fn is_owed(&self, edge: EdgeId) -> bool {
-        self.owed[edge.at()]
-    }
-
     /// Takes one input. What follows from it is told by [`Machine::commands`], so that inputs which
     /// come together are answered together.
     pub fn input(&mut self, now: Timestamp, input: Input) {
@@ -220,8 +213,8 @@ impl Machine {
 
     fn checked(&mut self, now: Timestamp, vertex: VertexId, verdict: Verdict) {
         self.leave(vertex, Phase::Checking);
-        if std::mem::take(&mut self.progress[vertex.at()].stale) && !self.interrupted {
-            return self.make_ready(vertex);
+        if self.is_void(vertex) {
+            return self.take_turn(vertex);
         }
         match verdict {
             Verdict::Failed => self.fail(now, vertex),
@@ -247,7 +240,7 @@ impl Machine {
                 if refreshed {
                     self.pay(vertex);
                 }
-                self.in_sync(vertex);
+                self.served(vertex);
             }
         }
     }
@@ -257,79 +250,99 @@ impl Machine {
         if !done {
             return self.fail(now, vertex);
         }
+        self.progress[vertex.at()].refreshed = true;
         self.pay(vertex);
-        let changed = self.progress[vertex.at()].changed;
-        self.settle(vertex, if changed { Settlement::Changed } else { Settlement::Refreshed });
+        self.served(vertex);
+    }
+
+    /// A change or a refresh has succeeded: the vertex is in its state, unless something happened
+    /// to it meanwhile.
+    fn served(&mut self, vertex: VertexId) {
+        if self.is_void(vertex) { self.take_turn(vertex) } else { self.in_sync(vertex) }
+    }
+
+    /// Whether what was found of a vertex in flight holds no longer.
+    fn is_void(&mut self, vertex: VertexId) -> bool {
+        std::mem::take(&mut self.progress[vertex.at()].stale) && !self.interrupted
     }
 
     fn due(&mut self, vertex: VertexId) {
         if self.progress[vertex.at()].phase == Phase::Delayed {
             self.delayed -= 1;
-            self.make_ready(vertex);
+            self.take_turn(vertex);
         }
     }
 
-    /// A vertex in flight is checked again afterwards; one that has settled is taken up anew, and
-    /// what depends on it and has not begun waits for it.
+    /// A vertex in flight is checked again afterwards, one about to be changed or refreshed before;
+    /// one that has settled is taken up anew.
     fn stale(&mut self, vertex: VertexId) {
         match self.progress[vertex.at()].phase {
             Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.at()].stale = true,
-            Phase::Settled(settlement) if settlement.lets_pass() && !self.interrupted => {
-                let children: Vec<VertexId> = self.graph.children(vertex).collect();
-                for child in children {
-                    self.progress[child.at()].waiting += 1;
-                    if self.progress[child.at()].phase == Phase::Ready {
-                        self.progress[child.at()].phase = Phase::Waiting;
-                    }
-                }
-                self.make_ready(vertex);
-            }
+            Phase::Differs | Phase::Owed => self.take_turn(vertex),
+            Phase::Settled(settlement) if settlement.lets_pass() && !self.interrupted => self.take_up(vertex),
             _ => {}
         }
+    }
+
+    /// Takes a settled vertex up anew. What depends on it waits for it, and is checked again where
+    /// it has begun; what has settled stays settled.
+    fn take_up(&mut self, vertex: VertexId) {
+        for edge in self.graph.leaving(vertex) {
+            let progress = &mut self.progress[self.graph.edge(edge).second.at()];
+            progress.waiting += 1;
+            match progress.phase {
+                Phase::Checking | Phase::Applying | Phase::Refreshing => progress.stale = true,
+                Phase::Ready | Phase::Differs | Phase::Owed => progress.phase = Phase::Waiting,
+                Phase::Waiting | Phase::Delayed | Phase::Settled(_) => {}
+            }
+        }
+        self.take_turn(vertex);
     }
 
     /// The vertex is in its state: serve what it is owed, or settle.
     fn in_sync(&mut self, vertex: VertexId) {
         let described = self.vertices[vertex.at()];
-        let owed = self.graph.entering(vertex).iter().any(|edge| self.owed[edge.at()]);
-        let changed = self.progress[vertex.at()].changed;
+        let owed = self.has_debt(vertex);
+        let done = self.done(vertex);
         if owed && !described.noop {
             if !described.refreshable {
+                self.serve(vertex);
                 self.pay(vertex);
             } else if self.interrupted {
                 // The tokens stay in the journal: the next run serves them.
-                let settlement = if changed { Settlement::Changed } else { Settlement::Interrupted };
-                return self.settle(vertex, settlement);
+                return self.settle(vertex, done.unwrap_or(Settlement::Interrupted));
             } else {
                 self.progress[vertex.at()].phase = Phase::Owed;
                 return self.due_refresh.push(vertex);
             }
         }
-        if changed {
-            self.settle(vertex, Settlement::Changed);
-        } else if described.noop || self.has_would(vertex) {
-            self.settle_looked_at(vertex, Settlement::InSync);
-        } else {
-            self.settle(vertex, Settlement::InSync);
+        match done {
+            Some(done) => self.settle(vertex, done),
+            None => self.settle_looked_at(vertex, Settlement::InSync),
         }
     }
 
-    fn has_would(&self, vertex: VertexId) -> bool {
-        self.graph.entering(vertex).iter().any(|edge| self.would[edge.at()])
+    /// What was done to a vertex in this pass.
+    fn done(&self, vertex: VertexId) -> Option<Settlement> {
+        match self.progress[vertex.at()] {
+            Progress { changed: true, .. } => Some(Settlement::Changed),
+            Progress { refreshed: true, .. } => Some(Settlement::Refreshed),
+            _ => None,
+        }
     }
 
     /// Settles a vertex that was only looked at, and tells those it would notify.
     fn settle_looked_at(&mut self, vertex: VertexId, found: Settlement) {
         let refreshable = self.vertices[vertex.at()].refreshable;
-        let owed = self.graph.entering(vertex).iter().any(|edge| self.owed[edge.at()]);
         let settlement = match found {
-            Settlement::InSync if refreshable && (owed || self.has_would(vertex)) => Settlement::WouldRefresh,
+            Settlement::InSync if refreshable && (self.has_debt(vertex) || self.has_would(vertex)) => {
+                Settlement::WouldRefresh
+            }
             found => found,
         };
-        if matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh) {
-            for edge in self.graph.leaving(vertex) {
-                self.would[edge.at()] |= self.graph.edge(edge).notify;
-            }
+        let would = matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh);
+        for edge in self.graph.leaving(vertex) {
+            self.would[edge.at()] = would && self.graph.edge(edge).notify;
         }
         self.settle(vertex, settlement);
     }
@@ -368,6 +381,15 @@ impl Machine {
         }
     }
 
+    /// A vertex is looked at anew: now, or when what it depends on has settled.
+    fn take_turn(&mut self, vertex: VertexId) {
+        if self.progress[vertex.at()].waiting == 0 {
+            self.make_ready(vertex);
+        } else {
+            self.progress[vertex.at()].phase = Phase::Waiting;
+        }
+    }
+
     /// It is the turn of a vertex: to be checked, or to be left alone.
     fn make_ready(&mut self, vertex: VertexId) {
         self.progress[vertex.at()].phase = Phase::Ready;
@@ -383,10 +405,10 @@ impl Machine {
                 self.settle(VertexId(at as u32), Settlement::Failed);
             }
         }
-        for vertex in std::mem::take(&mut self.differs) {
+        for vertex in self.still(Phase::Differs) {
             self.settle(vertex, Settlement::Interrupted);
         }
-        for vertex in std::mem::take(&mut self.due_refresh) {
+        for vertex in self.still(Phase::Owed) {
             self.in_sync(vertex);
         }
     }
@@ -394,92 +416,5 @@ impl Machine {
     fn leave(&mut self, vertex: VertexId, phase: Phase) {
         assert_eq!(self.progress[vertex.at()].phase, phase, "the driver answers what it was asked");
         self.in_flight -= 1;
-    }
-
-    fn token(&self, edge: EdgeId) -> Token {
-        let edge = self.graph.edge(edge);
-        Token { first: edge.first, second: edge.second }
-    }
-
-    /// Journals, before a vertex is changed or refreshed, what it will owe.
-    fn owe(&mut self, vertices: &[VertexId]) {
-        let mut tokens = Vec::new();
-        for &vertex in vertices {
-            for edge in self.graph.leaving(vertex) {
-                let receiver = self.graph.edge(edge).second;
-                let owes = self.graph.edge(edge).notify && self.vertices[receiver.at()].refreshable;
-                if owes && !self.owed[edge.at()] {
-                    self.owed[edge.at()] = true;
-                    tokens.push(self.token(edge));
-                }
-            }
-        }
-        if !tokens.is_empty() {
-            self.commands.push(Command::Owe(tokens));
-        }
-    }
-
-    /// Takes what a vertex is owed out of the journal.
-    fn pay(&mut self, vertex: VertexId) {
-        let mut tokens = Vec::new();
-        for &edge in self.graph.entering(vertex) {
-            if std::mem::take(&mut self.owed[edge.at()]) {
-                tokens.push(self.token(edge));
-            }
-        }
-        if !tokens.is_empty() {
-            self.commands.push(Command::Paid(tokens));
-        }
-    }
-
-    fn start_applies(&mut self) {
-        let mut vertices = std::mem::take(&mut self.differs);
-        vertices.sort_unstable();
-        self.owe(&vertices);
-        self.start(vertices, Phase::Applying, Command::Apply);
-    }
-
-    fn start_refreshes(&mut self) {
-        let mut vertices = std::mem::take(&mut self.due_refresh);
-        vertices.sort_unstable();
-        self.owe(&vertices);
-        self.start(vertices, Phase::Refreshing, Command::Refresh);
-    }
-
-    fn start_checks(&mut self) {
-        let mut vertices = Vec::new();
-        while let Some(Reverse(vertex)) = self.ready.pop() {
-            let progress = self.progress[vertex.at()];
-            if progress.phase != Phase::Ready {
-                continue;
-            }
-            match progress.blocker {
-                Some(by) => self.settle(vertex, Settlement::Blocked(by)),
-                None if self.interrupted => self.settle(vertex, Settlement::Interrupted),
-                None => vertices.push(vertex),
-            }
-        }
-        self.start(vertices, Phase::Checking, Command::Check);
-    }
-
-    /// Hands vertices over, those of one group together.
-    fn start(&mut self, vertices: Vec<VertexId>, phase: Phase, command: fn(Batch) -> Command) {
-        self.in_flight += vertices.len();
-        let mut singles: Vec<Batch> = Vec::new();
-        let mut batches: Vec<Batch> = Vec::new();
-        for vertex in vertices {
-            self.progress[vertex.at()].phase = phase;
-            let Vertex { group, single, .. } = self.vertices[vertex.at()];
-            if single {
-                singles.push(Batch { group, vertices: vec![vertex] });
-                continue;
-            }
-            match batches.iter_mut().find(|batch| batch.group == group) {
-                Some(batch) => batch.vertices.push(vertex),
-                None => batches.push(Batch { group, vertices: vec![vertex] }),
-            }
-        }
-        // What runs on threads of its own is started before what keeps the driver busy.
-        self.commands.extend(singles.into_iter().chain(batches).map(command));
     }
 }

@@ -72,6 +72,17 @@ pub(crate) enum Phase {
     Settled(Settlement),
 }
 
+/// What is owed along an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Debt {
+    /// Nothing.
+    Nothing,
+    /// A refresh, in the journal.
+    Owed,
+    /// A refresh, in the journal; what is under way serves it. A change meanwhile owes it anew.
+    Served,
+}
+
 /// The changing part of a vertex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
@@ -84,6 +95,8 @@ pub(crate) struct Progress {
     pub(crate) blocker: Option<VertexId>,
     /// Whether it was changed in this pass.
     pub(crate) changed: bool,
+    /// Whether it was refreshed in this pass.
+    pub(crate) refreshed: bool,
     /// Whether something said that it may have changed since the check began.
     pub(crate) stale: bool,
 }

@@ -1,1 +1,30 @@
-//! To be written.
+//! The simulator: a seeded, hostile world around the reconcile machine.
+//!
+//! A *world* is a random graph with random vertices, a *system* is what those vertices manage and
+//! how it misbehaves, a *driver* carries out what [`kilter_engine::Machine`] commands in a random
+//! order, with events, interrupts and crashes in between. While it does so it shows every command
+//! and every answer to an observer, which knows what must hold ([`Property`]) without knowing how
+//! the machine works. Everything follows from one seed: no clock, no thread.
+//!
+//! That these checks can fail is shown by [`Mutant`]s: bugs applied to the command stream, each of
+//! which has to be caught by its property.
+//!
+//! What a machine under test should do is left to the engine, and real providers to their own suites.
+//!
+//! *Start from* [`simulate`].
+
+mod chaos;
+mod driver;
+mod journal;
+mod mutant;
+mod observed;
+mod properties;
+mod shape;
+mod simulation;
+mod stream;
+mod system;
+mod world;
+
+pub use mutant::Mutant;
+pub use properties::{Property, Violation};
+pub use simulation::{Counts, Report, simulate, simulate_with};

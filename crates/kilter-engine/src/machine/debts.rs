@@ -1,0 +1,73 @@
+//! What is owed along the edges, and when that is journalled.
+
+use super::{Command, Machine, Token};
+use crate::graph::{EdgeId, VertexId};
+use crate::vertex::Debt;
+
+impl Machine {
+    /// The refreshes that are owed.
+    pub fn owed(&self) -> Vec<Token> {
+        let edges = (0..self.owed.len() as u32).map(EdgeId);
+        edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge)).collect()
+    }
+
+    /// Whether a refresh is owed along an edge.
+    pub fn is_owed(&self, edge: EdgeId) -> bool {
+        self.owed[edge.at()] != Debt::Nothing
+    }
+
+    pub(super) fn has_debt(&self, vertex: VertexId) -> bool {
+        self.graph.entering(vertex).iter().any(|edge| self.is_owed(*edge))
+    }
+
+    pub(super) fn has_would(&self, vertex: VertexId) -> bool {
+        self.graph.entering(vertex).iter().any(|edge| self.would[edge.at()])
+    }
+
+    fn token(&self, edge: EdgeId) -> Token {
+        let edge = self.graph.edge(edge);
+        Token { first: edge.first, second: edge.second }
+    }
+
+    /// Journals, before a vertex is changed or refreshed, what it will owe.
+    pub(super) fn owe(&mut self, vertices: &[VertexId]) {
+        let mut tokens = Vec::new();
+        for &vertex in vertices {
+            for edge in self.graph.leaving(vertex) {
+                let receiver = self.graph.edge(edge).second;
+                let owes = self.graph.edge(edge).notify && self.vertices[receiver.at()].refreshable;
+                // What is being served now was owed for a change before this one.
+                if owes && std::mem::replace(&mut self.owed[edge.at()], Debt::Owed) == Debt::Nothing {
+                    tokens.push(self.token(edge));
+                }
+            }
+        }
+        if !tokens.is_empty() {
+            self.commands.push(Command::Owe(tokens));
+        }
+    }
+
+    /// What is owed to a vertex is served by what begins now.
+    pub(super) fn serve(&mut self, vertex: VertexId) {
+        for &edge in self.graph.entering(vertex) {
+            let debt = &mut self.owed[edge.at()];
+            if *debt == Debt::Owed {
+                *debt = Debt::Served;
+            }
+        }
+    }
+
+    /// Takes what has been served to a vertex out of the journal.
+    pub(super) fn pay(&mut self, vertex: VertexId) {
+        let mut tokens = Vec::new();
+        for &edge in self.graph.entering(vertex) {
+            if self.owed[edge.at()] == Debt::Served {
+                self.owed[edge.at()] = Debt::Nothing;
+                tokens.push(self.token(edge));
+            }
+        }
+        if !tokens.is_empty() {
+            self.commands.push(Command::Paid(tokens));
+        }
+    }
+}

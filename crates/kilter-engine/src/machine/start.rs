@@ -1,0 +1,73 @@
+//! What begins now: applies, refreshes, checks, in batches.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+
+use super::{Batch, Command, Machine};
+use crate::graph::VertexId;
+use crate::vertex::{Phase, Settlement, Vertex};
+
+impl Machine {
+    /// Those that were about to be changed or refreshed and still are.
+    pub(super) fn still(&mut self, phase: Phase) -> Vec<VertexId> {
+        let list = if phase == Phase::Differs { &mut self.differs } else { &mut self.due_refresh };
+        let mut vertices = std::mem::take(list);
+        vertices.retain(|vertex| self.progress[vertex.at()].phase == phase);
+        vertices.sort_unstable();
+        vertices
+    }
+
+    pub(super) fn start_applies(&mut self) {
+        let vertices = self.still(Phase::Differs);
+        self.owe(&vertices);
+        vertices.iter().for_each(|vertex| self.serve(*vertex));
+        self.start(vertices, Phase::Applying, Command::Apply);
+    }
+
+    pub(super) fn start_refreshes(&mut self) {
+        let vertices = self.still(Phase::Owed);
+        self.owe(&vertices);
+        vertices.iter().for_each(|vertex| self.serve(*vertex));
+        self.start(vertices, Phase::Refreshing, Command::Refresh);
+    }
+
+    pub(super) fn start_checks(&mut self) {
+        let mut vertices = Vec::new();
+        while let Some(Reverse(vertex)) = self.ready.pop() {
+            let progress = self.progress[vertex.at()];
+            if progress.phase != Phase::Ready {
+                continue;
+            }
+            match progress.blocker {
+                Some(by) => self.settle(vertex, Settlement::Blocked(by)),
+                None if self.interrupted => self.settle(vertex, Settlement::Interrupted),
+                None => vertices.push(vertex),
+            }
+        }
+        self.start(vertices, Phase::Checking, Command::Check);
+    }
+
+    /// Hands vertices over, those of one group together.
+    fn start(&mut self, vertices: Vec<VertexId>, phase: Phase, command: fn(Batch) -> Command) {
+        self.in_flight += vertices.len();
+        let mut singles: Vec<Batch> = Vec::new();
+        let mut batches: Vec<Batch> = Vec::new();
+        let mut of_group = FxHashMap::default();
+        for vertex in vertices {
+            self.progress[vertex.at()].phase = phase;
+            let Vertex { group, single, .. } = self.vertices[vertex.at()];
+            if single {
+                singles.push(Batch { group, vertices: vec![vertex] });
+                continue;
+            }
+            let at = *of_group.entry(group).or_insert(batches.len());
+            match batches.get_mut(at) {
+                Some(batch) => batch.vertices.push(vertex),
+                None => batches.push(Batch { group, vertices: vec![vertex] }),
+            }
+        }
+        // What runs on threads of its own is started before what keeps the driver busy.
+        self.commands.extend(singles.into_iter().chain(batches).map(command));
+    }
+}

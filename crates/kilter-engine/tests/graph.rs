@@ -1,0 +1,184 @@
+//! The graph against petgraph, and against trying everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kilter_engine::{Cycle, Edge, Graph, Origin, Reason, VertexId};
+use kilter_model::{RelationKind, SourceId, Span};
+use petgraph::algo::{is_cyclic_directed, tarjan_scc};
+use petgraph::graph::DiGraph;
+use proptest::prelude::*;
+
+/// Where an edge comes from, for short.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Before,
+    Notify,
+    Output,
+    Directory,
+    Name,
+}
+
+type Pair = (u32, u32, Kind);
+
+fn edge((first, second, from): Pair) -> Edge {
+    let span = Span::new(SourceId(0), first, second);
+    let origin = match from {
+        Kind::Before => Origin::Written { kind: RelationKind::Before, span },
+        Kind::Notify => Origin::Written { kind: RelationKind::Notify, span },
+        Kind::Output => Origin::Output { span },
+        Kind::Directory => Origin::Automatic(Reason::Directory),
+        Kind::Name => Origin::Automatic(Reason::Name),
+    };
+    Edge { first: VertexId(first), second: VertexId(second), notify: matches!(from, Kind::Notify), origin }
+}
+
+fn edges(pairs: &[Pair]) -> Vec<Edge> {
+    pairs.iter().copied().map(edge).collect()
+}
+
+/// A graph of up to `most` vertices, mostly sparse.
+fn graphs(most: u32, density: usize) -> impl Strategy<Value = (u32, Vec<Pair>)> {
+    use Kind::{Before, Directory, Name, Notify, Output};
+    let from = prop_oneof![Just(Before), Just(Notify), Just(Output), Just(Directory), Just(Name)];
+    (1..=most).prop_flat_map(move |count| {
+        let pairs = prop::collection::vec((0..count, 0..count, from.clone()), 0..=count as usize * density);
+        (Just(count), pairs)
+    })
+}
+
+/// What the edges come to by the rules, written down plainly: one for each pair, notifying if any
+/// does, and no automatic one against one that is not.
+fn by_the_rules(pairs: &[Pair]) -> BTreeMap<(u32, u32), bool> {
+    let automatic = |from: Kind| matches!(from, Kind::Directory | Kind::Name);
+    let between = |first: u32, second: u32| pairs.iter().filter(move |pair| (pair.0, pair.1) == (first, second));
+    let meant = |first, second| between(first, second).any(|pair| !automatic(pair.2));
+    let kept = pairs.iter().filter(|(a, b, _)| meant(*a, *b) || !meant(*b, *a));
+    kept.map(|(a, b, _)| ((*a, *b), between(*a, *b).any(|pair| matches!(pair.2, Kind::Notify)))).collect()
+}
+
+fn oracle(count: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> DiGraph<(), ()> {
+    let mut graph = DiGraph::new();
+    let nodes: Vec<_> = (0..count).map(|_| graph.add_node(())).collect();
+    for (first, second) in pairs {
+        graph.add_edge(nodes[first as usize], nodes[second as usize], ());
+    }
+    graph
+}
+
+/// The length of the shortest cycle through each vertex, by trying every path.
+fn shortest_around(start: u32, pairs: &BTreeSet<(u32, u32)>) -> Option<usize> {
+    fn walk(at: u32, start: u32, pairs: &BTreeSet<(u32, u32)>, path: &mut Vec<u32>) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for &(_, second) in pairs.iter().filter(|(first, _)| *first == at) {
+            let length = if second == start {
+                Some(path.len())
+            } else if path.contains(&second) {
+                None
+            } else {
+                path.push(second);
+                let length = walk(second, start, pairs, path);
+                path.pop();
+                length
+            };
+            best = best.into_iter().chain(length).min();
+        }
+        best
+    }
+    walk(start, start, pairs, &mut vec![start])
+}
+
+fn is_a_cycle_of(cycle: &Cycle, pairs: &BTreeSet<(u32, u32)>) -> Result<(), TestCaseError> {
+    prop_assert!(!cycle.edges.is_empty());
+    let mut seen = BTreeSet::new();
+    for (at, edge) in cycle.edges.iter().enumerate() {
+        let next = cycle.edges[(at + 1) % cycle.edges.len()];
+        prop_assert_eq!(edge.second, next.first, "the edges follow each other");
+        prop_assert!(pairs.contains(&(edge.first.0, edge.second.0)), "the edge exists");
+        prop_assert!(seen.insert(edge.first), "no vertex comes twice");
+    }
+    let first = cycle.edges.iter().map(|edge| edge.first).min();
+    prop_assert_eq!(first, Some(cycle.edges[0].first), "it starts at what was declared first");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_graph_is_refused_exactly_when_petgraph_finds_a_cycle((count, pairs) in graphs(40, 2)) {
+        let rules = by_the_rules(&pairs);
+        let cyclic = is_cyclic_directed(&oracle(count, rules.keys().copied()));
+        prop_assert_eq!(Graph::new(count, edges(&pairs)).is_err(), cyclic);
+    }
+
+    #[test]
+    fn every_knot_has_one_cycle_and_it_is_real((count, pairs) in graphs(40, 2)) {
+        let kept: BTreeSet<(u32, u32)> = by_the_rules(&pairs).into_keys().collect();
+        let cycles = Graph::new(count, edges(&pairs)).err().unwrap_or_default();
+        let knots = tarjan_scc(&oracle(count, kept.iter().copied())).into_iter().filter(|knot| {
+            let first = knot[0].index() as u32;
+            knot.len() > 1 || kept.contains(&(first, first))
+        });
+        let knots: Vec<BTreeSet<u32>> = knots.map(|knot| knot.iter().map(|v| v.index() as u32).collect()).collect();
+        prop_assert_eq!(cycles.len(), knots.len());
+        for cycle in &cycles {
+            is_a_cycle_of(cycle, &kept)?;
+        }
+        for knot in &knots {
+            let within = |cycle: &&Cycle| cycle.edges.iter().all(|edge| knot.contains(&edge.first.0));
+            prop_assert_eq!(cycles.iter().filter(within).count(), 1, "each knot has its own cycle");
+        }
+    }
+
+    #[test]
+    fn no_cycle_of_a_knot_is_shorter_than_the_one_shown((count, pairs) in graphs(8, 2)) {
+        let kept: BTreeSet<(u32, u32)> = by_the_rules(&pairs).into_keys().collect();
+        for cycle in Graph::new(count, edges(&pairs)).err().unwrap_or_default() {
+            let start = cycle.edges[0].first.0;
+            let knots = tarjan_scc(&oracle(count, kept.iter().copied()));
+            let knot = knots.iter().find(|knot| knot.iter().any(|v| v.index() as u32 == start)).unwrap();
+            let shortest = knot.iter().filter_map(|v| shortest_around(v.index() as u32, &kept)).min();
+            prop_assert_eq!(Some(cycle.edges.len()), shortest);
+        }
+    }
+
+    #[test]
+    fn one_edge_is_left_of_each_pair_and_what_was_written_wins((count, pairs) in graphs(6, 3)) {
+        let forward: Vec<Pair> = pairs.into_iter().filter(|(a, b, from)| {
+            // Only automatic edges go back, so that nothing is refused but for two of those.
+            a < b || (a > b && matches!(from, Kind::Directory | Kind::Name))
+        }).collect();
+        let rules = by_the_rules(&forward);
+        if let Ok(graph) = Graph::new(count, edges(&forward)) {
+            let kept: BTreeMap<(u32, u32), bool> =
+                graph.edges().iter().map(|edge| ((edge.first.0, edge.second.0), edge.notify)).collect();
+            prop_assert_eq!(kept.len(), graph.edges().len(), "one for each pair");
+            prop_assert_eq!(&kept, &rules);
+            for edge in graph.edges() {
+                let same = |pair: &&Pair| (pair.0, pair.1) == (edge.first.0, edge.second.0);
+                let written = forward.iter().filter(same).any(|pair| matches!(pair.2, Kind::Before | Kind::Notify));
+                prop_assert_eq!(matches!(edge.origin, Origin::Written { .. }), written);
+            }
+        }
+    }
+
+    #[test]
+    fn an_edge_is_found_from_either_end((count, pairs) in graphs(30, 2)) {
+        let forward: Vec<Pair> = pairs.into_iter().filter(|(a, b, _)| a < b).collect();
+        let graph = Graph::new(count, edges(&forward)).unwrap();
+        let entering: usize = graph.vertices().map(|v| graph.entering(v).len()).sum();
+        prop_assert_eq!(entering, graph.edges().len());
+        for vertex in graph.vertices() {
+            prop_assert!(graph.leaving(vertex).all(|id| graph.edge(id).first == vertex));
+            prop_assert!(graph.entering(vertex).iter().all(|id| graph.edge(*id).second == vertex));
+            prop_assert_eq!(graph.parent_count(vertex) as usize, graph.entering(vertex).len());
+            for other in graph.vertices() {
+                let exists = forward.iter().any(|(a, b, _)| (*a, *b) == (vertex.0, other.0));
+                let found = graph.find(vertex, other);
+                prop_assert_eq!(found.is_some(), exists);
+                let right = |id| (graph.edge(id).first, graph.edge(id).second) == (vertex, other);
+                prop_assert!(found.is_none_or(right));
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Measures kilter against the floor of bare system calls and against a peer, in one run.
+//!
+//! `cargo run --release -p kilter-testkit --bin measure` prints a table in Markdown: what was
+//! measured, the floor beside it, the ratio, the target, and whether it holds. `--gates` measures
+//! only what no noisy machine can blur (system calls, processes, bytes of memory a resource), and
+//! fails when a target is missed; it is part of the tests.
+
+mod floor;
+mod peer;
+mod run;
+mod suite;
+mod table;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use table::Table;
+
+fn main() -> ExitCode {
+    if floor::serve() {
+        return ExitCode::SUCCESS;
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let gates = arguments.iter().any(|argument| argument == "--gates");
+    let only: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let kilter = match binary() {
+        Ok(kilter) => kilter,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let scratch = std::env::temp_dir().join(format!("kilter-measure-{}", std::process::id()));
+    let bench = run::Bench::new(kilter, scratch.clone());
+    let mut table = Table::default();
+    for (name, is_gate, measure) in suite::ALL {
+        let wanted = only.is_empty() || only.iter().any(|only| name.contains(only.as_str()));
+        if wanted && (*is_gate || !gates) {
+            eprintln!("measuring {name} …");
+            measure(&bench, &mut table);
+        }
+    }
+    print!("{table}");
+    // What is left in the temporary directory does no harm.
+    let _ = std::fs::remove_dir_all(scratch);
+    if gates && !table.holds() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The release build of the command, beside this program.
+fn binary() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let kilter = own.with_file_name("kilter");
+    match kilter.exists() {
+        true => Ok(kilter),
+        false => Err(format!("{} is missing: cargo build --release -p kilter", kilter.display())),
+    }
+}

@@ -1,0 +1,102 @@
+//! Running a command and telling what it cost.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use wait4::Wait4;
+
+/// What one run of a command cost, its children included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Milliseconds of processor time.
+    pub(crate) cpu: f64,
+    /// Milliseconds that passed.
+    pub(crate) wall: f64,
+    /// Kilobytes of memory at the most.
+    pub(crate) memory: f64,
+}
+
+/// The command under measurement, and a directory to play in.
+pub(crate) struct Bench {
+    kilter: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Bench {
+    pub(crate) fn new(kilter: PathBuf, scratch: PathBuf) -> Bench {
+        let bench = Bench { kilter, scratch };
+        std::fs::create_dir_all(&bench.scratch).expect("the temporary directory can be written to");
+        bench
+    }
+
+    /// A directory of its own for one workload. Old ones are left alone: on ext4, files made where
+    /// many were just removed cost a multiple.
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
+        let taken = std::fs::read_dir(&self.scratch).map_or(0, Iterator::count);
+        let directory = self.scratch.join(format!("{name}-{taken}"));
+        std::fs::create_dir_all(&directory).expect("the temporary directory can be written to");
+        directory
+    }
+
+    /// The command with a state directory of its own.
+    pub(crate) fn kilter(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.kilter);
+        command.args(arguments).env("KILTER_STATE_DIR", self.scratch.join("state"));
+        command
+    }
+
+    /// `kilter apply`, quiet.
+    pub(crate) fn apply(&self, manifest: &Path, more: &[&str]) -> Command {
+        let mut command = self.kilter(&["apply", "--quiet"]);
+        command.arg(manifest).args(more);
+        command
+    }
+}
+
+/// Runs a command once.
+///
+/// # Panics
+/// When it fails: a measurement of a failure is none.
+pub(crate) fn once(mut command: Command) -> Cost {
+    let start = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let used = child.wait4().expect("the child was started here");
+    let wall = start.elapsed().as_secs_f64() * 1e3;
+    assert!(used.status.success(), "{command:?} failed: {}", used.status);
+    let cpu = (used.rusage.utime + used.rusage.stime).as_secs_f64() * 1e3;
+    Cost { cpu, wall, memory: used.rusage.maxrss as f64 / 1024.0 }
+}
+
+/// The cheapest of several runs: what the work costs when nothing else disturbs it.
+pub(crate) fn best(times: usize, mut make: impl FnMut() -> Command) -> Cost {
+    least((0..times).map(|_| once(make())))
+}
+
+/// The least of each figure.
+pub(crate) fn least(costs: impl Iterator<Item = Cost>) -> Cost {
+    let none = Cost { cpu: f64::MAX, wall: f64::MAX, memory: f64::MAX };
+    costs.fold(none, |a, b| Cost { cpu: a.cpu.min(b.cpu), wall: a.wall.min(b.wall), memory: a.memory.min(b.memory) })
+}
+
+/// How many system calls and processes a command makes, by strace.
+///
+/// # Panics
+/// When strace is not installed: `cargo xtask test` sees to it.
+pub(crate) fn calls(bench: &Bench, command: &Command) -> (f64, f64) {
+    let log = bench.directory("strace").join("log");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o"]).arg(&log).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        strace.env(name, value.unwrap_or_default());
+    }
+    once(strace);
+    let text = std::fs::read_to_string(&log).expect("strace wrote its log");
+    let calls = text.lines().filter(|line| line.contains('(') && !line.contains(" resumed>")).count();
+    let started = text.lines().filter(|line| line.contains("execve(") && line.contains("= 0")).count();
+    (calls as f64, started as f64 - 1.0)
+}

@@ -1,0 +1,188 @@
+//! What is measured.
+
+use std::path::{Path, PathBuf};
+
+use super::run::{Bench, Cost, best, calls, once};
+use super::table::Table;
+use super::{floor, peer, workload};
+
+type Measure = fn(&Bench, &mut Table);
+
+/// Name, whether it is a gate of the tests, what is done.
+pub(crate) const ALL: &[(&str, bool, Measure)] = &[
+    ("start", false, start),
+    ("get", false, get),
+    ("files", false, files),
+    ("tampered", false, tampered),
+    ("mixed", false, mixed),
+    ("first-apply", false, first_apply),
+    ("guards", false, guards),
+    ("accounts", false, accounts),
+    ("chain", false, chain),
+    ("linear", false, linear),
+    ("calls", true, system_calls),
+    ("memory", true, memory),
+];
+
+fn applied(bench: &Bench, name: &str, make: impl Fn(&Path) -> PathBuf) -> (PathBuf, PathBuf) {
+    let directory = bench.directory(name);
+    let manifest = make(&directory);
+    once(bench.apply(&manifest, &["--no-flush"]));
+    (directory, manifest)
+}
+
+fn unchanged(bench: &Bench, manifest: &Path) -> Cost {
+    best(9, || bench.apply(manifest, &[]))
+}
+
+fn start(bench: &Bench, table: &mut Table) {
+    let manifest = bench.directory("empty").join("empty.yaml");
+    std::fs::write(&manifest, "resources: {}\n").expect("there is room");
+    let cost = best(30, || bench.apply(&manifest, &[]));
+    table.limit("empty manifest, CPU", cost.cpu, "ms", 4.0);
+    table.limit("empty manifest, memory", cost.memory / 1024.0, "MB", 6.0);
+}
+
+fn get(bench: &Bench, table: &mut Table) {
+    let cost = best(20, || bench.kilter(&["get", "user", "root"]));
+    table.limit("`kilter get user root`, CPU", cost.cpu, "ms", 8.0);
+}
+
+fn files(bench: &Bench, table: &mut Table) {
+    for (count, limit) in [(1000, 15.0), (5000, 60.0)] {
+        let (directory, manifest) = applied(bench, "files", |directory| workload::files(directory, count, false));
+        let cost = unchanged(bench, &manifest);
+        let bare = floor::cost(9, "check", || directory.clone(), count);
+        let what = format!("{count} files, nothing to change, CPU");
+        table.ratio(&what, cost.cpu, bare.cpu, "ms", "floor", 3.0);
+        table.limit(&format!("{what} (absolute)"), cost.cpu, "ms", limit);
+        if count == 5000 {
+            cfengine(bench, table, &what, cost, count);
+        }
+    }
+}
+
+fn cfengine(bench: &Bench, table: &mut Table, what: &str, cost: Cost, count: usize) {
+    let directory = bench.directory("cfengine");
+    let policy = workload::cfengine(&directory, count);
+    if peer::cfengine(&policy).is_none() {
+        return eprintln!("CFEngine is not installed: apt-get install cfengine3");
+    }
+    let run = || peer::cfengine(&policy).expect("it was found before");
+    once(run());
+    let peer = best(2, run);
+    table.ratio(what, cost.cpu, peer.cpu, "ms", "CFEngine", 0.1);
+}
+
+fn tampered(bench: &Bench, table: &mut Table) {
+    let count = 1000;
+    let (directory, manifest) = applied(bench, "tampered", |directory| workload::files(directory, count, false));
+    let cost = best(7, || {
+        for n in (0..count).step_by(100) {
+            std::fs::write(directory.join(format!("f{n:05}")), "tampered").expect("the file is there");
+        }
+        bench.apply(&manifest, &["--no-flush"])
+    });
+    table.limit("1000 files, 1 % tampered, CPU", cost.cpu, "ms", 16.0);
+}
+
+fn mixed(bench: &Bench, table: &mut Table) {
+    let (_, manifest) = applied(bench, "mixed", |directory| workload::mixed(directory, 1000));
+    table.limit("1000 files, directories and links, CPU", unchanged(bench, &manifest).cpu, "ms", 15.0);
+}
+
+fn first_apply(bench: &Bench, table: &mut Table) {
+    for count in [1000, 5000] {
+        let bare = floor::cost(5, "write", || bench.directory("bare"), count);
+        let run = |more: &[&str]| {
+            (0..5)
+                .map(|_| {
+                    let directory = bench.directory("first");
+                    let manifest = workload::files(&directory, count, false);
+                    once(bench.apply(&manifest, more))
+                })
+                .collect::<Vec<_>>()
+        };
+        let quick = super::run::least(run(&["--no-flush"]).into_iter());
+        let durable = super::run::least(run(&[]).into_iter());
+        table.ratio(&format!("{count} files, first apply, CPU"), quick.cpu, bare.cpu, "ms", "floor", 1.5);
+        let what = format!("{count} files, first apply, durable, wall");
+        table.ratio(&what, durable.wall, quick.wall, "ms", "not durable", 1.6);
+    }
+}
+
+fn guards(bench: &Bench, table: &mut Table) {
+    let count = 500;
+    let directory = bench.directory("guards");
+    let manifest = workload::guarded(&directory, count, "onlyif: [[/usr/bin/test, \"!\", -e, /etc/passwd]]");
+    let cost = best(5, || bench.apply(&manifest, &[]));
+    let bare = floor::cost(5, "spawn", || directory.clone(), count);
+    table.ratio("500 spawned guards, CPU", cost.cpu, bare.cpu, "ms", "floor", 1.2);
+    table.ratio("500 spawned guards, wall", cost.wall, bare.wall, "ms", "floor", 1.0);
+    let directory = bench.directory("creates");
+    let manifest = workload::guarded(&directory, count, "creates: /etc/passwd");
+    table.limit("500 in-process guards, CPU", best(9, || bench.apply(&manifest, &[])).cpu, "ms", 8.0);
+}
+
+fn accounts(bench: &Bench, table: &mut Table) {
+    let directory = bench.directory("accounts");
+    let manifest = directory.join("accounts.yaml");
+    let mut text = String::new();
+    for kind in ["user", "group"] {
+        let export = bench.kilter(&["get", kind, "--format", "yaml"]).output().expect("kilter runs");
+        assert!(export.status.success(), "kilter get {kind} failed");
+        let export = String::from_utf8(export.stdout).expect("YAML is text");
+        let path = directory.join(format!("{kind}.yaml"));
+        std::fs::write(&path, export).expect("there is room");
+        text.push_str(&format!("  - {}\n", path.display()));
+    }
+    std::fs::write(&manifest, format!("include:\n{text}")).expect("there is room");
+    table.limit("all users and groups, nothing to change, CPU", unchanged(bench, &manifest).cpu, "ms", 8.0);
+}
+
+fn chain(bench: &Bench, table: &mut Table) {
+    let (_, apart) = applied(bench, "apart", |directory| workload::files(directory, 1000, false));
+    let (_, chain) = applied(bench, "chain", |directory| workload::files(directory, 1000, true));
+    let (mut one, mut other) = (unchanged(bench, &apart), unchanged(bench, &chain));
+    for _ in 0..3 {
+        one = super::run::least([one, unchanged(bench, &apart)].into_iter());
+        other = super::run::least([other, unchanged(bench, &chain)].into_iter());
+    }
+    table.ratio("chain of 1000 files, CPU", other.cpu, one.cpu, "ms", "independent", 1.1);
+}
+
+fn linear(bench: &Bench, table: &mut Table) {
+    let cost = |count: usize| {
+        let (_, manifest) = applied(bench, "linear", |directory| workload::files(directory, count, false));
+        best(3, || bench.apply(&manifest, &[])).cpu * 1e3 / count as f64
+    };
+    let (thousand, many) = (cost(1000), cost(100_000));
+    table.ratio("100,000 files, CPU a file", many, thousand, "µs", "of 1,000", 1.5);
+}
+
+fn system_calls(bench: &Bench, table: &mut Table) {
+    let count = |files: usize| {
+        let (_, manifest) = applied(bench, "calls", |directory| workload::files(directory, files, false));
+        calls(bench, &bench.apply(&manifest, &[]))
+    };
+    let ((few, few_started), (many, many_started)) = (count(100), count(1100));
+    table.limit("system calls a file, nothing to change", (many - few) / 1000.0, "calls", 5.0);
+    table.limit("processes a file, nothing to change", (many_started - few_started) / 1000.0, "processes", 0.0);
+    let guards = |count: usize| {
+        let directory = bench.directory("guard-calls");
+        calls(bench, &bench.apply(&workload::guarded(&directory, count, "creates: /etc/passwd"), &[]))
+    };
+    let ((few, few_started), (many, many_started)) = (guards(100), guards(1100));
+    table.limit("system calls an in-process guard", (many - few) / 1000.0, "calls", 1.1);
+    table.limit("processes an in-process guard", (many_started - few_started) / 1000.0, "processes", 0.0);
+}
+
+fn memory(bench: &Bench, table: &mut Table) {
+    let peak = |count: usize| {
+        let (_, manifest) = applied(bench, "memory", |directory| workload::files(directory, count, false));
+        best(3, || bench.apply(&manifest, &[])).memory
+    };
+    let (few, many) = (peak(1000), peak(11_000));
+    table.limit("memory a file, nothing to change", (many - few) / 10_000.0, "KB", 1.0);
+    table.limit("memory of 1000 files", few / 1024.0, "MB", 6.0 + 1000.0 / 1024.0);
+}

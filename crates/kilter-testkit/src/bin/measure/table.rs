@@ -1,0 +1,59 @@
+//! What was measured, as a table.
+
+use std::fmt;
+
+/// What was measured.
+#[derive(Default)]
+pub(crate) struct Table {
+    rows: Vec<Row>,
+}
+
+struct Row {
+    what: String,
+    measured: String,
+    beside: String,
+    target: String,
+    holds: bool,
+}
+
+impl Table {
+    /// A figure that must not exceed a limit.
+    pub(crate) fn limit(&mut self, what: &str, measured: f64, unit: &str, limit: f64) {
+        self.rows.push(Row {
+            what: what.to_owned(),
+            measured: format!("{measured:.2} {unit}"),
+            beside: String::new(),
+            target: format!("≤ {limit} {unit}"),
+            holds: measured <= limit,
+        });
+    }
+
+    /// A figure beside another one of the same run, and the ratio that must not be exceeded.
+    pub(crate) fn ratio(&mut self, what: &str, measured: f64, beside: f64, unit: &str, name: &str, limit: f64) {
+        let ratio = measured / beside.max(f64::MIN_POSITIVE);
+        self.rows.push(Row {
+            what: what.to_owned(),
+            measured: format!("{measured:.2} {unit}"),
+            beside: format!("{name} {beside:.2} {unit}, {ratio:.2}×"),
+            target: format!("≤ {limit}×"),
+            holds: ratio <= limit,
+        });
+    }
+
+    /// Whether every target holds.
+    pub(crate) fn holds(&self) -> bool {
+        self.rows.iter().all(|row| row.holds)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| what | kilter | beside | target | holds |")?;
+        writeln!(f, "|---|---:|---:|---:|---|")?;
+        for Row { what, measured, beside, target, holds } in &self.rows {
+            let holds = if *holds { "yes" } else { "**no**" };
+            writeln!(f, "| {what} | {measured} | {beside} | {target} | {holds} |")?;
+        }
+        Ok(())
+    }
+}

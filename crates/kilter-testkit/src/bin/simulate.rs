@@ -1,0 +1,81 @@
+//! Runs the simulator over many seeds and reports the first violation.
+
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+
+use kilter_testkit::{Counts, Report, Violation, simulate};
+
+const USAGE: &str = "usage: simulate [--graphs N] [--seed S] [--first K]
+
+Simulates N random graphs (1000 unless told) from base seed S (0 unless told), starting with the Kth.
+Exits with 1 at the first property that does not hold, and prints how to see it again.";
+
+/// What was asked for.
+struct Asked {
+    graphs: u64,
+    seed: u64,
+    first: u64,
+}
+
+fn asked(mut arguments: impl Iterator<Item = String>) -> Result<Asked, String> {
+    let mut asked = Asked { graphs: 1000, seed: 0, first: 0 };
+    while let Some(option) = arguments.next() {
+        let field = match option.as_str() {
+            "--graphs" => &mut asked.graphs,
+            "--seed" => &mut asked.seed,
+            "--first" => &mut asked.first,
+            other => return Err(format!("{other}: no such option")),
+        };
+        let value = arguments.next().ok_or_else(|| format!("{option} needs a number"))?;
+        *field = value.parse().map_err(|_| format!("{option} {value}: not a number"))?;
+    }
+    Ok(asked)
+}
+
+/// The seed of the `k`th graph of a base seed, spread so that neighbours have nothing in common.
+fn seed_of(base: u64, k: u64) -> u64 {
+    let mut bits = base.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(k).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits ^= bits >> 31;
+    bits.wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+/// A machine that panics violates its contract too.
+fn examine(seed: u64) -> Result<Report, String> {
+    let told: Result<Report, Violation> =
+        catch_unwind(|| simulate(seed)).map_err(|_| "the machine panicked".to_owned())?;
+    told.map_err(|violation| violation.to_string())
+}
+
+fn main() -> ExitCode {
+    let asked = match asked(std::env::args().skip(1)) {
+        Ok(asked) => asked,
+        Err(problem) => {
+            eprintln!("simulate: {problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut counts = Counts::default();
+    for k in asked.first..asked.first.saturating_add(asked.graphs) {
+        let seed = seed_of(asked.seed, k);
+        match examine(seed) {
+            Ok(report) => counts.add(report.counts),
+            Err(violation) => {
+                println!("violated by graph {k} of seed {} (its own seed is {seed:#x}): {violation}", asked.seed);
+                println!(
+                    "again with: cargo run --release -p kilter-testkit --bin simulate -- --seed {} --first {k} --graphs 1",
+                    asked.seed
+                );
+                return ExitCode::FAILURE;
+            }
+        }
+        let done = k + 1 - asked.first;
+        if done % 10_000 == 0 && done < asked.graphs {
+            eprintln!("{done} of {} graphs", asked.graphs);
+        }
+    }
+    println!(
+        "simulated {} graphs, {} commands, {} crashes, {} interrupts, {} failures: all properties hold",
+        asked.graphs, counts.commands, counts.crashes, counts.interrupts, counts.failures
+    );
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,337 @@
+//! Carries out what a machine commands, in a random order and with everything that can come in between.
+
+use fastrand::Rng;
+use kilter_engine::{Batch, Command, Input, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
+use rustc_hash::FxHasher;
+
+use crate::chaos::Chaos;
+use crate::journal::{Journal, Record};
+use crate::mutant::{Moment, Mutant};
+use crate::observed::{Act, Mode, Observed};
+use crate::properties::{Property, Violation};
+use crate::simulation::Counts;
+use crate::stream::digest;
+use crate::system::{Heard, System};
+use crate::world::{World, chance};
+
+/// How a run came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The machine was finished; how each vertex settled.
+    Finished(Vec<Option<Settlement>>),
+    /// The driver died.
+    Crashed,
+}
+
+/// What outlives a run.
+pub(crate) struct Lasting {
+    pub(crate) system: System,
+    pub(crate) journal: Journal,
+    pub(crate) rng: Rng,
+    /// Counts what happens, so that "before" and "after" have a meaning.
+    pub(crate) tick: u64,
+    pub(crate) counts: Counts,
+    /// The commands of all runs, hashed.
+    pub(crate) stream: FxHasher,
+    /// The bug that is tried out, if any.
+    pub(crate) mutant: Option<Mutant>,
+    /// Whether this is the second time through the same seed.
+    pub(crate) second: bool,
+}
+
+/// Something that a command set going.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    vertex: VertexId,
+    act: Act,
+    began: u64,
+    /// What came of it, once it has happened.
+    heard: Option<Answer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Found(Verdict),
+    Heard(Heard),
+}
+
+/// Steps after which a run that may go on for ever is interrupted, for each vertex.
+const PATIENCE: u32 = 40;
+
+/// One run of one machine.
+pub(crate) struct Driver<'a> {
+    machine: Machine,
+    observed: Observed<'a>,
+    world: &'a World,
+    lasting: &'a mut Lasting,
+    chaos: Chaos,
+    flights: Vec<Flight>,
+    wakes: Vec<(Timestamp, VertexId)>,
+    now: Timestamp,
+    steps: u32,
+    commands: u32,
+    /// How many inputs were given.
+    told: u64,
+}
+
+impl<'a> Driver<'a> {
+    pub(crate) fn new(world: &'a World, mode: Mode, chaos: Chaos, lasting: &'a mut Lasting) -> Driver<'a> {
+        let mut owed = lasting.journal.owed();
+        if let Some(mutant) = lasting.mutant {
+            mutant.forget(&mut owed, &mut lasting.journal);
+        }
+        lasting.journal.begin();
+        let machine = Machine::new(world.graph.clone(), world.vertices.clone(), &owed);
+        let endless = world.graph.vertices().any(|v| world.vertex(v).retry < 0 && lasting.system.is_hopeless(v));
+        let patience = PATIENCE * (world.vertices.len() as u32 + 5);
+        let interrupt = if endless { Some(chaos.interrupt.unwrap_or(patience)) } else { chaos.interrupt };
+        Driver {
+            machine,
+            observed: Observed::new(world, mode),
+            world,
+            lasting,
+            chaos: Chaos { interrupt, ..chaos },
+            flights: Vec::new(),
+            wakes: Vec::new(),
+            now: Timestamp(0),
+            steps: 0,
+            commands: 0,
+            told: 0,
+        }
+    }
+
+    /// Runs until the machine is finished or the driver dies.
+    ///
+    /// # Errors
+    /// The first property that does not hold.
+    pub(crate) fn run(mut self) -> Result<End, Violation> {
+        loop {
+            for command in self.take_commands() {
+                if self.chaos.crash == Some(self.commands) {
+                    return Ok(self.die());
+                }
+                self.commands += 1;
+                self.carry_out(command)?;
+            }
+            self.observed.quiet(&self.machine, &self.lasting.journal)?;
+            if self.machine.is_finished() && !self.is_stirred() {
+                break;
+            }
+            self.step()?;
+        }
+        if let Some(flight) = self.flights.first() {
+            let what = format!("the machine is finished and {:?} is under way", flight.act);
+            return Err(Violation::at(Property::Ending, flight.vertex, what));
+        }
+        self.observed.ended(&self.machine, &self.lasting.journal, &self.lasting.system)?;
+        let settlements = self.world.graph.vertices().map(|v| self.machine.settlement(v)).collect();
+        Ok(End::Finished(settlements))
+    }
+
+    /// Whether something comes after the machine is finished.
+    fn is_stirred(&mut self) -> bool {
+        self.chaos.events > 0 && !self.world.vertices.is_empty() && self.lasting.rng.u32(..4) == 0
+    }
+
+    fn take_commands(&mut self) -> Vec<Command> {
+        let mut commands = self.machine.commands();
+        if let Some(mutant) = self.lasting.mutant {
+            let (second, journal) = (self.lasting.second, &self.lasting.journal);
+            mutant.distort(&mut commands, &Moment { observed: &self.observed, journal, second });
+        }
+        for command in &commands {
+            digest(&mut self.lasting.stream, command);
+        }
+        commands
+    }
+
+    fn carry_out(&mut self, command: Command) -> Result<(), Violation> {
+        let lasting = &mut *self.lasting;
+        lasting.tick += 1;
+        lasting.counts.commands += 1;
+        lasting.journal.rely();
+        self.observed.command(&command, &lasting.journal, &lasting.system, lasting.tick)?;
+        match command {
+            Command::Owe(tokens) => lasting.journal.write(Record::Owe(tokens)),
+            Command::Paid(tokens) => lasting.journal.write(Record::Paid(tokens)),
+            Command::Check(batch) => self.take_off(Act::Check, batch)?,
+            Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
+            Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
+            Command::Wake(vertex, at) => self.wakes.push((at, vertex)),
+            Command::Settled(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Sets a batch going. Some of it happens at once, the rest at some time before its answer.
+    fn take_off(&mut self, act: Act, batch: Batch) -> Result<(), Violation> {
+        for vertex in batch.vertices {
+            self.flights.push(Flight { vertex, act, began: self.lasting.tick, heard: None });
+            if self.lasting.rng.u32(..4) == 0 {
+                self.happen(self.flights.len() - 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a flight is about happens on the system.
+    fn happen(&mut self, at: usize) -> Result<(), Violation> {
+        let flight = self.flights[at];
+        if flight.heard.is_some() {
+            return Ok(());
+        }
+        let lasting = &mut *self.lasting;
+        lasting.tick += 1;
+        let Flight { vertex, began, .. } = flight;
+        let answer = match flight.act {
+            Act::Check => Answer::Found(lasting.system.check(vertex)),
+            Act::Apply => Answer::Heard(lasting.system.apply(&mut lasting.rng, vertex, began, lasting.tick)),
+            Act::Refresh => Answer::Heard(lasting.system.refresh(vertex, began, lasting.tick)),
+        };
+        self.flights[at].heard = Some(answer);
+        if lasting.system.changed(vertex) == lasting.tick {
+            self.observed.changed(vertex, &lasting.journal)?;
+        }
+        Ok(())
+    }
+
+    /// Lets some time pass: a delivery of answers, events and wakes.
+    fn step(&mut self) -> Result<(), Violation> {
+        self.steps += 1;
+        self.now.0 += self.lasting.rng.u64(..60);
+        let interrupted = self.chaos.interrupt.is_some_and(|at| self.steps > at) && !self.machine.is_interrupted();
+        if interrupted && self.lasting.rng.bool() {
+            self.interrupt();
+        }
+        let told = self.told;
+        self.stir();
+        self.wake();
+        self.answer(told)?;
+        if interrupted && !self.machine.is_interrupted() {
+            self.interrupt();
+        }
+        self.stir();
+        Ok(())
+    }
+
+    fn interrupt(&mut self) {
+        self.lasting.counts.interrupts += 1;
+        self.give(Input::Interrupt);
+    }
+
+    /// Somebody else touches the system, and a watch tells.
+    fn stir(&mut self) {
+        let rng = &mut self.lasting.rng;
+        if self.chaos.events == 0 || self.world.vertices.is_empty() || !chance(rng, self.chaos.event) {
+            return;
+        }
+        self.chaos.events -= 1;
+        let mut vertex = VertexId(rng.u32(..self.world.vertices.len() as u32));
+        if let Some(flight) = rng.choice(&self.flights).filter(|_| self.chaos.slow) {
+            // Where it hurts: before what is under way.
+            vertex = rng.choice(self.world.parents(flight.vertex).collect::<Vec<_>>()).unwrap_or(flight.vertex);
+        }
+        match (chance(rng, self.chaos.drift), rng.u32(..4)) {
+            (true, 0) => self.lasting.system.mend(vertex),
+            (true, _) => self.lasting.system.drift(vertex),
+            (false, _) => {}
+        }
+        self.give(Input::Stale(vertex));
+    }
+
+    /// Tells whose time has come; when nothing else is under way, the next time comes.
+    fn wake(&mut self) {
+        if self.flights.is_empty() && !self.wakes.iter().any(|(at, _)| *at <= self.now) {
+            let next = self.wakes.iter().map(|(at, _)| *at).min();
+            self.now = next.unwrap_or(self.now);
+        }
+        let all = self.flights.is_empty();
+        let mut at = 0;
+        while at < self.wakes.len() {
+            if self.wakes[at].0 <= self.now && (all || self.lasting.rng.bool()) {
+                let (_, vertex) = self.wakes.swap_remove(at);
+                self.give(Input::Due(vertex));
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Answers some of what is in flight.
+    fn answer(&mut self, told: u64) -> Result<(), Violation> {
+        if self.flights.is_empty() {
+            return self.is_going_on(told);
+        }
+        let rng = &mut self.lasting.rng;
+        let count = if chance(rng, self.chaos.together) { self.flights.len() } else { 1 };
+        if rng.u32(..3) == 0 {
+            let at = rng.usize(..self.flights.len());
+            self.happen(at)?;
+        }
+        for _ in 0..count {
+            let at = self.landing();
+            self.happen(at)?;
+            let flight = self.flights.swap_remove(at);
+            let input = self.heard(flight);
+            self.give(input);
+        }
+        Ok(())
+    }
+
+    /// Which flight is answered next. Slow refreshes let much happen meanwhile.
+    fn landing(&mut self) -> usize {
+        let at = self.lasting.rng.usize(..self.flights.len());
+        if self.chaos.slow && self.flights[at].act == Act::Refresh {
+            return self.flights.iter().position(|flight| flight.act != Act::Refresh).unwrap_or(at);
+        }
+        at
+    }
+
+    /// When nothing is in flight, something else must have been told, or a time is waited for.
+    fn is_going_on(&self, told: u64) -> Result<(), Violation> {
+        let goes_on = self.told > told || !self.wakes.is_empty() || self.machine.is_finished();
+        let what = "nothing is under way, nothing waits for its time, and it is not finished";
+        if goes_on { Ok(()) } else { Err(Violation::of(Property::Ending, what)) }
+    }
+
+    /// The answer to a flight. After an apply the vertex is checked again: what is not in its state
+    /// then has failed, whatever the provider said.
+    fn heard(&mut self, flight: Flight) -> Input {
+        let in_sync = self.lasting.system.is_in_sync(flight.vertex);
+        let input = match (flight.act, flight.heard.expect("it has just happened")) {
+            (_, Answer::Found(verdict)) => Input::Checked(flight.vertex, verdict),
+            (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(flight.vertex, heard != Heard::Failed),
+            (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => {
+                Input::Applied(flight.vertex, Ran::Done { refreshed })
+            }
+            (_, Answer::Heard(_)) => Input::Applied(flight.vertex, Ran::Failed),
+        };
+        let failed = matches!(
+            input,
+            Input::Checked(_, Verdict::Failed) | Input::Applied(_, Ran::Failed) | Input::Refreshed(_, false)
+        );
+        self.lasting.counts.failures += u64::from(failed);
+        input
+    }
+
+    fn give(&mut self, input: Input) {
+        self.observed.input(input, &self.machine, self.now);
+        self.machine.input(self.now, input);
+        self.told += 1;
+    }
+
+    /// The driver dies: what is in flight has happened or never will, and the end of the journal
+    /// may be missing.
+    fn die(mut self) -> End {
+        self.lasting.counts.crashes += 1;
+        for at in 0..self.flights.len() {
+            if self.lasting.rng.bool() {
+                // What it would violate was checked when it began; nobody is left to report to.
+                let _ = self.happen(at);
+            }
+        }
+        let rng = &mut self.lasting.rng;
+        self.lasting.journal.crash(|loose| rng.usize(..=loose));
+        End::Crashed
+    }
+}

@@ -1,0 +1,220 @@
+//! Bugs on purpose, applied to the command stream: proof that the properties can fail.
+
+use kilter_engine::{Batch, Command, Settlement, Token, VertexId};
+
+use crate::journal::Journal;
+use crate::observed::{Mode, Observed};
+use crate::properties::Property;
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A blocked vertex is checked all the same.
+    StartsBlocked,
+    /// The children of a vertex are checked together with it.
+    StartsEarly,
+    /// A batch is handed over twice.
+    ChecksTwice,
+    /// What would be changed is changed, though only to be looked at.
+    IgnoresNoop,
+    /// What is in its state is changed.
+    AppliesUnasked,
+    /// What an interrupt left is checked.
+    IgnoresInterrupt,
+    /// A blocked vertex names itself.
+    BlamesWrong,
+    /// What will be owed is not journalled.
+    DropsOwe,
+    /// What will be owed is journalled after the change has begun.
+    OwesLate,
+    /// What is not owed is paid.
+    PaysUnowed,
+    /// What was paid is not journalled.
+    DropsPaid,
+    /// A refresh is not carried out, and counted as paid.
+    PaysUnserved,
+    /// A new run does not hear of one token.
+    LosesToken,
+    /// One token is lost from the journal as well.
+    LosesRecord,
+    /// A run with nothing to do writes into the journal.
+    WritesWhenCalm,
+    /// A vertex with nothing behind it settles and does not say so.
+    DropsSettled,
+    /// A vertex settles twice.
+    SettlesTwice,
+    /// A check is never carried out.
+    DropsCheck,
+    /// A failed vertex is said to be in its state.
+    HidesFailure,
+    /// The second time through a seed, batches come in another order.
+    Wavers,
+    /// A batch is in no order.
+    ShufflesBatch,
+    /// A vertex is tried again before its time.
+    HurriesRetry,
+    /// A vertex is tried again once more than was asked for.
+    RetriesTooOften,
+    /// A plan does not show one change.
+    HidesChange,
+}
+
+/// The moment at which commands are distorted.
+#[derive(Debug)]
+pub(crate) struct Moment<'a> {
+    /// The run.
+    pub(crate) observed: &'a Observed<'a>,
+    /// Its journal.
+    pub(crate) journal: &'a Journal,
+    /// Whether this is the second time through the same seed.
+    pub(crate) second: bool,
+}
+
+impl Mutant {
+    /// All of them, with the property that has to notice.
+    pub const ALL: [(Mutant, Property); 24] = [
+        (Mutant::StartsBlocked, Property::ParentsFirst),
+        (Mutant::StartsEarly, Property::ParentsFirst),
+        (Mutant::ChecksTwice, Property::OneAtATime),
+        (Mutant::IgnoresNoop, Property::Entitled),
+        (Mutant::AppliesUnasked, Property::Entitled),
+        (Mutant::IgnoresInterrupt, Property::Entitled),
+        (Mutant::BlamesWrong, Property::Blocking),
+        (Mutant::DropsOwe, Property::Refreshes),
+        (Mutant::OwesLate, Property::Refreshes),
+        (Mutant::PaysUnowed, Property::Refreshes),
+        (Mutant::DropsPaid, Property::Refreshes),
+        (Mutant::PaysUnserved, Property::Refreshes),
+        (Mutant::LosesToken, Property::Refreshes),
+        (Mutant::LosesRecord, Property::Refreshes),
+        (Mutant::WritesWhenCalm, Property::Calm),
+        (Mutant::DropsSettled, Property::ManifestOrder),
+        (Mutant::SettlesTwice, Property::Ending),
+        (Mutant::DropsCheck, Property::ManifestOrder),
+        (Mutant::HidesFailure, Property::Ending),
+        (Mutant::Wavers, Property::Determinism),
+        (Mutant::ShufflesBatch, Property::ManifestOrder),
+        (Mutant::HurriesRetry, Property::Retries),
+        (Mutant::RetriesTooOften, Property::Retries),
+        (Mutant::HidesChange, Property::Plan),
+    ];
+
+    /// What a new run hears of the journal.
+    pub(crate) fn forget(self, owed: &mut Vec<Token>, journal: &mut Journal) {
+        match self {
+            Mutant::LosesToken => drop(owed.pop()),
+            Mutant::LosesRecord if journal.forget_one() => drop(owed.remove(0)),
+            _ => {}
+        }
+    }
+
+    /// Brings the bug into the commands of one moment.
+    pub(crate) fn distort(self, commands: &mut Vec<Command>, moment: &Moment<'_>) {
+        match self {
+            Mutant::Wavers if moment.second => swap_batches(commands),
+            Mutant::Wavers | Mutant::LosesToken | Mutant::LosesRecord => {}
+            Mutant::OwesLate => owe_late(commands),
+            _ => {
+                let taken = std::mem::take(commands);
+                taken.into_iter().for_each(|command| commands.extend(self.instead(command, moment)));
+            }
+        }
+    }
+
+    fn instead(self, command: Command, moment: &Moment<'_>) -> Vec<Command> {
+        let world = moment.observed.world;
+        let check = |vertex: VertexId| Command::Check(alone(moment, vertex));
+        match (self, command) {
+            (Mutant::StartsBlocked, Command::Settled(vertex, Settlement::Blocked(_))) => vec![check(vertex)],
+            (Mutant::StartsEarly, Command::Check(batch)) => {
+                let children = batch.vertices.iter().flat_map(|vertex| world.graph.children(*vertex));
+                let early: Vec<Command> = children.take(1).map(check).collect();
+                [Command::Check(batch)].into_iter().chain(early).collect()
+            }
+            (Mutant::ChecksTwice, Command::Check(batch)) => vec![Command::Check(batch.clone()), Command::Check(batch)],
+            (Mutant::IgnoresNoop, Command::Settled(vertex, Settlement::WouldChange)) => {
+                vec![Command::Apply(alone(moment, vertex))]
+            }
+            (Mutant::AppliesUnasked, Command::Settled(vertex, Settlement::InSync)) => {
+                vec![Command::Apply(alone(moment, vertex))]
+            }
+            (Mutant::IgnoresInterrupt, Command::Settled(vertex, Settlement::Interrupted))
+                if world.graph.parent_count(vertex) == 0 =>
+            {
+                vec![check(vertex)]
+            }
+            (Mutant::BlamesWrong, Command::Settled(vertex, Settlement::Blocked(_))) => {
+                vec![Command::Settled(vertex, Settlement::Blocked(vertex))]
+            }
+            (Mutant::DropsOwe, Command::Owe(_)) | (Mutant::DropsPaid, Command::Paid(_)) => Vec::new(),
+            (Mutant::PaysUnowed, Command::Check(batch)) => {
+                let first = batch.vertices[0];
+                let unowed = world.refreshing(first).map(Observed::token).filter(|token| !moment.journal.owes(*token));
+                let paid = Command::Paid(unowed.collect());
+                vec![paid, Command::Check(batch)]
+            }
+            (Mutant::PaysUnserved, Command::Refresh(batch)) => {
+                let second = batch.vertices[0];
+                let tokens = world.parents(second).map(|first| Token { first, second });
+                vec![Command::Paid(tokens.filter(|token| moment.journal.owes(*token)).collect())]
+            }
+            (Mutant::WritesWhenCalm, Command::Check(batch)) if moment.observed.mode == Mode::Calm => {
+                let tokens: Vec<Token> = world.refreshing(batch.vertices[0]).map(Observed::token).collect();
+                vec![Command::Owe(tokens), Command::Check(batch)]
+            }
+            (Mutant::DropsSettled, Command::Settled(vertex, _)) if world.graph.leaving(vertex).next().is_none() => {
+                Vec::new()
+            }
+            (Mutant::DropsCheck, Command::Check(_)) => Vec::new(),
+            (Mutant::SettlesTwice, Command::Settled(vertex, settlement)) => {
+                vec![Command::Settled(vertex, settlement), Command::Settled(vertex, settlement)]
+            }
+            (Mutant::HidesFailure, Command::Settled(vertex, Settlement::Failed)) => {
+                vec![Command::Settled(vertex, Settlement::InSync)]
+            }
+            (Mutant::ShufflesBatch, Command::Check(mut batch)) => {
+                batch.vertices.reverse();
+                vec![Command::Check(batch)]
+            }
+            (Mutant::HurriesRetry, Command::Wake(vertex, mut at)) => {
+                at.0 = at.0.saturating_sub(1);
+                vec![Command::Wake(vertex, at)]
+            }
+            (Mutant::RetriesTooOften, Command::Settled(vertex, Settlement::Failed)) => {
+                let mut at = moment.observed.of(vertex).answered;
+                at.0 += world.vertex(vertex).delay;
+                vec![Command::Wake(vertex, at)]
+            }
+            (_, command) => vec![command],
+        }
+    }
+
+    /// What a plan is said to have shown.
+    pub(crate) fn shown(self, planned: &mut [Option<Settlement>]) {
+        let change = planned.iter_mut().find(|settled| **settled == Some(Settlement::WouldChange));
+        if let (Mutant::HidesChange, Some(change)) = (self, change) {
+            *change = Some(Settlement::InSync);
+        }
+    }
+}
+
+fn alone(moment: &Moment<'_>, vertex: VertexId) -> Batch {
+    Batch { group: moment.observed.world.vertex(vertex).group, vertices: vec![vertex] }
+}
+
+/// Exchanges the first two batches of checks.
+fn swap_batches(commands: &mut [Command]) {
+    let checks: Vec<usize> =
+        (0..commands.len()).filter(|at| matches!(commands[*at], Command::Check(_))).take(2).collect();
+    if let [first, second] = checks[..] {
+        commands.swap(first, second);
+    }
+}
+
+/// Puts what is owed behind everything else.
+fn owe_late(commands: &mut Vec<Command>) {
+    let (owes, mut others): (Vec<_>, Vec<_>) =
+        commands.drain(..).partition(|command| matches!(command, Command::Owe(_)));
+    others.extend(owes);
+    *commands = others;
+}

@@ -1,0 +1,309 @@
+//! What can be seen of a run from outside: a model that knows what must hold, not how it comes about.
+
+use kilter_engine::{Command, Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, VertexId};
+
+use crate::journal::Journal;
+use crate::properties::{Violation, blocking, debts, ending, entitled, order, plan, retries};
+use crate::system::System;
+use crate::world::World;
+
+/// What a driver does to a vertex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It looks at it.
+    Check,
+    /// It changes it.
+    Apply,
+    /// It refreshes it.
+    Refresh,
+}
+
+/// What kind of run is observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything is only looked at.
+    Plan,
+    /// Everything may happen.
+    Hostile,
+    /// Nothing fails and nothing comes in between.
+    Clean,
+    /// Nothing has drifted either, and nothing is owed that could be paid.
+    Calm,
+}
+
+/// What was seen of one vertex.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// What is being done to it.
+    pub(crate) flight: Option<Act>,
+    /// What was found last, as long as it holds.
+    pub(crate) found: Option<Verdict>,
+    /// Whether something happened to it while something was done to it.
+    pub(crate) outdated: bool,
+    /// How it settled last.
+    pub(crate) settlement: Option<Settlement>,
+    /// How often it settled.
+    pub(crate) settles: u32,
+    /// How often it was taken up anew after it had settled.
+    pub(crate) retakes: u32,
+    /// How often something was said to have happened to it.
+    pub(crate) events: u32,
+    /// How often it was checked.
+    pub(crate) checks: u32,
+    /// How often a check, an apply or a refresh of it failed.
+    pub(crate) failures: u32,
+    /// Until when it has to be left alone.
+    pub(crate) wake: Option<Timestamp>,
+    /// When the last answer about it came.
+    pub(crate) answered: Timestamp,
+    /// The tick at which its last check began.
+    pub(crate) began: u64,
+    /// The tick at which it settled last.
+    pub(crate) settled_at: u64,
+    /// Whether an apply of it succeeded.
+    pub(crate) changed: bool,
+    /// Whether a refresh of it succeeded.
+    pub(crate) refreshed: bool,
+    /// Whose owed refreshes are served by what is under way.
+    pub(crate) serving: Vec<VertexId>,
+    /// Whose owed refreshes have been served, and are to be paid.
+    pub(crate) served: Vec<VertexId>,
+}
+
+impl Seen {
+    /// How it has settled, unless it was taken up anew since.
+    pub(crate) fn settled(&self) -> Option<Settlement> {
+        self.settlement.filter(|_| self.settles == self.retakes + 1)
+    }
+}
+
+/// A run as seen so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed<'a> {
+    /// What it is about.
+    pub(crate) world: &'a World,
+    /// What kind of run it is.
+    pub(crate) mode: Mode,
+    /// Its vertices.
+    pub(crate) seen: Vec<Seen>,
+    /// Whether an interrupt was given.
+    pub(crate) interrupted: bool,
+}
+
+impl<'a> Observed<'a> {
+    /// A run that has not begun.
+    pub(crate) fn new(world: &'a World, mode: Mode) -> Observed<'a> {
+        Observed { world, mode, seen: vec![Seen::default(); world.vertices.len()], interrupted: false }
+    }
+
+    /// A vertex.
+    pub(crate) fn of(&self, vertex: VertexId) -> &Seen {
+        &self.seen[vertex.0 as usize]
+    }
+
+    fn of_mut(&mut self, vertex: VertexId) -> &mut Seen {
+        &mut self.seen[vertex.0 as usize]
+    }
+
+    /// Takes a command that is about to be carried out.
+    ///
+    /// # Errors
+    /// What it violates.
+    pub(crate) fn command(
+        &mut self,
+        command: &Command,
+        journal: &Journal,
+        system: &System,
+        tick: u64,
+    ) -> Result<(), Violation> {
+        match command {
+            Command::Owe(tokens) => debts::owes_only_what_acts(self, tokens),
+            Command::Paid(tokens) => debts::pays_only_what_was_served(self, tokens, journal, system),
+            Command::Check(batch) => {
+                order::batch_is_in_manifest_order(batch)?;
+                batch.vertices.iter().try_for_each(|vertex| self.begin(Act::Check, *vertex, journal, tick))
+            }
+            Command::Apply(batch) => {
+                order::batch_is_in_manifest_order(batch)?;
+                batch.vertices.iter().try_for_each(|vertex| self.begin(Act::Apply, *vertex, journal, tick))
+            }
+            Command::Refresh(batch) => {
+                order::batch_is_in_manifest_order(batch)?;
+                batch.vertices.iter().try_for_each(|vertex| self.begin(Act::Refresh, *vertex, journal, tick))
+            }
+            Command::Wake(vertex, at) => {
+                retries::waits_as_told(self, *vertex, *at)?;
+                self.of_mut(*vertex).wake = Some(*at);
+                Ok(())
+            }
+            Command::Settled(vertex, settlement) => self.settle(*vertex, *settlement, tick),
+        }
+    }
+
+    fn begin(&mut self, act: Act, vertex: VertexId, journal: &Journal, tick: u64) -> Result<(), Violation> {
+        order::parents_let_pass(self, vertex)?;
+        entitled::nothing_is_in_flight(self, vertex)?;
+        entitled::nothing_begins_after_an_interrupt(self, vertex)?;
+        retries::its_time_has_come(self, vertex)?;
+        match act {
+            Act::Check => ending::a_check_has_a_reason(self, vertex)?,
+            Act::Apply => entitled::an_apply_follows_a_difference(self, vertex)?,
+            Act::Refresh => entitled::a_refresh_follows_a_debt(self, vertex, journal)?,
+        }
+        if act != Act::Check {
+            debts::is_journalled(self, vertex, journal)?;
+        }
+        if act != Act::Check {
+            self.serve(vertex, journal);
+        }
+        let seen = self.of_mut(vertex);
+        seen.flight = Some(act);
+        seen.found = None;
+        if act == Act::Check {
+            seen.checks += 1;
+            seen.began = tick;
+        }
+        Ok(())
+    }
+
+    /// What is owed to a vertex now is served by what begins; what it serves others is owed anew.
+    fn serve(&mut self, vertex: VertexId, journal: &Journal) {
+        let world = self.world;
+        let owed = |first: &VertexId| journal.owes(Token { first: *first, second: vertex });
+        self.of_mut(vertex).serving = world.parents(vertex).filter(owed).collect();
+        for edge in world.refreshing(vertex) {
+            let receiver = self.of_mut(edge.second);
+            receiver.serving.retain(|first| *first != vertex);
+            receiver.served.retain(|first| *first != vertex);
+        }
+    }
+
+    fn settle(&mut self, vertex: VertexId, settlement: Settlement, tick: u64) -> Result<(), Violation> {
+        entitled::nothing_is_in_flight(self, vertex)?;
+        ending::settles_once(self, vertex)?;
+        blocking::the_blocker_is_a_failed_ancestor(self, vertex, settlement)?;
+        retries::fails_after_its_tries(self, vertex, settlement)?;
+        let seen = self.of_mut(vertex);
+        seen.settles += 1;
+        seen.settlement = Some(settlement);
+        seen.settled_at = tick;
+        if self.of(vertex).settled().is_some() {
+            ending::the_settlement_says_what_was_found(self, vertex, settlement)?;
+        }
+        Ok(())
+    }
+
+    /// Takes an input that is about to be given to the machine.
+    pub(crate) fn input(&mut self, input: Input, machine: &Machine, now: Timestamp) {
+        match input {
+            Input::Checked(vertex, verdict) => {
+                // A check that something came between says nothing, not even that it failed.
+                let void = self.of(vertex).outdated && !self.interrupted;
+                self.answered(vertex, now, Some(verdict), verdict == Verdict::Failed && !void);
+            }
+            Input::Applied(vertex, Ran::Done { refreshed }) => {
+                let seen = self.of_mut(vertex);
+                seen.changed = true;
+                if refreshed {
+                    seen.served = std::mem::take(&mut seen.serving);
+                }
+                self.answered(vertex, now, Some(Verdict::InSync), false);
+            }
+            Input::Refreshed(vertex, true) => {
+                let seen = self.of_mut(vertex);
+                seen.refreshed = true;
+                seen.served = std::mem::take(&mut seen.serving);
+                self.answered(vertex, now, Some(Verdict::InSync), false);
+            }
+            Input::Applied(vertex, Ran::Failed) | Input::Refreshed(vertex, false) => {
+                self.answered(vertex, now, None, true);
+            }
+            Input::Due(vertex) => self.of_mut(vertex).wake = None,
+            Input::Stale(vertex) => {
+                let interrupted = self.interrupted;
+                let retaken = machine.settlement(vertex).is_some_and(Settlement::lets_pass) && !interrupted;
+                let seen = self.of_mut(vertex);
+                seen.events += 1;
+                seen.retakes += u32::from(retaken);
+                seen.outdated = seen.flight.is_some();
+                if !interrupted {
+                    seen.found = None;
+                }
+                if retaken {
+                    self.outdate_children(vertex, machine);
+                }
+            }
+            Input::Interrupt => {
+                self.interrupted = true;
+                self.seen.iter_mut().for_each(|seen| seen.wake = None);
+            }
+        }
+    }
+
+    /// A parent was taken up anew: what was found of its children holds no longer.
+    fn outdate_children(&mut self, vertex: VertexId, machine: &Machine) {
+        let world = self.world;
+        for child in world.graph.children(vertex) {
+            let seen = self.of_mut(child);
+            seen.outdated |= seen.flight.is_some();
+            if machine.settlement(child).is_none() {
+                seen.found = None;
+            }
+        }
+    }
+
+    fn answered(&mut self, vertex: VertexId, now: Timestamp, found: Option<Verdict>, failed: bool) {
+        let interrupted = self.interrupted;
+        let seen = self.of_mut(vertex);
+        seen.flight = None;
+        seen.answered = now;
+        seen.failures += u32::from(failed);
+        seen.found = found;
+        if seen.outdated && !interrupted {
+            seen.found = None;
+        }
+        seen.outdated = false;
+    }
+
+    /// A change of a vertex, or a refresh that acted on it, has really happened.
+    ///
+    /// # Errors
+    /// When a crash now would lose a refresh.
+    pub(crate) fn changed(&self, vertex: VertexId, journal: &Journal) -> Result<(), Violation> {
+        debts::is_journalled(self, vertex, journal)
+    }
+
+    /// Every command has been carried out and nothing has been answered yet.
+    ///
+    /// # Errors
+    /// What is violated.
+    pub(crate) fn quiet(&mut self, machine: &Machine, journal: &Journal) -> Result<(), Violation> {
+        debts::the_journal_is_what_is_owed(machine, journal)?;
+        debts::what_was_served_is_paid(self, journal)?;
+        self.seen.iter_mut().for_each(|seen| seen.served.clear());
+        order::nothing_ready_is_held_back(self)
+    }
+
+    /// The machine says that it is finished.
+    ///
+    /// # Errors
+    /// What is violated.
+    pub(crate) fn ended(&mut self, machine: &Machine, journal: &Journal, system: &System) -> Result<(), Violation> {
+        self.quiet(machine, journal)?;
+        ending::everything_has_settled(self, machine)?;
+        blocking::blocked_exactly_behind_failures(self)?;
+        plan::a_refresh_is_shown_where_it_would_come(self, journal)?;
+        if !self.interrupted {
+            ending::what_is_said_to_be_in_its_state_is(self, system)?;
+        }
+        if matches!(self.mode, Mode::Clean | Mode::Calm) {
+            debts::every_change_was_followed_by_a_refresh(self, system)?;
+        }
+        Ok(())
+    }
+
+    /// The token of an edge.
+    pub(crate) fn token(edge: &kilter_engine::Edge) -> Token {
+        Token { first: edge.first, second: edge.second }
+    }
+}

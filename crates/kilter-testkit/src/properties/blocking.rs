@@ -1,0 +1,57 @@
+//! Failures and what is behind them.
+
+use kilter_engine::{Settlement, VertexId};
+
+use super::{Property, Violation, ensure};
+use crate::observed::Observed;
+
+/// What a blocked vertex names is the failed ancestor that it heard of first: by induction, since
+/// the first parent that failed or was blocked is or names it.
+pub(crate) fn the_blocker_is_a_failed_ancestor(
+    run: &Observed<'_>,
+    vertex: VertexId,
+    settlement: Settlement,
+) -> Result<(), Violation> {
+    let Settlement::Blocked(by) = settlement else { return Ok(()) };
+    let failed = run.seen.get(by.0 as usize).and_then(|seen| seen.settled()) == Some(Settlement::Failed);
+    ensure(failed, Property::Blocking, vertex, || format!("it is blocked by {}, which has not failed", by.0))?;
+    let blamed = |parent| match run.of(parent).settled() {
+        Some(Settlement::Failed) => Some((run.of(parent).settled_at, parent)),
+        Some(Settlement::Blocked(by)) => Some((run.of(parent).settled_at, by)),
+        _ => None,
+    };
+    let first = run.world.parents(vertex).filter_map(blamed).min().map(|(_, blamed)| blamed);
+    ensure(first == Some(by), Property::Blocking, vertex, || {
+        format!("it is blocked by {}, {first:?} is what its parents heard of first", by.0)
+    })
+}
+
+/// What is behind a failure is blocked, unless it had begun before that failure, which needs a
+/// parent that was taken up anew.
+pub(crate) fn blocked_exactly_behind_failures(run: &Observed<'_>) -> Result<(), Violation> {
+    for vertex in run.world.graph.vertices() {
+        let seen = run.of(vertex);
+        match seen.settled() {
+            Some(Settlement::Blocked(_)) => continue,
+            Some(Settlement::Interrupted) if !run.interrupted => {
+                return Err(Violation::at(
+                    Property::Blocking,
+                    vertex,
+                    "it was not its turn and nothing interrupted it",
+                ));
+            }
+            _ => {}
+        }
+        for parent in run.world.parents(vertex) {
+            let before = run.of(parent);
+            if !matches!(before.settled(), Some(Settlement::Failed | Settlement::Blocked(_))) {
+                continue;
+            }
+            let began = seen.began > 0 && seen.began < before.settled_at && before.retakes > 0;
+            ensure(began, Property::Blocking, vertex, || {
+                format!("it settled as {:?} behind {}, which is {:?}", seen.settled(), parent.0, before.settled())
+            })?;
+        }
+    }
+    Ok(())
+}

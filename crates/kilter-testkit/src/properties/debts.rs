@@ -1,0 +1,92 @@
+//! Refreshes that are owed.
+
+use kilter_engine::{Machine, Token, VertexId};
+
+use super::{Property, Violation, ensure};
+use crate::journal::Journal;
+use crate::observed::{Mode, Observed};
+use crate::system::System;
+
+/// Only along notify edges is anything owed, only to what acts on it.
+pub(crate) fn owes_only_what_acts(run: &Observed<'_>, tokens: &[Token]) -> Result<(), Violation> {
+    writes_nothing_when_calm(run, tokens, "is owed a refresh")?;
+    for token in tokens {
+        let known = run.world.refreshing(token.first).any(|edge| edge.second == token.second);
+        ensure(known, Property::Refreshes, token.second, || format!("it cannot owe {} to it", token.first.0))?;
+    }
+    Ok(())
+}
+
+/// Only what is owed is paid, and only when a refresh began after the last change.
+pub(crate) fn pays_only_what_was_served(
+    run: &Observed<'_>,
+    tokens: &[Token],
+    journal: &Journal,
+    system: &System,
+) -> Result<(), Violation> {
+    writes_nothing_when_calm(run, tokens, "is paid a refresh")?;
+    for token in tokens {
+        let owed = journal.owes(*token);
+        let Token { first, second } = *token;
+        ensure(owed, Property::Refreshes, second, || format!("it is paid what {} did not owe", first.0))?;
+        let served = system.changed(first) <= system.served(second) || !run.world.vertex(second).refreshable;
+        ensure(served, Property::Refreshes, second, || {
+            format!("the change of {} came after the refresh that pays for it began", first.0)
+        })?;
+    }
+    Ok(())
+}
+
+fn writes_nothing_when_calm(run: &Observed<'_>, tokens: &[Token], what: &str) -> Result<(), Violation> {
+    match tokens.first() {
+        Some(token) if matches!(run.mode, Mode::Plan | Mode::Calm) => {
+            Err(Violation::at(Property::Calm, token.second, format!("it {what} in a run that has nothing to do")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a change of this vertex will owe is in the journal.
+pub(crate) fn is_journalled(run: &Observed<'_>, vertex: VertexId, journal: &Journal) -> Result<(), Violation> {
+    match run.world.refreshing(vertex).find(|edge| !journal.owes(Observed::token(edge))) {
+        None => Ok(()),
+        Some(edge) => {
+            let what = format!("it is changed before what it owes to {} is in the journal", edge.second.0);
+            Err(Violation::at(Property::Refreshes, vertex, what))
+        }
+    }
+}
+
+/// The journal replayed is what the machine says is owed.
+pub(crate) fn the_journal_is_what_is_owed(machine: &Machine, journal: &Journal) -> Result<(), Violation> {
+    let owed = machine.owed();
+    if journal.is_exactly(&owed) {
+        return Ok(());
+    }
+    let what = format!("the machine owes {owed:?}, the journal {:?}", journal.owed());
+    Err(Violation::of(Property::Refreshes, what))
+}
+
+/// What an apply or a refresh has served is owed no longer, unless it was owed anew since that began.
+pub(crate) fn what_was_served_is_paid(run: &Observed<'_>, journal: &Journal) -> Result<(), Violation> {
+    for second in run.world.graph.vertices() {
+        let unpaid = run.of(second).served.iter().find(|first| journal.owes(Token { first: **first, second }));
+        ensure(unpaid.is_none(), Property::Refreshes, second, || {
+            format!("it was refreshed and {unpaid:?} still owes")
+        })?;
+    }
+    Ok(())
+}
+
+/// When nothing fails any longer, each vertex was refreshed after the last change of what notifies it.
+pub(crate) fn every_change_was_followed_by_a_refresh(run: &Observed<'_>, system: &System) -> Result<(), Violation> {
+    for vertex in run.world.graph.vertices() {
+        for edge in run.world.refreshing(vertex).filter(|edge| !run.world.vertex(edge.second).noop) {
+            let served = system.changed(vertex) <= system.served(edge.second);
+            ensure(served, Property::Refreshes, edge.second, || {
+                format!("it was never refreshed after the change of {}", vertex.0)
+            })?;
+        }
+    }
+    Ok(())
+}

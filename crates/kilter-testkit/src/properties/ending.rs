@@ -1,0 +1,80 @@
+//! A run ends, and what it says of its vertices is true.
+
+use kilter_engine::{Machine, Settlement, Verdict, VertexId};
+
+use super::{Property, Violation, ensure};
+use crate::observed::Observed;
+use crate::system::System;
+
+/// A vertex settles once for each time it is taken up.
+pub(crate) fn settles_once(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+    let seen = run.of(vertex);
+    ensure(seen.settles <= seen.retakes, Property::Ending, vertex, || {
+        format!("it settles once more, after {} times", seen.settles)
+    })
+}
+
+/// A vertex is checked at first, after each failure, after each event and whenever a parent was
+/// taken up anew: so a run has an end.
+pub(crate) fn a_check_has_a_reason(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+    let seen = run.of(vertex);
+    let parents: u32 = run.world.parents(vertex).map(|parent| run.of(parent).retakes).sum();
+    let reasons = 1 + seen.failures + seen.events + parents;
+    ensure(seen.checks < reasons, Property::Ending, vertex, || {
+        format!("it is checked once more, after {} times for {reasons} reasons", seen.checks)
+    })?;
+    ensure(seen.settled().is_none(), Property::Ending, vertex, || {
+        format!("it is checked and has settled as {:?}", seen.settlement)
+    })
+}
+
+/// A settlement agrees with what the last check, apply or refresh was answered with.
+pub(crate) fn the_settlement_says_what_was_found(
+    run: &Observed<'_>,
+    vertex: VertexId,
+    settlement: Settlement,
+) -> Result<(), Violation> {
+    let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
+    let in_sync = seen.found == Some(Verdict::InSync);
+    let agrees = match settlement {
+        Settlement::InSync => in_sync && !seen.changed && !seen.refreshed,
+        Settlement::Changed => in_sync && seen.changed && !told.noop,
+        Settlement::Refreshed => in_sync && !seen.changed && seen.refreshed && !told.noop,
+        Settlement::WouldChange => seen.found == Some(Verdict::Differs) && told.noop,
+        Settlement::WouldRefresh => in_sync && told.refreshable && !seen.changed && !seen.refreshed,
+        Settlement::Unknown => seen.found == Some(Verdict::Unknown),
+        Settlement::Failed => seen.failures > 0,
+        Settlement::Blocked(_) => true,
+        Settlement::Interrupted => run.interrupted,
+    };
+    ensure(agrees, Property::Ending, vertex, || format!("it settles as {settlement:?} and {:?} was found", seen.found))
+}
+
+/// At the end each vertex has settled, and the machine says the same as its commands did.
+pub(crate) fn everything_has_settled(run: &Observed<'_>, machine: &Machine) -> Result<(), Violation> {
+    for vertex in run.world.graph.vertices() {
+        let seen = run.of(vertex);
+        let once = seen.settles == seen.retakes + 1;
+        ensure(once, Property::Ending, vertex, || {
+            format!("it settled {} times and was taken up anew {} times", seen.settles, seen.retakes)
+        })?;
+        let told = machine.settlement(vertex);
+        ensure(told == seen.settlement, Property::Ending, vertex, || {
+            format!("it was said to settle as {:?} and is {told:?}", seen.settlement)
+        })?;
+    }
+    Ok(())
+}
+
+/// At the end of a run that nothing cut short, what is said to be in its state really is, events included.
+pub(crate) fn what_is_said_to_be_in_its_state_is(run: &Observed<'_>, system: &System) -> Result<(), Violation> {
+    use Settlement::{Changed, InSync, Refreshed, WouldRefresh};
+    for vertex in run.world.graph.vertices() {
+        let settled = run.of(vertex).settled();
+        let claims = matches!(settled, Some(InSync | Changed | Refreshed | WouldRefresh));
+        ensure(!claims || system.is_in_sync(vertex), Property::Ending, vertex, || {
+            format!("it has settled as {settled:?} and is not in its state: an event was lost")
+        })?;
+    }
+    Ok(())
+}

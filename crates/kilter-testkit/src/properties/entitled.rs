@@ -1,0 +1,45 @@
+//! Nothing is done without its reason.
+
+use kilter_engine::{Token, Verdict, VertexId};
+
+use super::{Property, Violation, ensure};
+use crate::journal::Journal;
+use crate::observed::{Mode, Observed};
+
+/// Never two commands are in flight for one vertex, and none when it settles.
+pub(crate) fn nothing_is_in_flight(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+    let flight = run.of(vertex).flight;
+    ensure(flight.is_none(), Property::OneAtATime, vertex, || format!("{flight:?} is still under way"))
+}
+
+/// After an interrupt only what was in flight goes on.
+pub(crate) fn nothing_begins_after_an_interrupt(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+    ensure(!run.interrupted, Property::Entitled, vertex, || "it is taken in hand after an interrupt".into())
+}
+
+/// An apply follows a check that found a difference and holds still, of what may be changed.
+pub(crate) fn an_apply_follows_a_difference(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+    let noop = run.world.vertex(vertex).noop;
+    ensure(!noop, Property::Entitled, vertex, || "it is changed and only to be looked at".into())?;
+    let found = run.of(vertex).found;
+    let differs = found == Some(Verdict::Differs);
+    ensure(differs, Property::Entitled, vertex, || format!("it is changed after a check that found {found:?}"))?;
+    ensure(run.mode != Mode::Calm, Property::Calm, vertex, || "it is changed and has not drifted".into())
+}
+
+/// A refresh follows a check that found it in its state, and is owed.
+pub(crate) fn a_refresh_follows_a_debt(
+    run: &Observed<'_>,
+    vertex: VertexId,
+    journal: &Journal,
+) -> Result<(), Violation> {
+    let told = run.world.vertex(vertex);
+    ensure(!told.noop, Property::Entitled, vertex, || "it is refreshed and only to be looked at".into())?;
+    ensure(told.refreshable, Property::Entitled, vertex, || "it is refreshed and does not act on that".into())?;
+    let found = run.of(vertex).found;
+    let in_sync = found == Some(Verdict::InSync);
+    ensure(in_sync, Property::Entitled, vertex, || format!("it is refreshed after a check that found {found:?}"))?;
+    let owed = run.world.parents(vertex).any(|first| journal.owes(Token { first, second: vertex }));
+    ensure(owed, Property::Entitled, vertex, || "it is refreshed and nothing is owed".into())?;
+    ensure(run.mode != Mode::Calm, Property::Calm, vertex, || "it is refreshed and nothing has changed".into())
+}

@@ -1,0 +1,39 @@
+//! Failures are tried again.
+
+use kilter_engine::{Settlement, Timestamp, VertexId};
+
+use super::{Property, Violation, ensure};
+use crate::observed::Observed;
+
+/// A failed vertex is tried again after the delay that was asked for, as long as tries are left.
+pub(crate) fn waits_as_told(run: &Observed<'_>, vertex: VertexId, at: Timestamp) -> Result<(), Violation> {
+    let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
+    let tries = told.retry < 0 || seen.failures <= told.retry.unsigned_abs();
+    ensure(tries, Property::Retries, vertex, || {
+        format!("it is to be tried again after {} failures, {} retries were asked for", seen.failures, told.retry)
+    })?;
+    let due = Timestamp(seen.answered.0 + told.delay);
+    ensure(at == due, Property::Retries, vertex, || format!("it waits until {}, not {}", at.0, due.0))
+}
+
+/// Nothing is done to a failed vertex before its time.
+pub(crate) fn its_time_has_come(run: &Observed<'_>, vertex: VertexId) -> Result<(), Violation> {
+    let wake = run.of(vertex).wake;
+    ensure(wake.is_none(), Property::Retries, vertex, || format!("it is taken in hand before its time {wake:?}"))
+}
+
+/// A vertex has failed when its tries are used up, not before.
+pub(crate) fn fails_after_its_tries(
+    run: &Observed<'_>,
+    vertex: VertexId,
+    settlement: Settlement,
+) -> Result<(), Violation> {
+    let (seen, told) = (run.of(vertex), run.world.vertex(vertex));
+    if settlement != Settlement::Failed || run.interrupted {
+        return Ok(());
+    }
+    let used_up = told.retry >= 0 && seen.failures == told.retry.unsigned_abs() + 1;
+    ensure(used_up, Property::Retries, vertex, || {
+        format!("it has failed after {} failures, {} retries were asked for", seen.failures, told.retry)
+    })
+}

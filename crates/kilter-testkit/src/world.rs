@@ -1,0 +1,99 @@
+//! A random graph with random vertices: what a simulation is about.
+
+use fastrand::Rng;
+use kilter_engine::{Edge, Graph, Origin, Reason, Vertex, VertexId};
+use kilter_model::{RelationKind, SourceId, Span};
+
+use crate::shape;
+
+/// A graph and its vertices.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    /// The graph.
+    pub(crate) graph: Graph,
+    /// Its vertices.
+    pub(crate) vertices: Vec<Vertex>,
+}
+
+/// How often something is so in one world, in percent: never, seldom, often.
+pub(crate) fn temper(rng: &mut Rng) -> u32 {
+    [0, 0, 5, 20, 50][rng.usize(..5)]
+}
+
+/// Whether something of this many percent happens.
+pub(crate) fn chance(rng: &mut Rng, percent: u32) -> bool {
+    percent > 0 && rng.u32(..100) < percent
+}
+
+impl World {
+    /// A random world: mostly small, sometimes of 500 vertices.
+    pub(crate) fn random(rng: &mut Rng) -> World {
+        let count = match rng.u32(..400) {
+            0 => 500,
+            1..20 => rng.u32(..61),
+            20..220 => rng.u32(..21),
+            _ => rng.u32(2..9),
+        };
+        let notifying = [10, 30, 60, 100][rng.usize(..4)];
+        let edges = shape::edges(rng, count).into_iter().map(|pair| edge(rng, pair, notifying)).collect();
+        let graph = Graph::new(count, edges).expect("the shapes have no cycles");
+        World { graph, vertices: vertices(rng, count) }
+    }
+
+    /// The same world, only to be looked at.
+    pub(crate) fn noop(&self) -> World {
+        let vertices = self.vertices.iter().map(|vertex| Vertex { noop: true, ..*vertex }).collect();
+        World { graph: self.graph.clone(), vertices }
+    }
+
+    /// What the machine is told of a vertex.
+    pub(crate) fn vertex(&self, vertex: VertexId) -> &Vertex {
+        &self.vertices[vertex.0 as usize]
+    }
+
+    /// The vertices directly before one.
+    pub(crate) fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+        self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first)
+    }
+
+    /// The edges that carry refreshes to a vertex.
+    pub(crate) fn notifying(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
+        let edges = self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge));
+        edges.filter(|edge| edge.notify)
+    }
+
+    /// The edges that carry refreshes from a vertex to those which act on them.
+    pub(crate) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> + '_ {
+        let edges = self.graph.leaving(vertex).map(|edge| self.graph.edge(edge));
+        edges.filter(|edge| edge.notify && self.vertex(edge.second).refreshable)
+    }
+}
+
+fn edge(rng: &mut Rng, (first, second): (u32, u32), notifying: u32) -> Edge {
+    let kind = if chance(rng, notifying) { RelationKind::Notify } else { RelationKind::Before };
+    let origin = match kind {
+        RelationKind::Before if rng.bool() => Origin::Automatic(Reason::Name),
+        _ => Origin::Written { kind, span: Span::new(SourceId(0), first, second) },
+    };
+    Edge { first: VertexId(first), second: VertexId(second), notify: kind.refreshes(), origin }
+}
+
+fn vertices(rng: &mut Rng, count: u32) -> Vec<Vertex> {
+    let groups = rng.u16(1..6);
+    let single = rng.u16(..);
+    let (noop, retrying) = (temper(rng), temper(rng));
+    let refreshable = [30, 70, 100][rng.usize(..3)];
+    let mut vertex = || {
+        let group = rng.u16(..groups);
+        let retry = if chance(rng, retrying) { rng.i32(-1..4) } else { 0 };
+        Vertex {
+            group,
+            single: single & (1 << group) != 0,
+            noop: chance(rng, noop),
+            refreshable: chance(rng, refreshable),
+            retry,
+            delay: rng.u64(..5) * 100,
+        }
+    };
+    (0..count).map(|_| vertex()).collect()
+}

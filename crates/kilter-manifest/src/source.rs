@@ -11,13 +11,17 @@ pub struct Source {
     /// The path shown, as the user wrote it.
     pub name: EcoString,
     /// The text, in YAML or JSON.
-    pub text: Arc<str>,
+    pub text: Arc<String>,
 }
 
 impl Source {
     /// A text and what it is called; a byte order mark is dropped.
-    pub fn new(name: impl Into<EcoString>, text: &str) -> Source {
-        Source { name: name.into(), text: text.strip_prefix('\u{feff}').unwrap_or(text).into() }
+    pub fn new(name: impl Into<EcoString>, text: impl Into<String>) -> Source {
+        let mut text = text.into();
+        if text.starts_with('\u{feff}') {
+            text.drain(..'\u{feff}'.len_utf8());
+        }
+        Source { name: name.into(), text: Arc::new(text) }
     }
 
     /// Whether the name says that the text is JSON.

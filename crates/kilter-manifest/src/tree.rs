@@ -1,12 +1,13 @@
 //! A document as a flat tree of small nodes, each with its place.
 //!
 //! Nodes are in the order of the text. A scalar whose text stands in the source as it is borrows
-//! it; others are in one common buffer. A node takes 20 bytes.
+//! it; others are texts of their own, which values made of them share. A node takes 20 bytes.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use kilter_model::{SourceId, Span};
+use ecow::EcoString;
+use kilter_model::{SourceId, Span, Value};
 use rustc_hash::FxHashMap;
 
 use crate::diagnostic::Diagnostic;
@@ -34,11 +35,11 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: Kind,
-    /// Scalar: whether its text is in the buffer. Mapping: whether it has a merge key.
+    /// Scalar: whether its text is one of its own. Mapping: whether it has a merge key.
     flag: bool,
     start: u32,
     end: u32,
-    /// Scalar: where its text starts. Collection: how many children. Alias: what it stands for.
+    /// Scalar: where its text starts, or which of its own texts it is. Collection: how many children. Alias: what it stands for.
     a: u32,
     /// Scalar: where its text ends. Collection: one past its last descendant; 0 while open.
     b: u32,
@@ -47,8 +48,8 @@ struct Node {
 /// All documents of one text.
 pub(crate) struct Tree {
     pub(crate) source: SourceId,
-    text: Arc<str>,
-    buffer: String,
+    text: Arc<String>,
+    texts: Vec<EcoString>,
     nodes: Vec<Node>,
     roots: Vec<u32>,
     merged: Cell<u32>,
@@ -131,8 +132,19 @@ impl<'t> View<'t> {
         let range = node.a as usize..node.b as usize;
         match node.kind {
             Kind::Sequence | Kind::Mapping | Kind::Alias => "",
-            _ if node.flag => &self.tree.buffer[range],
+            _ if node.flag => &self.tree.texts[node.a as usize],
             _ => &self.tree.text[range],
+        }
+    }
+
+    /// The text of a scalar as a value: one of its own is shared, not copied.
+    #[inline]
+    pub(crate) fn text_value(self) -> Value {
+        let node = self.node();
+        match node.kind {
+            Kind::Sequence | Kind::Mapping | Kind::Alias => Value::from(""),
+            _ if node.flag => Value::String(self.tree.texts[node.a as usize].clone()),
+            _ => Value::from(self.text()),
         }
     }
 
@@ -259,7 +271,7 @@ impl Builder {
         let text = Arc::clone(&sources.get(source).text);
         // A manifest has a node for every 16 bytes or so.
         let nodes = Vec::with_capacity(text.len() / 16 + 8);
-        let tree = Tree { source, text, buffer: String::new(), nodes, roots: Vec::new(), merged: Cell::new(0) };
+        let tree = Tree { source, text, texts: Vec::new(), nodes, roots: Vec::new(), merged: Cell::new(0) };
         Builder { tree, open: Vec::new(), anchors: FxHashMap::default(), problems: Vec::new() }
     }
 
@@ -284,10 +296,9 @@ impl Builder {
 
     /// Adds a scalar whose text is not in the source as it is.
     pub(crate) fn owned(&mut self, kind: Kind, at: (usize, usize), text: &str, anchor: usize) {
-        let a = small(self.tree.buffer.len());
-        self.tree.buffer.push_str(text);
-        let b = small(self.tree.buffer.len());
-        self.push(Node { kind, flag: true, start: small(at.0), end: small(at.1), a, b }, anchor);
+        let a = small(self.tree.texts.len());
+        self.tree.texts.push(text.into());
+        self.push(Node { kind, flag: true, start: small(at.0), end: small(at.1), a, b: a }, anchor);
     }
 
     pub(crate) fn alias(&mut self, at: (usize, usize), anchor: usize) {

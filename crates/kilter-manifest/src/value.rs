@@ -102,13 +102,13 @@ impl<'e, 't> Values<'e, 't> {
             return self.template(view);
         }
         if view.kind() != Kind::Plain {
-            return Built::Value(Value::from(text));
+            return Built::Value(view.text_value());
         }
         Built::Value(match scalar::typed(text) {
-            None => Value::from(text),
+            None => view.text_value(),
             Some(Value::Undef) => Value::Undef,
             Some(value) => match stripped(wanted) {
-                DataType::String(..) => Value::from(text),
+                DataType::String(..) => view.text_value(),
                 wanted if accepts(wanted, &value) => value,
                 wanted if accepts(wanted, &Value::from(text)) => Value::from(text),
                 _ => value,

@@ -23,6 +23,14 @@ use crate::step::{self, Done, Item};
 use crate::worker::Workers;
 use board::Board;
 
+/// Resources whose states are held at the same time, at most.
+pub(crate) const CHUNK: usize = 256;
+
+/// The bit of a group whose checks run on a worker.
+const CHECKS_ON_WORKER: u16 = 2;
+/// The bit of a group whose changes run on a worker.
+const CHANGES_ON_WORKER: u16 = 1;
+
 /// Whether a run changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -366,22 +374,30 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     }
 
     /// Resolves what other resources send, answers those that cannot be checked, checks the rest.
+    ///
+    /// Checks on this thread go by in chunks, so that the states of all resources are never held at
+    /// the same time.
     fn check(&mut self, batch: Batch) {
-        let (items, answers) = self.board.to_check(&batch);
-        let now = self.now();
-        for (vertex, verdict) in answers {
-            self.machine.input(now, Input::Checked(vertex, verdict));
-        }
-        if !items.is_empty() {
-            self.dispatch(Doing::Check, batch, items);
+        let Batch { group, vertices } = batch;
+        let chunk = if group & CHECKS_ON_WORKER == 0 { CHUNK } else { vertices.len() };
+        for vertices in vertices.chunks(chunk) {
+            let batch = Batch { group, vertices: vertices.to_vec() };
+            let (items, answers) = self.board.to_check(&batch);
+            let now = self.now();
+            for (vertex, verdict) in answers {
+                self.machine.input(now, Input::Checked(vertex, verdict));
+            }
+            if !items.is_empty() {
+                self.dispatch(Doing::Check, batch, items);
+            }
         }
     }
 
     /// Does the work here, or has it done by a worker.
     fn dispatch(&mut self, doing: Doing, batch: Batch, items: Vec<Item<'run>>) {
         let on_worker = match doing {
-            Doing::Check => batch.group & 2 != 0,
-            Doing::Apply | Doing::Refresh => batch.group & 1 != 0,
+            Doing::Check => batch.group & CHECKS_ON_WORKER != 0,
+            Doing::Apply | Doing::Refresh => batch.group & CHANGES_ON_WORKER != 0,
         };
         let prepared = self.prepared;
         let provider = prepared.registry.at(usize::from(batch.group / 4)).as_ref();

@@ -4,13 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::driver::CHUNK;
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Attributes, Change, Difference, Outcome};
 use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Wanted};
-
-/// Resources whose states are held at the same time, at most.
-const CHUNK: usize = 256;
 
 /// What is wanted of a resource.
 #[derive(Clone)]

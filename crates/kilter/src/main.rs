@@ -1,2 +1,73 @@
-//! The command.
-fn main() {}
+//! The command `kilter`: arguments, wiring, rendering and exit codes.
+//!
+//! Everything that reads, decides or changes anything is in the crates below; this one is the only
+//! that knows the terminal, the environment and `$HOME`. Data goes to standard output, everything
+//! else to standard error.
+//!
+//! *Start from* [`cli::Cli`], which lists the commands, and [`exit::Exit`], which lists what each
+//! may end with. Every command is one file in [`commands`] with a function `run`.
+
+mod cli;
+mod commands;
+mod draw;
+mod exit;
+mod facts;
+mod load;
+mod markdown;
+mod paths;
+mod plan_file;
+mod providers;
+mod puppet;
+mod render;
+mod resources;
+mod say;
+mod table;
+mod terminal;
+mod words;
+mod yaml;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::cli::{Cli, Command};
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => {
+            cli.global.color.write_global();
+            run(&cli).into()
+        }
+        Err(refused) => refuse(&refused).into(),
+    }
+}
+
+fn run(cli: &Cli) -> Exit {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Apply(args) => commands::apply::run(args, global),
+        Command::Plan(args) => commands::plan::run(args, global),
+        Command::Get(args) => commands::get::run(args, global),
+        Command::Set(args) => commands::set::run(args, global),
+        Command::Types(args) => commands::types::run(args),
+        Command::Facts(args) => commands::facts::run(args, global),
+        Command::Graph(args) => commands::graph::run(args, global),
+        Command::Schema(args) => commands::schema::run(args),
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(args),
+    }
+}
+
+/// Shows help and version, which were asked for, or what is wrong with the arguments.
+fn refuse(refused: &clap::Error) -> Exit {
+    let text = refused.render();
+    match refused.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => say::data(&text.ansi().to_string()),
+        _ => {
+            say::line(text.ansi().to_string().trim_end());
+            Exit::NotStarted
+        }
+    }
+}

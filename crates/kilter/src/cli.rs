@@ -1,0 +1,285 @@
+//! The arguments of the command.
+
+mod examples;
+mod formats;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, TypesFormat};
+
+use crate::exit::Exit;
+use crate::{paths, say};
+
+const INPUT: &str = "Input";
+const HOW: &str = "How it is done";
+const GENERAL: &str = "General options";
+
+/// Keeps this machine in the state that was declared for it.
+///
+/// A manifest declares resources (files, users, commands and so on), each written `type[title]`. `plan`
+/// shows what would change, `apply` changes it. Every resource can be read and changed from the
+/// shell as well.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kilter",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    disable_help_flag = true,
+    disable_help_subcommand = true,
+    after_help = examples::KILTER
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = GENERAL)]
+pub(crate) struct Global {
+    /// When output is coloured; `auto` respects NO_COLOR and CLICOLOR
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// Only data and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Also what providers write about their work
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Where state is kept between runs [default: /var/lib/kilter for root, ~/.local/state/kilter otherwise]
+    #[arg(long, global = true, value_name = "DIR", env = "KILTER_STATE_DIR", hide_env_values = true)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Print help
+    #[arg(short, long, global = true, action = clap::ArgAction::Help)]
+    pub(crate) help: Option<bool>,
+}
+
+impl Global {
+    /// The state directory that was given, or the usual one.
+    ///
+    /// # Errors
+    /// When there is none; it has been said.
+    pub(crate) fn state_dir(&self) -> Result<PathBuf, Exit> {
+        let given = self.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
+        given.or_else(paths::state_dir).ok_or_else(|| {
+            say::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
+        })
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Bring the machine to the state that a manifest declares, once
+    #[command(after_help = examples::APPLY)]
+    Apply(ApplyArgs),
+    /// Show what would change, and keep it as a plan
+    #[command(after_help = examples::PLAN)]
+    Plan(PlanArgs),
+    /// Read resources of a type: all, or by name
+    #[command(after_help = examples::GET)]
+    Get(GetArgs),
+    /// Bring one resource to a state
+    #[command(after_help = examples::SET, override_usage = "kilter set [OPTIONS] <TYPE> <NAME> <ATTR=VALUE>...")]
+    Set(SetArgs),
+    /// List the types of resources, or describe one with its attributes
+    #[command(after_help = examples::TYPES)]
+    Types(TypesArgs),
+    /// Show what is known of this machine
+    #[command(after_help = examples::FACTS)]
+    Facts(FactsArgs),
+    /// Draw the graph of a manifest
+    #[command(after_help = examples::GRAPH)]
+    Graph(GraphArgs),
+    /// Print the JSON Schema of manifests, for editors
+    #[command(after_help = examples::SCHEMA)]
+    Schema(SchemaArgs),
+    /// Print the completions for a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Print or write the manual pages
+    #[command(after_help = examples::MAN)]
+    Man(ManArgs),
+}
+
+/// The manifests of a command, and what they are read with.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManifestArgs {
+    /// Manifests in YAML or JSON, or executables that get the facts as JSON and print one; `-` is
+    /// the standard input. Several are merged
+    #[arg(required = true, value_name = "MANIFEST", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) manifests: Vec<PathBuf>,
+    /// Set a variable to a text, over what the manifests say; repeatable
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable, help_heading = INPUT)]
+    pub(crate) vars: Vec<(String, String)>,
+    /// Read external facts here, in the place of the usual directories; repeatable
+    #[arg(long = "facts-dir", value_name = "DIR", value_hint = clap::ValueHint::DirPath, help_heading = INPUT)]
+    pub(crate) facts_dirs: Vec<PathBuf>,
+    /// Seconds that an executable manifest may take
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        help_heading = INPUT
+    )]
+    pub(crate) timeout: u64,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it has the form NAME=VALUE, such as port=8080".to_owned()),
+    }
+}
+
+/// How many calls that may wait are made at a time.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = HOW)]
+pub(crate) struct JobsArgs {
+    /// At most so many commands and other calls that wait at a time [default: two a core, at least 4]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) jobs: Option<u32>,
+}
+
+impl JobsArgs {
+    /// What was given, or two for each core, at least 4.
+    pub(crate) fn count(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(|| (2 * cores()).max(4), |jobs| jobs as usize)
+    }
+}
+
+/// Arguments of `kilter apply`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    pub(crate) input: ManifestArgs,
+    /// Only show what would change; the same as `plan`
+    #[arg(short, long, help_heading = HOW)]
+    pub(crate) noop: bool,
+    /// Exit with 2 when something changed, 4 when something failed, 6 when both
+    #[arg(long, help_heading = HOW)]
+    pub(crate) detailed_exitcodes: bool,
+    /// Do not wait until changes are on the disk: a crash of the machine may lose them
+    #[arg(long, help_heading = HOW)]
+    pub(crate) no_flush: bool,
+    #[command(flatten)]
+    pub(crate) jobs: JobsArgs,
+    /// How the report is printed
+    #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
+    pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter plan`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) input: ManifestArgs,
+    /// Keep the plan in a file that `kilter apply` takes
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) jobs: JobsArgs,
+    /// How the plan is printed
+    #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
+    pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter get`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The type, or a resource written `type[name]`
+    #[arg(value_name = "TYPE", index = 1)]
+    pub(crate) type_name: String,
+    /// The resources; all that there are when none is named
+    #[arg(value_name = "NAME", index = 2)]
+    pub(crate) names: Vec<String>,
+    /// How they are printed; `yaml` is a manifest that `kilter apply` takes, `puppet` one for Puppet
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ResourceFormat,
+    /// Print secrets too
+    #[arg(long)]
+    pub(crate) show_sensitive: bool,
+}
+
+/// Arguments of `kilter set`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SetArgs {
+    /// The type, or the resource written `type[name]`
+    #[arg(value_name = "TYPE", index = 1)]
+    pub(crate) type_name: String,
+    /// The resource, and what is to be of it; `ATTR=-` reads the value from the standard input
+    #[arg(value_name = "NAME ATTR=VALUE", index = 2, required = true)]
+    pub(crate) words: Vec<String>,
+    /// Only show what would change
+    #[arg(short, long)]
+    pub(crate) noop: bool,
+    /// Do not wait until the change is on the disk
+    #[arg(long)]
+    pub(crate) no_flush: bool,
+    /// How the report is printed
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter types`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TypesArgs {
+    /// The type to describe
+    #[arg(value_name = "TYPE", index = 1)]
+    pub(crate) type_name: Option<String>,
+    /// How it is printed
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: TypesFormat,
+}
+
+/// Arguments of `kilter facts`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FactsArgs {
+    /// One fact or a part of one, such as `os.release.major`; all facts when none is named
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Read external facts here, in the place of the usual directories; repeatable
+    #[arg(long = "facts-dir", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) facts_dirs: Vec<PathBuf>,
+    /// How they are printed
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: FactsFormat,
+}
+
+/// Arguments of `kilter graph`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GraphArgs {
+    #[command(flatten)]
+    pub(crate) input: ManifestArgs,
+    /// How it is drawn; `human` is a list
+    #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
+    pub(crate) format: GraphFormat,
+}
+
+/// Arguments of `kilter schema`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SchemaArgs {}
+
+/// Arguments of `kilter completions`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Arguments of `kilter man`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write one page for each command into this directory; the page of `kilter` is printed when
+    /// none is given
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) directory: Option<PathBuf>,
+}

@@ -1,0 +1,96 @@
+//! The examples at the end of each command's help.
+
+pub(super) const KILTER: &str = "\
+Examples:
+  kilter types file                    what can be said of a file
+  kilter get user root                 read a resource
+  kilter set file /etc/motd mode=0644  change one
+  kilter plan web.yaml                 what a manifest would change
+  kilter apply web.yaml                change it
+
+Exit codes: 0 in the declared state, 1 not started (nothing was touched), 2 changes pending,
+4 something failed, 130 or 143 interrupted. `kilter COMMAND --help` tells more.";
+
+pub(super) const APPLY: &str = "\
+Examples:
+  kilter apply web.yaml
+  kilter apply base.yaml web.yaml --var port=8080
+  kilter get user --format yaml | kilter apply -
+  kilter plan web.yaml -o web.plan && kilter apply web.plan
+
+A plan is applied exactly: if the machine has changed since, nothing is touched.
+`--noop` exits with 2 when changes are pending.";
+
+pub(super) const PLAN: &str = "\
+Examples:
+  kilter plan web.yaml
+  kilter plan web.yaml -o web.plan     keep it; `kilter apply web.plan` does just that
+  kilter plan web.yaml --format json | jq .counts
+
+Nothing is changed. Exits with 0 when there is nothing to change, 2 when there is,
+4 when a resource could not be checked.";
+
+pub(super) const GET: &str = "\
+Examples:
+  kilter get user                      all users, as a table
+  kilter get user root                 all that can be said of one
+  kilter get 'file[/etc/motd]' --format json
+  kilter get user --format yaml > users.yaml && kilter apply users.yaml
+
+A resource that is named and not there is shown as absent. Secrets are left out of what can be
+read back, and are `[redacted]` elsewhere, unless --show-sensitive is given.";
+
+pub(super) const SET: &str = "\
+Examples:
+  kilter set file /etc/motd mode=0644 owner=root
+  kilter set user app shell=/usr/sbin/nologin groups=adm,www-data --noop
+  kilter set 'user[app]' ensure=absent
+  mkpasswd | kilter set user app password=-
+
+The words become values by the type of the attribute: `kilter types TYPE` tells it. A list is given
+with commas, or by naming the attribute several times (then commas stand for themselves). `ATTR=-`
+takes the value from the standard input, of a secret less the newline at its end: given so, it is
+seen in no process list and no shell history.";
+
+pub(super) const TYPES: &str = "\
+Examples:
+  kilter types                         all types
+  kilter types file                    one, with its attributes
+  kilter types file --format json | jq '.attributes[].name'";
+
+pub(super) const FACTS: &str = "\
+Examples:
+  kilter facts
+  kilter facts os.release.major
+  kilter facts networking --format json
+
+Manifests use them as ${facts.os.family}. External facts (*.json, *.txt, executables) are read from
+/etc/kilter/facts.d and Facter's directories for root, ~/.config/kilter/facts.d otherwise.";
+
+pub(super) const GRAPH: &str = "\
+Examples:
+  kilter graph web.yaml                what comes after what, and why
+  kilter graph web.yaml --format svg > web.svg
+  kilter graph web.yaml --format dot | dot -Tpdf > web.pdf
+  kilter graph web.yaml --format mermaid
+
+Edges that notify are dashed in drawings. Each edge says where it comes from: the word it was
+written with, the value it carries, or why kilter added it.";
+
+pub(super) const SCHEMA: &str = "\
+Examples:
+  kilter schema > manifest.schema.json
+
+With the line `# yaml-language-server: $schema=manifest.schema.json` at the top of a manifest,
+editors complete and check types, attributes and relations.";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  kilter completions bash > /etc/bash_completion.d/kilter
+  kilter completions zsh > ~/.zfunc/_kilter
+  kilter completions fish > ~/.config/fish/completions/kilter.fish";
+
+pub(super) const MAN: &str = "\
+Examples:
+  kilter man | man -l -
+  kilter man /usr/local/share/man/man1";

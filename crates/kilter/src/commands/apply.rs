@@ -1,0 +1,48 @@
+//! `kilter apply`: brings the machine to the state that is declared, once.
+
+use kilter_provider::Durability;
+use kilter_runtime::Mode;
+
+use super::pass::Pass;
+use crate::cli::{ApplyArgs, Global};
+use crate::exit::Exit;
+use crate::load::{self, Loaded};
+use crate::plan_file::{self, PlanFile};
+use crate::{providers, say};
+
+/// Runs the command.
+pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
+    let registry = providers::registry();
+    let pass = Pass {
+        mode: if args.noop { Mode::Noop } else { Mode::Apply },
+        format: args.format,
+        jobs: args.jobs.count(),
+        durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
+        detailed: args.detailed_exitcodes,
+    };
+    let loaded = match plan_file::read(&args.input) {
+        Ok(Some(plan)) => load::prepare_plan(&plan, global, &registry)
+            .and_then(|loaded| still_planned(&plan, &loaded, pass, global).map(|()| loaded)),
+        Ok(None) => load::prepare(&args.input, global, &registry),
+        Err(exit) => return exit,
+    };
+    match loaded {
+        // The texts are not needed any more, and may be most of the memory.
+        Ok(Loaded { prepared, .. }) => pass.carry_out(&prepared, global),
+        Err(exit) => exit,
+    }
+}
+
+/// Sees to it that what would change now is what the plan says.
+fn still_planned(plan: &PlanFile, loaded: &Loaded<'_>, pass: Pass, global: &Global) -> Result<(), Exit> {
+    let quiet = Global { quiet: true, ..global.clone() };
+    let (report, _) = Pass { mode: Mode::Noop, ..pass }.report(&loaded.prepared, &quiet)?;
+    let moved = plan.moved(&report);
+    if moved.is_empty() {
+        return Ok(());
+    }
+    say::error("the machine is no longer as it was when the plan was made; nothing was changed");
+    moved.iter().for_each(|line| say::line(format_args!("  {line}")));
+    say::hint("make the plan anew with `kilter plan -o FILE`");
+    Err(Exit::NotStarted)
+}

@@ -1,0 +1,78 @@
+//! `kilter facts`: shows what is known of this machine.
+
+use kilter_model::{Value, to_json};
+
+use crate::cli::{FactsArgs, FactsFormat, Global};
+use crate::exit::Exit;
+use crate::facts;
+use crate::render::diff::visible;
+use crate::render::{NAME, styled};
+use crate::say;
+use crate::yaml::{Texts, Yaml};
+
+pub(crate) fn run(args: &FactsArgs, global: &Global) -> Exit {
+    let known = facts::gather(&args.facts_dirs, None);
+    let value = match &args.name {
+        None => Ok(Value::Hash(known.all().into())),
+        Some(name) => known.lookup(name),
+    };
+    if !global.quiet {
+        facts::warn(&known);
+    }
+    match value {
+        Ok(value) => say::data(&shown(&value, args.format)),
+        Err(error) => say::fail(error),
+    }
+}
+
+fn shown(value: &Value, format: FactsFormat) -> String {
+    match format {
+        FactsFormat::Human => human(value),
+        FactsFormat::Json => format!("{:#}\n", to_json(value)),
+        FactsFormat::Yaml => {
+            let mut yaml = Yaml::new(Texts::Data);
+            yaml.document(value);
+            yaml.finish()
+        }
+    }
+}
+
+fn human(value: &Value) -> String {
+    let mut text = String::new();
+    match value {
+        Value::Hash(entries) if !entries.is_empty() => tree(&mut text, 0, value),
+        Value::Array(values) => values.iter().for_each(|value| text += &format!("{}\n", visible(&value.to_string()))),
+        value => text = format!("{}\n", visible(&value.to_string())),
+    }
+    text
+}
+
+/// Entries one below the other, their parts moved in.
+fn tree(text: &mut String, depth: usize, value: &Value) {
+    let Value::Hash(entries) = value else { return };
+    for (key, value) in entries.iter() {
+        *text += &"  ".repeat(depth);
+        *text += &styled(NAME, format!("{}:", visible(key)));
+        match value {
+            Value::Hash(inner) if !inner.is_empty() => {
+                text.push('\n');
+                tree(text, depth + 1, value);
+            }
+            Value::Array(values) if values.iter().any(|value| matches!(value, Value::Hash(_))) => {
+                text.push('\n');
+                items(text, depth + 1, values);
+            }
+            Value::Array(values) => {
+                let values: Vec<String> = values.iter().map(|value| visible(&value.to_string())).collect();
+                *text += &format!(" {}\n", values.join(", "));
+            }
+            value => *text += &format!(" {}\n", visible(&value.to_string())),
+        }
+    }
+}
+
+/// The elements of a list by their number, as a path names them.
+fn items(text: &mut String, depth: usize, values: &[Value]) {
+    let entries = values.iter().enumerate().map(|(at, value)| (at.to_string(), value.clone()));
+    tree(text, depth, &Value::hash(entries));
+}

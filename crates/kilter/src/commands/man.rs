@@ -1,0 +1,43 @@
+//! `kilter man`: the manual pages.
+
+use std::io;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use crate::cli::{Cli, ManArgs};
+use crate::exit::Exit;
+use crate::say;
+
+pub(crate) fn run(args: &ManArgs) -> Exit {
+    let mut command = Cli::command();
+    command.build();
+    match &args.directory {
+        None => match page(&command, "kilter") {
+            Ok(page) => say::bytes(&page),
+            Err(error) => say::fail(format_args!("cannot make the manual page: {error}")),
+        },
+        Some(directory) => match write(&command, directory) {
+            Ok(()) => Exit::Done,
+            Err(error) => say::fail(format_args!("cannot write manual pages to {}: {error}", directory.display())),
+        },
+    }
+}
+
+/// One page for the command and for each of its commands.
+fn write(command: &Command, directory: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(directory.join("kilter.1"), page(command, "kilter")?)?;
+    for inner in command.get_subcommands() {
+        let name = format!("kilter-{}", inner.get_name());
+        std::fs::write(directory.join(format!("{name}.1")), page(inner, &name)?)?;
+    }
+    Ok(())
+}
+
+fn page(command: &Command, title: &str) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    Man::new(command.clone()).title(title.to_uppercase()).manual("kilter").render(&mut page)?;
+    Ok(page)
+}

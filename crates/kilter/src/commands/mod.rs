@@ -1,0 +1,13 @@
+//! The commands, one file each.
+
+pub(crate) mod apply;
+pub(crate) mod completions;
+pub(crate) mod facts;
+pub(crate) mod get;
+pub(crate) mod graph;
+pub(crate) mod man;
+pub(crate) mod pass;
+pub(crate) mod plan;
+pub(crate) mod schema;
+pub(crate) mod set;
+pub(crate) mod types;

@@ -1,0 +1,131 @@
+//! Carrying out a prepared run: signals, what is shown meanwhile, what it ends with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use kilter_provider::{Durability, Level};
+use kilter_runtime::{Mode, Options, Prepared, Report, ResourceReport, StateDir, Status, Stop};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::cli::{Global, ReportFormat};
+use crate::exit::Exit;
+use crate::render::progress::{Progress, Shown};
+use crate::render::{json, report};
+use crate::say;
+
+/// How a run is carried out and shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    /// Whether anything is changed.
+    pub(crate) mode: Mode,
+    /// How the report is printed.
+    pub(crate) format: ReportFormat,
+    /// Calls that may wait, at most so many at a time.
+    pub(crate) jobs: usize,
+    /// Whether what was done survives a crash.
+    pub(crate) durability: Durability,
+    /// Whether the exit tells changes from failures as Puppet's does.
+    pub(crate) detailed: bool,
+}
+
+impl Pass {
+    /// Carries `prepared` out, shows what happens, and tells what to end with.
+    pub(crate) fn carry_out(self, prepared: &Prepared<'_>, global: &Global) -> Exit {
+        match self.report(prepared, global) {
+            Ok((report, signal)) => self.conclude(&report, signal, global),
+            Err(exit) => exit,
+        }
+    }
+
+    /// Shows the report, and tells what to end with.
+    pub(crate) fn conclude(self, report: &Report, signal: i32, global: &Global) -> Exit {
+        let shown = self.show(report, global);
+        if shown == Exit::Done { self.exit(report, signal) } else { shown }
+    }
+
+    /// Carries `prepared` out; the report, and the signal that ended it if one did.
+    ///
+    /// # Errors
+    /// When it could not be started; that has been said.
+    pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<(Report, i32), Exit> {
+        let stop = Stop::new().map_err(fail)?;
+        let (stop, signal) = (Arc::new(stop), Arc::new(AtomicI32::new(0)));
+        let mut signals = Signals::new([SIGINT, SIGTERM])
+            .map_err(|error| say::fail(format!("cannot listen to signals: {error}")))?;
+        let handle = signals.handle();
+        let listener = {
+            let (stop, signal) = (Arc::clone(&stop), Arc::clone(&signal));
+            std::thread::spawn(move || {
+                for number in &mut signals {
+                    signal.store(number, Ordering::Release);
+                    stop.request();
+                }
+            })
+        };
+        let options = Options {
+            mode: self.mode,
+            jobs: self.jobs,
+            durability: self.durability,
+            state_dir: Some(StateDir::new(global.state_dir()?)),
+        };
+        let mut progress = Progress::new(self.shown(global));
+        let result = prepared.execute(&options, &stop, &mut progress);
+        progress.clear();
+        handle.close();
+        // The listener only forwards numbers: it has nothing to panic about.
+        let _ = listener.join();
+        result.map(|report| (report, signal.load(Ordering::Acquire))).map_err(fail)
+    }
+
+    fn shown(self, global: &Global) -> Shown {
+        let log = match (global.quiet, global.verbose) {
+            (true, _) => Level::Warning,
+            (_, true) => Level::Debug,
+            _ => Level::Notice,
+        };
+        let resources = self.mode == Mode::Apply && self.format == ReportFormat::Human && !global.quiet;
+        Shown { resources, log, quiet: global.quiet }
+    }
+
+    fn show(self, finished: &Report, global: &Global) -> Exit {
+        let noop = self.mode == Mode::Noop;
+        if self.format == ReportFormat::Json {
+            return say::data(&format!("{:#}\n", json::report(finished, noop)));
+        }
+        let left: Vec<&ResourceReport> = match (self.mode, global.quiet) {
+            (Mode::Apply, false) => Vec::new(),
+            (Mode::Noop, false) => finished.resources.iter().collect(),
+            (_, true) => finished.resources.iter().filter(|r| r.status == Status::Failed).collect(),
+        };
+        let mut text: String = left.into_iter().map(report::resource).collect();
+        if !global.quiet || finished.has_failures() {
+            text += &report::summary(finished, noop);
+        }
+        if text.is_empty() { Exit::Done } else { say::data(&text) }
+    }
+
+    fn exit(self, report: &Report, signal: i32) -> Exit {
+        let changed = report.counts.changed + report.counts.refreshed > 0;
+        match (report.has_failures(), self.mode) {
+            _ if report.interrupted && signal == SIGTERM => Exit::Terminated,
+            _ if report.interrupted => Exit::Interrupted,
+            (true, Mode::Apply) if self.detailed && changed => Exit::ChangedAndFailed,
+            (true, _) => Exit::Failed,
+            (false, Mode::Noop) if report.counts.pending() > 0 => Exit::Pending,
+            (false, Mode::Apply) if self.detailed && changed => Exit::Changed,
+            (false, _) => Exit::Done,
+        }
+    }
+}
+
+/// An error and what caused it.
+fn fail(error: kilter_runtime::RunError) -> Exit {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    say::fail(text)
+}

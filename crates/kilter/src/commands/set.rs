@@ -1,0 +1,194 @@
+//! `kilter set`: brings one resource to a state, as a manifest with just that resource would.
+
+use std::io::Read;
+
+use ecow::EcoString;
+use kilter_model::suggest::nearest;
+use kilter_model::{
+    AttributeSchema, Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, TypeSchema, Value,
+};
+use kilter_provider::Durability;
+use kilter_runtime::{Mode, Rejected, plan_of};
+
+use super::pass::Pass;
+use crate::cli::{Global, SetArgs};
+use crate::exit::Exit;
+use crate::words::{self, WordError};
+use crate::{providers, say};
+
+/// The most that is read from the standard input for one attribute.
+const LONGEST_INPUT: u64 = 64 << 20;
+
+pub(crate) fn run(args: &SetArgs, global: &Global) -> Exit {
+    match set(args, global) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
+    let registry = providers::registry();
+    let Said { type_name, name, words } = said(args)?;
+    let schema = providers::find(&registry, type_name)?.schema();
+    let attributes = attributes(schema, &words)?;
+    let catalog = Catalog { resources: vec![resource(schema, name, attributes)], ..Catalog::default() };
+    let prepared = plan_of(catalog, &registry).map_err(|rejected| refuse(&rejected))?;
+    let pass = Pass {
+        mode: if args.noop { Mode::Noop } else { Mode::Apply },
+        format: args.format,
+        jobs: 1,
+        durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
+        detailed: false,
+    };
+    Ok(pass.carry_out(&prepared, global))
+}
+
+/// What the arguments say: of which resource, and pairs of an attribute and a word.
+struct Said<'a> {
+    type_name: &'a str,
+    name: &'a str,
+    words: Vec<(&'a str, &'a str)>,
+}
+
+/// Reads `TYPE NAME ATTR=VALUE…` or `TYPE[NAME] ATTR=VALUE…`.
+fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
+    let (type_name, name) = providers::split(&args.type_name);
+    let (name, rest) = match (name, args.words.split_first()) {
+        (Some(name), _) => (name, args.words.as_slice()),
+        (None, Some((name, rest))) => (name.as_str(), rest),
+        (None, None) => return Err(say::fail("the name of a resource is missing")),
+    };
+    if rest.is_empty() {
+        let hint = format!("such as: kilter set {type_name} {name} ensure=present");
+        return Err(say::fail_with(
+            format_args!("nothing is said of {type_name}[{name}]: ATTR=VALUE is missing"),
+            [hint],
+        ));
+    }
+    let words: Result<_, Exit> = rest.iter().map(|word| pair(word)).collect();
+    Ok(Said { type_name, name, words: words? })
+}
+
+fn pair(word: &str) -> Result<(&str, &str), Exit> {
+    word.split_once('=').filter(|(attribute, _)| !attribute.is_empty()).ok_or_else(|| {
+        let hint = "the name of the resource comes first, then what is to be of it";
+        say::fail_with(format_args!("`{word}` is not of the form ATTR=VALUE"), [hint])
+    })
+}
+
+/// The attributes that the words amount to. Every word that is wrong is told.
+fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes, Exit> {
+    let mut attributes = Attributes::new();
+    let mut refused = None;
+    let mut input = Input::default();
+    for (at, (name, _)) in words.iter().enumerate() {
+        if words[..at].iter().any(|(earlier, _)| earlier == name) {
+            continue;
+        }
+        let values: Vec<&str> = words.iter().filter(|(other, _)| other == name).map(|(_, value)| *value).collect();
+        match settable(schema, name).and_then(|attribute| value(attribute, &values, &mut input)) {
+            Ok(value) => attributes.push(*name, value),
+            Err(exit) => refused = Some(exit),
+        }
+    }
+    for attribute in schema.attributes.iter().filter(|attribute| is_missing(attribute, words)) {
+        refused = Some(say::fail(format_args!("the type {} needs the attribute `{}`", schema.name, attribute.name)));
+    }
+    match refused {
+        Some(exit) => Err(exit),
+        None => Ok(attributes),
+    }
+}
+
+fn is_missing(attribute: &AttributeSchema, words: &[(&str, &str)]) -> bool {
+    attribute.required
+        && attribute.default.is_none()
+        && attribute.behaviour != Behaviour::Namevar
+        && words.iter().all(|(name, _)| attribute.name != *name)
+}
+
+fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<&'s AttributeSchema, Exit> {
+    let type_name = &schema.name;
+    let Some(attribute) = schema.find(name) else {
+        let known = schema.attributes.iter().map(|attribute| attribute.name.as_str());
+        let hint = match name {
+            "require" | "before" | "notify" | "subscribe" | "meta" | "when" => {
+                format!("`{name}` is about other resources, or about how a run treats one: write a manifest")
+            }
+            _ => match nearest(name, known) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("`kilter types {type_name}` tells which there are"),
+            },
+        };
+        return Err(say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint]));
+    };
+    match attribute.behaviour {
+        Behaviour::ReadOnly => Err(say::fail(format_args!("the attribute `{name}` of {type_name} can only be read"))),
+        Behaviour::Namevar if schema.namevars().count() == 1 => {
+            Err(say::fail(format_args!("`{name}` is what names a {type_name}: it is given as NAME")))
+        }
+        _ => Ok(attribute),
+    }
+}
+
+fn value(attribute: &AttributeSchema, words: &[&str], input: &mut Input) -> Result<Value, Exit> {
+    let result = match words {
+        ["-"] => words::value_of_bytes(attribute, &input.read(attribute)?),
+        words => words::value_of(attribute, words),
+    };
+    result.map_err(|error: WordError| say::fail_with(&error, error.hint()))
+}
+
+/// The standard input, which one attribute can be read from.
+#[derive(Default)]
+struct Input {
+    read_for: Option<EcoString>,
+}
+
+impl Input {
+    /// All of it. A secret ends before the newline that ends the text.
+    fn read(&mut self, attribute: &AttributeSchema) -> Result<Vec<u8>, Exit> {
+        let name = attribute.name.text();
+        if let Some(other) = self.read_for.replace(name.clone()) {
+            return Err(say::fail(format_args!("`{other}` and `{name}` cannot both be read from the standard input")));
+        }
+        let mut bytes = Vec::new();
+        let limit = LONGEST_INPUT + 1;
+        let read = std::io::stdin().lock().take(limit).read_to_end(&mut bytes);
+        read.map_err(|error| say::fail(format_args!("cannot read `{name}` from the standard input: {error}")))?;
+        if bytes.len() as u64 == limit {
+            return Err(say::fail(format_args!("the standard input is too long for `{name}`")));
+        }
+        if attribute.data_type.is_sensitive() && bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        Ok(bytes)
+    }
+}
+
+/// The resource with the defaults of its type.
+fn resource(schema: &TypeSchema, name: &str, mut attributes: Attributes) -> Resource {
+    for attribute in &schema.attributes {
+        if let (Some(default), None) = (&attribute.default, attributes.get(attribute.name.as_str())) {
+            attributes.push(attribute.name.clone(), default.clone());
+        }
+    }
+    Resource {
+        reference: ResourceRef::new(schema.name.clone(), name),
+        name: name.into(),
+        attributes,
+        deferred: Vec::new(),
+        meta: None,
+        span: Span::new(SourceId(0), 0, 0),
+    }
+}
+
+/// Says what the provider holds against the resource.
+fn refuse(rejected: &Rejected) -> Exit {
+    for (vertex, problem) in &rejected.problems {
+        let reference = &rejected.catalog.resources[vertex.0 as usize].reference;
+        let attribute = problem.attribute.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        say::error(format_args!("{reference}: {attribute}{}", problem.message));
+        problem.hint.iter().for_each(say::hint);
+    }
+    Exit::NotStarted
+}

@@ -1,0 +1,37 @@
+//! Types for programs (docs/reference/json.md).
+
+use kilter_model::{AttributeSchema, to_json};
+use kilter_provider::Provider;
+use serde_json::{Value as Json, json};
+
+/// All types.
+pub(super) fn list(providers: &[&dyn Provider]) -> Json {
+    providers.iter().map(|provider| describe(*provider)).collect()
+}
+
+/// One type.
+pub(super) fn describe(provider: &dyn Provider) -> Json {
+    let schema = provider.schema();
+    let outputs = schema.outputs.iter().map(|(name, desc)| json!({"name": name.as_str(), "desc": desc.as_str()}));
+    json!({
+        "name": schema.name.as_str(),
+        "provider": provider.name(),
+        "desc": schema.desc.as_str(),
+        "features": schema.features.iter().map(|feature| feature.word()).collect::<Vec<_>>(),
+        "attributes": schema.attributes.iter().map(attribute).collect::<Vec<_>>(),
+        "outputs": outputs.collect::<Vec<_>>(),
+    })
+}
+
+fn attribute(attribute: &AttributeSchema) -> Json {
+    json!({
+        "name": attribute.name.as_str(),
+        "type": attribute.data_type.to_string(),
+        "behaviour": attribute.behaviour.word(),
+        "required": attribute.required,
+        "default": attribute.default.as_ref().map(to_json),
+        "allowed": attribute.data_type.allowed(),
+        "sensitive": attribute.data_type.is_sensitive(),
+        "desc": attribute.desc.as_str(),
+    })
+}

@@ -1,0 +1,27 @@
+//! For programs (docs/reference/json.md).
+
+use serde_json::{Value as Json, json};
+
+use super::{Drawing, From};
+
+/// Resources in manifest order, and the edges between them.
+pub(crate) fn json(drawing: &Drawing) -> Json {
+    let edges = drawing.edges.iter().map(|edge| {
+        let (key, value) = match &edge.from {
+            From::Written(word) => ("word", *word),
+            From::Value(attribute) => ("attribute", attribute.as_str()),
+            From::Automatic(reason) => ("reason", *reason),
+        };
+        json!({
+            "first": drawing.nodes[edge.first].label(),
+            "second": drawing.nodes[edge.second].label(),
+            "notify": edge.notify,
+            "origin": edge.from.word(),
+            key: value,
+        })
+    });
+    json!({
+        "resources": drawing.nodes.iter().map(super::Node::label).collect::<Vec<_>>(),
+        "edges": edges.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,36 @@
+//! Places on a line: as near as can be to where each wants to be, at least 1 apart, in order.
+
+/// The places with the least sum of squared distances to `wanted` that are at least 1 apart and in
+/// the order given (pool adjacent violators).
+pub(super) fn apart(wanted: &[f64]) -> Vec<f64> {
+    // Less its index, a place only must not be before the one before it.
+    let mut pools: Vec<(f64, usize)> = Vec::with_capacity(wanted.len());
+    for (at, wish) in wanted.iter().enumerate() {
+        let mut pool = (wish - at as f64, 1);
+        while let Some(&(sum, count)) = pools.last()
+            && sum / count as f64 > pool.0 / pool.1 as f64
+        {
+            pools.pop();
+            pool = (pool.0 + sum, pool.1 + count);
+        }
+        pools.push(pool);
+    }
+    let levels = pools.iter().flat_map(|(sum, count)| std::iter::repeat_n(sum / *count as f64, *count));
+    levels.enumerate().map(|(at, level)| level + at as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_have_room_stay() {
+        assert_eq!(apart(&[0.0, 2.0, 5.0]), [0.0, 2.0, 5.0]);
+    }
+
+    #[test]
+    fn those_who_want_the_same_place_share_the_way() {
+        assert_eq!(apart(&[1.0, 1.0, 1.0]), [0.0, 1.0, 2.0]);
+        assert_eq!(apart(&[5.0, 0.0]), [2.0, 3.0]);
+    }
+}

@@ -1,0 +1,32 @@
+//! The facts that commands work with.
+
+use std::path::{Path, PathBuf};
+
+use kilter_facts::{ExternalFacts, Facts, System};
+use kilter_model::Value;
+
+use crate::{paths, say};
+
+/// The facts of this machine, each gathered when it is asked for: external ones from `dirs` (the
+/// usual directories when there are none), and the fact `kilter`.
+pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Facts {
+    let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.to_vec() };
+    Facts::new(System::live())
+        .with_external(ExternalFacts::in_directories(dirs))
+        .with_fact("kilter", kilter(manifest_dir))
+}
+
+/// Warns of external facts that were not used.
+pub(crate) fn warn(facts: &Facts) {
+    facts.problems().iter().for_each(say::warning);
+}
+
+/// What the command says of itself: its version, and the directories it works in.
+fn kilter(manifest_dir: Option<&Path>) -> Value {
+    let working_dir = std::env::current_dir().ok();
+    let path = |path: &Path| Value::from(path.to_string_lossy().into_owned());
+    let mut entries = vec![("version", Value::from(env!("CARGO_PKG_VERSION")))];
+    entries.extend(working_dir.as_deref().map(|dir| ("working_dir", path(dir))));
+    entries.extend(manifest_dir.map(|dir| ("manifest_dir", path(dir))));
+    Value::hash(entries)
+}

@@ -1,0 +1,163 @@
+//! From the manifests of a command line to a run that can be carried out.
+
+mod ask;
+mod executable;
+mod reject;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ecow::EcoString;
+use indexmap::IndexMap;
+use kilter_manifest::{Inputs, Source, Sources, compile};
+use kilter_model::Value;
+use kilter_provider::Registry;
+use kilter_runtime::{Prepared, plan_of};
+
+use crate::cli::{Global, ManifestArgs};
+use crate::exit::Exit;
+use crate::plan_file::PlanFile;
+use crate::{facts, say};
+use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
+
+pub(crate) use ask::Types;
+
+/// Manifests larger than this are refused, in bytes.
+const LARGEST: u64 = 1 << 30;
+
+/// A run that can be carried out, and what it was made from.
+pub(crate) struct Loaded<'r> {
+    /// The run.
+    pub(crate) prepared: Prepared<'r>,
+    /// The texts, for messages that point into them.
+    pub(crate) sources: Sources,
+    /// The manifests that were given, in order.
+    pub(crate) given: Vec<Source>,
+    /// Included texts by where they were included and how that was written.
+    pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
+    /// The facts that were named.
+    pub(crate) facts: IndexMap<EcoString, Value>,
+    /// The variables that were given.
+    pub(crate) vars: Vec<(EcoString, Value)>,
+}
+
+/// Reads, compiles and prepares the manifests of a command line.
+///
+/// # Errors
+/// When anything is wrong with them; all of it has been said, and nothing was touched.
+pub(crate) fn prepare<'r>(
+    input: &ManifestArgs,
+    global: &Global,
+    registry: &'r Registry,
+) -> Result<Loaded<'r>, Exit> {
+    let timeout = Duration::from_secs(input.timeout);
+    let facts = facts::gather(&input.facts_dirs, directory(&input.manifests).as_deref());
+    let mut given = Vec::with_capacity(input.manifests.len());
+    let mut failed = None;
+    for path in &input.manifests {
+        match read(path, &facts, timeout) {
+            Ok(source) => given.push(source),
+            Err(message) => failed = Some(say::fail(message)),
+        }
+    }
+    if let Some(exit) = failed {
+        return Err(exit);
+    }
+    let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
+    let facts_asked = LiveFacts::new(&facts);
+    let result = compiled(given, vars, &facts_asked, &LiveIncludes::default(), timeout, global, registry);
+    facts::warn(&facts);
+    result
+}
+
+/// Prepares the run of a plan.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn prepare_plan<'r>(plan: &PlanFile, global: &Global, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
+    let facts = KnownFacts::new(&plan.facts);
+    let includes = KnownIncludes::new(&plan.includes);
+    let timeout = Duration::from_secs(60);
+    compiled(plan.sources.clone(), plan.vars.clone(), &facts, &includes, timeout, global, registry)
+}
+
+fn compiled<'r>(
+    given: Vec<Source>,
+    vars: Vec<(EcoString, Value)>,
+    facts: &dyn FactSource,
+    includes: &dyn Includes,
+    timeout: Duration,
+    global: &Global,
+    registry: &'r Registry,
+) -> Result<Loaded<'r>, Exit> {
+    let mut sources = Sources::new();
+    for source in &given {
+        sources.add(source.clone());
+    }
+    let inputs = Inputs {
+        schemas: &Types(registry),
+        facts: facts.as_facts(),
+        secrets: &SecretsFrom { timeout },
+        loader: includes.as_loader(),
+        overrides: &vars,
+    };
+    let mut compiled = match compile(&mut sources, &inputs) {
+        Ok(compiled) => compiled,
+        Err(problems) => return Err(reject::say(&problems, &sources, global)),
+    };
+    match plan_of(compiled.catalog, registry) {
+        Ok(prepared) => {
+            let (includes, facts) = (includes.taken(), facts.taken());
+            Ok(Loaded { prepared, sources, given, includes, facts, vars })
+        }
+        Err(rejected) => {
+            let problems = reject::problems(&rejected, &mut compiled.places, &sources);
+            Err(reject::say(&problems, &sources, global))
+        }
+    }
+}
+
+/// One manifest: a file, the output of an executable, or standard input.
+fn read(path: &Path, facts: &kilter_facts::Facts, timeout: Duration) -> Result<Source, String> {
+    if path.as_os_str() == "-" {
+        let text = std::io::read_to_string(std::io::stdin().lock())
+            .map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;
+        return Ok(Source::new("<stdin>", text));
+    }
+    let shown = path.display();
+    let found = std::fs::metadata(path).map_err(|error| format!("cannot read the manifest {shown}: {error}"))?;
+    if found.is_dir() {
+        return Err(format!("the manifest {shown} is a directory: name the files in it, such as {shown}/*.yaml"));
+    }
+    if executable::is(&found) {
+        let text = executable::output(path, &found, facts, timeout)?;
+        return Ok(Source::new(format!("{shown} (output)"), text));
+    }
+    text(path).map(|text| Source::new(shown.to_string(), text))
+}
+
+/// The text of a file.
+fn text(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let found = std::fs::metadata(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    if found.is_dir() {
+        return Err(format!("cannot read {shown}: it is a directory"));
+    }
+    if found.len() > LARGEST {
+        return Err(format!("{shown} is larger than {} MiB", LARGEST >> 20));
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    String::from_utf8(bytes).map_err(|error| not_text(&shown.to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
+}
+
+/// Says where a text stops being one.
+fn not_text(name: &str, bytes: &[u8], at: usize) -> String {
+    let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+    format!("{name}:{line}: the text is not UTF-8: byte 0x{:02x} at offset {at}", bytes[at])
+}
+
+/// The directory of the first manifest.
+fn directory(manifests: &[PathBuf]) -> Option<PathBuf> {
+    let first = manifests.first().filter(|path| path.as_os_str() != "-")?;
+    std::path::absolute(first).ok()?.parent().map(Path::to_owned)
+}

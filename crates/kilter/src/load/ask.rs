@@ -1,0 +1,203 @@
+//! What a compilation asks for: types, facts, included files, secrets.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Duration;
+
+use ecow::EcoString;
+use indexmap::IndexMap;
+use kilter_facts::Facts;
+use kilter_manifest::{Loader, Schemas, SecretSource, Secrets, Source};
+use kilter_model::expr::Lookup;
+use kilter_model::{TypeSchema, Value};
+use kilter_process::Capture;
+use kilter_provider::Registry;
+
+use super::executable;
+
+/// A secret larger than this is refused, in bytes.
+const LARGEST_SECRET: usize = 1 << 20;
+
+/// The types of a registry.
+pub(crate) struct Types<'r>(pub(crate) &'r Registry);
+
+impl Schemas for Types<'_> {
+    fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
+        self.0.schema(type_name)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|provider| provider.schema().name.as_str()).collect()
+    }
+}
+
+/// Facts that remember which of them were asked for.
+pub(super) trait FactSource {
+    fn as_facts(&self) -> &dyn kilter_manifest::Facts;
+    fn taken(&self) -> IndexMap<EcoString, Value>;
+}
+
+/// The facts of this machine.
+pub(super) struct LiveFacts<'a> {
+    facts: &'a Facts,
+    taken: RefCell<IndexMap<EcoString, Value>>,
+}
+
+impl<'a> LiveFacts<'a> {
+    pub(super) fn new(facts: &'a Facts) -> LiveFacts<'a> {
+        LiveFacts { facts, taken: RefCell::default() }
+    }
+}
+
+impl kilter_manifest::Facts for LiveFacts<'_> {
+    fn fact(&self, name: &str) -> Lookup {
+        match self.facts.get(name) {
+            Some(value) => {
+                self.taken.borrow_mut().insert(name.into(), value.clone());
+                Lookup::Found(value)
+            }
+            None => Lookup::Missing,
+        }
+    }
+
+    fn names(&self) -> Vec<EcoString> {
+        self.facts.names().into_iter().map(Into::into).collect()
+    }
+}
+
+impl FactSource for LiveFacts<'_> {
+    fn as_facts(&self) -> &dyn kilter_manifest::Facts {
+        self
+    }
+
+    fn taken(&self) -> IndexMap<EcoString, Value> {
+        self.taken.borrow().clone()
+    }
+}
+
+/// The facts of a plan.
+pub(super) struct KnownFacts<'a>(&'a IndexMap<EcoString, Value>);
+
+impl<'a> KnownFacts<'a> {
+    pub(super) fn new(facts: &'a IndexMap<EcoString, Value>) -> KnownFacts<'a> {
+        KnownFacts(facts)
+    }
+}
+
+impl kilter_manifest::Facts for KnownFacts<'_> {
+    fn fact(&self, name: &str) -> Lookup {
+        self.0.get(name).cloned().map_or(Lookup::Missing, Lookup::Found)
+    }
+
+    fn names(&self) -> Vec<EcoString> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+impl FactSource for KnownFacts<'_> {
+    fn as_facts(&self) -> &dyn kilter_manifest::Facts {
+        self
+    }
+
+    fn taken(&self) -> IndexMap<EcoString, Value> {
+        self.0.clone()
+    }
+}
+
+type Included = IndexMap<(EcoString, EcoString), Source>;
+
+/// Included files that remember which of them were read.
+pub(super) trait Includes {
+    fn as_loader(&self) -> &dyn Loader;
+    fn taken(&self) -> Included;
+}
+
+/// Files, relative to the one that includes them.
+#[derive(Default)]
+pub(super) struct LiveIncludes {
+    taken: RefCell<Included>,
+}
+
+impl Loader for LiveIncludes {
+    fn load(&self, from: &str, path: &str) -> Result<Source, String> {
+        let from_path = from.strip_suffix(" (output)").unwrap_or(from);
+        let directory = Path::new(from_path).parent().unwrap_or(Path::new(""));
+        let file = directory.join(path);
+        let found = std::fs::canonicalize(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        let text = super::text(&found)?;
+        let source = Source::new(found.display().to_string(), text);
+        self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
+        Ok(source)
+    }
+}
+
+impl Includes for LiveIncludes {
+    fn as_loader(&self) -> &dyn Loader {
+        self
+    }
+
+    fn taken(&self) -> Included {
+        self.taken.borrow().clone()
+    }
+}
+
+/// The included texts of a plan.
+pub(super) struct KnownIncludes<'a>(&'a Included);
+
+impl<'a> KnownIncludes<'a> {
+    pub(super) fn new(includes: &'a Included) -> KnownIncludes<'a> {
+        KnownIncludes(includes)
+    }
+}
+
+impl Loader for KnownIncludes<'_> {
+    fn load(&self, from: &str, path: &str) -> Result<Source, String> {
+        let found = self.0.get(&(from.into(), path.into())).cloned();
+        found.ok_or_else(|| format!("the plan does not hold {path}, included from {from}"))
+    }
+}
+
+impl Includes for KnownIncludes<'_> {
+    fn as_loader(&self) -> &dyn Loader {
+        self
+    }
+
+    fn taken(&self) -> Included {
+        self.0.clone()
+    }
+}
+
+/// Secrets from files, the environment and commands.
+pub(super) struct SecretsFrom {
+    /// How long a command may take.
+    pub(super) timeout: Duration,
+}
+
+impl Secrets for SecretsFrom {
+    fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
+        let bytes = match source {
+            SecretSource::File(path) => {
+                std::fs::read(path.as_str()).map_err(|error| format!("cannot read {path}: {error}"))?
+            }
+            SecretSource::Env(name) => std::env::var_os(name.as_str())
+                .map(std::os::unix::ffi::OsStringExt::into_vec)
+                .ok_or_else(|| format!("the environment variable {name} is not set"))?,
+            SecretSource::Command(argv) => self.output(argv)?,
+        };
+        if bytes.len() > LARGEST_SECRET {
+            return Err(format!("it is larger than {} MiB", LARGEST_SECRET >> 20));
+        }
+        Ok(Value::from_bytes(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
+    }
+}
+
+impl SecretsFrom {
+    /// What a command prints. Its error output is not told: it may hold the secret.
+    fn output(&self, argv: &[EcoString]) -> Result<Vec<u8>, String> {
+        let (program, args) = argv.split_first().ok_or("the command is empty")?;
+        let mut invocation = executable::invocation(program.as_str(), self.timeout);
+        invocation.args = args.iter().map(|arg| arg.as_str().into()).collect();
+        invocation.stdout = Capture::First(LARGEST_SECRET + 1);
+        executable::run(&invocation).map(|finished| finished.stdout.bytes)
+    }
+}

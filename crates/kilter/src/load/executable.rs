@@ -1,0 +1,73 @@
+//! Executables that print manifests, and other programs that a manifest needs.
+
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use kilter_facts::Facts;
+use kilter_model::{Value, to_json};
+use kilter_process::{Capture, Ending, Finished, Invocation};
+
+/// A manifest that is longer is refused, in bytes.
+const LARGEST: usize = 256 << 20;
+/// How much of what a program complains of is shown, in bytes.
+const COMPLAINT: usize = 2048;
+
+/// Whether a manifest is a program.
+pub(super) fn is(found: &Metadata) -> bool {
+    found.is_file() && found.permissions().mode() & 0o111 != 0
+}
+
+/// What an executable prints when it gets the facts.
+pub(super) fn output(path: &Path, found: &Metadata, facts: &Facts, timeout: Duration) -> Result<String, String> {
+    let shown = path.display();
+    if rustix::process::geteuid().is_root() && found.mode() & 0o002 != 0 {
+        return Err(format!(
+            "the executable manifest {shown} can be written to by everybody and is not run as root: chmod o-w {shown}, \
+             or chmod a-x {shown} if it is no program"
+        ));
+    }
+    let absolute = std::path::absolute(path).map_err(|error| format!("cannot run {shown}: {error}"))?;
+    let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.all())));
+    let mut invocation = invocation(absolute, timeout);
+    invocation.stdin = Some(format!("{facts}\n").into_bytes());
+    invocation.stdout = Capture::First(LARGEST);
+    invocation.stderr = Capture::Last(COMPLAINT);
+    let finished = run(&invocation).map_err(|why| format!("the executable manifest {shown}: {why}"))?;
+    if finished.stdout.is_truncated() {
+        return Err(format!("the executable manifest {shown} printed more than {} MiB", LARGEST >> 20));
+    }
+    let name = format!("{shown} (output)");
+    let bytes = finished.stdout.bytes;
+    String::from_utf8(bytes).map_err(|error| super::not_text(&name, error.as_bytes(), error.utf8_error().valid_up_to()))
+}
+
+/// A program in the documented environment, `HOME` added.
+pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invocation {
+    let mut invocation = Invocation::new(program.as_ref());
+    invocation.env.extend(std::env::var_os("HOME").map(|home| ("HOME".into(), home)));
+    invocation.deadline = Some(timeout);
+    invocation
+}
+
+/// Runs a program to its successful end.
+///
+/// # Errors
+/// Says why it was not started, or how it ended, with the end of what it complained of.
+pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
+    let finished = kilter_process::run(invocation, None).map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
+    })?;
+    let why = match finished.ending {
+        Ending::Exited if finished.is_success() => return Ok(finished),
+        Ending::Exited => format!("it ended with {}", finished.status),
+        Ending::Deadline => format!("it did not end within {} s", invocation.deadline.unwrap_or_default().as_secs()),
+        Ending::Cancelled => "it was interrupted".to_owned(),
+    };
+    let complaint = finished.stderr.text();
+    let lines: String = complaint.lines().map(|line| format!("\n    {}", crate::render::diff::visible(line))).collect();
+    Err(format!("{why}{lines}"))
+}

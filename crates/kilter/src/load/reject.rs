@@ -1,0 +1,68 @@
+//! Saying what is wrong with a manifest.
+
+use kilter_engine::{Cycle, Origin, Reason, VertexId};
+use kilter_manifest::{Diagnostic, Places, Sources, render};
+use kilter_runtime::Rejected;
+
+use crate::cli::Global;
+use crate::exit::Exit;
+use crate::say;
+
+/// Says all problems, with a count at the end.
+pub(super) fn say(problems: &[Diagnostic], sources: &Sources, _global: &Global) -> Exit {
+    // Colours are taken out again where the stream has none.
+    say::line(render(problems, sources, true).trim_end());
+    match problems.len() {
+        1 => say::line("1 problem; nothing was touched"),
+        n => say::line(format_args!("{n} problems; nothing was touched")),
+    }
+    Exit::NotStarted
+}
+
+
+/// What providers and the graph have against a catalog, each with its place.
+pub(super) fn problems(rejected: &Rejected, places: &mut Places, sources: &Sources) -> Vec<Diagnostic> {
+    let resource = |vertex: VertexId| &rejected.catalog.resources[vertex.0 as usize];
+    let faults = rejected.problems.iter().map(|(vertex, problem)| {
+        let resource = resource(*vertex);
+        let attribute = problem.attribute.as_ref().map(|name| name.as_str());
+        let prefix = attribute.map(|name| format!(" {name}:")).unwrap_or_default();
+        let place = places.of(sources, resource, attribute);
+        Diagnostic::new(format!("{}:{prefix} {}", resource.reference, problem.message))
+            .at(place)
+            .hint_if(problem.hint.clone())
+    });
+    let mut all: Vec<Diagnostic> = faults.collect();
+    all.extend(rejected.cycles.iter().map(|cycle| circle(cycle, rejected)));
+    all.sort_by_key(|problem| problem.span);
+    all
+}
+
+/// A cycle, with the place of every edge.
+fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
+    let reference = |vertex: VertexId| rejected.catalog.resources[vertex.0 as usize].reference.to_string();
+    let mut path: Vec<String> = cycle.edges.iter().map(|edge| reference(edge.first)).collect();
+    path.push(path[0].clone());
+    let mut problem = Diagnostic::new(format!("resources wait for each other: {}", path.join(" → ")));
+    let mut automatic = false;
+    for edge in &cycle.edges {
+        let (first, second) = (reference(edge.first), reference(edge.second));
+        let (span, label) = match edge.origin {
+            Origin::Written { kind, span } => (span, format!("{first} comes before {second} ({})", kind.word())),
+            Origin::Output { span } => (span, format!("{second} uses a value of {first}")),
+            Origin::Automatic(reason) => {
+                automatic = true;
+                let why = match reason {
+                    Reason::Directory => "its directory",
+                    Reason::Name => "which it names",
+                };
+                let span = rejected.catalog.resources[edge.second.0 as usize].span;
+                (span, format!("{second} comes after {first}, {why} (automatic)"))
+            }
+        };
+        problem = if problem.span.is_none() { problem.at(span).also(span, label) } else { problem.also(span, label) };
+    }
+    let hint = "take one of these relations out";
+    let problem = problem.hint(hint);
+    if automatic { problem.hint("`meta: { autoedge: false }` takes a resource's automatic relations out") } else { problem }
+}

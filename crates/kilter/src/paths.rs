@@ -1,0 +1,35 @@
+//! Where kilter keeps and finds things, by who runs it.
+
+use std::env;
+use std::path::PathBuf;
+
+/// Whether root runs the command.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The state directory when none is given; none when the user has no home.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    match is_root() {
+        true => Some(PathBuf::from("/var/lib/kilter")),
+        false => Some(xdg("XDG_STATE_HOME", ".local/state")?.join("kilter")),
+    }
+}
+
+/// The directories of external facts when none is given; a later one goes before an earlier one.
+pub(crate) fn facts_dirs() -> Vec<PathBuf> {
+    match is_root() {
+        true => ["/opt/puppetlabs/facter/facts.d", "/etc/puppetlabs/facter/facts.d", "/etc/facter/facts.d"]
+            .into_iter()
+            .chain(["/etc/kilter/facts.d"])
+            .map(PathBuf::from)
+            .collect(),
+        false => xdg("XDG_CONFIG_HOME", ".config").map(|config| config.join("kilter/facts.d")).into_iter().collect(),
+    }
+}
+
+/// A directory of the XDG base directory specification: relative ones are not valid.
+fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))
+}

@@ -1,0 +1,170 @@
+//! Plans in files: what would change, and all that it was made from.
+//!
+//! A plan holds the texts of its manifests, the facts that they named and the variables that were
+//! given, so that applying it compiles the very same catalog; and the changes, so that it is refused
+//! when the machine has moved on. Secrets that come from files, variables and commands are not in
+//! it: they are fetched again.
+
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use ecow::EcoString;
+use indexmap::IndexMap;
+use kilter_manifest::Source;
+use kilter_model::{Value, from_json, to_json_clear};
+use kilter_runtime::Report;
+use serde_json::{Map, Value as Json, json};
+
+use crate::cli::ManifestArgs;
+use crate::exit::Exit;
+use crate::load::Loaded;
+use crate::render::json;
+use crate::say;
+
+/// The version of the format.
+const VERSION: u64 = 1;
+
+/// A plan as it is kept.
+pub(crate) struct PlanFile {
+    /// The manifests that were given, in order.
+    pub(crate) sources: Vec<Source>,
+    /// Included texts by where they were included and how that was written.
+    pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
+    /// The facts that were named.
+    pub(crate) facts: IndexMap<EcoString, Value>,
+    /// The variables that were given.
+    pub(crate) vars: Vec<(EcoString, Value)>,
+    changes: Vec<Json>,
+}
+
+impl PlanFile {
+    /// The plan that a run without changes found.
+    pub(crate) fn new(loaded: &Loaded<'_>, report: &Report) -> PlanFile {
+        PlanFile {
+            sources: loaded.given.clone(),
+            includes: loaded.includes.clone(),
+            facts: loaded.facts.clone(),
+            vars: loaded.vars.clone(),
+            changes: changes(report),
+        }
+    }
+
+    /// What would change now and was not planned, or was planned and would not, a line each.
+    pub(crate) fn moved(&self, report: &Report) -> Vec<String> {
+        let now = changes(report);
+        let name = |change: &Json| change["resource"].as_str().unwrap_or_default().to_owned();
+        let mut lines = Vec::new();
+        for change in &now {
+            match self.changes.iter().find(|planned| name(planned) == name(change)) {
+                Some(planned) if planned == change => {}
+                Some(_) => lines.push(format!("{} would change in another way than planned", name(change))),
+                None => lines.push(format!("{} would change and was not planned to", name(change))),
+            }
+        }
+        let gone = self.changes.iter().filter(|planned| now.iter().all(|change| name(change) != name(planned)));
+        lines.extend(gone.map(|planned| format!("{} was planned to change and would not", name(planned))));
+        lines
+    }
+
+    /// Writes the plan, for its owner only.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        let source = |source: &Source| json!({ "name": &*source.name, "text": &*source.text });
+        let values = |values: &mut dyn Iterator<Item = (&EcoString, &Value)>| -> Map<String, Json> {
+            values.map(|(name, value)| (name.to_string(), to_json_clear(value))).collect()
+        };
+        let includes: Vec<Json> = self
+            .includes
+            .iter()
+            .map(|((from, path), found)| json!({ "from": &**from, "path": &**path, "source": source(found) }))
+            .collect();
+        let plan = json!({
+            "kilter_plan": VERSION,
+            "kilter_version": env!("CARGO_PKG_VERSION"),
+            "changes": self.changes,
+            "sources": self.sources.iter().map(source).collect::<Vec<_>>(),
+            "includes": includes,
+            "facts": values(&mut self.facts.iter()),
+            "vars": values(&mut self.vars.iter().map(|(name, value)| (name, value))),
+        });
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+        let new = directory.join(format!(".{name}.{}.new", std::process::id()));
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let written = writeln!(file, "{plan:#}").and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&new, path));
+        if written.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(&new);
+        }
+        written
+    }
+}
+
+/// The changes of a report, without what differs from run to run.
+fn changes(report: &Report) -> Vec<Json> {
+    let mut changes: Vec<Json> = report.resources.iter().map(json::resource).collect();
+    for change in &mut changes {
+        if let Some(change) = change.as_object_mut() {
+            change.remove("duration_ms");
+            change.remove("notes");
+        }
+    }
+    changes
+}
+
+/// The plan, if the only input is one.
+///
+/// # Errors
+/// When it is one of a version that this program does not know, or damaged; that has been said.
+pub(crate) fn read(input: &ManifestArgs) -> Result<Option<PlanFile>, Exit> {
+    let [path] = input.manifests.as_slice() else { return Ok(None) };
+    let Some(text) = begins_like_a_plan(path) else { return Ok(None) };
+    let Ok(json) = serde_json::from_str::<Json>(&text) else { return Ok(None) };
+    let Some(version) = json.get("kilter_plan") else { return Ok(None) };
+    if version.as_u64() != Some(VERSION) {
+        let hint = format!("this kilter ({}) reads version {VERSION}; make the plan anew", env!("CARGO_PKG_VERSION"));
+        return Err(say::fail_with(format_args!("{} is a plan of version {version}", path.display()), [hint]));
+    }
+    if !input.vars.is_empty() || !input.facts_dirs.is_empty() {
+        let hint = "give them to `kilter plan`";
+        return Err(say::fail_with("a plan has its variables and facts already", [hint]));
+    }
+    match parsed(&json) {
+        Some(plan) => Ok(Some(plan)),
+        None => Err(say::fail_with(format_args!("the plan {} is damaged", path.display()), ["make the plan anew"])),
+    }
+}
+
+/// The text of a regular file that starts as plans do. Others are not read: an executable manifest
+/// or a pipe is none.
+fn begins_like_a_plan(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut head = [0; 24];
+    let length = usize::try_from(found.len()).map_or(head.len(), |length| length.min(head.len()));
+    file.read_exact(&mut head[..length]).ok()?;
+    let head = String::from_utf8_lossy(&head[..length]).replace(char::is_whitespace, "");
+    if !head.starts_with("{\"kilter_plan\"") {
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+fn parsed(json: &Json) -> Option<PlanFile> {
+    let source = |json: &Json| Some(Source::new(json.get("name")?.as_str()?, json.get("text")?.as_str()?));
+    let include = |json: &Json| {
+        let text = |key: &str| Some(EcoString::from(json.get(key)?.as_str()?));
+        Some(((text("from")?, text("path")?), source(json.get("source")?)?))
+    };
+    let values = |key: &str| {
+        let entries = json.get(key)?.as_object()?.iter();
+        Some(entries.map(|(name, value)| (EcoString::from(name.as_str()), from_json(value))).collect::<Vec<_>>())
+    };
+    Some(PlanFile {
+        sources: json.get("sources")?.as_array()?.iter().map(source).collect::<Option<_>>()?,
+        includes: json.get("includes")?.as_array()?.iter().map(include).collect::<Option<_>>()?,
+        facts: values("facts")?.into_iter().collect(),
+        vars: values("vars")?,
+        changes: json.get("changes")?.as_array()?.clone(),
+    })
+}

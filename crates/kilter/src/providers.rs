@@ -1,0 +1,35 @@
+//! The providers of the command, and how it speaks of a type that it does not know.
+
+use kilter_model::ResourceRef;
+use kilter_model::suggest::nearest;
+use kilter_provider::{Provider, Registry};
+
+use crate::exit::Exit;
+use crate::say;
+
+/// All providers.
+pub(crate) fn registry() -> Registry {
+    Registry::new(kilter_native::native())
+}
+
+/// The provider of a type.
+///
+/// # Errors
+/// When there is none; it has been said.
+pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dyn Provider, Exit> {
+    if let Some(provider) = registry.find(type_name) {
+        return Ok(provider.as_ref());
+    }
+    let known: Vec<&str> = registry.iter().map(|provider| provider.schema().name.as_str()).collect();
+    let meant = nearest(&type_name.to_lowercase(), known.iter().copied());
+    let hint = match meant {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("there are {}; `kilter types` describes them", known.join(", ")),
+    };
+    Err(say::fail_with(format!("there is no type `{type_name}`"), [hint]))
+}
+
+/// Splits `TYPE` or `TYPE[NAME]` as it may be written on the command line.
+pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
+    ResourceRef::split(text).map_or((text, None), |(type_name, name)| (type_name, Some(name)))
+}

@@ -1,0 +1,94 @@
+//! Values in the Puppet language.
+
+use kilter_model::Value;
+
+/// A value as the Puppet language writes it.
+pub(crate) fn value(value: &Value) -> String {
+    match value {
+        Value::Undef => "undef".to_owned(),
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => format!("{number:?}"),
+        Value::String(text) => string(text),
+        Value::Binary(bytes) => format!("Binary('{}')", base64(bytes)),
+        Value::Array(values) => format!("[{}]", list(values.iter().map(self::value))),
+        Value::Hash(entries) if entries.is_empty() => "{}".to_owned(),
+        Value::Hash(entries) => {
+            let entries = entries.iter().map(|(key, inner)| format!("{} => {}", string(key), self::value(inner)));
+            format!("{{ {} }}", list(entries))
+        }
+        Value::Sensitive(inner) => format!("Sensitive({})", self::value(inner)),
+        other => string(&other.to_string()),
+    }
+}
+
+fn list(values: impl Iterator<Item = String>) -> String {
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// A string literal: single quotes, or double ones where characters need an escape.
+pub(crate) fn string(text: &str) -> String {
+    if text.contains(char::is_control) { double_quoted(text) } else { single_quoted(text) }
+}
+
+fn single_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+fn double_quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' | '$' => out.extend(['\\', c]),
+            '\n' => out += "\\n",
+            '\t' => out += "\\t",
+            '\r' => out += "\\r",
+            c if c.is_control() => out += &format!("\\u{{{:x}}}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Bytes in the base 64 alphabet of RFC 4648, section 4.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let digit = (bits >> (18 - 6 * at)) & 63;
+            out.push(if at <= chunk.len() { char::from(ALPHABET[digit as usize]) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_so_that_puppet_reads_the_same() {
+        assert_eq!(string("it's C:\\"), r"'it\'s C:\\'");
+        assert_eq!(string("${x}"), "'${x}'");
+        assert_eq!(string("a\n\"$b\"\u{1}"), r#""a\n\"\$b\"\u{1}""#);
+    }
+
+    #[test]
+    fn values_are_written_as_puppet_writes_them() {
+        let nested = Value::hash([("k", Value::array([Value::from(1), Value::from("a")]))]);
+        assert_eq!(value(&nested), "{ 'k' => [1, 'a'] }");
+        assert_eq!(value(&Value::sensitive(Value::from("x"))), "Sensitive('x')");
+        assert_eq!(value(&Value::Undef), "undef");
+    }
+
+    #[test]
+    fn bytes_are_base_64() {
+        let cases: [(&[u8], &str); 4] = [(b"", ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foobar", "Zm9vYmFy")];
+        for (bytes, text) in cases {
+            assert_eq!(base64(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Unified diffs in colour.
+
+use super::{ADDED, FAINT, REMOVED, styled};
+
+/// A unified diff, each line behind `indent`.
+pub(crate) fn diff(text: &str, indent: &str) -> String {
+    text.lines().map(|line| format!("{indent}{}\n", coloured(line))).collect()
+}
+
+fn coloured(line: &str) -> String {
+    let line = visible(line);
+    match line.as_bytes().first() {
+        _ if line.starts_with("---") || line.starts_with("+++") || line.starts_with("@@") => styled(FAINT, &line),
+        Some(b'+') => styled(ADDED, &line),
+        Some(b'-') => styled(REMOVED, &line),
+        _ => line,
+    }
+}
+
+/// The line with control characters shown, so that content cannot steer a terminal.
+pub(crate) fn visible(line: &str) -> String {
+    let harmful = |c: char| c.is_control() && c != '\t';
+    if !line.contains(harmful) {
+        return line.to_owned();
+    }
+    line.chars().map(|c| if harmful(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_cannot_steer_the_terminal() {
+        assert_eq!(visible("a\u{1b}[2Jb\tc"), "a\\u{1b}[2Jb\tc");
+    }
+}

@@ -1,0 +1,82 @@
+//! Reports for programs (docs/reference/json.md).
+
+use kilter_model::{Difference, to_json};
+use kilter_runtime::{Report, ResourceReport};
+use serde_json::{Map, Value as Json, json};
+
+/// A whole report.
+pub(crate) fn report(report: &Report, noop: bool) -> Json {
+    let counts = &report.counts;
+    let owed: Vec<Json> =
+        report.owed.iter().map(|(a, b)| json!({"because_of": a.to_string(), "resource": b.to_string()})).collect();
+    json!({
+        "noop": noop,
+        "resources": report.resources.iter().map(resource).collect::<Vec<_>>(),
+        "counts": {
+            "total": counts.total,
+            "in_sync": counts.in_sync,
+            "changed": counts.changed,
+            "refreshed": counts.refreshed,
+            "would_change": counts.would_change,
+            "would_refresh": counts.would_refresh,
+            "unknown": counts.unknown,
+            "failed": counts.failed,
+            "skipped": counts.skipped,
+            "interrupted": counts.interrupted,
+        },
+        "interrupted": report.interrupted,
+        "unflushed": report.unflushed.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "owed_refreshes": owed,
+        "duration_ms": report.duration.as_millis() as u64,
+    })
+}
+
+/// One resource; keys that say nothing are left out.
+pub(crate) fn resource(report: &ResourceReport) -> Json {
+    let mut json = Map::new();
+    json.insert("resource".into(), report.reference.to_string().into());
+    json.insert("type".into(), report.reference.type_name.as_str().into());
+    json.insert("title".into(), report.reference.title.as_str().into());
+    json.insert("status".into(), report.status.word().into());
+    if !report.differences.is_empty() {
+        json.insert("differences".into(), report.differences.iter().map(difference).collect());
+    }
+    if !report.unknown.is_empty() {
+        let unknown = report.unknown.iter().map(|(name, why)| json!({"attribute": &**name, "reason": &**why}));
+        json.insert("unknown".into(), unknown.collect());
+    }
+    if let Some(failure) = &report.failure {
+        json.insert("failure".into(), failure.as_str().into());
+    }
+    if let Some(cause) = &report.because_of {
+        json.insert("because_of".into(), cause.to_string().into());
+    }
+    if report.refreshed {
+        json.insert("refreshed_by".into(), report.refreshed_by.iter().map(ToString::to_string).collect());
+    }
+    if !report.notes.is_empty() {
+        json.insert("notes".into(), report.notes.iter().map(ToString::to_string).collect());
+    }
+    if report.tries > 1 {
+        json.insert("tries".into(), report.tries.into());
+    }
+    json.insert("duration_ms".into(), (report.duration.as_millis() as u64).into());
+    Json::Object(json)
+}
+
+fn difference(difference: &Difference) -> Json {
+    let mut json = Map::new();
+    json.insert("attribute".into(), difference.attribute.as_str().into());
+    if let Some(entry) = &difference.entry {
+        json.insert("entry".into(), entry.as_str().into());
+    }
+    json.insert("is".into(), to_json(&difference.is));
+    json.insert("should".into(), to_json(&difference.should));
+    if let Some(message) = &difference.message {
+        json.insert("message".into(), message.as_str().into());
+    }
+    if let Some(diff) = &difference.diff {
+        json.insert("diff".into(), diff.as_str().into());
+    }
+    Json::Object(json)
+}

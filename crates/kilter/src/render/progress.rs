@@ -1,0 +1,118 @@
+//! What is shown while a run goes on.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use kilter_provider::Level;
+use kilter_runtime::{Event, Observer};
+
+use super::diff::visible;
+use super::{CHANGED, FAILED, FAINT, report, styled};
+
+/// Time between two paintings of the status line.
+const PAINTING: Duration = Duration::from_millis(80);
+
+/// What of a run is shown while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Resources as they settle, on standard output.
+    pub(crate) resources: bool,
+    /// Lines of providers from this severity on.
+    pub(crate) log: Level,
+    /// Nothing but failures.
+    pub(crate) quiet: bool,
+}
+
+/// Shows a run on a terminal or in a file: resources as they settle, what takes long while it
+/// takes long.
+pub(crate) struct Progress {
+    shown: Shown,
+    status_line: bool,
+    painted: Option<Instant>,
+    settled: usize,
+    total: usize,
+    doing: String,
+}
+
+impl Progress {
+    pub(crate) fn new(shown: Shown) -> Progress {
+        let status_line = !shown.quiet && std::io::stderr().is_terminal();
+        Progress { shown, status_line, painted: None, settled: 0, total: 0, doing: String::new() }
+    }
+
+    /// Takes the status line away.
+    pub(crate) fn clear(&mut self) {
+        if self.painted.take().is_some() {
+            let mut stderr = std::io::stderr().lock();
+            // A terminal that is gone needs no clearing.
+            let _ = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush());
+        }
+    }
+
+    fn paint(&mut self) {
+        if !self.status_line || self.painted.is_some_and(|at| at.elapsed() < PAINTING) {
+            return;
+        }
+        let mut stderr = std::io::stderr().lock();
+        let text: String = format!("{}/{} {}", self.settled, self.total, self.doing).chars().take(100).collect();
+        let _ = write!(stderr, "\r\x1b[K{}", visible(&text)).and_then(|()| stderr.flush());
+        self.painted = Some(Instant::now());
+    }
+
+    fn say(&mut self, line: &str) {
+        self.clear();
+        let _ = writeln!(anstream::stderr().lock(), "{line}");
+    }
+}
+
+impl Observer for Progress {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begun { reference, doing } => {
+                self.doing = format!("{doing} {reference}");
+                self.paint();
+            }
+            Event::Progress { settled, total } => {
+                (self.settled, self.total) = (settled, total);
+                if self.status_line && settled % 64 == 0 {
+                    self.paint();
+                }
+            }
+            Event::Settled(resource) => {
+                if self.shown.resources {
+                    self.clear();
+                    let _ = write!(anstream::stdout().lock(), "{}", report::resource(resource));
+                }
+            }
+            Event::Retrying { reference, failure, delay } => {
+                if !self.shown.quiet {
+                    let line = format!("{reference}: {} (tried again in {delay} ms)", visible(failure));
+                    self.say(&styled(CHANGED, line));
+                }
+            }
+            Event::Log { level, type_name, name, message } => {
+                if level >= self.shown.log {
+                    self.say(&log_line(level, type_name, name, message));
+                }
+            }
+            Event::Interrupted(in_flight) => {
+                let what = match in_flight {
+                    0 => "interrupted".to_owned(),
+                    n => format!("interrupted: {n} in flight will be finished; once more ends them too"),
+                };
+                self.say(&styled(FAILED, what));
+            }
+        }
+    }
+}
+
+/// A line of a provider.
+pub(crate) fn log_line(level: Level, type_name: &str, name: &str, message: &str) -> String {
+    let style = match level {
+        Level::Err => FAILED,
+        Level::Warning => CHANGED,
+        _ => FAINT,
+    };
+    let whose = if name.is_empty() { type_name.to_owned() } else { format!("{type_name}[{name}]") };
+    format!("{} {}: {}", styled(style, format!("{}:", level.word())), visible(&whose), visible(message))
+}

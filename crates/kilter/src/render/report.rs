@@ -1,0 +1,176 @@
+//! Reports for people: one small function per kind of thing shown.
+
+use kilter_model::{Difference, Value};
+use kilter_runtime::{Counts, Report, ResourceReport, Status};
+
+use super::diff::{diff, visible};
+use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, styled};
+
+/// Values longer than this are cut in "is → should" lines.
+const LONGEST: usize = 100;
+
+/// One resource: what became of it, what differed, why it failed.
+pub(crate) fn resource(report: &ResourceReport) -> String {
+    let mut text = format!("{} {}{}\n", mark(report), styled(NAME, &report.reference), headline(report));
+    for difference in &report.differences {
+        text += &attribute(difference);
+    }
+    for (attribute, reason) in &report.unknown {
+        text += &format!("    {attribute}: {}\n", styled(FAINT, format!("known {reason}")));
+    }
+    if report.refreshed {
+        text += &refreshed(report);
+    }
+    for note in &report.notes {
+        text += &indented(note, "    | ");
+    }
+    if let Some(failure) = &report.failure {
+        text += &failed(failure);
+    }
+    text
+}
+
+fn mark(report: &ResourceReport) -> String {
+    match report.status {
+        Status::Failed => styled(FAILED, "✗"),
+        Status::Skipped | Status::Interrupted => styled(FAINT, "⊘"),
+        Status::Unknown => styled(CHANGED, "?"),
+        Status::Refreshed | Status::WouldRefresh => styled(CHANGED, "↻"),
+        Status::InSync => styled(FAINT, "="),
+        Status::Changed | Status::WouldChange => match kind(report) {
+            Kind::Created => styled(ADDED, "+"),
+            Kind::Removed => styled(REMOVED, "-"),
+            Kind::Changed => styled(CHANGED, "~"),
+        },
+    }
+}
+
+enum Kind {
+    Created,
+    Removed,
+    Changed,
+}
+
+fn kind(report: &ResourceReport) -> Kind {
+    let ensure = report.differences.iter().find(|d| d.attribute == "ensure" && d.entry.is_none());
+    match ensure {
+        Some(d) if d.is.as_str() == Some("absent") => Kind::Created,
+        Some(d) if d.should.as_str() == Some("absent") => Kind::Removed,
+        _ => Kind::Changed,
+    }
+}
+
+fn headline(report: &ResourceReport) -> String {
+    let text = match report.status {
+        Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
+        Status::Failed => " failed".to_owned(),
+        Status::Skipped => match &report.because_of {
+            Some(cause) => format!(" skipped because of {cause}"),
+            None => " skipped".to_owned(),
+        },
+        Status::Interrupted => " not done: interrupted".to_owned(),
+        Status::Unknown => " not known yet".to_owned(),
+        Status::Changed | Status::WouldChange | Status::Refreshed | Status::WouldRefresh | Status::InSync => {
+            return String::new();
+        }
+    };
+    styled(FAINT, text)
+}
+
+fn attribute(difference: &Difference) -> String {
+    let entry = difference.entry.as_ref().map(|entry| format!("{}: ", visible(entry))).unwrap_or_default();
+    let change = match &difference.message {
+        Some(message) => visible(message),
+        None => format!("{} → {}", short(&difference.is), short(&difference.should)),
+    };
+    let mut text = format!("    {entry}{}: {change}\n", difference.attribute);
+    if let Some(lines) = &difference.diff {
+        text += &diff(lines, "      ");
+    }
+    text
+}
+
+/// A value on one line.
+fn short(value: &Value) -> String {
+    let text = match value {
+        Value::Undef => return "(none)".to_owned(),
+        Value::String(text) if text.is_empty() => return "''".to_owned(),
+        value => value.to_string(),
+    };
+    let text = text.replace('\n', "\\n");
+    match text.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("{}…", visible(&text[..cut])),
+        None => visible(&text),
+    }
+}
+
+fn refreshed(report: &ResourceReport) -> String {
+    let would = if matches!(report.status, Status::WouldChange | Status::WouldRefresh) { "would be " } else { "" };
+    let by: Vec<String> = report.refreshed_by.iter().map(ToString::to_string).collect();
+    match by.as_slice() {
+        [] => format!("    {would}refreshed: owed since an earlier run\n"),
+        by => format!("    {would}refreshed by {}\n", by.join(", ")),
+    }
+}
+
+fn failed(failure: &str) -> String {
+    let mut lines = failure.lines();
+    let first = lines.next().unwrap_or_default();
+    let rest: String = lines.map(|line| format!("      {}\n", visible(line))).collect();
+    format!("    {} {}\n{rest}", styled(FAILED, "error:"), visible(first))
+}
+
+fn indented(text: &str, indent: &str) -> String {
+    text.lines().map(|line| styled(FAINT, format!("{indent}{}", visible(line))) + "\n").collect()
+}
+
+/// The closing lines: what was done, or would be, in numbers.
+pub(crate) fn summary(report: &Report, noop: bool) -> String {
+    let counts = &report.counts;
+    let parts = if noop { pending(counts) } else { done(counts) };
+    let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let resources = if counts.total == 1 { "resource" } else { "resources" };
+    let what = if words.is_empty() { "nothing to do".to_owned() } else { words.join(", ") };
+    let mut text = format!("{} {resources}: {what} ({})\n", counts.total, seconds(report.duration));
+    for problem in &report.unflushed {
+        text += &format!("{} not on the disk for certain: {problem}\n", styled(FAILED, "error:"));
+    }
+    if report.interrupted {
+        text += "interrupted; what was begun has been finished\n";
+    }
+    for (first, second) in &report.owed {
+        text += &format!("{second} is still to be refreshed because of {first}; the next run does so\n");
+    }
+    text
+}
+
+fn done(counts: &Counts) -> Vec<(usize, &'static str)> {
+    vec![
+        (counts.changed, "changed"),
+        (counts.refreshed, "refreshed"),
+        (counts.pending(), "pending (noop)"),
+        (counts.failed, "failed"),
+        (counts.skipped, "skipped"),
+        (counts.interrupted, "not reached"),
+        (counts.in_sync, "unchanged"),
+    ]
+}
+
+fn pending(counts: &Counts) -> Vec<(usize, &'static str)> {
+    vec![
+        (counts.would_change, "to change"),
+        (counts.would_refresh, "to refresh"),
+        (counts.unknown, "not known yet"),
+        (counts.failed, "failed"),
+        (counts.skipped, "skipped"),
+        (counts.interrupted, "not reached"),
+        (counts.in_sync, "unchanged"),
+    ]
+}
+
+fn seconds(duration: std::time::Duration) -> String {
+    match duration.as_millis() {
+        0..1000 => format!("{} ms", duration.as_millis()),
+        _ => format!("{:.1} s", duration.as_secs_f64()),
+    }
+}

@@ -1,0 +1,111 @@
+//! For people: a table, or one resource with all that can be said of it.
+
+use kilter_model::{AttributeSchema, Behaviour, State, TypeSchema, Value};
+
+use super::{Secrets, can_be_absent};
+use crate::render::diff::visible;
+use crate::render::{FAINT, NAME, styled};
+use crate::table::Table;
+
+/// Cells of a table are not wider than this on a terminal.
+const WIDEST_CELL: usize = 48;
+
+/// A table of the resources with a column for each attribute that tells something, and the
+/// headings of the columns for which there was no room.
+pub(crate) fn table(
+    schema: &TypeSchema,
+    states: &[State],
+    secrets: Secrets,
+    room: Option<usize>,
+) -> (String, Vec<String>) {
+    let columns: Vec<&AttributeSchema> =
+        schema.attributes.iter().filter(|attribute| is_telling(attribute, states, secrets)).collect();
+    let mut table = Table::new(["name"].into_iter().chain(columns.iter().map(|column| column.name.as_str())));
+    for state in states {
+        let cells = columns.iter().map(|column| match shown(column, state) {
+            Some(value) => cell(&value, secrets, room.map(|_| WIDEST_CELL)),
+            None => String::new(),
+        });
+        let name = match state.exists || can_be_absent(schema) {
+            true => visible(&state.name),
+            false => format!("{} (does not exist)", visible(&state.name)),
+        };
+        table.row([name].into_iter().chain(cells).collect());
+    }
+    let (text, left) = table.render(room);
+    (text, left.into_iter().map(str::to_lowercase).collect())
+}
+
+/// So many resources that agree in an attribute need no column for it.
+const CROWD: usize = 5;
+
+/// Whether a column has something to tell: not the name again, no secret, not the same for a crowd,
+/// and for `ensure` that resources differ in it.
+fn is_telling(attribute: &AttributeSchema, states: &[State], secrets: Secrets) -> bool {
+    let mut values = states.iter().map(|state| shown(attribute, state));
+    match attribute.behaviour {
+        Behaviour::Namevar | Behaviour::Parameter => false,
+        _ if attribute.data_type.is_sensitive() && secrets == Secrets::Hidden => false,
+        _ if attribute.name == "ensure" => {
+            let first = values.next();
+            values.any(|value| Some(value) != first) || states.iter().any(|state| !state.exists)
+        }
+        _ if states.len() >= CROWD => {
+            let first = values.next();
+            values.any(|value| Some(value) != first)
+        }
+        _ => values.any(|value| value.is_some()),
+    }
+}
+
+fn shown(attribute: &AttributeSchema, state: &State) -> Option<Value> {
+    if !state.exists && attribute.name == "ensure" {
+        return Some(Value::from("absent"));
+    }
+    let value = state.attributes.get(attribute.name.as_str())?;
+    Some(if attribute.data_type.is_sensitive() { Value::sensitive(value.clone()) } else { value.clone() })
+}
+
+/// One resource with all its attributes.
+pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
+    let mut text = format!("{}\n", styled(NAME, format!("{}[{}]", schema.name, visible(&state.name))));
+    if !state.exists && !can_be_absent(schema) {
+        return text + "  does not exist\n";
+    }
+    let attributes = schema.attributes.iter().filter(|attribute| attribute.behaviour != Behaviour::Namevar);
+    let values: Vec<(&str, Value)> =
+        attributes.filter_map(|attribute| Some((attribute.name.as_str(), shown(attribute, state)?))).collect();
+    let widest = values.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in values {
+        text += &format!("  {}{}  {}\n", name, " ".repeat(widest - name.len()), lines(&value, secrets, widest + 4));
+    }
+    text
+}
+
+/// A value that may take several lines, all but the first moved in.
+fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
+    let open = if secrets == Secrets::Shown { value.unwrap_sensitive() } else { value };
+    match open {
+        Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
+            let lines: Vec<String> = text.lines().map(visible).collect();
+            lines.join(&format!("\n{}", " ".repeat(indent)))
+        }
+        Value::String(text) if text.is_empty() => styled(FAINT, "(empty)"),
+        Value::Array(values) if values.is_empty() => styled(FAINT, "(none)"),
+        _ => cell(value, secrets, None),
+    }
+}
+
+/// A value on one line.
+fn cell(value: &Value, secrets: Secrets, widest: Option<usize>) -> String {
+    let open = if secrets == Secrets::Shown { value.unwrap_sensitive() } else { value };
+    let text = match open {
+        Value::Array(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    };
+    let text = visible(&text.trim_end_matches('\n').replace('\n', "\\n"));
+    match widest.and_then(|widest| text.char_indices().nth(widest)) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}

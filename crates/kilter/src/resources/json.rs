@@ -1,0 +1,33 @@
+//! As JSON (docs/reference/json.md).
+
+use kilter_model::{State, TypeSchema, Value, to_json, to_json_clear};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Secrets, can_be_absent};
+
+/// The resources as an array of objects.
+pub(crate) fn json(schema: &TypeSchema, states: &[State], secrets: Secrets) -> Json {
+    states.iter().map(|state| resource(schema, state, secrets)).collect()
+}
+
+fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> Json {
+    let mut attributes = Map::new();
+    for attribute in &schema.attributes {
+        if let Some(value) = state.attributes.get(attribute.name.as_str()) {
+            let is_hidden = secrets == Secrets::Hidden && attribute.data_type.is_sensitive();
+            let value = if is_hidden { &Value::sensitive(value.clone()) } else { value };
+            let shown = if secrets == Secrets::Hidden { to_json(value) } else { to_json_clear(value) };
+            attributes.insert(attribute.name.to_string(), shown);
+        }
+    }
+    if !state.exists && can_be_absent(schema) {
+        attributes.insert("ensure".to_owned(), "absent".into());
+    }
+    json!({
+        "resource": format!("{}[{}]", schema.name, state.name),
+        "type": schema.name.as_str(),
+        "name": state.name.as_str(),
+        "exists": state.exists,
+        "attributes": attributes,
+    })
+}

@@ -1,0 +1,175 @@
+//! Resources that were read, in each of the formats that `kilter get` prints.
+
+mod human;
+mod json;
+mod puppet;
+mod yaml;
+
+use kilter_model::{AttributeName, Behaviour, State, TypeSchema, Value};
+
+pub(crate) use human::{one, table};
+pub(crate) use json::json;
+pub(crate) use puppet::puppet;
+pub(crate) use yaml::yaml;
+
+/// What becomes of secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Secrets {
+    /// They are left out, or shown as redacted where nothing is read back.
+    Hidden,
+    /// They are shown.
+    Shown,
+}
+
+/// What a manifest would say of a resource: attributes that can be set, those that are left out
+/// because they are secret apart.
+struct Declared<'a> {
+    attributes: Vec<(&'a AttributeName, &'a Value)>,
+    left_out: Vec<&'a str>,
+}
+
+fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: Secrets) -> Declared<'a> {
+    let mut declared = Declared { attributes: Vec::new(), left_out: Vec::new() };
+    if !state.exists {
+        return declared;
+    }
+    let several_namevars = schema.namevars().count() > 1;
+    for attribute in &schema.attributes {
+        let Some(value) = state.attributes.get(attribute.name.as_str()) else { continue };
+        let is_told = match attribute.behaviour {
+            Behaviour::Property | Behaviour::InitOnly => true,
+            Behaviour::Namevar => several_namevars,
+            Behaviour::ReadOnly | Behaviour::Parameter => false,
+        };
+        let is_secret = attribute.data_type.is_sensitive() || value.holds_sensitive();
+        match (is_told, is_secret && secrets == Secrets::Hidden) {
+            (true, false) => declared.attributes.push((&attribute.name, value)),
+            (true, true) => declared.left_out.push(attribute.name.as_str()),
+            (false, _) => {}
+        }
+    }
+    declared
+}
+
+/// Whether a resource that is not there can be declared as such.
+fn can_be_absent(schema: &TypeSchema) -> bool {
+    schema.find("ensure").is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
+}
+
+/// What is said in the place of secrets that were left out.
+fn left_out(names: &[&str]) -> String {
+    let are = if names.len() == 1 { "is secret and" } else { "are secret and" };
+    format!("{} {are} left out; --show-sensitive includes what is secret", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::Attributes;
+
+    use super::*;
+
+    fn schema() -> TypeSchema {
+        TypeSchema::new("user", "A user.")
+            .attribute("name", "String", Behaviour::Namevar, "")
+            .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "")
+            .attribute("uid", "Integer", Behaviour::Property, "")
+            .attribute("groups", "Array[String]", Behaviour::Property, "")
+            .attribute("password", "Sensitive[String]", Behaviour::Property, "")
+            .attribute("managehome", "Boolean", Behaviour::Parameter, "")
+            .attribute("age", "Integer", Behaviour::ReadOnly, "")
+    }
+
+    fn states() -> Vec<State> {
+        let attributes: Attributes = [
+            ("age", Value::from(1)),
+            ("uid", Value::from(7)),
+            ("ensure", Value::from("present")),
+            ("groups", Value::strings(["a", "b's"])),
+            ("password", Value::sensitive(Value::from("x$1"))),
+        ]
+        .into_iter()
+        .collect();
+        vec![State::present("bob", attributes), State::absent("no")]
+    }
+
+    #[test]
+    fn a_manifest_says_what_can_be_set_and_no_secret() {
+        let expected = "\
+resources:
+  user[bob]:
+    ensure: present
+    uid: 7
+    groups:
+      - a
+      - \"b's\"
+    # password is secret and left out; --show-sensitive includes what is secret
+  user[no]:
+    ensure: absent
+";
+        assert_eq!(yaml(&schema(), &states(), Secrets::Hidden), expected);
+        assert!(yaml(&schema(), &states(), Secrets::Shown).contains("    password:\n      sensitive: \"x$1\"\n"));
+        assert_eq!(yaml(&schema(), &[], Secrets::Hidden), "resources: {}\n");
+    }
+
+    #[test]
+    fn puppet_gets_aligned_arrows() {
+        let expected = "\
+user { 'bob':
+  ensure => 'present',
+  uid    => 7,
+  groups => ['a', 'b\\'s'],
+  # password is secret and left out; --show-sensitive includes what is secret
+}
+
+user { 'no':
+  ensure => 'absent',
+}
+";
+        assert_eq!(puppet(&schema(), &states(), Secrets::Hidden), expected);
+        assert!(puppet(&schema(), &states(), Secrets::Shown).contains("  password => Sensitive('x$1'),\n"));
+    }
+
+    #[test]
+    fn json_tells_all_and_redacts() {
+        let shown = json(&schema(), &states(), Secrets::Hidden);
+        assert_eq!(shown[0]["attributes"]["age"], 1);
+        assert_eq!(shown[0]["attributes"]["password"], "[redacted]");
+        assert_eq!(shown[1]["exists"], false);
+        assert_eq!(json(&schema(), &states(), Secrets::Shown)[0]["attributes"]["password"], "x$1");
+    }
+
+    #[test]
+    fn a_table_has_the_columns_that_tell_something() {
+        let (text, _) = table(&schema(), &states(), Secrets::Hidden, None);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(text, "NAME  ENSURE   UID  GROUPS  AGE\nbob   present  7    a, b's  1\nno    absent\n");
+    }
+
+    #[test]
+    fn one_resource_is_shown_attribute_by_attribute() {
+        let text = one(&schema(), &states()[0], Secrets::Hidden);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let expected = "\
+user[bob]
+  ensure    present
+  uid       7
+  groups    a, b's
+  password  [redacted]
+  age       1
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_left_out_of_a_manifest_only() {
+        let schema =
+            TypeSchema::new("blob", "").attribute("content", "Variant[String, Binary]", Behaviour::Property, "");
+        let bytes = Value::Binary(b"\xff\x00".as_slice().into());
+        let states = [State::present("a", [("content", bytes)].into_iter().collect())];
+        let manifest = yaml(&schema, &states, Secrets::Hidden);
+        assert!(manifest.contains("    # content holds bytes that are not text"), "{manifest}");
+        assert!(!manifest.contains("content:"), "{manifest}");
+        assert!(puppet(&schema, &states, Secrets::Hidden).contains("content => Binary('/wA=')"));
+        assert_eq!(json(&schema, &states, Secrets::Hidden)[0]["attributes"]["content"]["__binary"], "ff00");
+    }
+}

@@ -1,0 +1,38 @@
+//! In the Puppet language.
+
+use kilter_model::{State, TypeSchema, Value};
+
+use super::{Secrets, can_be_absent, declared, left_out};
+use crate::puppet::{string, value};
+use crate::render::diff::visible;
+
+/// The resources as declarations of the Puppet language.
+pub(crate) fn puppet(schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
+    let resources: Vec<String> = states.iter().map(|state| resource(schema, state, secrets)).collect();
+    resources.join("\n")
+}
+
+fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
+    if !state.exists && !can_be_absent(schema) {
+        return format!("# {}[{}] does not exist\n", schema.name, visible(&state.name));
+    }
+    let declared = declared(schema, state, secrets);
+    let mut attributes: Vec<(&str, String)> = Vec::new();
+    if !state.exists {
+        attributes.push(("ensure", string("absent")));
+    }
+    for (name, found) in &declared.attributes {
+        let is_secret = schema.find(name.as_str()).is_some_and(|attribute| attribute.data_type.is_sensitive());
+        let shown = if is_secret { value(&Value::sensitive((*found).clone())) } else { value(found) };
+        attributes.push((name.as_str(), shown));
+    }
+    let widest = attributes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = format!("{} {{ {}:\n", schema.name, string(&state.name));
+    for (name, shown) in attributes {
+        text += &format!("  {name:widest$} => {shown},\n");
+    }
+    if !declared.left_out.is_empty() {
+        text += &format!("  # {}\n", left_out(&declared.left_out));
+    }
+    text + "}\n"
+}

@@ -1,0 +1,57 @@
+//! As a manifest.
+
+use kilter_model::{State, TypeSchema, Value};
+
+use super::{Secrets, can_be_absent, declared, left_out};
+use crate::yaml::{Texts, Yaml};
+
+/// A manifest that declares the resources as they are: applying it changes nothing.
+pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
+    let mut yaml = Yaml::new(Texts::Manifest);
+    if states.is_empty() {
+        yaml.entry(0, "resources", &Value::hash::<&str>([]));
+        return yaml.finish();
+    }
+    yaml.open(0, "resources");
+    states.iter().for_each(|state| resource(&mut yaml, schema, state, secrets));
+    yaml.finish()
+}
+
+fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secrets) {
+    let reference = format!("{}[{}]", schema.name, state.name);
+    if !state.exists && !can_be_absent(schema) {
+        return yaml.comment(1, &format!("{reference} does not exist"));
+    }
+    let declared = declared(schema, state, secrets);
+    match (state.exists, declared.attributes.is_empty()) {
+        (true, true) => yaml.entry(1, &reference, &Value::hash::<&str>([])),
+        _ => yaml.open(1, &reference),
+    }
+    if !state.exists {
+        yaml.entry(2, "ensure", &Value::from("absent"));
+    }
+    for (name, value) in &declared.attributes {
+        if holds_bytes(value) {
+            yaml.comment(2, &format!("{name} holds bytes that are not text, which a manifest cannot: it is left out"));
+            continue;
+        }
+        let is_secret = schema.find(name.as_str()).is_some_and(|attribute| attribute.data_type.is_sensitive());
+        match is_secret {
+            true => yaml.entry(2, name.as_str(), &Value::sensitive((*value).clone())),
+            false => yaml.entry(2, name.as_str(), value),
+        }
+    }
+    if !declared.left_out.is_empty() {
+        yaml.comment(2, &left_out(&declared.left_out));
+    }
+}
+
+/// Whether a value holds bytes that are not text.
+fn holds_bytes(value: &Value) -> bool {
+    match value.unwrap_sensitive() {
+        Value::Binary(bytes) => std::str::from_utf8(bytes).is_err(),
+        Value::Array(values) => values.iter().any(holds_bytes),
+        Value::Hash(entries) => entries.values().any(holds_bytes),
+        _ => false,
+    }
+}

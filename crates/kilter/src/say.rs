@@ -1,0 +1,68 @@
+//! The two ways out: data to standard output, everything else to standard error.
+//!
+//! A reader that has seen enough (`kilter get user | head -1`) ends nothing and is no error.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::exit::Exit;
+use crate::render::{FAILED, styled};
+
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// Writes data. The exit says whether it reached its reader.
+pub(crate) fn data(text: &str) -> Exit {
+    let mut stdout = anstream::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Exit::Done,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
+        Err(error) => fail(format!("cannot write to the standard output: {error}")),
+    }
+}
+
+/// Writes bytes as they are, to the standard output: no style is taken out of them.
+pub(crate) fn bytes(data: &[u8]) -> Exit {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(data).and_then(|()| stdout.flush()) {
+        Ok(()) => Exit::Done,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
+        Err(error) => fail(format!("cannot write to the standard output: {error}")),
+    }
+}
+
+/// Writes a line for people.
+pub(crate) fn line(text: impl Display) {
+    // There is nowhere left to tell that standard error is gone.
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Says what is wrong.
+pub(crate) fn error(message: impl Display) {
+    line(format_args!("{} {message}", styled(FAILED, "error:")));
+}
+
+/// Says what may be wrong.
+pub(crate) fn warning(message: impl Display) {
+    line(format_args!("{} {message}", styled(WARNING, "warning:")));
+}
+
+/// Says how to mend what was said before.
+pub(crate) fn hint(message: impl Display) {
+    line(format_args!("  {} {message}", styled(HINT, "hint:")));
+}
+
+/// Says why nothing was started.
+pub(crate) fn fail(message: impl Display) -> Exit {
+    error(message);
+    Exit::NotStarted
+}
+
+/// Says why nothing was started, and how to mend it.
+pub(crate) fn fail_with(message: impl Display, hints: impl IntoIterator<Item = impl Display>) -> Exit {
+    error(message);
+    hints.into_iter().for_each(hint);
+    Exit::NotStarted
+}

@@ -1,0 +1,243 @@
+//! Words of the command line as values of an attribute.
+
+use std::fmt;
+
+use kilter_model::suggest::nearest;
+use kilter_model::{AttributeName, AttributeSchema, DataType, Value, from_json};
+
+/// Says that words are no value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WordError {
+    attribute: AttributeName,
+    /// What was given; none when it is a secret.
+    given: Option<String>,
+    expected: DataType,
+}
+
+impl WordError {
+    /// How to mend it, where that can be told.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let allowed = self.expected.allowed();
+        let given = self.given.as_deref().unwrap_or_default();
+        if let Some(meant) = nearest(given, allowed.iter().copied()) {
+            return Some(format!("did you mean `{meant}`? Allowed are {}", allowed.join(", ")));
+        }
+        match open(&self.expected) {
+            _ if !allowed.is_empty() => Some(format!("allowed are {}", allowed.join(", "))),
+            DataType::Boolean(_) => Some("allowed are true, false".to_owned()),
+            DataType::Hash(..) | DataType::Struct(_) | DataType::Tuple(_) => Some("it is written as JSON".to_owned()),
+            DataType::Array(..) => Some(format!("a list is written {0}=a,b or {0}=a {0}=b", self.attribute)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for WordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the attribute `{}` takes {}, ", self.attribute, self.expected)?;
+        match &self.given {
+            Some(given) => write!(f, "not `{given}`"),
+            None => f.write_str("which the secret that was given is not"),
+        }
+    }
+}
+
+/// The value that words stand for, by the type of the attribute. Several words are the elements
+/// of a list; one word is a list with commas between its elements.
+///
+/// # Errors
+/// When they are no value of the attribute.
+pub(crate) fn value_of(attribute: &AttributeSchema, words: &[&str]) -> Result<Value, WordError> {
+    let value = read(&attribute.data_type, words).filter(|value| attribute.data_type.check(value).is_ok());
+    value.ok_or_else(|| WordError {
+        attribute: attribute.name.clone(),
+        given: (!attribute.data_type.is_sensitive()).then(|| words.join(" ")),
+        expected: attribute.data_type.clone(),
+    })
+}
+
+/// The value of a text that was not written as a word: no commas, no JSON, bytes where allowed.
+///
+/// # Errors
+/// When it is no value of the attribute.
+pub(crate) fn value_of_bytes(attribute: &AttributeSchema, bytes: &[u8]) -> Result<Value, WordError> {
+    let data_type = &attribute.data_type;
+    let sealed = |value: Value| if data_type.is_sensitive() { Value::sensitive(value) } else { value };
+    let given = Value::from_bytes(bytes);
+    if data_type.check(&given).is_ok() {
+        return Ok(sealed(given));
+    }
+    let binary = Value::Binary(bytes.into());
+    if data_type.check(&binary).is_ok() {
+        return Ok(sealed(binary));
+    }
+    value_of(attribute, &[&String::from_utf8_lossy(bytes)])
+}
+
+fn read(data_type: &DataType, words: &[&str]) -> Option<Value> {
+    match (data_type, words) {
+        (DataType::Optional(inner) | DataType::NotUndef(inner), words) => read(inner, words),
+        (DataType::Sensitive(inner), words) => read(inner, words).map(Value::sensitive),
+        (DataType::Variant(types), words) => read_variant(types, words),
+        (DataType::Array(of, ..), words) => read_array(of, words),
+        (_, [word]) => read_one(data_type, word),
+        _ => None,
+    }
+}
+
+fn read_one(data_type: &DataType, word: &str) -> Option<Value> {
+    match data_type {
+        DataType::Boolean(_) => word.parse().ok().map(Value::Boolean),
+        DataType::Integer(..) => integer(word),
+        DataType::Float(..) => float(word),
+        DataType::Numeric => integer(word).or_else(|| float(word)),
+        DataType::String(..) | DataType::Enum(_) | DataType::Pattern(_) => Some(Value::from(word)),
+        DataType::Binary => Some(Value::Binary(word.as_bytes().into())),
+        DataType::Hash(..) | DataType::Struct(_) | DataType::Tuple(_) => json(word),
+        DataType::Any | DataType::Data | DataType::Scalar => {
+            Some(json(word).filter(|value| data_type.check(value).is_ok()).unwrap_or_else(|| Value::from(word)))
+        }
+        _ => None,
+    }
+}
+
+/// A whole number in decimal digits. One that begins with 0 is none: whether `0644` means an octal
+/// number cannot be known.
+fn integer(word: &str) -> Option<Value> {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    let plain = digits.bytes().all(|b| b.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    plain.then(|| word.parse().ok().map(Value::Integer)).flatten()
+}
+
+fn float(word: &str) -> Option<Value> {
+    let number: f64 = word.parse().ok()?;
+    number.is_finite().then_some(Value::Float(number))
+}
+
+fn json(word: &str) -> Option<Value> {
+    serde_json::from_str(word).ok().as_ref().map(from_json)
+}
+
+fn read_array(of: &DataType, words: &[&str]) -> Option<Value> {
+    let nested =
+        matches!(open(of), DataType::Array(..) | DataType::Hash(..) | DataType::Struct(_) | DataType::Tuple(_));
+    let elements: Vec<&str> = match words {
+        [word] if nested => return json(word),
+        [""] => Vec::new(),
+        [word] => word.split(',').collect(),
+        words => words.to_vec(),
+    };
+    let values: Option<Vec<Value>> = elements.iter().map(|element| read(of, &[element])).collect();
+    values.map(Value::array)
+}
+
+/// The first type that the words are a value of, those with few values before those with many.
+fn read_variant(types: &[DataType], words: &[&str]) -> Option<Value> {
+    let mut types: Vec<&DataType> = types.iter().collect();
+    types.sort_by_key(|data_type| breadth(data_type));
+    types.iter().find_map(|data_type| read(data_type, words).filter(|value| data_type.check(value).is_ok()))
+}
+
+fn breadth(data_type: &DataType) -> u8 {
+    match open(data_type) {
+        DataType::Boolean(_) => 0,
+        DataType::Integer(..) => 1,
+        DataType::Float(..) | DataType::Numeric => 2,
+        DataType::Enum(_) => 3,
+        DataType::Pattern(_) => 4,
+        DataType::String(..) => 5,
+        DataType::Binary => 6,
+        DataType::Array(..) => 7,
+        _ => 8,
+    }
+}
+
+/// The type inside of wrappers that change nothing about how it is written.
+fn open(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => open(inner),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::{Behaviour, TypeSchema};
+
+    use super::*;
+
+    fn attribute(data_type: &str) -> AttributeSchema {
+        let schema = TypeSchema::new("t", "").attribute("a", data_type, Behaviour::Property, "");
+        schema.find("a").unwrap().clone()
+    }
+
+    fn value(data_type: &str, words: &[&str]) -> Value {
+        value_of(&attribute(data_type), words).unwrap()
+    }
+
+    fn refused(data_type: &str, words: &[&str]) -> (String, Option<String>) {
+        let error = value_of(&attribute(data_type), words).unwrap_err();
+        (error.to_string(), error.hint())
+    }
+
+    #[test]
+    fn a_word_becomes_what_its_attribute_takes() {
+        assert_eq!(value("Boolean", &["true"]), Value::Boolean(true));
+        assert_eq!(value("Integer", &["-7"]), Value::Integer(-7));
+        assert_eq!(value("Float", &["7"]), Value::Float(7.0));
+        assert_eq!(value("String", &["true"]), Value::from("true"));
+        assert_eq!(value("Optional[Integer]", &["7"]), Value::Integer(7));
+        assert_eq!(value("Hash[String, Integer]", &[r#"{"a": 1}"#]), Value::hash([("a", Value::Integer(1))]));
+        assert_eq!(value("Data", &["[1]"]), Value::array([Value::Integer(1)]));
+        assert_eq!(value("Data", &["[1"]), Value::from("[1"));
+    }
+
+    #[test]
+    fn a_secret_stays_one() {
+        let secret = value("Sensitive[String]", &["x"]);
+        assert!(secret.holds_sensitive());
+        let (error, _) = refused("Sensitive[Integer]", &["hunter2"]);
+        assert_eq!(error, "the attribute `a` takes Sensitive[Integer], which the secret that was given is not");
+    }
+
+    #[test]
+    fn a_list_is_written_with_commas_or_word_by_word() {
+        assert_eq!(value("Array[String]", &["a,b"]), Value::strings(["a", "b"]));
+        assert_eq!(value("Array[String]", &["a,b", "c"]), Value::strings(["a,b", "c"]));
+        assert_eq!(value("Array[String]", &[""]), Value::array([]));
+        assert_eq!(value("Array[Integer]", &["1,2"]), Value::array([Value::Integer(1), Value::Integer(2)]));
+        assert_eq!(value("Array[Array[Integer]]", &["[[1]]"]), Value::array([Value::array([Value::Integer(1)])]));
+    }
+
+    #[test]
+    fn of_several_types_the_narrowest_that_fits_is_meant() {
+        let owner = "Variant[String[1], Integer[0]]";
+        assert_eq!(value(owner, &["33"]), Value::Integer(33));
+        assert_eq!(value(owner, &["www-data"]), Value::from("www-data"));
+        assert_eq!(value("Variant[String, Array[String]]", &["a,b"]), Value::from("a,b"));
+        assert_eq!(value("Variant[String, Array[String]]", &["a", "b"]), Value::strings(["a", "b"]));
+        assert_eq!(value("Variant[Enum[any], Array[String]]", &["a,b"]), Value::strings(["a", "b"]));
+        assert_eq!(value("Variant[Boolean, String]", &["yes"]), Value::from("yes"));
+    }
+
+    #[test]
+    fn what_fits_not_is_refused_with_what_would() {
+        let (error, hint) = refused("Boolean", &["yes"]);
+        assert_eq!(error, "the attribute `a` takes Boolean, not `yes`");
+        assert_eq!(hint.as_deref(), Some("allowed are true, false"));
+        let (error, hint) = refused("Enum[present, absent]", &["abesnt"]);
+        assert_eq!(error, "the attribute `a` takes Enum['present', 'absent'], not `abesnt`");
+        assert_eq!(hint.as_deref(), Some("did you mean `absent`? Allowed are present, absent"));
+        assert_eq!(refused("Integer[0, 10]", &["11"]).0, "the attribute `a` takes Integer[0, 10], not `11`");
+        assert_eq!(refused("Integer", &["0644"]).0, "the attribute `a` takes Integer, not `0644`");
+        assert_eq!(refused("String", &["a", "b"]).0, "the attribute `a` takes String, not `a b`");
+    }
+
+    #[test]
+    fn a_text_from_elsewhere_is_taken_as_it_is() {
+        let content = attribute("Variant[String, Binary]");
+        assert_eq!(value_of_bytes(&content, b"1,2\n"), Ok(Value::from("1,2\n")));
+        assert_eq!(value_of_bytes(&content, b"\xff"), Ok(Value::Binary(b"\xff".as_slice().into())));
+        assert_eq!(value_of_bytes(&attribute("Integer"), b"7"), Ok(Value::Integer(7)));
+    }
+}

@@ -1,0 +1,108 @@
+//! `kilter get`, and that what it prints can be read back in.
+
+use std::os::unix::fs::symlink;
+
+use crate::support::{Place, snapshot};
+
+#[test]
+fn a_resource_that_is_not_there_is_absent() {
+    let place = Place::new();
+    let get = |format: &str| place.run(&["get", "file", "/nowhere/at/all", "--format", format]);
+    for (format, name) in [
+        ("human", "get-absent.txt"),
+        ("json", "get-absent.json"),
+        ("yaml", "get-absent.yaml"),
+        ("puppet", "get-absent.pp"),
+    ] {
+        let ended = get(format);
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+        snapshot(name, &ended.stdout);
+    }
+}
+
+#[test]
+fn resources_come_in_the_order_asked_and_once() {
+    let place = Place::new();
+    let ended = place.run(&["get", "host[b.example]", "a.example", "b.example", "--format", "json"]);
+    let shown: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let names: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["b.example", "a.example"]);
+}
+
+#[test]
+fn users_are_a_table_for_people() {
+    let ended = Place::new().run(&["get", "user"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let mut lines = ended.stdout.lines();
+    let heading = lines.next().unwrap();
+    assert!(heading.starts_with("NAME ") && heading.contains("SHELL"), "{heading}");
+    assert!(lines.any(|line| line.starts_with("root ") && line.contains("/root")), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("PASSWORD "), "{}", ended.stdout);
+}
+
+#[test]
+fn an_export_of_this_machine_applies_without_a_change() {
+    let place = Place::new();
+    for type_name in ["user", "group", "host"] {
+        let export = place.run(&["get", type_name, "--format", "yaml"]);
+        assert_eq!((export.code, export.stderr.as_str()), (0, ""), "{type_name}");
+        let plan = place.run_with(&["plan", "-"], export.stdout.as_bytes());
+        assert_eq!(plan.code, 0, "{type_name}: {plan:?}");
+        assert!(plan.stdout.contains(" unchanged"), "{}", plan.stdout);
+    }
+}
+
+#[test]
+fn an_export_with_secrets_applies_without_a_change() {
+    let place = Place::new();
+    let export = place.run(&["get", "user", "--format", "yaml", "--show-sensitive"]);
+    let plan = place.run_with(&["plan", "-"], export.stdout.as_bytes());
+    assert_eq!(plan.code, 0, "{plan:?}");
+}
+
+#[test]
+fn files_with_nasty_names_can_be_read_back() {
+    let place = Place::new();
+    let nasty = [
+        "plain",
+        "a b",
+        "it's",
+        "q\"q",
+        "x[1]",
+        "$home",
+        "${vars.x}",
+        "#1",
+        "a: b",
+        "é",
+        "new\nline",
+        "tab\t",
+        "-",
+        "yes",
+        "0644",
+    ];
+    let mut args = vec!["get".to_owned(), "file".to_owned(), "--format".to_owned(), "yaml".to_owned(), "--".to_owned()];
+    for name in nasty {
+        args.push(place.file(name, name));
+    }
+    let link = place.path().join("link");
+    symlink("no where\n", &link).unwrap();
+    args.push(link.display().to_string());
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let export = place.run(&args);
+    assert_eq!(export.code, 0, "{export:?}");
+    let manifest = export.stdout.replace("DIR", &place.path().display().to_string());
+    let plan = place.run_with(&["plan", "-"], manifest.as_bytes());
+    assert_eq!(plan.code, 0, "{manifest}\n{plan:?}");
+    assert!(plan.stdout.starts_with("16 resources: 16 unchanged"), "{}", plan.stdout);
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let place = Place::new();
+    let ended = place.run(&["get", "file"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (4, ""));
+    assert!(ended.stderr.starts_with("error: cannot read file resources: "), "{}", ended.stderr);
+    let ended = place.run(&["get", "usr"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+    assert_eq!(ended.stderr, "error: there is no type `usr`\n  hint: did you mean `user`?\n");
+}

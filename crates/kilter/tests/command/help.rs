@@ -1,0 +1,50 @@
+//! Help: a change of it is seen.
+
+use crate::support::{Place, snapshot};
+
+#[test]
+fn the_help_of_every_command_is_as_it_was() {
+    let place = Place::new();
+    for command in ["", "apply", "plan", "get", "set", "types", "facts", "graph", "schema", "completions", "man"] {
+        let args: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let ended = place.run(&args);
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+        let name = if command.is_empty() { "kilter" } else { command };
+        snapshot(&format!("help-{name}.txt"), &ended.stdout);
+    }
+}
+
+#[test]
+fn every_command_shows_examples() {
+    let place = Place::new();
+    for command in ["apply", "plan", "get", "set", "types", "facts", "graph", "schema", "completions", "man"] {
+        let help = place.run(&[command, "-h"]).stdout;
+        let examples = help.split("Examples:").nth(1).unwrap_or_default();
+        assert!(examples.lines().filter(|line| line.starts_with("  ")).count() >= 1, "{command}");
+        assert!(help.lines().all(|line| line.chars().count() <= 120), "{command}");
+    }
+}
+
+#[test]
+fn every_shell_and_manual_page_can_be_made() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ended = place.run(&["completions", shell]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{shell}");
+        assert!(ended.stdout.contains("detailed-exitcodes"), "{shell}");
+    }
+    assert!(place.run(&["completions", "bash"]).stdout.contains("exec file group"));
+    assert_eq!(place.run(&["man", "pages"]).code, 0);
+    let page = std::fs::read_to_string(place.path().join("pages/kilter-apply.1")).unwrap();
+    assert!(page.starts_with(".ie") && page.contains("detailed"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let place = Place::new();
+    let mut command = place.command(&["types", "file"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()));
+}

@@ -1,0 +1,15 @@
+//! The command as its users see it: whole outputs and exit codes, in an environment of its own.
+//!
+//! What is printed is held against the files in `snapshots/`; with `KILTER_UPDATE_SNAPSHOTS=1` they
+//! are written anew.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod exit_codes;
+mod facts;
+mod get;
+mod graph;
+mod help;
+mod set;
+mod support;
+mod types;

@@ -1,0 +1,82 @@
+//! `kilter set`.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Place, snapshot};
+
+#[test]
+fn a_resource_is_brought_to_a_state_and_the_change_is_told() {
+    let place = Place::new();
+    let file = place.path().join("a").display().to_string();
+    let ended = place.run(&["set", "file", &file, "content=one", "mode=0640"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    snapshot("set-created.txt", &ended.stdout);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
+    let again = place.run(&["set", &format!("file[{file}]"), "mode=0640"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "1 resource: 1 unchanged (N ms)\n"));
+}
+
+#[test]
+fn noop_only_tells() {
+    let place = Place::new();
+    let file = place.file("a", "one\n");
+    let ended = place.run(&["set", "file", &file, "content=two\n", "--noop"]);
+    assert_eq!(ended.code, 2);
+    snapshot("set-noop.txt", &ended.stdout);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\n");
+}
+
+#[test]
+fn a_value_is_read_from_the_standard_input() {
+    let place = Place::new();
+    let file = place.path().join("a").display().to_string();
+    assert_eq!(place.run_with(&["set", "file", &file, "content=-"], b"a,b\n").code, 0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "a,b\n");
+    assert_eq!(place.run_with(&["set", "file", &file, "content=-"], b"\xff\x00").code, 0);
+    assert_eq!(std::fs::read(&file).unwrap(), b"\xff\x00");
+    let ended = place.run_with(&["set", "file", &file, "content=-", "mode=-"], b"x");
+    assert_eq!(ended.stderr, "error: `content` and `mode` cannot both be read from the standard input\n");
+}
+
+#[test]
+fn a_secret_is_never_told() {
+    let place = Place::new();
+    let ended = place.run_with(&["set", "user", "kilter-nobody", "password=-", "uid=x"], b"hunter2\n");
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+    assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+}
+
+#[test]
+fn every_wrong_word_is_told() {
+    let place = Place::new();
+    let ended = place.run(&[
+        "set",
+        "file",
+        "/tmp/x",
+        "mod=0640",
+        "ensure=fiel",
+        "recurse=yes",
+        "kind=file",
+        "path=/y",
+        "notify=exec[x]",
+    ]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+    snapshot("set-wrong.txt", &ended.stderr);
+    let ended = place.run(&["set", "file", "/tmp/x"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("such as: kilter set file /tmp/x ensure=present"), "{}", ended.stderr);
+    let ended = place.run(&["set", "file", "x", "mode=0640"]);
+    assert!(ended.stderr.starts_with("error: file[x]: path: "), "{}", ended.stderr);
+}
+
+#[test]
+fn a_program_gets_the_report_as_json() {
+    let place = Place::new();
+    let file = place.path().join("a").display().to_string();
+    let ended = place.run(&["set", "file", &file, "content=x", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["counts"]["changed"], 1);
+    assert_eq!(report["resources"][0]["status"], "changed");
+    assert_eq!(report["noop"], false);
+}

@@ -1,0 +1,3 @@
+file { '/nowhere/at/all':
+  ensure => 'absent',
+}

@@ -1,0 +1,97 @@
+//! A place for a test to run the command in.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A directory of its own, in which home and state are empty.
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+}
+
+/// How the command ended.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let place = Place { directory: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(place.path().join("home")).unwrap();
+        place
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes a file and returns its path as text.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kilter"));
+        command
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("TERM", "dumb")
+            .env("HOME", self.path().join("home"))
+            .env("KILTER_STATE_DIR", self.path().join("state"))
+            .current_dir(self.path())
+            .args(args);
+        command
+    }
+
+    /// Runs the command with nothing on its standard input.
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        self.run_with(args, b"")
+    }
+
+    /// Runs the command with `input` on its standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &[u8]) -> Ended {
+        let mut command = self.command(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A command that reads nothing may be gone by now.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        let output = child.wait_with_output().unwrap();
+        Ended {
+            code: output.status.code().unwrap(),
+            stdout: self.anonymous(output.stdout),
+            stderr: self.anonymous(output.stderr),
+        }
+    }
+
+    /// The text without what differs from run to run.
+    fn anonymous(&self, text: Vec<u8>) -> String {
+        let text = String::from_utf8(text).unwrap();
+        let text = text.replace(&self.path().display().to_string(), "DIR");
+        let milliseconds = text.find(" ms)").and_then(|end| Some((text[..end].rfind('(')?, end)));
+        match milliseconds {
+            Some((start, end)) => format!("{}(N{}", &text[..start], &text[end..]),
+            None => text,
+        }
+    }
+}
+
+/// Holds a text against the snapshot of that name.
+#[track_caller]
+pub(crate) fn snapshot(name: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/command/snapshots").join(name);
+    if std::env::var_os("KILTER_UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == text, "{} is not what is printed now:\n{text}", path.display());
+}
+
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -60,6 +60,8 @@ pub enum Ending {
     Deadline,
     /// Somebody cancelled.
     Cancelled,
+    /// It wrote more than was allowed.
+    Flooded,
 }
 
 /// What was kept of an output.

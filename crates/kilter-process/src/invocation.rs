@@ -22,6 +22,8 @@ pub enum Capture {
     First(usize),
     /// The last so many bytes.
     Last(usize),
+    /// The first so many bytes; a child that writes more is ended.
+    AtMost(usize),
 }
 
 /// The process group of a child.

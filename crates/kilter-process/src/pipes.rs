@@ -37,6 +37,11 @@ impl Sink {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether more was written than was allowed.
+    pub(crate) fn is_flooded(&self) -> bool {
+        matches!(self.capture, Capture::AtMost(_)) && self.captured.dropped > 0
+    }
+
     pub(crate) fn into_captured(mut self) -> Captured {
         self.trim(0);
         self.captured
@@ -57,7 +62,7 @@ impl Sink {
     fn keep(&mut self, bytes: &[u8]) {
         match self.capture {
             Capture::Nothing => {}
-            Capture::First(limit) => {
+            Capture::First(limit) | Capture::AtMost(limit) => {
                 let room = limit.saturating_sub(self.captured.bytes.len()).min(bytes.len());
                 self.captured.bytes.extend_from_slice(&bytes[..room]);
                 self.captured.dropped += (bytes.len() - room) as u64;

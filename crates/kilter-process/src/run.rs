@@ -78,7 +78,7 @@ fn start(invocation: &Invocation) -> Result<Child, SpawnError> {
 fn stdio(capture: Capture) -> Stdio {
     match capture {
         Capture::Nothing => Stdio::null(),
-        Capture::First(_) | Capture::Last(_) => Stdio::piped(),
+        Capture::First(_) | Capture::Last(_) | Capture::AtMost(_) => Stdio::piped(),
     }
 }
 
@@ -154,6 +154,9 @@ impl<'a> Running<'a> {
             let step = self.step(until, wake)?;
             if step.exited {
                 return Ok(Ending::Exited);
+            }
+            if self.stdout.is_flooded() || self.stderr.is_flooded() {
+                return Ok(Ending::Flooded);
             }
             if cancel.is_some_and(|cancel| cancel.is_raised()) {
                 return Ok(Ending::Cancelled);

@@ -194,6 +194,7 @@ impl Prepared<'_> {
                 journal,
                 observer,
                 start: Instant::now(),
+                now: Timestamp::default(),
                 wakes: Vec::new(),
                 in_flight: 0,
                 seen_requests: 0,
@@ -245,6 +246,7 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     journal: Option<Journal>,
     observer: &'run mut dyn Observer,
     start: Instant,
+    now: Timestamp,
     /// Vertices that wait for their time.
     wakes: Vec<(Timestamp, VertexId)>,
     /// Calls on workers.
@@ -256,6 +258,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn run(mut self) -> Result<Report, RunError> {
         let mut fatal = None;
         loop {
+            self.tick();
             self.heed_stop();
             let commands = self.machine.commands();
             let idle = commands.is_empty();
@@ -264,7 +267,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                     && let Err(error) = self.carry_out(command)
                 {
                     // Without a journal nothing further may change: what is in flight is finished.
-                    self.machine.input(self.now(), Input::Interrupt);
+                    self.machine.input(self.now, Input::Interrupt);
                     fatal = Some(error);
                 }
             }
@@ -285,14 +288,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
     }
 
-    fn now(&self) -> Timestamp {
-        Timestamp(self.start.elapsed().as_millis() as u64)
+    /// Reads the clock. Between two readings everything happens at the same time.
+    fn tick(&mut self) {
+        self.now = Timestamp(self.start.elapsed().as_millis() as u64);
     }
 
     fn heed_stop(&mut self) {
         let requests = self.stop.requests();
         if requests > 0 && !self.machine.is_interrupted() {
-            self.machine.input(self.now(), Input::Interrupt);
+            self.machine.input(self.now, Input::Interrupt);
             self.wakes.clear();
         }
         if requests > self.seen_requests {
@@ -303,11 +307,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
 
     /// Waits for the next message or the next vertex whose time has come.
     fn wait(&mut self) {
-        let now = self.now();
         self.wakes.sort_unstable();
         let message = match self.wakes.first() {
             Some((at, _)) => {
-                let left = Duration::from_millis(at.0.saturating_sub(now.0));
+                let left = Duration::from_millis(at.0.saturating_sub(self.now.0));
                 self.receiver.recv_timeout(left)
             }
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -315,10 +318,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         if let Ok(message) = message {
             self.take(message);
         }
-        let now = self.now();
-        let due = self.wakes.iter().take_while(|(at, _)| *at <= now).count();
+        self.tick();
+        let due = self.wakes.iter().take_while(|(at, _)| *at <= self.now).count();
         for (_, vertex) in self.wakes.drain(..due).collect::<Vec<_>>() {
-            self.machine.input(now, Input::Due(vertex));
+            self.machine.input(self.now, Input::Due(vertex));
         }
     }
 
@@ -342,12 +345,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             Command::Paid(tokens) => return self.journalled(tokens, |journal, debts| journal.paid(&debts)),
             Command::Check(batch) => self.check(batch),
             Command::Apply(batch) => {
-                let items = self.board.changes(&batch, &self.machine);
-                self.dispatch(Doing::Apply, batch, items);
+                let items = self.board.changes(&batch.vertices, &self.machine);
+                self.dispatch(Doing::Apply, batch.group, items);
             }
             Command::Refresh(batch) => {
-                let items = self.board.items(&batch);
-                self.dispatch(Doing::Refresh, batch, items);
+                let items = self.board.items(&batch.vertices);
+                self.dispatch(Doing::Refresh, batch.group, items);
             }
             Command::Wake(vertex, at) => {
                 self.board.tell_retry(vertex, self.observer);
@@ -381,28 +384,27 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let Batch { group, vertices } = batch;
         let chunk = if group & CHECKS_ON_WORKER == 0 { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
-            let batch = Batch { group, vertices: vertices.to_vec() };
-            let (items, answers) = self.board.to_check(&batch);
-            let now = self.now();
+            let (items, answers) = self.board.checkable(vertices);
             for (vertex, verdict) in answers {
-                self.machine.input(now, Input::Checked(vertex, verdict));
+                self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
             if !items.is_empty() {
-                self.dispatch(Doing::Check, batch, items);
+                self.dispatch(Doing::Check, group, items);
             }
         }
     }
 
     /// Does the work here, or has it done by a worker.
-    fn dispatch(&mut self, doing: Doing, batch: Batch, items: Vec<Item<'run>>) {
+    fn dispatch(&mut self, doing: Doing, group: u16, items: Vec<Item<'run>>) {
         let on_worker = match doing {
-            Doing::Check => batch.group & CHECKS_ON_WORKER != 0,
-            Doing::Apply | Doing::Refresh => batch.group & CHANGES_ON_WORKER != 0,
+            Doing::Check => group & CHECKS_ON_WORKER != 0,
+            Doing::Apply | Doing::Refresh => group & CHANGES_ON_WORKER != 0,
         };
         let prepared = self.prepared;
-        let provider = prepared.registry.at(usize::from(batch.group / 4)).as_ref();
+        let provider = prepared.registry.at(usize::from(group / 4)).as_ref();
         let (stop, mail, options, lookup) = (self.stop, self.mail, self.options, self.lookup);
-        let at = batch.group / 4;
+        let at = group / 4;
+        let only = if let [item] = items.as_slice() { Some(item.vertex) } else { None };
         let work = move || {
             let managed = |name: &str| lookup.named(at, name).is_some();
             let cx = Context::bare()
@@ -423,8 +425,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             let done = work();
             return self.answer(doing, done);
         }
-        if let [only] = batch.vertices.as_slice() {
-            let reference = &prepared.resource(*only).reference;
+        if let Some(vertex) = only {
+            let reference = &prepared.resource(vertex).reference;
             self.observer.event(Event::Begun { reference, doing: doing.word() });
         }
         self.in_flight += 1;
@@ -436,14 +438,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     }
 
     fn answer(&mut self, doing: Doing, done: Vec<Done>) {
-        let now = self.now();
         for done in done {
             let input = match doing {
                 Doing::Check => Input::Checked(done.vertex, self.board.checked(done)),
                 Doing::Apply => Input::Applied(done.vertex, self.board.applied(done)),
                 Doing::Refresh => Input::Refreshed(done.vertex, self.board.refreshed(done)),
             };
-            self.machine.input(now, input);
+            self.machine.input(self.now, input);
         }
     }
 

@@ -29,8 +29,6 @@ const LARGEST: u64 = 1 << 30;
 pub(crate) struct Loaded<'r> {
     /// The run.
     pub(crate) prepared: Prepared<'r>,
-    /// The texts, for messages that point into them.
-    pub(crate) sources: Sources,
     /// The manifests that were given, in order.
     pub(crate) given: Vec<Source>,
     /// Included texts by where they were included and how that was written.
@@ -45,11 +43,7 @@ pub(crate) struct Loaded<'r> {
 ///
 /// # Errors
 /// When anything is wrong with them; all of it has been said, and nothing was touched.
-pub(crate) fn prepare<'r>(
-    input: &ManifestArgs,
-    global: &Global,
-    registry: &'r Registry,
-) -> Result<Loaded<'r>, Exit> {
+pub(crate) fn prepare<'r>(input: &ManifestArgs, global: &Global, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
     let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(&input.facts_dirs, directory(&input.manifests).as_deref());
     let mut given = Vec::with_capacity(input.manifests.len());
@@ -65,7 +59,7 @@ pub(crate) fn prepare<'r>(
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
-    let result = compiled(given, vars, &facts_asked, &LiveIncludes::default(), timeout, global, registry);
+    let result = compiled(given, vars, &facts_asked, &LiveIncludes::new(&input.manifests), timeout, global, registry);
     facts::warn(&facts);
     result
 }
@@ -108,7 +102,7 @@ fn compiled<'r>(
     match plan_of(compiled.catalog, registry) {
         Ok(prepared) => {
             let (includes, facts) = (includes.taken(), facts.taken());
-            Ok(Loaded { prepared, sources, given, includes, facts, vars })
+            Ok(Loaded { prepared, given, includes, facts, vars })
         }
         Err(rejected) => {
             let problems = reject::problems(&rejected, &mut compiled.places, &sources);
@@ -147,7 +141,8 @@ fn text(path: &Path) -> Result<String, String> {
         return Err(format!("{shown} is larger than {} MiB", LARGEST >> 20));
     }
     let bytes = std::fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    String::from_utf8(bytes).map_err(|error| not_text(&shown.to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
+    String::from_utf8(bytes)
+        .map_err(|error| not_text(&shown.to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
 }
 
 /// Says where a text stops being one.

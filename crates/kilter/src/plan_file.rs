@@ -91,7 +91,8 @@ impl PlanFile {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
         let new = directory.join(format!(".{name}.{}.new", std::process::id()));
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        let written = writeln!(file, "{plan:#}").and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&new, path));
+        let written =
+            writeln!(file, "{plan:#}").and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&new, path));
         if written.is_err() {
             // The first error is the one to tell.
             let _ = std::fs::remove_file(&new);

@@ -1,6 +1,8 @@
 //! `kill -9` at random moments: no file is ever half-written or readable by the wrong user, and the
 //! next apply converges.
 
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,11 +27,18 @@ impl Play {
 
     /// A manifest of a version: every file with its content, its owner, its mode.
     fn manifest(&self, version: u64) -> PathBuf {
-        let mut text = format!("resources:\n  file[{}]:\n    ensure: directory\n    mode: \"0711\"\n", self.directory.join("files").display());
+        let mut text = format!(
+            "resources:\n  file[{}]:\n    ensure: directory\n    mode: \"0711\"\n",
+            self.directory.join("files").display()
+        );
         let owner = if self.root { format!("    owner: \"{OWNER}\"\n    group: \"{OWNER}\"\n") } else { String::new() };
         for n in 0..FILES {
             let content = content(version, n).replace('\n', "\\n");
-            let _ = write!(text, "  file[{}]:\n    content: \"{content}\"\n    mode: \"0640\"\n{owner}", self.file(n).display());
+            let _ = write!(
+                text,
+                "  file[{}]:\n    content: \"{content}\"\n    mode: \"0640\"\n{owner}",
+                self.file(n).display()
+            );
         }
         let path = self.directory.join("manifest.yaml");
         std::fs::write(&path, text).unwrap();
@@ -88,7 +97,8 @@ fn content(version: u64, n: usize) -> String {
 fn killed_at_any_moment_it_leaves_whole_files_and_converges() {
     let temporary = tempfile::tempdir().unwrap();
     let play = Play { directory: temporary.path().to_owned(), root: rustix::process::geteuid().is_root() };
-    let seed = std::env::var("KILTER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let seed =
+        std::env::var("KILTER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     eprintln!("KILTER_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let longest = duration_of_an_apply(&play);

@@ -2,8 +2,6 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
-
 use super::{Batch, Command, Machine};
 use crate::graph::VertexId;
 use crate::vertex::{Phase, Settlement, Vertex};
@@ -50,10 +48,12 @@ impl Machine {
 
     /// Hands vertices over, those of one group together.
     fn start(&mut self, vertices: Vec<VertexId>, phase: Phase, command: fn(Batch) -> Command) {
+        if vertices.is_empty() {
+            return;
+        }
         self.in_flight += vertices.len();
         let mut singles: Vec<Batch> = Vec::new();
         let mut batches: Vec<Batch> = Vec::new();
-        let mut of_group = FxHashMap::default();
         for vertex in vertices {
             self.progress[vertex.at()].phase = phase;
             let Vertex { group, single, .. } = self.vertices[vertex.at()];
@@ -61,8 +61,8 @@ impl Machine {
                 singles.push(Batch { group, vertices: vec![vertex] });
                 continue;
             }
-            let at = *of_group.entry(group).or_insert(batches.len());
-            match batches.get_mut(at) {
+            // There are few groups, and neighbours mostly share one.
+            match batches.iter_mut().rev().find(|batch| batch.group == group) {
                 Some(batch) => batch.vertices.push(vertex),
                 None => batches.push(Batch { group, vertices: vec![vertex] }),
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kilter_model::Hash;
-use kilter_process::{Cancel, Ending, Finished, Invocation, run};
+use kilter_process::{Cancel, Capture, Ending, Finished, Invocation, run};
 
 use super::{LONGEST, from_json_text, from_lines};
 
@@ -15,17 +15,16 @@ pub(super) fn executable(
     deadline: Duration,
     cancelled: Option<&'static AtomicBool>,
 ) -> Result<Hash, String> {
-    let invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/");
+    let mut invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/");
+    invocation.stdout = Capture::AtMost(LONGEST);
     let cancel = cancelled.map(|flag| Cancel { flag, fd: None });
     let finished = run(&invocation, cancel).map_err(|error| with_sources(&error))?;
     match finished.ending {
         Ending::Deadline => return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32())),
+        Ending::Flooded => return Err(format!("it prints more than {LONGEST} bytes")),
         Ending::Cancelled => return Err("ended because the run was interrupted".to_owned()),
         Ending::Exited if !finished.status.is_success() => return Err(failure(&finished)),
         Ending::Exited => {}
-    }
-    if finished.stdout.is_truncated() {
-        return Err(format!("it prints more than {LONGEST} bytes"));
     }
     let text = std::str::from_utf8(&finished.stdout.bytes).map_err(|_| "it prints what is not UTF-8".to_owned())?;
     let facts = if text.trim_start().starts_with('{') { from_json_text(text) } else { from_lines(text) };

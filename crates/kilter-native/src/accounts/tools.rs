@@ -48,6 +48,7 @@ fn failure(name: &str, finished: &Finished) -> EcoString {
     let how = match finished.ending {
         Ending::Exited => format!("{name} failed with {}", finished.status),
         Ending::Deadline => format!("{name} did not finish within {} s", TOOL.as_secs()),
+        Ending::Flooded => format!("{name} wrote too much"),
         Ending::Cancelled => format!("{name} was interrupted"),
     };
     match ending_of(&finished.stderr.text()) {

@@ -42,6 +42,12 @@ pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
         }
         reasons.push(format!("`{path}` (creates) does not exist"));
     }
+    if let Some(cwd) = missing_directory(launch.should) {
+        // Before the resource that makes it has run, a guard has nowhere to be asked. When it still is
+        // missing at the turn of the command, that fails and says so.
+        reasons.push(format!("its working directory {cwd} does not exist yet"));
+        return Ok(Verdict::Due(reasons.join(", ").into()));
+    }
     for (attribute, success_means_due, word) in [("unless", false, "fails"), ("onlyif", true, "succeeds")] {
         let guards = guards_of(attribute, launch.should).map_err(|problem| ProviderError::new(problem.to_string()))?;
         for guard in guards {
@@ -52,6 +58,12 @@ pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
         }
     }
     Ok(Verdict::Due(reasons.join(", ").into()))
+}
+
+/// The working directory that guards are to be asked in, if it is not there.
+fn missing_directory(should: &Attributes) -> Option<&str> {
+    let cwd = should.text("cwd").filter(|_| spawns(should))?;
+    std::fs::metadata(cwd).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound).then_some(cwd)
 }
 
 fn exists(path: &str) -> Result<bool, ProviderError> {
@@ -73,6 +85,7 @@ fn succeeds(launch: &Launch<'_>, attribute: &str, guard: &Command) -> Result<boo
             let timeout = launch.timeout().unwrap_or_default().as_secs_f64();
             Err(unanswered(format!("it took longer than {timeout} s").into()))
         }
+        (Ending::Flooded, _) => Err(unanswered("it wrote too much".into())),
         (Ending::Cancelled, _) => Err(unanswered("it was interrupted".into())),
     }
 }

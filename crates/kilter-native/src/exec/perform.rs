@@ -92,6 +92,7 @@ fn failed(launch: &Launch<'_>, command: &Command, finished: &Finished, tries: i6
         (Ending::Deadline, _) => {
             format!("took longer than {} s and was ended", launch.timeout().unwrap_or_default().as_secs_f64())
         }
+        (Ending::Flooded, _) => "wrote too much".to_owned(),
         (Ending::Cancelled, _) => "was interrupted".to_owned(),
     };
     let times = if tries > 1 { format!(" (tried {tries} times)") } else { String::new() };

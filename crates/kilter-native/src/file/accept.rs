@@ -25,6 +25,7 @@ pub(super) fn accept(cx: &Context<'_>, command: &Value, candidate: &str, path: &
     }
     let ended = match (finished.ending, finished.status) {
         (Ending::Deadline, _) => "it took more than a minute".to_owned(),
+        (Ending::Flooded, _) => "it wrote too much".to_owned(),
         (Ending::Cancelled, _) => "interrupted".to_owned(),
         (Ending::Exited, Status::Code(code)) => format!("exit code {code}"),
         (Ending::Exited, status) => status.to_string(),

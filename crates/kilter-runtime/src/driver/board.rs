@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Batch, Graph, Machine, Ran, Settlement, Verdict, VertexId};
+use kilter_engine::{Graph, Machine, Ran, Settlement, Verdict, VertexId};
 use kilter_model::{Attributes, Difference};
 use kilter_provider::{Context, Found, Log};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -85,15 +85,15 @@ impl<'run> Board<'run> {
         Item { vertex, name: &resource.name, should, found: None, refresh: false, sends }
     }
 
-    pub(super) fn items(&self, batch: &Batch) -> Vec<Item<'run>> {
-        batch.vertices.iter().map(|vertex| self.item(*vertex)).collect()
+    pub(super) fn items(&self, vertices: &[VertexId]) -> Vec<Item<'run>> {
+        vertices.iter().map(|vertex| self.item(*vertex)).collect()
     }
 
     /// The resources of a batch that can be checked, and the answers for those that cannot.
-    pub(super) fn to_check(&mut self, batch: &Batch) -> (Vec<Item<'run>>, Vec<(VertexId, Verdict)>) {
-        let mut items = Vec::with_capacity(batch.vertices.len());
+    pub(super) fn checkable(&mut self, vertices: &[VertexId]) -> (Vec<Item<'run>>, Vec<(VertexId, Verdict)>) {
+        let mut items = Vec::with_capacity(vertices.len());
         let mut answers = Vec::new();
-        for &vertex in &batch.vertices {
+        for &vertex in vertices {
             if !self.prepared.resource(vertex).deferred.is_empty() {
                 match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
                     Resolution::Known(attributes) => {
@@ -128,10 +128,9 @@ impl<'run> Board<'run> {
     }
 
     /// The resources of a batch with what their checks found.
-    pub(super) fn changes(&mut self, batch: &Batch, machine: &Machine) -> Vec<Item<'run>> {
+    pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Item<'run>> {
         let graph = machine.graph();
-        batch
-            .vertices
+        vertices
             .iter()
             .map(|&vertex| {
                 self.used.insert(self.prepared.providers[vertex.0 as usize]);

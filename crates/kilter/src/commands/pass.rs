@@ -51,8 +51,8 @@ impl Pass {
     pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<(Report, i32), Exit> {
         let stop = Stop::new().map_err(fail)?;
         let (stop, signal) = (Arc::new(stop), Arc::new(AtomicI32::new(0)));
-        let mut signals = Signals::new([SIGINT, SIGTERM])
-            .map_err(|error| say::fail(format!("cannot listen to signals: {error}")))?;
+        let mut signals =
+            Signals::new([SIGINT, SIGTERM]).map_err(|error| say::fail(format!("cannot listen to signals: {error}")))?;
         let handle = signals.handle();
         let listener = {
             let (stop, signal) = (Arc::clone(&stop), Arc::clone(&signal));

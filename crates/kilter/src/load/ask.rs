@@ -1,7 +1,7 @@
 //! What a compilation asks for: types, facts, included files, secrets.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ecow::EcoString;
@@ -112,20 +112,31 @@ pub(super) trait Includes {
     fn taken(&self) -> Included;
 }
 
-/// Files, relative to the one that includes them.
-#[derive(Default)]
+/// Files, relative to the one that includes them. A file has one name, by whichever way it is
+/// reached: the first under which it was read.
 pub(super) struct LiveIncludes {
+    names: RefCell<IndexMap<PathBuf, EcoString>>,
     taken: RefCell<Included>,
+}
+
+impl LiveIncludes {
+    /// Includes of `manifests`.
+    pub(super) fn new(manifests: &[PathBuf]) -> LiveIncludes {
+        let named = manifests
+            .iter()
+            .filter_map(|path| Some((std::fs::canonicalize(path).ok()?, path.display().to_string().into())));
+        LiveIncludes { names: RefCell::new(named.collect()), taken: RefCell::default() }
+    }
 }
 
 impl Loader for LiveIncludes {
     fn load(&self, from: &str, path: &str) -> Result<Source, String> {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
-        let directory = Path::new(from_path).parent().unwrap_or(Path::new(""));
-        let file = directory.join(path);
+        let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
         let found = std::fs::canonicalize(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
         let text = super::text(&found)?;
-        let source = Source::new(found.display().to_string(), text);
+        let name = self.names.borrow_mut().entry(found).or_insert_with(|| file.display().to_string().into()).clone();
+        let source = Source::new(name, text);
         self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
         Ok(source)
     }
@@ -197,7 +208,7 @@ impl SecretsFrom {
         let (program, args) = argv.split_first().ok_or("the command is empty")?;
         let mut invocation = executable::invocation(program.as_str(), self.timeout);
         invocation.args = args.iter().map(|arg| arg.as_str().into()).collect();
-        invocation.stdout = Capture::First(LARGEST_SECRET + 1);
+        invocation.stdout = Capture::AtMost(LARGEST_SECRET);
         executable::run(&invocation).map(|finished| finished.stdout.bytes)
     }
 }

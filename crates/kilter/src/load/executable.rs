@@ -11,7 +11,7 @@ use kilter_model::{Value, to_json};
 use kilter_process::{Capture, Ending, Finished, Invocation};
 
 /// A manifest that is longer is refused, in bytes.
-const LARGEST: usize = 256 << 20;
+const LARGEST: usize = 64 << 20;
 /// How much of what a program complains of is shown, in bytes.
 const COMPLAINT: usize = 2048;
 
@@ -33,12 +33,9 @@ pub(super) fn output(path: &Path, found: &Metadata, facts: &Facts, timeout: Dura
     let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.all())));
     let mut invocation = invocation(absolute, timeout);
     invocation.stdin = Some(format!("{facts}\n").into_bytes());
-    invocation.stdout = Capture::First(LARGEST);
+    invocation.stdout = Capture::AtMost(LARGEST);
     invocation.stderr = Capture::Last(COMPLAINT);
     let finished = run(&invocation).map_err(|why| format!("the executable manifest {shown}: {why}"))?;
-    if finished.stdout.is_truncated() {
-        return Err(format!("the executable manifest {shown} printed more than {} MiB", LARGEST >> 20));
-    }
     let name = format!("{shown} (output)");
     let bytes = finished.stdout.bytes;
     String::from_utf8(bytes).map_err(|error| super::not_text(&name, error.as_bytes(), error.utf8_error().valid_up_to()))
@@ -65,6 +62,7 @@ pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
         Ending::Exited if finished.is_success() => return Ok(finished),
         Ending::Exited => format!("it ended with {}", finished.status),
         Ending::Deadline => format!("it did not end within {} s", invocation.deadline.unwrap_or_default().as_secs()),
+        Ending::Flooded => "it printed more than is allowed and was ended".to_owned(),
         Ending::Cancelled => "it was interrupted".to_owned(),
     };
     let complaint = finished.stderr.text();

@@ -19,7 +19,6 @@ pub(super) fn say(problems: &[Diagnostic], sources: &Sources, _global: &Global) 
     Exit::NotStarted
 }
 
-
 /// What providers and the graph have against a catalog, each with its place.
 pub(super) fn problems(rejected: &Rejected, places: &mut Places, sources: &Sources) -> Vec<Diagnostic> {
     let resource = |vertex: VertexId| &rejected.catalog.resources[vertex.0 as usize];
@@ -64,5 +63,9 @@ fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
     }
     let hint = "take one of these relations out";
     let problem = problem.hint(hint);
-    if automatic { problem.hint("`meta: { autoedge: false }` takes a resource's automatic relations out") } else { problem }
+    if automatic {
+        problem.hint("`meta: { autoedge: false }` takes a resource's automatic relations out")
+    } else {
+        problem
+    }
 }

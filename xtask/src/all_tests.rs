@@ -29,8 +29,20 @@ pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
         simulate.args(args).args(["--", "--graphs", &graphs]);
         parts.push(("simulator", plainly(&mut simulate)));
     }
+    parts.push(("gates", gates(root)));
     println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
+}
+
+/// System calls, processes and bytes of memory a resource: what no noisy machine can blur.
+fn gates(root: &Path) -> u8 {
+    let build = ["build", "--release", "--locked", "--quiet", "-p", "kilter", "-p", "kilter-testkit", "--bins"];
+    let measure =
+        ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "measure", "--", "--gates"];
+    match plainly(cargo(root).args(build)) {
+        0 => plainly(cargo(root).args(measure)),
+        failed => failed,
+    }
 }
 
 /// What the test programs counted.

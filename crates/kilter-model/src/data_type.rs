@@ -8,6 +8,7 @@ use ecow::EcoString;
 
 pub use check::Mismatch;
 pub use parse::DataTypeError;
+pub(crate) use parse::parse;
 
 /// The values that an attribute may take.
 ///

@@ -111,13 +111,14 @@ impl TypeSchema {
         }
     }
 
-    /// Adds an attribute whose type is written in the Puppet language.
+    /// Adds an attribute whose type is written in the Puppet language. Its regular expressions are
+    /// not compiled before a value is checked.
     ///
     /// # Panics
     /// When `data_type` is not a data type: schemas of built-in types are part of the program.
     #[must_use]
     pub fn attribute(self, name: &str, data_type: &str, behaviour: Behaviour, desc: &str) -> TypeSchema {
-        let data_type = data_type.parse().expect("built-in schemas hold valid data types");
+        let data_type = crate::data_type::parse(data_type).expect("built-in schemas hold valid data types");
         self.with(AttributeSchema {
             name: name.into(),
             data_type,

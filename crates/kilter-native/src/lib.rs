@@ -42,3 +42,18 @@ pub fn native() -> Vec<Arc<dyn Provider>> {
         Arc::new(UserProvider::sharing(accounts)),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::DataType;
+
+    #[test]
+    fn every_data_type_of_the_schemas_holds_with_its_patterns() {
+        for provider in super::native() {
+            for attribute in &provider.schema().attributes {
+                let text = attribute.data_type.to_string();
+                assert_eq!(text.parse::<DataType>().as_ref(), Ok(&attribute.data_type), "{}", attribute.name);
+            }
+        }
+    }
+}

@@ -24,7 +24,7 @@ use crate::worker::Workers;
 use board::Board;
 
 /// Resources whose states are held at the same time, at most.
-pub(crate) const CHUNK: usize = 256;
+pub(crate) const CHUNK: usize = 64;
 
 /// The bit of a group whose checks run on a worker.
 const CHECKS_ON_WORKER: u16 = 2;

@@ -14,7 +14,7 @@ use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::{Prepared, plan_of};
 
-use crate::cli::{Global, ManifestArgs};
+use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::PlanFile;
 use crate::{facts, say};
@@ -24,6 +24,24 @@ pub(crate) use ask::Types;
 
 /// Manifests larger than this are refused, in bytes.
 const LARGEST: u64 = 1 << 30;
+
+/// Who is told what is wrong with a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// People, on standard error.
+    People,
+    /// Programs as well, with a document on standard output.
+    Programs,
+}
+
+impl From<ReportFormat> for Audience {
+    fn from(format: ReportFormat) -> Audience {
+        match format {
+            ReportFormat::Human => Audience::People,
+            ReportFormat::Json => Audience::Programs,
+        }
+    }
+}
 
 /// A run that can be carried out, and what it was made from.
 pub(crate) struct Loaded<'r> {
@@ -43,7 +61,11 @@ pub(crate) struct Loaded<'r> {
 ///
 /// # Errors
 /// When anything is wrong with them; all of it has been said, and nothing was touched.
-pub(crate) fn prepare<'r>(input: &ManifestArgs, global: &Global, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
+pub(crate) fn prepare<'r>(
+    input: &ManifestArgs,
+    audience: Audience,
+    registry: &'r Registry,
+) -> Result<Loaded<'r>, Exit> {
     let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(&input.facts_dirs, directory(&input.manifests).as_deref());
     let mut given = Vec::with_capacity(input.manifests.len());
@@ -59,7 +81,7 @@ pub(crate) fn prepare<'r>(input: &ManifestArgs, global: &Global, registry: &'r R
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
-    let result = compiled(given, vars, &facts_asked, &LiveIncludes::new(&input.manifests), timeout, global, registry);
+    let result = compiled(given, vars, &facts_asked, &LiveIncludes::new(&input.manifests), timeout, audience, registry);
     facts::warn(&facts);
     result
 }
@@ -68,11 +90,15 @@ pub(crate) fn prepare<'r>(input: &ManifestArgs, global: &Global, registry: &'r R
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn prepare_plan<'r>(plan: &PlanFile, global: &Global, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
+pub(crate) fn prepare_plan<'r>(
+    plan: &PlanFile,
+    audience: Audience,
+    registry: &'r Registry,
+) -> Result<Loaded<'r>, Exit> {
     let facts = KnownFacts::new(&plan.facts);
     let includes = KnownIncludes::new(&plan.includes);
     let timeout = Duration::from_secs(60);
-    compiled(plan.sources.clone(), plan.vars.clone(), &facts, &includes, timeout, global, registry)
+    compiled(plan.sources.clone(), plan.vars.clone(), &facts, &includes, timeout, audience, registry)
 }
 
 fn compiled<'r>(
@@ -81,7 +107,7 @@ fn compiled<'r>(
     facts: &dyn FactSource,
     includes: &dyn Includes,
     timeout: Duration,
-    global: &Global,
+    audience: Audience,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
     let mut sources = Sources::new();
@@ -97,7 +123,7 @@ fn compiled<'r>(
     };
     let mut compiled = match compile(&mut sources, &inputs) {
         Ok(compiled) => compiled,
-        Err(problems) => return Err(reject::say(&problems, &sources, global)),
+        Err(problems) => return Err(reject::say(&problems, &sources, audience)),
     };
     match plan_of(compiled.catalog, registry) {
         Ok(prepared) => {
@@ -106,7 +132,7 @@ fn compiled<'r>(
         }
         Err(rejected) => {
             let problems = reject::problems(&rejected, &mut compiled.places, &sources);
-            Err(reject::say(&problems, &sources, global))
+            Err(reject::say(&problems, &sources, audience))
         }
     }
 }

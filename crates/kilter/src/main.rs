@@ -53,7 +53,7 @@ fn run(cli: &Cli) -> Exit {
         Command::Set(args) => commands::set::run(args, global),
         Command::Types(args) => commands::types::run(args),
         Command::Facts(args) => commands::facts::run(args, global),
-        Command::Graph(args) => commands::graph::run(args, global),
+        Command::Graph(args) => commands::graph::run(args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::man::run(args),

@@ -392,6 +392,23 @@ fn bad_input_is_refused_with_its_place_and_nothing_is_touched() {
 }
 
 #[test]
+fn programs_get_the_problems_as_json() {
+    let case = Case {
+        name: "for programs",
+        files: &[("m.yaml", 0o644, "resources:\n  file[@/touched]: { ower: root }\n  fiel[x]: {}\n")],
+        args: &["m.yaml", "--format", "json"],
+        says: &[],
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let output = apply(&case, directory.path());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(json["problems"].as_array().map(Vec::len), Some(2), "{json:#}");
+    assert_eq!((&json["problems"][1]["line"], &json["problems"][1]["column"]), (&3.into(), &3.into()));
+    assert_eq!(json["problems"][0]["hint"], "did you mean `owner`?");
+}
+
+#[test]
 fn the_table_holds_at_least_forty_cases() {
     assert!(CASES.len() >= 40, "{}", CASES.len());
 }

@@ -108,9 +108,9 @@ resources:
 "
         );
         for n in 0..200 {
-            let _ = write!(
+            let _ = writeln!(
                 text,
-                "  file[${{vars.root}}/f{n:03}]: {{ content: \"file {n}\\n\", mode: \"0640\", group: kilterweb }}\n"
+                "  file[${{vars.root}}/f{n:03}]: {{ content: \"file {n}\\n\", mode: \"0640\", group: kilterweb }}"
             );
         }
         let path = self.state.with_file_name("manifest.yaml");

@@ -68,7 +68,7 @@ fn parameters(data_type: &DataType) -> Vec<String> {
         DataType::Float(from, to) => range(&from.map(Shown), &to.map(Shown)),
         DataType::String(from, to) => range(from, to),
         DataType::Enum(words) => words.iter().map(|word| format!("'{word}'")).collect(),
-        DataType::Pattern(patterns) => patterns.iter().map(|p| format!("/{p}/")).collect(),
+        DataType::Pattern(patterns) => patterns.iter().map(|p| format!("/{}/", p.replace("/", "\\/"))).collect(),
         DataType::Array(of, None, None) if **of == DataType::Any => Vec::new(),
         DataType::Array(of, from, to) => [vec![of.to_string()], range(from, to)].concat(),
         DataType::Hash(keys, of, from, to) => [vec![keys.to_string(), of.to_string()], range(from, to)].concat(),

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use ecow::{EcoString, eco_format};
+use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{Errno, pread, read};
 use sha2::{Digest, Sha256, Sha512};
@@ -12,6 +13,8 @@ use super::spec::Checksum;
 /// How much is read at once; a file of at most this size costs one system call.
 const CHUNK: usize = 64 * 1024;
 
+/// New contents longer than this are not shown, in bytes.
+const INTRODUCED: usize = 16 << 10;
 /// The largest content that is shown as a diff.
 pub(super) const SHOWN: u64 = 1024 * 1024;
 
@@ -186,12 +189,32 @@ pub(super) fn diff(path: &str, is: &[u8], should: &[u8]) -> Option<EcoString> {
         return None;
     }
     let (is, should) = (std::str::from_utf8(is).ok()?, std::str::from_utf8(should).ok()?);
-    // A text of a million short lines must not hold up the run: beyond the time limit the
-    // diff is coarser, never wrong.
-    let lines = similar::TextDiff::configure().timeout(std::time::Duration::from_millis(500)).diff_lines(is, should);
-    let text =
-        lines.unified_diff().context_radius(3).header(&format!("{path} (is)"), &format!("{path} (should)")).to_string();
-    Some(text.into())
+    let input = InternedInput::new(is, should);
+    let mut lines = Diff::compute(Algorithm::Histogram, &input);
+    lines.postprocess_lines(&input);
+    let printer = BasicLineDiffPrinter(&input.interner);
+    let hunks = lines.unified_diff(&printer, UnifiedDiffConfig::default(), &input);
+    Some(eco_format!("--- {path} (is)\n+++ {path} (should)\n{hunks}"))
+}
+
+/// A text that is new, as a unified diff; None if it is not for showing, or longer than anybody
+/// reads.
+pub(super) fn introduction(path: &str, content: &[u8]) -> Option<EcoString> {
+    if content.is_empty() || content.len() > INTRODUCED || content.contains(&0) {
+        return None;
+    }
+    let content = std::str::from_utf8(content).ok()?;
+    let count = content.lines().count();
+    let mut text = eco_format!("--- {path} (is)\n+++ {path} (should)\n@@ -0,0 +1,{count} @@\n");
+    for line in content.lines() {
+        text.push('+');
+        text.push_str(line);
+        text.push('\n');
+    }
+    if !content.ends_with('\n') {
+        text.push_str("\\ No newline at end of file\n");
+    }
+    Some(text)
 }
 
 #[cfg(test)]
@@ -213,5 +236,13 @@ mod tests {
         assert!(shown.contains("-b\n+c\n"), "{shown}");
         assert_eq!(diff("/x", b"a\0b", b"a"), None);
         assert_eq!(diff("/x", b"\xff", b"a"), None);
+    }
+
+    #[test]
+    fn a_new_text_is_introduced_line_by_line() {
+        let shown = introduction("/x", b"a\nb").unwrap();
+        assert_eq!(shown, "--- /x (is)\n+++ /x (should)\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n");
+        assert_eq!(introduction("/x", b""), None);
+        assert_eq!(introduction("/x", &vec![b'x'; INTRODUCED + 1]), None);
     }
 }

@@ -69,6 +69,14 @@ impl Default for FileProvider {
     }
 }
 
+impl FileProvider {
+    /// The content of a file that is not there yet, as lines to be added.
+    fn introduction(&self, is: &State, should: &Attributes) -> Option<EcoString> {
+        let content = should.get("content").filter(|content| !is.exists && !content.holds_sensitive())?;
+        content::introduction(place::trim(&is.name), content.as_bytes()?)
+    }
+}
+
 impl Provider for FileProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
@@ -134,7 +142,13 @@ impl Provider for FileProvider {
     }
 
     fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
-        if attribute != "content" || should.truth("show_diff") == Some(false) {
+        if should.truth("show_diff") == Some(false) {
+            return None;
+        }
+        if attribute == "ensure" {
+            return self.introduction(is, should);
+        }
+        if attribute != "content" {
             return None;
         }
         let (is_content, content) = (is.attributes.get("content")?, should.get("content")?);

@@ -21,9 +21,9 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         detailed: args.detailed_exitcodes,
     };
     let loaded = match plan_file::read(&args.input) {
-        Ok(Some(plan)) => load::prepare_plan(&plan, global, &registry)
+        Ok(Some(plan)) => load::prepare_plan(&plan, args.format.into(), &registry)
             .and_then(|loaded| still_planned(&plan, &loaded, pass, global).map(|()| loaded)),
-        Ok(None) => load::prepare(&args.input, global, &registry),
+        Ok(None) => load::prepare(&args.input, args.format.into(), &registry),
         Err(exit) => return exit,
     };
     match loaded {

@@ -12,7 +12,7 @@ use crate::{load, providers, say};
 /// Runs the command.
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
     let registry = providers::registry();
-    let loaded = match load::prepare(&args.input, global, &registry) {
+    let loaded = match load::prepare(&args.input, args.format.into(), &registry) {
         Ok(loaded) => loaded,
         Err(exit) => return exit,
     };

@@ -61,7 +61,7 @@ impl kilter_manifest::Facts for LiveFacts<'_> {
     }
 
     fn names(&self) -> Vec<EcoString> {
-        self.facts.names().into_iter().map(Into::into).collect()
+        self.facts.names()
     }
 }
 

@@ -1,15 +1,18 @@
 //! Saying what is wrong with a manifest.
 
 use kilter_engine::{Cycle, Origin, Reason, VertexId};
-use kilter_manifest::{Diagnostic, Places, Sources, render};
+use kilter_manifest::{Diagnostic, Places, Sources, render, to_json};
 use kilter_runtime::Rejected;
 
-use crate::cli::Global;
 use crate::exit::Exit;
+use crate::load::Audience;
 use crate::say;
 
 /// Says all problems, with a count at the end.
-pub(super) fn say(problems: &[Diagnostic], sources: &Sources, _global: &Global) -> Exit {
+pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: Audience) -> Exit {
+    if audience == Audience::Programs {
+        say::data(&format!("{:#}\n", serde_json::json!({ "problems": to_json(problems, sources) })));
+    }
     // Colours are taken out again where the stream has none.
     say::line(render(problems, sources, true).trim_end());
     match problems.len() {

@@ -22,6 +22,13 @@ pub struct Token {
     pub second: VertexId,
 }
 
+impl Token {
+    /// What is owed to a vertex by one that no longer comes before it.
+    pub fn inherited(second: VertexId) -> Token {
+        Token { first: second, second }
+    }
+}
+
 /// What a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -56,6 +63,8 @@ pub enum Input {
     Applied(VertexId, Ran),
     /// A refresh has ended, and whether it succeeded.
     Refreshed(VertexId, bool),
+    /// What was asked for a vertex was not begun, and will not be: the run is to end.
+    Dropped(VertexId),
     /// The time of a vertex has come.
     Due(VertexId),
     /// A vertex may have changed on the system.
@@ -96,8 +105,8 @@ pub enum Command {
 /// Decides what runs when (architecture, rules 2 to 5 and 9).
 ///
 /// A refresh is owed from before the change that causes it until it has been served: its token is
-/// journalled *before* the apply, since a crash between the two would lose it otherwise, and taken
-/// back when the apply turned out to change nothing.
+/// journalled *before* the apply, since a crash between the two would lose it otherwise. An apply
+/// that fails without having changed anything leaves a refresh too many, never one too few.
 #[derive(Clone, Debug)]
 pub struct Machine {
     graph: Graph,
@@ -105,6 +114,8 @@ pub struct Machine {
     progress: Vec<Progress>,
     /// What is owed along an edge.
     owed: Vec<Debt>,
+    /// What is owed to a vertex by one that no longer comes before it.
+    inherited: Vec<Debt>,
     /// Whether a refresh would be owed along an edge, were the first not only looked at.
     would: Vec<bool>,
     ready: BinaryHeap<Reverse<VertexId>>,
@@ -137,6 +148,7 @@ impl Machine {
             .collect();
         let mut machine = Machine {
             owed: vec![Debt::Nothing; graph.edges().len()],
+            inherited: vec![Debt::Nothing; graph.len()],
             would: vec![false; graph.edges().len()],
             vertices,
             progress,
@@ -150,8 +162,9 @@ impl Machine {
             graph,
         };
         for token in owed {
-            if let Some(edge) = machine.graph.find(token.first, token.second) {
-                machine.owed[edge.at()] = Debt::Owed;
+            match machine.graph.find(token.first, token.second) {
+                Some(edge) => machine.owed[edge.at()] = Debt::Owed,
+                None => machine.inherited[token.second.at()] = Debt::Owed,
             }
         }
         for vertex in machine.graph.vertices() {
@@ -197,6 +210,7 @@ impl Machine {
             Input::Checked(vertex, verdict) => self.checked(now, vertex, verdict),
             Input::Applied(vertex, ran) => self.applied(now, vertex, ran),
             Input::Refreshed(vertex, done) => self.refreshed(now, vertex, done),
+            Input::Dropped(vertex) => self.dropped(vertex),
             Input::Due(vertex) => self.due(vertex),
             Input::Stale(vertex) => self.stale(vertex),
             Input::Interrupt => self.interrupt(),
@@ -266,6 +280,18 @@ impl Machine {
         std::mem::take(&mut self.progress[vertex.at()].stale) && !self.interrupted
     }
 
+    /// Refreshes that were journalled for a change which was not begun stay owed: one too many.
+    fn dropped(&mut self, vertex: VertexId) {
+        let phase = self.progress[vertex.at()].phase;
+        assert!(
+            matches!(phase, Phase::Checking | Phase::Applying | Phase::Refreshing),
+            "the driver drops only what it was asked"
+        );
+        self.leave(vertex, phase);
+        let done = self.done(vertex);
+        self.settle(vertex, done.unwrap_or(Settlement::Interrupted));
+    }
+
     fn due(&mut self, vertex: VertexId) {
         if self.progress[vertex.at()].phase == Phase::Delayed {
             self.delayed -= 1;
@@ -302,7 +328,7 @@ impl Machine {
     /// The vertex is in its state: serve what it is owed, or settle.
     fn in_sync(&mut self, vertex: VertexId) {
         let described = self.vertices[vertex.at()];
-        let owed = self.has_debt(vertex);
+        let owed = self.is_owed_to(vertex);
         let done = self.done(vertex);
         if owed && !described.noop {
             if !described.refreshable {
@@ -335,7 +361,7 @@ impl Machine {
     fn settle_looked_at(&mut self, vertex: VertexId, found: Settlement) {
         let refreshable = self.vertices[vertex.at()].refreshable;
         let settlement = match found {
-            Settlement::InSync if refreshable && (self.has_debt(vertex) || self.has_would(vertex)) => {
+            Settlement::InSync if refreshable && (self.is_owed_to(vertex) || self.has_would(vertex)) => {
                 Settlement::WouldRefresh
             }
             found => found,

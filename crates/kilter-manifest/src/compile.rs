@@ -79,17 +79,30 @@ pub struct Compiled {
 /// # Errors
 /// All problems, in the order of their places.
 pub fn compile(sources: &mut Sources, inputs: &Inputs<'_>) -> Result<Compiled, Vec<Diagnostic>> {
+    match compile_partly(sources, inputs) {
+        (compiled, problems) if problems.is_empty() => Ok(compiled),
+        (_, problems) => Err(problems),
+    }
+}
+
+/// Compiles manifests to a catalog as far as they can be, and tells all problems, in the order of
+/// their places.
+///
+/// With problems, the catalog is only good for finding more of them: resources of unknown types and
+/// attributes at fault are missing from it.
+pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, Vec<Diagnostic>) {
     let mut loaded = load(sources, inputs);
     let problems = std::mem::take(&mut loaded.problems);
     let environment = Environment::new(*inputs, &loaded, problems);
     environment.evaluate_all();
     let catalog = Resources::new(&environment, &loaded).compile();
     let (problems, secrets) = environment.finish();
+    let compiled = Compiled { catalog, places: Places::new() };
     if problems.is_empty() {
         sources.secrets = secrets;
-        return Ok(Compiled { catalog, places: Places::new() });
+        return (compiled, problems);
     }
     // Only now are all secrets searched for, those too that no problem let us get to.
     sources.secrets = find_secrets(&loaded, sources, inputs.schemas);
-    Err(sorted(problems))
+    (compiled, sorted(problems))
 }

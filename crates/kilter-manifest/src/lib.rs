@@ -40,7 +40,7 @@ mod types;
 mod value;
 mod yaml;
 
-pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile};
+pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile, compile_partly};
 pub use diagnostic::Diagnostic;
 pub use places::Places;
 pub use render::{SHOWN, render, to_json};

@@ -169,7 +169,9 @@ impl<'e, 't> Resources<'e, 't> {
         if let Some(first) = self.index.entries.get(&Wanted(type_id, title)) {
             return self.environment.report(twice(&reference, key.span(), first.key.span()));
         }
-        let at = self.is_wanted(body).then_some(*kept);
+        // What has no known type has no place in the catalog; relations to it are left out.
+        let is_known = self.index.types.get(type_id).schema.is_some();
+        let at = (self.is_wanted(body) && is_known).then_some(*kept);
         *kept += u32::from(at.is_some());
         self.index.entries.insert(Key { type_id, title: title.into() }, Entry { key, body, at });
     }

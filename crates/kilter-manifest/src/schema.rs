@@ -62,7 +62,7 @@ fn common() -> Map<String, Json> {
         "description": "A value that is never shown: a text, or where it comes from.",
         "type": "object",
         "properties": { "sensitive": { "anyOf": [
-            { "type": "string" },
+            scalar(),
             { "type": "object", "properties": { "file": text }, "required": ["file"], "additionalProperties": false },
             { "type": "object", "properties": { "env": text }, "required": ["env"], "additionalProperties": false },
             {
@@ -151,21 +151,19 @@ fn resource(schema: &TypeSchema) -> Json {
 }
 
 fn attribute_schema(attribute: &AttributeSchema) -> Json {
-    let mut alternatives = vec![of_type(&attribute.data_type, 0)];
-    if matches!(alternatives[0].get("type").and_then(Json::as_str), Some("string")) {
-        // A plain scalar keeps its text where a text is wanted: `mode: 644`.
-        alternatives.push(json!({ "type": ["number", "boolean"] }));
-    }
-    alternatives.push(json!({ "$ref": "#/$defs/expression" }));
-    alternatives.push(json!({ "$ref": "#/$defs/sensitive" }));
-    alternatives.push(json!({ "type": "null" }));
+    let alternatives = json!([
+        of_type(&attribute.data_type, 0),
+        { "$ref": "#/$defs/expression" },
+        { "$ref": "#/$defs/sensitive" },
+        { "type": "null" },
+    ]);
     let mut schema = Map::new();
     schema.insert("description".to_owned(), attribute.desc.as_str().into());
     schema.insert("markdownDescription".to_owned(), attribute.desc.as_str().into());
     if let Some(default) = &attribute.default {
         schema.insert("default".to_owned(), to_json(default));
     }
-    schema.insert("anyOf".to_owned(), alternatives.into());
+    schema.insert("anyOf".to_owned(), alternatives);
     Json::Object(schema)
 }
 
@@ -190,14 +188,15 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
         }
         DataType::Numeric => json!({ "type": "number" }),
         DataType::String(from, to) => {
-            bounded(json!({ "type": "string" }), "minLength", "maxLength", from.map(Json::from), to.map(Json::from))
+            bounded(scalar(), "minLength", "maxLength", from.map(Json::from), to.map(Json::from))
         }
         DataType::Enum(words) => {
             let words: Vec<&str> = words.iter().map(|word| word.as_str()).collect();
             json!({ "enum": words })
         }
-        // Ruby's dialect of regular expressions is not that of JSON Schema.
-        DataType::Pattern(_) => json!({ "type": "string" }),
+        // Ruby's dialect of regular expressions is not that of JSON Schema; bytes have no form of
+        // their own in a manifest.
+        DataType::Pattern(_) | DataType::Binary | DataType::Scalar => scalar(),
         DataType::Array(of, from, to) => {
             let array = json!({ "type": "array", "items": nested(of) });
             bounded(array, "minItems", "maxItems", from.map(Json::from), to.map(Json::from))
@@ -222,9 +221,13 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
         }
         DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => of_type(inner, depth),
         DataType::Undef => json!({ "type": "null" }),
-        DataType::Scalar => json!({ "type": ["string", "number", "boolean"] }),
         _ => json!({}),
     }
+}
+
+/// A text; a plain scalar keeps its text where one is wanted: `mode: 644`, `command: true`.
+fn scalar() -> Json {
+    json!({ "type": ["string", "number", "boolean"] })
 }
 
 fn bounded(mut schema: Json, least: &str, most: &str, from: Option<Json>, to: Option<Json>) -> Json {

@@ -79,26 +79,26 @@ pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) 
 
 /// What differs between a state and what should be.
 ///
-/// When `ensure` differs, only that is told: the rest follows from it. Attributes that only steer
-/// the provider or are never set are left out; so are those that nothing was said of.
+/// Of a resource that is to be removed only that is told; of one that is to be created, what it will
+/// be as well. Attributes that only steer the provider or are never set are left out; so are those
+/// that nothing was said of.
 ///
 /// # Errors
 /// When what should be cannot be reached: an `init_only` attribute of a resource that exists.
 pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Result<Vec<Difference>, ProviderError> {
     let schema = provider.schema();
+    let mut differences = Vec::new();
     if let Some(wanted) = should.get("ensure")
         && let Some(attribute) = schema.find("ensure")
     {
-        if let Some(difference) = compare_one(provider, attribute, is, should, wanted) {
-            return Ok(vec![difference]);
-        }
-        if wanted.as_str() == Some("absent") {
-            return Ok(Vec::new());
+        differences.extend(compare_one(provider, attribute, is, should, wanted));
+        let is_created = !is.exists && !differences.is_empty();
+        if wanted.as_str() == Some("absent") || !(differences.is_empty() || is_created) {
+            return Ok(differences);
         }
     } else if !is.exists && schema.is_ensurable() {
         return Ok(Vec::new());
     }
-    let mut differences = Vec::new();
     for (name, wanted) in should.iter() {
         if wanted.is_undef() || *name == "ensure" {
             continue;

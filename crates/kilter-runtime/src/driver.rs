@@ -4,16 +4,18 @@ mod board;
 mod resolve;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kilter_engine::{Batch, Command, Input, Machine, Timestamp, Token, Vertex, VertexId};
+use ecow::{EcoString, eco_format};
+use kilter_engine::{Batch, Command, Graph, Input, Machine, Settlement, Timestamp, Token, Vertex, VertexId};
 use kilter_provider::{Batch as Batching, Context, Durability, Interrupt, Level, Log, Placement};
 
-use crate::journal::{Journal, JournalError};
+use crate::journal::{Debt, Journal, JournalError};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
 use crate::prepare::Prepared;
@@ -25,6 +27,12 @@ use board::Board;
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;
+
+/// Resources that are changed on this thread between two looks for an interrupt, at most.
+const PORTION: usize = 1024;
+
+/// Time between two looks at what takes long.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The bit of a group whose checks run on a worker.
 const CHECKS_ON_WORKER: u16 = 2;
@@ -165,7 +173,11 @@ impl Prepared<'_> {
                 state_dir.prepare()?;
                 Some(state_dir.lock()?)
             }
-            _ => None,
+            (Some(state_dir), Mode::Noop) => {
+                state_dir.verify()?;
+                None
+            }
+            (None, _) => None,
         };
         let journal = match &options.state_dir {
             Some(state_dir) => Some(Journal::open(state_dir.path(), options.durability)?),
@@ -175,7 +187,7 @@ impl Prepared<'_> {
         let (sender, receiver) = channel();
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
-        let result = thread::scope(|scope| {
+        let report = thread::scope(|scope| {
             let driver = Driver {
                 prepared: self,
                 lookup: &lookup,
@@ -188,7 +200,7 @@ impl Prepared<'_> {
                 machine: Machine::new(
                     self.graph.clone(),
                     self.vertices(options.mode),
-                    &owed(&lookup, journal.as_ref()),
+                    &owed(&lookup, journal.as_ref(), &self.graph),
                 ),
                 board: Board::new(self, &lookup, options),
                 journal,
@@ -198,11 +210,13 @@ impl Prepared<'_> {
                 wakes: Vec::new(),
                 in_flight: 0,
                 seen_requests: 0,
+                broken: None,
+                going_on: Vec::new(),
             };
             driver.run()
         });
         stop.listen(None);
-        result
+        Ok(report)
     }
 
     fn vertices(&self, mode: Mode) -> Vec<Vertex> {
@@ -225,11 +239,15 @@ impl Prepared<'_> {
 }
 
 /// What earlier runs still owe to resources of this one.
-fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>) -> Vec<Token> {
-    let debts = journal.into_iter().flat_map(Journal::owed);
-    debts
-        .filter_map(|(first, second)| Some(Token { first: lookup.referred(first)?, second: lookup.referred(second)? }))
-        .collect()
+fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph) -> Vec<Token> {
+    journal.into_iter().flat_map(Journal::owed).filter_map(|debt| token_of(lookup, debt, graph)).collect()
+}
+
+/// A debt as the machine knows it; none when it is owed to a resource that is not declared here.
+fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Option<Token> {
+    let second = lookup.referred(second)?;
+    let first = lookup.referred(first).filter(|first| graph.find(*first, second).is_some());
+    Some(first.map_or(Token::inherited(second), |first| Token { first, second }))
 }
 
 struct Driver<'run, 'scope, 'env: 'scope> {
@@ -252,24 +270,21 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     /// Calls on workers.
     in_flight: usize,
     seen_requests: u32,
+    /// Why the journal cannot be written any more.
+    broken: Option<EcoString>,
+    /// Resources that workers were given one by one, and since when.
+    going_on: Vec<(VertexId, Instant)>,
 }
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
-    fn run(mut self) -> Result<Report, RunError> {
-        let mut fatal = None;
+    fn run(mut self) -> Report {
         loop {
             self.tick();
             self.heed_stop();
             let commands = self.machine.commands();
             let idle = commands.is_empty();
             for command in commands {
-                if fatal.is_none()
-                    && let Err(error) = self.carry_out(command)
-                {
-                    // Without a journal nothing further may change: what is in flight is finished.
-                    self.machine.input(self.now, Input::Interrupt);
-                    fatal = Some(error);
-                }
+                self.carry_out(command);
             }
             while let Ok(message) = self.receiver.try_recv() {
                 self.take(message);
@@ -277,14 +292,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             if !idle {
                 continue;
             }
-            if fatal.is_some() && self.in_flight == 0 || self.machine.is_finished() {
-                break;
+            if self.broken.is_some() && self.in_flight == 0 || self.machine.is_finished() {
+                return self.finish();
             }
             self.wait();
-        }
-        match fatal {
-            Some(error) => Err(error.into()),
-            None => Ok(self.finish()),
         }
     }
 
@@ -298,6 +309,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         if requests > 0 && !self.machine.is_interrupted() {
             self.machine.input(self.now, Input::Interrupt);
             self.wakes.clear();
+            self.take_back();
         }
         if requests > self.seen_requests {
             self.seen_requests = requests;
@@ -305,16 +317,35 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
     }
 
+    /// What has not been begun is not begun any more.
+    fn take_back(&mut self) {
+        for vertices in self.workers.take_back() {
+            self.in_flight -= 1;
+            self.going_on.retain(|(vertex, _)| !vertices.contains(vertex));
+            self.drop_vertices(&vertices);
+        }
+    }
+
+    fn drop_vertices(&mut self, vertices: &[VertexId]) {
+        for vertex in vertices {
+            self.machine.input(self.now, Input::Dropped(*vertex));
+        }
+    }
+
     /// Waits for the next message or the next vertex whose time has come.
     fn wait(&mut self) {
         self.wakes.sort_unstable();
-        let message = match self.wakes.first() {
-            Some((at, _)) => {
-                let left = Duration::from_millis(at.0.saturating_sub(self.now.0));
-                self.receiver.recv_timeout(left)
-            }
+        let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
+        let look = self.going_on.first().map(|_| LOOK);
+        let message = match due.into_iter().chain(look).min() {
+            Some(left) => self.receiver.recv_timeout(left),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
+        if let (Err(RecvTimeoutError::Timeout), Some((vertex, since))) = (&message, self.going_on.first()) {
+            let reference = &self.prepared.resource(*vertex).reference;
+            let (calls, since) = (self.going_on.len(), since.elapsed());
+            self.observer.event(Event::Waiting { reference, calls, since });
+        }
         if let Ok(message) = message {
             self.take(message);
         }
@@ -330,24 +361,28 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             Message::Stop => {}
             Message::Done(doing, done) => {
                 self.in_flight -= 1;
+                self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.answer(doing, done);
             }
             Message::Log { level, type_name, name, message } => {
-                let (type_name, name, message) = (&type_name, &name, &message);
+                let message = &self.board.sealed(&type_name, &name, message);
+                let (type_name, name) = (&type_name, &name);
                 self.observer.event(Event::Log { level, type_name, name, message });
             }
         }
     }
 
-    fn carry_out(&mut self, command: Command) -> Result<(), JournalError> {
+    /// Without a journal nothing further may change: what is in flight is finished, the rest is left.
+    fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Owe(tokens) => return self.journalled(tokens, |journal, debts| journal.owe(debts)),
-            Command::Paid(tokens) => return self.journalled(tokens, |journal, debts| journal.paid(&debts)),
-            Command::Check(batch) => self.check(batch),
-            Command::Apply(batch) => {
-                let items = self.board.changes(&batch.vertices, &self.machine);
-                self.dispatch(Doing::Apply, batch.group, items);
+            Command::Settled(vertex, settlement) => {
+                self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
             }
+            _ if self.broken.is_some() => {}
+            Command::Owe(tokens) => self.journalled(&tokens, |journal, debts| journal.owe(debts)),
+            Command::Paid(tokens) => self.journalled(&tokens, |journal, debts| journal.paid(&debts)),
+            Command::Check(batch) => self.check(batch),
+            Command::Apply(batch) => self.apply(&batch),
             Command::Refresh(batch) => {
                 let items = self.board.items(&batch.vertices);
                 self.dispatch(Doing::Refresh, batch.group, items);
@@ -356,24 +391,51 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.board.tell_retry(vertex, self.observer);
                 self.wakes.push((at, vertex));
             }
-            Command::Settled(vertex, settlement) => {
-                self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
-            }
         }
-        Ok(())
     }
 
     fn journalled(
         &mut self,
-        tokens: Vec<Token>,
-        write: impl FnOnce(
-            &mut Journal,
-            Vec<(kilter_model::ResourceRef, kilter_model::ResourceRef)>,
-        ) -> Result<(), JournalError>,
-    ) -> Result<(), JournalError> {
-        let Some(journal) = &mut self.journal else { return Ok(()) };
-        let reference = |vertex: VertexId| self.prepared.resource(vertex).reference.clone();
-        write(journal, tokens.iter().map(|token| (reference(token.first), reference(token.second))).collect())
+        tokens: &[Token],
+        write: impl FnOnce(&mut Journal, Vec<Debt>) -> Result<(), JournalError>,
+    ) {
+        let debts = self.debts(tokens);
+        let Some(journal) = &mut self.journal else { return };
+        if let Err(error) = write(journal, debts) {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            self.broken = Some(eco_format!("{error}{}; nothing further was changed", cause.unwrap_or_default()));
+            self.machine.input(self.now, Input::Interrupt);
+        }
+    }
+
+    /// Tokens as the journal names them. What a vertex inherited is owed to it by whoever no longer
+    /// comes before it.
+    fn debts(&self, tokens: &[Token]) -> Vec<Debt> {
+        let reference = |vertex: VertexId| &self.prepared.resource(vertex).reference;
+        let mut debts = Vec::with_capacity(tokens.len());
+        for token in tokens {
+            if token.first != token.second {
+                debts.push((reference(token.first).clone(), reference(token.second).clone()));
+                continue;
+            }
+            let owed = self.journal.iter().flat_map(Journal::owed);
+            debts
+                .extend(owed.filter(|debt| token_of(self.lookup, debt, self.machine.graph()) == Some(*token)).cloned());
+        }
+        debts
+    }
+
+    /// Changes on this thread go by in portions, so that an interrupt need not wait for all of them.
+    fn apply(&mut self, batch: &Batch) {
+        let portion = if batch.group & CHANGES_ON_WORKER == 0 { PORTION } else { batch.vertices.len() };
+        for vertices in batch.vertices.chunks(portion) {
+            if self.stop.requests() > 0 {
+                self.drop_vertices(vertices);
+                continue;
+            }
+            let items = self.board.changes(vertices, &self.machine);
+            self.dispatch(Doing::Apply, batch.group, items);
+        }
     }
 
     /// Resolves what other resources send, answers those that cannot be checked, checks the rest.
@@ -384,6 +446,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let Batch { group, vertices } = batch;
         let chunk = if group & CHECKS_ON_WORKER == 0 { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
+            if self.stop.requests() > 0 {
+                self.drop_vertices(vertices);
+                continue;
+            }
             let (items, answers) = self.board.checkable(vertices);
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
@@ -404,7 +470,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let provider = prepared.registry.at(usize::from(group / 4)).as_ref();
         let (stop, mail, options, lookup) = (self.stop, self.mail, self.options, self.lookup);
         let at = group / 4;
-        let only = if let [item] = items.as_slice() { Some(item.vertex) } else { None };
+        let vertices: Vec<VertexId> =
+            if on_worker { items.iter().map(|item| item.vertex).collect() } else { Vec::new() };
         let work = move || {
             let managed = |name: &str| lookup.named(at, name).is_some();
             let cx = Context::bare()
@@ -425,15 +492,18 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             let done = work();
             return self.answer(doing, done);
         }
-        if let Some(vertex) = only {
-            let reference = &prepared.resource(vertex).reference;
+        if let [only] = vertices.as_slice() {
+            let reference = &prepared.resource(*only).reference;
             self.observer.event(Event::Begun { reference, doing: doing.word() });
+            self.going_on.push((*only, Instant::now()));
         }
         self.in_flight += 1;
         let sender = self.sender.clone();
-        self.workers.submit(move || {
+        self.workers.submit(vertices.clone(), move || {
+            // Whatever happens in there, the driver gets an answer: it would wait for ever.
+            let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| step::lost(&vertices));
             // The driver outlives its workers.
-            let _ = sender.send(Message::Done(doing, work()));
+            let _ = sender.send(Message::Done(doing, done));
         });
     }
 
@@ -448,18 +518,23 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
     }
 
-    fn finish(self) -> Report {
+    fn finish(mut self) -> Report {
+        for vertex in self.prepared.graph.vertices() {
+            if self.machine.settlement(vertex).is_none() {
+                self.board.settle(vertex, Settlement::Interrupted, self.machine.graph(), self.observer);
+            }
+        }
         let unflushed = match self.options.mode {
             Mode::Apply => self.board.flush(self.mail),
             Mode::Noop => Vec::new(),
         };
         let owed = match self.options.mode {
-            Mode::Apply => self.machine.owed(),
+            Mode::Apply => self.debts(&self.machine.owed()),
             Mode::Noop => Vec::new(),
         };
-        let reference = |vertex: VertexId| self.prepared.resource(vertex).reference.clone();
         let mut report = self.board.report();
-        report.owed = owed.iter().map(|token| (reference(token.first), reference(token.second))).collect();
+        report.owed = owed;
+        report.journal = self.broken;
         report.interrupted = self.stop.requests() > 0;
         report.unflushed = unflushed;
         report.duration = self.start.elapsed();

@@ -39,7 +39,7 @@ pub enum JournalError {
 }
 
 /// Who changed, and who is to be refreshed.
-type Debt = (ResourceRef, ResourceRef);
+pub(crate) type Debt = (ResourceRef, ResourceRef);
 
 /// The journal of refreshes that are owed. Nothing is written before something is owed.
 #[derive(Debug)]
@@ -96,9 +96,7 @@ impl Journal {
     }
 
     fn append(&mut self, word: &str, debts: &[Debt]) -> Result<(), JournalError> {
-        let pairs: Vec<Json> = debts.iter().map(|(a, b)| json!([a.to_string(), b.to_string()])).collect();
-        let text = json!({ word: pairs }).to_string();
-        let line = format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()));
+        let line = line(word, debts);
         let wait = word == "owe" && self.durability == Durability::Flushed;
         self.written("append to", |file| {
             file.write_all(line.as_bytes())?;
@@ -124,18 +122,36 @@ impl Journal {
         write(file).map_err(io)
     }
 
-    /// Starts a journal that holds what is owed and nothing else, in the place of the old one.
+    /// Starts a journal that holds what is owed and nothing else, in the place of the old one. What
+    /// is recorded next is in it already, and says the same twice.
     fn begin(&self) -> io::Result<File> {
-        let mut options = std::fs::OpenOptions::new();
-        options.append(true).create(true).mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-        let file = options.open(&self.path)?;
-        let bytes = std::fs::read(&self.path)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        if whole < bytes.len() {
-            file.set_len(whole as u64)?;
+        let new = self.path.with_extension("new");
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = std::fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(&new)?;
+        if !self.owed.is_empty() {
+            let owed: Vec<Debt> = self.owed.iter().cloned().collect();
+            file.write_all(line("owe", &owed).as_bytes())?;
+        }
+        let flushed = self.durability == Durability::Flushed;
+        if flushed {
+            file.sync_all()?;
+        }
+        std::fs::rename(&new, &self.path)?;
+        if let (true, Some(directory)) = (flushed, self.path.parent()) {
+            File::open(directory)?.sync_all()?;
         }
         Ok(file)
     }
+}
+
+/// A record.
+fn line(word: &str, debts: &[Debt]) -> String {
+    let pairs: Vec<Json> = debts.iter().map(|(a, b)| json!([a.to_string(), b.to_string()])).collect();
+    let text = json!({ word: pairs }).to_string();
+    format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()))
 }
 
 /// What is owed after all records, or the first line that is damaged.
@@ -193,10 +209,9 @@ mod tests {
     #[test]
     fn a_journal_cut_at_any_byte_owes_what_its_whole_lines_say() {
         let directory = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
-        let first = std::fs::read(directory.path().join("journal")).unwrap().len();
-        journal.owe(vec![debt("file[/c]", "exec[d]")]).unwrap();
+        let (one, two) = ([debt("file[/a]", "exec[b]")], [debt("file[/c]", "exec[d]")]);
+        let first = line("owe", &one).len();
+        std::fs::write(directory.path().join("journal"), line("owe", &one) + &line("owe", &two)).unwrap();
         let bytes = std::fs::read(directory.path().join("journal")).unwrap();
         for cut in 0..bytes.len() {
             std::fs::write(directory.path().join("journal"), &bytes[..cut]).unwrap();

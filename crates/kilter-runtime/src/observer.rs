@@ -15,6 +15,15 @@ pub enum Event<'a> {
         /// What is done: `checking`, `changing`, `refreshing`.
         doing: &'static str,
     },
+    /// Calls that take long are still going on. Told about twice a second.
+    Waiting {
+        /// The resource that has been worked on for longest.
+        reference: &'a ResourceRef,
+        /// How many calls there are.
+        calls: usize,
+        /// For how long.
+        since: std::time::Duration,
+    },
     /// A resource has settled and was not simply in its state.
     Settled(&'a ResourceReport),
     /// So many of all resources have settled.

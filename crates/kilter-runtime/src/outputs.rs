@@ -11,8 +11,18 @@ use std::path::{Path, PathBuf};
 use kilter_model::{Attributes, ResourceRef, Value, from_json, to_json_clear};
 use serde_json::{Value as Json, json};
 
+/// What a resource was declared as when it sent its outputs: another one of the same reference, in
+/// another manifest or a later version, did not send them.
+pub(crate) fn fingerprint(declared: &Attributes) -> String {
+    let mut crc = crc32fast::Hasher::new();
+    for (name, value) in declared.iter() {
+        crc.update(format!("{name}={}\0", to_json_clear(value)).as_bytes());
+    }
+    format!("{:08x}", crc.finalize())
+}
+
 /// Keeps the outputs of `reference`.
-pub(crate) fn keep(state: &Path, reference: &ResourceRef, outputs: &Attributes) -> io::Result<()> {
+pub(crate) fn keep(state: &Path, reference: &ResourceRef, declared: &str, outputs: &Attributes) -> io::Result<()> {
     let path = path(state, reference);
     if let Some(parent) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
@@ -21,7 +31,8 @@ pub(crate) fn keep(state: &Path, reference: &ResourceRef, outputs: &Attributes) 
         outputs.iter().map(|(name, value)| (name.to_string(), to_json_clear(value))).collect();
     let sealed: Vec<&str> =
         outputs.iter().filter(|(_, value)| value.holds_sensitive()).map(|(name, _)| name.as_str()).collect();
-    let text = json!({ "resource": reference.to_string(), "outputs": values, "sealed": sealed }).to_string();
+    let text = json!({ "resource": reference.to_string(), "declared": declared, "outputs": values, "sealed": sealed })
+        .to_string();
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
@@ -31,9 +42,9 @@ pub(crate) fn keep(state: &Path, reference: &ResourceRef, outputs: &Attributes) 
 }
 
 /// The outputs of `reference` that were kept, if there are any.
-pub(crate) fn kept(state: &Path, reference: &ResourceRef) -> Option<Attributes> {
+pub(crate) fn kept(state: &Path, reference: &ResourceRef, declared: &str) -> Option<Attributes> {
     let json: Json = serde_json::from_slice(&fs::read(path(state, reference)).ok()?).ok()?;
-    if json.get("resource")?.as_str()? != reference.to_string() {
+    if json.get("resource")?.as_str()? != reference.to_string() || json.get("declared")?.as_str()? != declared {
         return None;
     }
     let sealed = json.get("sealed")?.as_array()?;

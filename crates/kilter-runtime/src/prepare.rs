@@ -1,8 +1,9 @@
 //! From a catalog to a run: canonical attributes, the whole graph.
 
 use kilter_engine::{Cycle, Graph, VertexId};
-use kilter_model::{Catalog, Resource};
+use kilter_model::{AttributeName, Attributes, Catalog, Resource, Value};
 use kilter_provider::{Problem, Provider, Registry};
+use rustc_hash::FxHashMap;
 
 use crate::edges;
 use crate::lookup::Lookup;
@@ -31,8 +32,42 @@ pub struct Rejected {
 /// Prepares a run of `catalog`.
 ///
 /// # Errors
-/// Every problem of every resource, or else every cycle.
+/// Every problem of every resource, and every cycle.
 pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>, Box<Rejected>> {
+    let (providers, problems) = surveyed(&mut catalog, registry, &|_| false);
+    if providers.len() < catalog.resources.len() {
+        return Err(Box::new(Rejected { catalog, problems, cycles: Vec::new() }));
+    }
+    let graph = graph_of(&catalog, registry, &providers);
+    match graph {
+        Ok(graph) if problems.is_empty() => Ok(Prepared { catalog, registry, providers, graph }),
+        graph => Err(Box::new(Rejected { catalog, problems, cycles: graph.err().unwrap_or_default() })),
+    }
+}
+
+/// What is wrong with a catalog that cannot be carried out anyway, but for the resources that
+/// `is_broken`: more would be said of them than is true.
+pub fn survey(mut catalog: Catalog, registry: &Registry, is_broken: &dyn Fn(VertexId) -> bool) -> Rejected {
+    let (providers, problems) = surveyed(&mut catalog, registry, is_broken);
+    let graph = match providers.len() == catalog.resources.len() {
+        true => graph_of(&catalog, registry, &providers),
+        false => Err(Vec::new()),
+    };
+    Rejected { catalog, problems, cycles: graph.err().unwrap_or_default() }
+}
+
+fn graph_of(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Result<Graph, Vec<Cycle>> {
+    let lookup = Lookup::new(&catalog.resources, providers, registry.len());
+    let edges = edges::edges(catalog, registry, providers, &lookup);
+    Graph::new(catalog.resources.len() as u32, edges)
+}
+
+/// The provider of each resource, and what providers have against them. Resources become canonical.
+fn surveyed(
+    catalog: &mut Catalog,
+    registry: &Registry,
+    is_broken: &dyn Fn(VertexId) -> bool,
+) -> (Vec<u16>, Vec<(VertexId, Problem)>) {
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(VertexId)) {
@@ -42,17 +77,33 @@ pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>
             continue;
         };
         providers.push(at as u16);
-        problems.extend(faults(registry.at(at).as_ref(), resource).into_iter().map(|problem| (vertex, problem)));
+        if !is_broken(vertex) {
+            problems.extend(faults(registry.at(at).as_ref(), resource).into_iter().map(|problem| (vertex, problem)));
+        }
     }
-    if !problems.is_empty() {
-        return Err(Box::new(Rejected { catalog, problems, cycles: Vec::new() }));
+    if providers.len() == catalog.resources.len() {
+        problems.extend(managed_twice(catalog, registry, &providers));
     }
-    let lookup = Lookup::new(&catalog.resources, &providers, registry.len());
-    let edges = edges::edges(&catalog, registry, &providers, &lookup);
-    match Graph::new(catalog.resources.len() as u32, edges) {
-        Ok(graph) => Ok(Prepared { catalog, registry, providers, graph }),
-        Err(cycles) => Err(Box::new(Rejected { catalog, problems: Vec::new(), cycles })),
+    (providers, problems)
+}
+
+/// Resources that are another one under a name that means the same: `/etc/motd` and `/etc/motd/`.
+fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, Problem)> {
+    let mut problems = Vec::new();
+    let lookup = Lookup::new(&catalog.resources, providers, registry.len());
+    let mut meant: FxHashMap<(u16, String), VertexId> = FxHashMap::default();
+    for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+        let provider = registry.at(usize::from(*at));
+        provider.identities(&resource.name, &resource.attributes, &mut |name| {
+            let other = lookup.named(*at, name).filter(|other| *other != vertex);
+            let other = other.or_else(|| meant.insert((*at, name.to_owned()), vertex).filter(|other| *other != vertex));
+            if let Some(other) = other {
+                let other = &catalog.resources[other.0 as usize].reference;
+                problems.push((vertex, Problem::new(format!("{other} manages the same `{name}`"))));
+            }
+        });
     }
+    problems
 }
 
 /// What is wrong with one resource; makes it canonical if nothing is. Values that are only known
@@ -64,7 +115,20 @@ fn faults(provider: &dyn Provider, resource: &mut Resource) -> Vec<Problem> {
         problems.extend(provider.canonicalize(&resource.name, &mut resource.attributes).err());
         resource.attributes.shrink();
     }
-    problems
+    problems.into_iter().map(|problem| sealed(problem, &resource.attributes)).collect()
+}
+
+/// A problem with a sensitive value, without the value that its message may show.
+pub(crate) fn sealed(problem: Problem, attributes: &Attributes) -> Problem {
+    let secret = |name: &AttributeName| attributes.get(name.as_str()).is_some_and(Value::holds_sensitive);
+    match &problem.attribute {
+        Some(name) if secret(name) => Problem { message: "the sensitive value is not one it takes".into(), ..problem },
+        None if attributes.iter().any(|(name, _)| secret(name)) => Problem {
+            message: "its attributes do not go together; one is sensitive, so no more is said".into(),
+            ..problem
+        },
+        _ => problem,
+    }
 }
 
 impl Prepared<'_> {

@@ -134,6 +134,8 @@ pub struct Report {
     pub interrupted: bool,
     /// Why what was done may not survive a crash, by provider.
     pub unflushed: Vec<EcoString>,
+    /// Why the run ended early, or what it could not record: the journal cannot be written.
+    pub journal: Option<EcoString>,
     /// Refreshes that remain owed and are served by the next run: who changed, and who is to be
     /// refreshed.
     pub owed: Vec<(ResourceRef, ResourceRef)>,
@@ -144,6 +146,6 @@ pub struct Report {
 impl Report {
     /// Whether something failed, was skipped because of a failure, or may not survive a crash.
     pub fn has_failures(&self) -> bool {
-        self.counts.failed + self.counts.skipped > 0 || !self.unflushed.is_empty()
+        self.counts.failed + self.counts.skipped > 0 || !self.unflushed.is_empty() || self.journal.is_some()
     }
 }

@@ -62,13 +62,16 @@ impl StateDir {
     /// Makes the directory if it is not there, and sees to it that only its owner can use it.
     pub(crate) fn prepare(&self) -> Result<(), StateDirError> {
         let io = |source| StateDirError::Io { path: self.path.clone(), source };
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
+        self.verify()
+    }
+
+    /// Sees to it that only its owner can use the directory, if it is there.
+    pub(crate) fn verify(&self) -> Result<(), StateDirError> {
         let found = match std::fs::symlink_metadata(&self.path) {
             Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
-                std::fs::symlink_metadata(&self.path).map_err(io)?
-            }
-            Err(error) => return Err(io(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(StateDirError::Io { path: self.path.clone(), source }),
         };
         let faulty = |why: &str| Err(StateDirError::Unsafe { path: self.path.clone(), why: why.to_owned() });
         if !found.is_dir() {
@@ -106,7 +109,7 @@ impl StateDir {
     }
 }
 
-/// Who holds the lock: its pid, which the kernel knows, and its command line.
+/// Who holds the lock: its pid, which the kernel knows, and its name.
 fn holder(file: &File) -> String {
     let mut asked = rustix::process::Flock::from(rustix::process::FlockType::WriteLock);
     asked.length = 0;
@@ -115,7 +118,7 @@ fn holder(file: &File) -> String {
     };
     let Some(pid) = lock.pid else { return "unknown".to_owned() };
     let pid = pid.as_raw_nonzero();
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-    format!("{pid}: {}", command.join(" ").trim())
+    // Its arguments may hold secrets.
+    let command = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{pid}: {}", String::from_utf8_lossy(&command).trim().escape_debug())
 }

@@ -169,8 +169,20 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'
     }
 }
 
+/// The answers of a batch that was lost to a panic outside of its provider.
+pub(crate) fn lost(vertices: &[VertexId]) -> Vec<Done> {
+    let lost = |vertex: &VertexId| Done {
+        vertex: *vertex,
+        result: Err("kilter failed in handling this resource: this is a defect of kilter".into()),
+        outcome: None,
+        differences: Vec::new(),
+        duration: Duration::ZERO,
+    };
+    vertices.iter().map(lost).collect()
+}
+
 /// A provider that panics fails its own resources, nobody else's.
-fn guarded<T>(provider: &dyn Provider, call: impl FnOnce() -> T) -> Result<T, EcoString> {
+pub(crate) fn guarded<T>(provider: &dyn Provider, call: impl FnOnce() -> T) -> Result<T, EcoString> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

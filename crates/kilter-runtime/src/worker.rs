@@ -4,7 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
-type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
+use kilter_engine::VertexId;
+
+/// What is to be done, and for which vertices.
+struct Job<'env> {
+    vertices: Vec<VertexId>,
+    work: Box<dyn FnOnce() + Send + 'env>,
+}
 
 /// Workers of one pass: at most `limit`, started one by one as jobs find nobody idle.
 pub(crate) struct Workers<'scope, 'env: 'scope> {
@@ -32,10 +38,10 @@ impl<'scope, 'env> Workers<'scope, 'env> {
         Workers { scope, shared, limit: limit.max(1), started: 0 }
     }
 
-    /// Has `job` done by a worker. Jobs begin in the order in which they were given.
-    pub(crate) fn submit(&mut self, job: impl FnOnce() + Send + 'scope) {
+    /// Has `work` for `vertices` done by a worker. Jobs begin in the order in which they were given.
+    pub(crate) fn submit(&mut self, vertices: Vec<VertexId>, work: impl FnOnce() + Send + 'scope) {
         let mut queue = self.shared.lock();
-        queue.jobs.push_back(Box::new(job));
+        queue.jobs.push_back(Job { vertices, work: Box::new(work) });
         let enough = queue.idle >= queue.jobs.len();
         drop(queue);
         if enough || self.started == self.limit {
@@ -45,6 +51,13 @@ impl<'scope, 'env> Workers<'scope, 'env> {
             let shared = Arc::clone(&self.shared);
             self.scope.spawn(move || shared.work());
         }
+    }
+}
+
+impl Workers<'_, '_> {
+    /// Takes back the jobs that no worker has begun; the vertices of each.
+    pub(crate) fn take_back(&mut self) -> Vec<Vec<VertexId>> {
+        self.shared.lock().jobs.drain(..).map(|job| job.vertices).collect()
     }
 }
 
@@ -63,7 +76,7 @@ impl<'scope> Shared<'scope> {
 
     fn work(&self) {
         while let Some(job) = self.next() {
-            job();
+            (job.work)();
         }
     }
 

@@ -1,5 +1,7 @@
 //! One pass over a catalog with a provider whose system is a map in memory.
 
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -298,6 +300,38 @@ fn a_refresh_that_failed_is_owed_to_the_next_run() {
     assert!(fixture.things.log().is_empty());
 }
 
+#[test]
+fn a_refresh_is_owed_though_its_sender_is_no_longer_declared() {
+    let fixture = Fixture::inline();
+    let bad = |bad: bool| thing("b", &[("value", "x".into()), ("bad_refresh", bad.into())]);
+    fixture.things.world().values.insert("b".to_owned(), "x".into());
+    fixture.run(Mode::Apply, vec![valued("a"), bad(true)], &[relation(0, 1, RelationKind::Notify)]);
+    fixture.things.log();
+    let plan = fixture.run(Mode::Noop, vec![bad(false)], &[]);
+    assert_eq!(plan.counts.would_refresh, 1);
+    let report = fixture.run(Mode::Apply, vec![valued("c")], &[]);
+    assert_eq!(report.owed.len(), 0, "another manifest knows nothing of it");
+    let report = fixture.run(Mode::Apply, vec![bad(false)], &[]);
+    assert_eq!(fixture.things.log(), ["set c", "refresh b"]);
+    assert_eq!((report.counts.refreshed, report.owed.len()), (1, 0));
+    fixture.run(Mode::Apply, vec![bad(false)], &[]);
+    assert!(fixture.things.log().is_empty());
+    let journal = std::fs::read(fixture.state.path().join("journal")).expect("the journal was written");
+    assert!(journal.is_empty(), "nothing is owed any more");
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_ends_the_run_before_the_change_and_is_reported() {
+    let fixture = Fixture::inline();
+    // A directory in the place of the new journal cannot be replaced by it.
+    std::fs::create_dir(fixture.state.path().join("journal.new")).expect("the directory is ours");
+    let relations = [relation(1, 2, RelationKind::Notify)];
+    let report = fixture.run(Mode::Apply, vec![valued("a"), valued("b"), valued("c")], &relations);
+    assert!(report.journal.is_some() && report.has_failures());
+    assert!(fixture.things.log().is_empty(), "what would owe a refresh is not changed");
+    assert_eq!((report.counts.total, report.counts.interrupted), (3, 3));
+}
+
 fn receiver() -> Resource {
     let template = Template::parse("got ${thing[a].sent}").unwrap();
     let deferred = Deferred { attribute: "value".into(), template, sensitive: false, span: span() };
@@ -356,6 +390,19 @@ fn an_interrupt_finishes_what_is_in_flight_and_reports_the_rest() {
     assert!(report.interrupted);
     assert_eq!(report.counts.interrupted + report.counts.changed, 2);
     assert_eq!(report.resources[1].status, Status::Interrupted);
+}
+
+#[test]
+fn an_interrupt_takes_back_what_no_worker_has_begun() {
+    let fixture = Fixture::new(Placement::Worker, Batch::One);
+    let names: Vec<EcoString> = (0..12).map(|n| eco_format!("t{n}")).collect();
+    let prepared = fixture.prepared(names.iter().map(|name| valued(name)).collect(), &[]);
+    let stop = Stop::new().unwrap();
+    let mut observer = Impatient(&stop, &fixture.things);
+    let options = Options { jobs: 1, ..fixture.options(Mode::Apply) };
+    let report = prepared.execute(&options, &stop, &mut observer).unwrap();
+    assert!(report.counts.changed <= 1, "{:?}", report.counts);
+    assert_eq!(report.counts.changed + report.counts.interrupted, 12);
 }
 
 #[test]

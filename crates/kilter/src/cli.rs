@@ -28,7 +28,6 @@ const GENERAL: &str = "General options";
     max_term_width = 100,
     arg_required_else_help = true,
     disable_help_flag = true,
-    disable_help_subcommand = true,
     after_help = examples::KILTER
 )]
 pub(crate) struct Cli {

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use kilter_facts::{ExternalFacts, Facts, System};
 use kilter_model::Value;
 
-use crate::{paths, say};
+use crate::{paths, say, signals};
 
 /// The facts of this machine, each gathered when it is asked for: external ones from `dirs` (the
 /// usual directories when there are none), and the fact `kilter`.
 pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Facts {
-    let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.to_vec() };
+    let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+    let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
     Facts::new(System::live())
-        .with_external(ExternalFacts::in_directories(dirs))
+        .with_external(ExternalFacts::in_directories(dirs).cancelled_by(&signals::RAISED))
         .with_fact("kilter", kilter(manifest_dir))
 }
 

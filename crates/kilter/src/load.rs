@@ -4,20 +4,21 @@ mod ask;
 mod executable;
 mod reject;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_manifest::{Inputs, Source, Sources, compile};
+use kilter_manifest::{Inputs, Source, Sources, compile_partly};
 use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::{Prepared, plan_of};
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::plan_file::PlanFile;
-use crate::{facts, say};
+use crate::plan_file::{self, PlanFile};
+use crate::{facts, say, signals};
 use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use ask::Types;
@@ -77,13 +78,16 @@ pub(crate) fn prepare<'r>(
         }
     }
     if let Some(exit) = failed {
-        return Err(exit);
+        return Err(signals::exit().unwrap_or(exit));
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
     let result = compiled(given, vars, &facts_asked, &LiveIncludes::new(&input.manifests), timeout, audience, registry);
     facts::warn(&facts);
-    result
+    match signals::exit() {
+        Some(exit) => Err(exit),
+        None => result,
+    }
 }
 
 /// Prepares the run of a plan.
@@ -121,10 +125,11 @@ fn compiled<'r>(
         loader: includes.as_loader(),
         overrides: &vars,
     };
-    let mut compiled = match compile(&mut sources, &inputs) {
-        Ok(compiled) => compiled,
-        Err(problems) => return Err(reject::say(&problems, &sources, audience)),
-    };
+    let (mut compiled, problems) = compile_partly(&mut sources, &inputs);
+    if !problems.is_empty() {
+        let problems = reject::with_others(problems, compiled, &sources, registry);
+        return Err(reject::say(&problems, &sources, audience));
+    }
     match plan_of(compiled.catalog, registry) {
         Ok(prepared) => {
             let (includes, facts) = (includes.taken(), facts.taken());
@@ -153,22 +158,35 @@ fn read(path: &Path, facts: &kilter_facts::Facts, timeout: Duration) -> Result<S
         let text = executable::output(path, &found, facts, timeout)?;
         return Ok(Source::new(format!("{shown} (output)"), text));
     }
-    text(path).map(|text| Source::new(shown.to_string(), text))
+    let text = text(path)?;
+    if plan_file::is_plan(&text) {
+        return Err(format!("{shown} is a plan, not a manifest: `kilter apply {shown}` takes it, alone"));
+    }
+    Ok(Source::new(shown.to_string(), text))
 }
 
 /// The text of a file.
 fn text(path: &Path) -> Result<String, String> {
+    let bytes = bounded(path, LARGEST)?;
+    String::from_utf8(bytes)
+        .map_err(|error| not_text(&path.display().to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
+}
+
+/// The bytes of a file, if they are not more than `limit`.
+fn bounded(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let shown = path.display();
-    let found = std::fs::metadata(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let cannot = |error: std::io::Error| format!("cannot read {shown}: {error}");
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    let found = file.metadata().map_err(cannot)?;
     if found.is_dir() {
         return Err(format!("cannot read {shown}: it is a directory"));
     }
-    if found.len() > LARGEST {
-        return Err(format!("{shown} is larger than {} MiB", LARGEST >> 20));
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len().min(limit) + 1).unwrap_or(0));
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("{shown} is larger than {} MiB", limit >> 20));
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    String::from_utf8(bytes)
-        .map_err(|error| not_text(&shown.to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
+    Ok(bytes)
 }
 
 /// Says where a text stops being one.

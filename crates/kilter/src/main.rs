@@ -21,6 +21,7 @@ mod puppet;
 mod render;
 mod resources;
 mod say;
+mod signals;
 mod table;
 mod terminal;
 mod words;

@@ -54,16 +54,16 @@ impl PlanFile {
     pub(crate) fn moved(&self, report: &Report) -> Vec<String> {
         let now = changes(report);
         let name = |change: &Json| change["resource"].as_str().unwrap_or_default().to_owned();
+        let mut planned: IndexMap<String, &Json> = self.changes.iter().map(|change| (name(change), change)).collect();
         let mut lines = Vec::new();
         for change in &now {
-            match self.changes.iter().find(|planned| name(planned) == name(change)) {
+            match planned.swap_remove(&name(change)) {
                 Some(planned) if planned == change => {}
                 Some(_) => lines.push(format!("{} would change in another way than planned", name(change))),
                 None => lines.push(format!("{} would change and was not planned to", name(change))),
             }
         }
-        let gone = self.changes.iter().filter(|planned| now.iter().all(|change| name(change) != name(planned)));
-        lines.extend(gone.map(|planned| format!("{} was planned to change and would not", name(planned))));
+        lines.extend(planned.keys().map(|name| format!("{name} was planned to change and would not")));
         lines
     }
 
@@ -120,8 +120,9 @@ fn changes(report: &Report) -> Vec<Json> {
 pub(crate) fn read(input: &ManifestArgs) -> Result<Option<PlanFile>, Exit> {
     let [path] = input.manifests.as_slice() else { return Ok(None) };
     let Some(text) = begins_like_a_plan(path) else { return Ok(None) };
-    let Ok(json) = serde_json::from_str::<Json>(&text) else { return Ok(None) };
-    let Some(version) = json.get("kilter_plan") else { return Ok(None) };
+    let damaged = || say::fail_with(format_args!("the plan {} is damaged", path.display()), ["make the plan anew"]);
+    let json = serde_json::from_str::<Json>(&text).map_err(|_| damaged())?;
+    let version = json.get("kilter_plan").ok_or_else(damaged)?;
     if version.as_u64() != Some(VERSION) {
         let hint = format!("this kilter ({}) reads version {VERSION}; make the plan anew", env!("CARGO_PKG_VERSION"));
         return Err(say::fail_with(format_args!("{} is a plan of version {version}", path.display()), [hint]));
@@ -132,7 +133,7 @@ pub(crate) fn read(input: &ManifestArgs) -> Result<Option<PlanFile>, Exit> {
     }
     match parsed(&json) {
         Some(plan) => Ok(Some(plan)),
-        None => Err(say::fail_with(format_args!("the plan {} is damaged", path.display()), ["make the plan anew"])),
+        None => Err(damaged()),
     }
 }
 
@@ -144,11 +145,16 @@ fn begins_like_a_plan(path: &Path) -> Option<String> {
     let mut head = [0; 24];
     let length = usize::try_from(found.len()).map_or(head.len(), |length| length.min(head.len()));
     file.read_exact(&mut head[..length]).ok()?;
-    let head = String::from_utf8_lossy(&head[..length]).replace(char::is_whitespace, "");
-    if !head.starts_with("{\"kilter_plan\"") {
+    if !is_plan(&String::from_utf8_lossy(&head[..length])) {
         return None;
     }
     std::fs::read_to_string(path).ok()
+}
+
+/// Whether a text starts as plans do.
+pub(crate) fn is_plan(text: &str) -> bool {
+    let head: String = text.chars().take(64).filter(|c| !c.is_whitespace()).collect();
+    head.starts_with("{\"kilter_plan\"")
 }
 
 fn parsed(json: &Json) -> Option<PlanFile> {

@@ -15,6 +15,11 @@ pub(crate) fn columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns >= 20)
 }
 
+/// The columns of the terminal at standard error.
+pub(crate) fn status_width() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col).max(20))
+}
+
 /// How wide paragraphs are set.
 pub(crate) fn text_width() -> usize {
     columns().map_or(WIDEST, |columns| columns.min(WIDEST))

@@ -8,7 +8,9 @@ impl Machine {
     /// The refreshes that are owed.
     pub fn owed(&self) -> Vec<Token> {
         let edges = (0..self.owed.len() as u32).map(EdgeId);
-        edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge)).collect()
+        let along = edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge));
+        let inherited = self.graph.vertices().filter(|v| self.inherited[v.at()] != Debt::Nothing);
+        along.chain(inherited.map(Token::inherited)).collect()
     }
 
     /// Whether a refresh is owed along an edge.
@@ -16,8 +18,10 @@ impl Machine {
         self.owed[edge.at()] != Debt::Nothing
     }
 
-    pub(super) fn has_debt(&self, vertex: VertexId) -> bool {
-        self.graph.entering(vertex).iter().any(|edge| self.is_owed(*edge))
+    /// Whether a refresh is owed to a vertex.
+    pub fn is_owed_to(&self, vertex: VertexId) -> bool {
+        self.inherited[vertex.at()] != Debt::Nothing
+            || self.graph.entering(vertex).iter().any(|edge| self.is_owed(*edge))
     }
 
     pub(super) fn has_would(&self, vertex: VertexId) -> bool {
@@ -55,6 +59,10 @@ impl Machine {
                 *debt = Debt::Served;
             }
         }
+        let inherited = &mut self.inherited[vertex.at()];
+        if *inherited == Debt::Owed {
+            *inherited = Debt::Served;
+        }
     }
 
     /// Takes what has been served to a vertex out of the journal.
@@ -65,6 +73,10 @@ impl Machine {
                 self.owed[edge.at()] = Debt::Nothing;
                 tokens.push(self.token(edge));
             }
+        }
+        if self.inherited[vertex.at()] == Debt::Served {
+            self.inherited[vertex.at()] = Debt::Nothing;
+            tokens.push(Token::inherited(vertex));
         }
         if !tokens.is_empty() {
             self.commands.push(Command::Paid(tokens));

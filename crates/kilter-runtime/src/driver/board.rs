@@ -16,8 +16,9 @@ use crate::observer::{Event, Observer};
 use crate::outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
+use crate::seal::Seal;
 use crate::state_dir::StateDir;
-use crate::step::{Done, Item, Should};
+use crate::step::{Done, Item, Should, guarded};
 
 /// What is known of each resource during a pass. Resources that are in their state have no entry.
 pub(super) struct Board<'run> {
@@ -123,23 +124,45 @@ impl<'run> Board<'run> {
             return Verdict::Unknown;
         }
         let (attribute, reason) = &unknown[0];
-        self.fail(vertex, eco_format!("the value of `{attribute}` is not known: {reason}"));
+        let hint = "what it sent was not kept in this state directory, or it is only looked at (noop)";
+        self.fail(vertex, eco_format!("`{attribute}` is known only {reason}; {hint}"));
         Verdict::Failed
     }
 
     /// The resources of a batch with what their checks found.
     pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Item<'run>> {
-        let graph = machine.graph();
         vertices
             .iter()
             .map(|&vertex| {
                 self.used.insert(self.prepared.providers[vertex.0 as usize]);
                 let mut item = self.item(vertex);
                 item.found = self.found.remove(&vertex);
-                item.refresh = graph.entering(vertex).iter().any(|edge| machine.is_owed(*edge));
+                item.refresh = machine.is_owed_to(vertex);
                 item
             })
             .collect()
+    }
+
+    /// What must not be told of a resource.
+    fn seal(&self, vertex: VertexId) -> Seal {
+        match self.resolved.get(&vertex) {
+            Some(resolved) => Seal::of(resolved),
+            None => Seal::of(&self.prepared.resource(vertex).attributes),
+        }
+    }
+
+    /// A line that a provider wrote, without the secrets of the resource that it is about.
+    pub(super) fn sealed(&self, type_name: &str, name: &str, line: String) -> EcoString {
+        let provider = self.prepared.registry.index(type_name);
+        match provider.and_then(|at| self.lookup.named(at as u16, name)) {
+            Some(vertex) => self.seal(vertex).hide(line.into()),
+            None => line.into(),
+        }
+    }
+
+    fn fingerprint(&self, vertex: VertexId) -> String {
+        let declared = self.resolved.get(&vertex).map(|resolved| &**resolved);
+        outputs::fingerprint(declared.unwrap_or(&self.prepared.resource(vertex).attributes))
     }
 
     fn draft(&mut self, vertex: VertexId) -> &mut Draft {
@@ -147,6 +170,7 @@ impl<'run> Board<'run> {
     }
 
     fn fail(&mut self, vertex: VertexId, why: EcoString) {
+        let why = self.seal(vertex).hide(why);
         let draft = self.draft(vertex);
         draft.failure = Some(why);
         draft.tries += 1;
@@ -165,9 +189,10 @@ impl<'run> Board<'run> {
                 Verdict::InSync
             }
             Ok(found) => {
+                let seal = self.seal(done.vertex);
                 let draft = self.drafts.entry(done.vertex).or_default();
                 draft.failure = None;
-                draft.differences.clone_from(&found.differences);
+                draft.differences = found.differences.iter().cloned().map(|each| seal.hide_in(each)).collect();
                 self.found.insert(done.vertex, found);
                 Verdict::Differs
             }
@@ -181,7 +206,9 @@ impl<'run> Board<'run> {
             return;
         }
         let kept = match (said.is_empty(), &self.options.state_dir) {
-            (true, Some(state_dir)) => outputs::kept(state_dir.path(), &self.prepared.resource(vertex).reference),
+            (true, Some(state_dir)) => {
+                outputs::kept(state_dir.path(), &self.prepared.resource(vertex).reference, &self.fingerprint(vertex))
+            }
             _ => Some(said),
         };
         self.outputs.extend(kept.filter(|outputs| !outputs.is_empty()).map(|outputs| (vertex, outputs)));
@@ -193,13 +220,14 @@ impl<'run> Board<'run> {
             Ok(_) => Ran::Done { refreshed: outcome.refreshed },
             Err(_) => Ran::Failed,
         };
+        let seal = self.seal(done.vertex);
         let draft = self.draft(done.vertex);
         draft.tries += 1;
         draft.duration += done.duration;
-        draft.notes = outcome.notes;
+        draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
         draft.refreshed |= outcome.refreshed;
-        draft.differences = done.differences;
-        draft.failure = done.result.err();
+        draft.differences = done.differences.into_iter().map(|each| seal.hide_in(each)).collect();
+        draft.failure = done.result.err().map(|why| seal.hide(why));
         if ran != Ran::Failed {
             self.send(done.vertex, outcome.outputs);
         }
@@ -212,7 +240,7 @@ impl<'run> Board<'run> {
         }
         if let Some(state_dir) = &self.options.state_dir {
             let reference = &self.prepared.resource(vertex).reference;
-            if let Err(error) = outputs::keep(state_dir.path(), reference, &sent) {
+            if let Err(error) = outputs::keep(state_dir.path(), reference, &self.fingerprint(vertex), &sent) {
                 let note = eco_format!("its outputs could not be kept for later runs: {error}");
                 self.draft(vertex).notes.push(note);
             }
@@ -223,9 +251,10 @@ impl<'run> Board<'run> {
     pub(super) fn refreshed(&mut self, done: Done) -> bool {
         let outcome = done.outcome.unwrap_or_default();
         self.used.insert(self.prepared.providers[done.vertex.0 as usize]);
+        let seal = self.seal(done.vertex);
         let draft = self.draft(done.vertex);
         draft.duration += done.duration;
-        draft.notes.extend(outcome.notes);
+        draft.notes.extend(outcome.notes.into_iter().map(|note| seal.hide(note)));
         match done.result {
             Ok(_) => {
                 draft.refreshed = true;
@@ -323,7 +352,8 @@ impl<'run> Board<'run> {
         used.iter()
             .filter_map(|at| {
                 let provider = self.prepared.registry.at(usize::from(*at));
-                let error = provider.flush(&cx).err()?;
+                let flushed = guarded(provider.as_ref(), || provider.flush(&cx));
+                let error = flushed.and_then(|flushed| flushed.map_err(|error| error.message)).err()?;
                 Some(eco_format!("{}: {error}", provider.schema().name))
             })
             .collect()

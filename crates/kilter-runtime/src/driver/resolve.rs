@@ -7,7 +7,8 @@ use kilter_model::{Attributes, ResourceRef, Value};
 use rustc_hash::FxHashMap;
 
 use crate::lookup::Lookup;
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, sealed};
+use crate::step::guarded;
 
 /// What is wanted of a resource once others have run.
 pub(super) enum Resolution {
@@ -48,15 +49,22 @@ pub(super) fn resolve<'l>(
         if let (Some(schema), Some(value)) = (schema, value)
             && let Err(mismatch) = schema.data_type.check(value)
         {
-            return Resolution::Failed(eco_format!("the value sent for `{}` {mismatch}", deferred.attribute));
+            return Resolution::Failed(match value.holds_sensitive() {
+                // A mismatch shows the value.
+                true => eco_format!("the sensitive value sent for `{}` is no {}", deferred.attribute, schema.data_type),
+                false => eco_format!("the value sent for `{}` {mismatch}", deferred.attribute),
+            });
         }
     }
-    if let Some(problem) = provider.validate(&resource.name, &attributes, &[]).into_iter().next() {
-        return Resolution::Failed(eco_format!("{problem}"));
-    }
-    match provider.canonicalize(&resource.name, &mut attributes) {
-        Ok(()) => Resolution::Known(attributes),
-        Err(problem) => Resolution::Failed(eco_format!("{problem}")),
+    let before = attributes.clone();
+    let canonical = guarded(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
+        Some(problem) => Err(problem),
+        None => provider.canonicalize(&resource.name, &mut attributes).map(|()| attributes),
+    });
+    match canonical {
+        Ok(Ok(attributes)) => Resolution::Known(attributes),
+        Ok(Err(problem)) => Resolution::Failed(eco_format!("{}", sealed(problem, &before))),
+        Err(panicked) => Resolution::Failed(panicked),
     }
 }
 

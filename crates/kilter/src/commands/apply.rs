@@ -8,10 +8,14 @@ use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
 use crate::plan_file::{self, PlanFile};
-use crate::{providers, say};
+use crate::render::diff::visible;
+use crate::{providers, say, signals};
 
 /// Runs the command.
 pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
+    if let Err(exit) = signals::listen() {
+        return exit;
+    }
     let registry = providers::registry();
     let pass = Pass {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
@@ -36,13 +40,16 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
 /// Sees to it that what would change now is what the plan says.
 fn still_planned(plan: &PlanFile, loaded: &Loaded<'_>, pass: Pass, global: &Global) -> Result<(), Exit> {
     let quiet = Global { quiet: true, ..global.clone() };
-    let (report, _) = Pass { mode: Mode::Noop, ..pass }.report(&loaded.prepared, &quiet)?;
+    let report = Pass { mode: Mode::Noop, ..pass }.report(&loaded.prepared, &quiet)?;
+    if report.interrupted {
+        return Err(signals::exit().unwrap_or(Exit::Interrupted));
+    }
     let moved = plan.moved(&report);
     if moved.is_empty() {
         return Ok(());
     }
     say::error("the machine is no longer as it was when the plan was made; nothing was changed");
-    moved.iter().for_each(|line| say::line(format_args!("  {line}")));
+    moved.iter().for_each(|line| say::line(format_args!("  {}", visible(line))));
     say::hint("make the plan anew with `kilter plan -o FILE`");
     Err(Exit::NotStarted)
 }

@@ -1,18 +1,15 @@
 //! Carrying out a prepared run: signals, what is shown meanwhile, what it ends with.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 
 use kilter_provider::{Durability, Level};
 use kilter_runtime::{Mode, Options, Prepared, Report, ResourceReport, StateDir, Status, Stop};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use crate::cli::{Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
-use crate::say;
+use crate::{say, signals};
 
 /// How a run is carried out and shown.
 #[derive(Clone, Copy, Debug)]
@@ -33,49 +30,39 @@ impl Pass {
     /// Carries `prepared` out, shows what happens, and tells what to end with.
     pub(crate) fn carry_out(self, prepared: &Prepared<'_>, global: &Global) -> Exit {
         match self.report(prepared, global) {
-            Ok((report, signal)) => self.conclude(&report, signal, global),
+            Ok(report) => self.conclude(&report, global),
             Err(exit) => exit,
         }
     }
 
     /// Shows the report, and tells what to end with.
-    pub(crate) fn conclude(self, report: &Report, signal: i32, global: &Global) -> Exit {
-        let shown = self.show(report, global);
-        if shown == Exit::Done { self.exit(report, signal) } else { shown }
+    pub(crate) fn conclude(self, report: &Report, global: &Global) -> Exit {
+        match (self.show(report, global), self.exit(report)) {
+            // Exit 1 would say that nothing was touched.
+            (Exit::NotStarted, Exit::Done | Exit::Changed) if self.mode == Mode::Apply => Exit::Failed,
+            (Exit::NotStarted, exit) if self.mode == Mode::Apply => exit,
+            (Exit::NotStarted, _) => Exit::NotStarted,
+            (_, exit) => exit,
+        }
     }
 
-    /// Carries `prepared` out; the report, and the signal that ended it if one did.
+    /// Carries `prepared` out.
     ///
     /// # Errors
     /// When it could not be started; that has been said.
-    pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<(Report, i32), Exit> {
-        let stop = Stop::new().map_err(fail)?;
-        let (stop, signal) = (Arc::new(stop), Arc::new(AtomicI32::new(0)));
-        let mut signals =
-            Signals::new([SIGINT, SIGTERM]).map_err(|error| say::fail(format!("cannot listen to signals: {error}")))?;
-        let handle = signals.handle();
-        let listener = {
-            let (stop, signal) = (Arc::clone(&stop), Arc::clone(&signal));
-            std::thread::spawn(move || {
-                for number in &mut signals {
-                    signal.store(number, Ordering::Release);
-                    stop.request();
-                }
-            })
-        };
+    pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<Report, Exit> {
+        let stop = Arc::new(Stop::new().map_err(fail)?);
+        signals::stop(&stop);
         let options = Options {
             mode: self.mode,
             jobs: self.jobs,
             durability: self.durability,
             state_dir: Some(StateDir::new(global.state_dir()?)),
         };
-        let mut progress = Progress::new(self.shown(global));
+        let mut progress = Progress::new(self.shown(global), prepared.resources().len());
         let result = prepared.execute(&options, &stop, &mut progress);
         progress.clear();
-        handle.close();
-        // The listener only forwards numbers: it has nothing to panic about.
-        let _ = listener.join();
-        result.map(|report| (report, signal.load(Ordering::Acquire))).map_err(fail)
+        result.map_err(fail)
     }
 
     fn shown(self, global: &Global) -> Shown {
@@ -98,18 +85,17 @@ impl Pass {
             (Mode::Noop, false) => finished.resources.iter().collect(),
             (_, true) => finished.resources.iter().filter(|r| r.status == Status::Failed).collect(),
         };
-        let mut text: String = left.into_iter().map(report::resource).collect();
+        let mut text: String = left.into_iter().map(|each| report::resource(each, noop)).collect();
         if !global.quiet || finished.has_failures() {
             text += &report::summary(finished, noop);
         }
         if text.is_empty() { Exit::Done } else { say::data(&text) }
     }
 
-    fn exit(self, report: &Report, signal: i32) -> Exit {
+    fn exit(self, report: &Report) -> Exit {
         let changed = report.counts.changed + report.counts.refreshed > 0;
         match (report.has_failures(), self.mode) {
-            _ if report.interrupted && signal == SIGTERM => Exit::Terminated,
-            _ if report.interrupted => Exit::Interrupted,
+            _ if report.interrupted => signals::exit().unwrap_or(Exit::Interrupted),
             (true, Mode::Apply) if self.detailed && changed => Exit::ChangedAndFailed,
             (true, _) => Exit::Failed,
             (false, Mode::Noop) if report.counts.pending() > 0 => Exit::Pending,

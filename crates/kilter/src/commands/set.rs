@@ -14,7 +14,7 @@ use super::pass::Pass;
 use crate::cli::{Global, SetArgs};
 use crate::exit::Exit;
 use crate::words::{self, WordError};
-use crate::{providers, say};
+use crate::{providers, say, signals};
 
 /// The most that is read from the standard input for one attribute.
 const LONGEST_INPUT: u64 = 64 << 20;
@@ -32,6 +32,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
     let attributes = attributes(schema, &words)?;
     let catalog = Catalog { resources: vec![resource(schema, name, attributes)], ..Catalog::default() };
     let prepared = plan_of(catalog, &registry).map_err(|rejected| refuse(&rejected))?;
+    signals::listen()?;
     let pass = Pass {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: args.format,

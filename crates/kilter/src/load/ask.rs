@@ -134,6 +134,9 @@ impl Loader for LiveIncludes {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
         let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
         let found = std::fs::canonicalize(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        if !found.is_file() {
+            return Err(format!("{} is not a file", file.display()));
+        }
         let text = super::text(&found)?;
         let name = self.names.borrow_mut().entry(found).or_insert_with(|| file.display().to_string().into()).clone();
         let source = Source::new(name, text);
@@ -187,9 +190,7 @@ pub(super) struct SecretsFrom {
 impl Secrets for SecretsFrom {
     fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
         let bytes = match source {
-            SecretSource::File(path) => {
-                std::fs::read(path.as_str()).map_err(|error| format!("cannot read {path}: {error}"))?
-            }
+            SecretSource::File(path) => super::bounded(Path::new(path.as_str()), LARGEST_SECRET as u64)?,
             SecretSource::Env(name) => std::env::var_os(name.as_str())
                 .map(std::os::unix::ffi::OsStringExt::into_vec)
                 .ok_or_else(|| format!("the environment variable {name} is not set"))?,

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use kilter_facts::Facts;
 use kilter_model::{Value, to_json};
-use kilter_process::{Capture, Ending, Finished, Invocation};
+use kilter_process::{Cancel, Capture, Ending, Finished, Invocation};
+
+use crate::signals;
 
 /// A manifest that is longer is refused, in bytes.
 const LARGEST: usize = 64 << 20;
@@ -54,11 +56,17 @@ pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invoc
 /// # Errors
 /// Says why it was not started, or how it ended, with the end of what it complained of.
 pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
-    let finished = kilter_process::run(invocation, None).map_err(|error| {
+    let cancel = Cancel { flag: &signals::RAISED, fd: None };
+    let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        format!("{error}{}", cause.unwrap_or_default())
+        let text = format!("{error}{}", cause.unwrap_or_default());
+        let no_program = text.contains("Exec format error");
+        if no_program { format!("{text}; if it is no program: chmod a-x") } else { text }
     })?;
     let why = match finished.ending {
+        Ending::Exited if finished.leaked => {
+            "it left a process behind that may still have had something to print".to_owned()
+        }
         Ending::Exited if finished.is_success() => return Ok(finished),
         Ending::Exited => format!("it ended with {}", finished.status),
         Ending::Deadline => format!("it did not end within {} s", invocation.deadline.unwrap_or_default().as_secs()),

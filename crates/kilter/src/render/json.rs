@@ -26,6 +26,7 @@ pub(crate) fn report(report: &Report, noop: bool) -> Json {
         },
         "interrupted": report.interrupted,
         "unflushed": report.unflushed.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "journal": report.journal.as_deref(),
         "owed_refreshes": owed,
         "duration_ms": report.duration.as_millis() as u64,
     })

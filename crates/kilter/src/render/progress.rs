@@ -8,6 +8,7 @@ use kilter_runtime::{Event, Observer};
 
 use super::diff::visible;
 use super::{CHANGED, FAILED, FAINT, report, styled};
+use crate::terminal;
 
 /// Time between two paintings of the status line.
 const PAINTING: Duration = Duration::from_millis(80);
@@ -32,12 +33,13 @@ pub(crate) struct Progress {
     settled: usize,
     total: usize,
     doing: String,
+    interrupts: u32,
 }
 
 impl Progress {
-    pub(crate) fn new(shown: Shown) -> Progress {
+    pub(crate) fn new(shown: Shown, total: usize) -> Progress {
         let status_line = !shown.quiet && std::io::stderr().is_terminal();
-        Progress { shown, status_line, painted: None, settled: 0, total: 0, doing: String::new() }
+        Progress { shown, status_line, painted: None, settled: 0, total, doing: String::new(), interrupts: 0 }
     }
 
     /// Takes the status line away.
@@ -54,8 +56,9 @@ impl Progress {
             return;
         }
         let mut stderr = std::io::stderr().lock();
-        let text: String = format!("{}/{} {}", self.settled, self.total, self.doing).chars().take(100).collect();
-        let _ = write!(stderr, "\r\x1b[K{}", visible(&text)).and_then(|()| stderr.flush());
+        let text = visible(&format!("{}/{} {}", self.settled, self.total, self.doing));
+        let text: String = text.chars().take(terminal::status_width().saturating_sub(1)).collect();
+        let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
         self.painted = Some(Instant::now());
     }
 
@@ -72,6 +75,11 @@ impl Observer for Progress {
                 self.doing = format!("{doing} {reference}");
                 self.paint();
             }
+            Event::Waiting { reference, calls, since } => {
+                let more = if calls > 1 { format!(" and {} more", calls - 1) } else { String::new() };
+                self.doing = format!("{reference}{more}, {} s", since.as_secs());
+                self.paint();
+            }
             Event::Progress { settled, total } => {
                 (self.settled, self.total) = (settled, total);
                 if self.status_line && settled % 64 == 0 {
@@ -81,13 +89,13 @@ impl Observer for Progress {
             Event::Settled(resource) => {
                 if self.shown.resources {
                     self.clear();
-                    let _ = write!(anstream::stdout().lock(), "{}", report::resource(resource));
+                    let _ = write!(anstream::stdout().lock(), "{}", report::resource(resource, false));
                 }
             }
             Event::Retrying { reference, failure, delay } => {
                 if !self.shown.quiet {
-                    let line = format!("{reference}: {} (tried again in {delay} ms)", visible(failure));
-                    self.say(&styled(CHANGED, line));
+                    let line = format!("{reference}: {failure} (tried again in {delay} ms)");
+                    self.say(&styled(CHANGED, visible(&line)));
                 }
             }
             Event::Log { level, type_name, name, message } => {
@@ -96,9 +104,11 @@ impl Observer for Progress {
                 }
             }
             Event::Interrupted(in_flight) => {
-                let what = match in_flight {
-                    0 => "interrupted".to_owned(),
-                    n => format!("interrupted: {n} in flight will be finished; once more ends them too"),
+                self.interrupts += 1;
+                let what = match (in_flight, self.interrupts) {
+                    (0, _) => "interrupted".to_owned(),
+                    (n, 1) => format!("interrupted: {n} in flight will be finished; once more ends them too"),
+                    (n, _) => format!("interrupted: {n} in flight are being ended"),
                 };
                 self.say(&styled(FAILED, what));
             }

@@ -9,9 +9,11 @@ use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, styled};
 /// Values longer than this are cut in "is → should" lines.
 const LONGEST: usize = 100;
 
-/// One resource: what became of it, what differed, why it failed.
-pub(crate) fn resource(report: &ResourceReport) -> String {
-    let mut text = format!("{} {}{}\n", mark(report), styled(NAME, &report.reference), headline(report));
+/// One resource: what became of it, what differed, why it failed. In a run that changes things,
+/// those that are only looked at are marked.
+pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
+    let name = visible(&report.reference.to_string());
+    let mut text = format!("{} {}{}\n", mark(report), styled(NAME, name), headline(report, noop));
     for difference in &report.differences {
         text += &attribute(difference);
     }
@@ -60,12 +62,13 @@ fn kind(report: &ResourceReport) -> Kind {
     }
 }
 
-fn headline(report: &ResourceReport) -> String {
+fn headline(report: &ResourceReport, noop: bool) -> String {
     let text = match report.status {
+        Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only looked at (noop)".to_owned(),
         Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
         Status::Failed => " failed".to_owned(),
         Status::Skipped => match &report.because_of {
-            Some(cause) => format!(" skipped because of {cause}"),
+            Some(cause) => format!(" skipped because of {}", visible(&cause.to_string())),
             None => " skipped".to_owned(),
         },
         Status::Interrupted => " not done: interrupted".to_owned(),
@@ -106,7 +109,7 @@ fn short(value: &Value) -> String {
 
 fn refreshed(report: &ResourceReport) -> String {
     let would = if matches!(report.status, Status::WouldChange | Status::WouldRefresh) { "would be " } else { "" };
-    let by: Vec<String> = report.refreshed_by.iter().map(ToString::to_string).collect();
+    let by: Vec<String> = report.refreshed_by.iter().map(|by| visible(&by.to_string())).collect();
     match by.as_slice() {
         [] => format!("    {would}refreshed: owed since an earlier run\n"),
         by => format!("    {would}refreshed by {}\n", by.join(", ")),
@@ -133,12 +136,17 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     let what = if words.is_empty() { "nothing to do".to_owned() } else { words.join(", ") };
     let mut text = format!("{} {resources}: {what} ({})\n", counts.total, seconds(report.duration));
     for problem in &report.unflushed {
+        let problem = visible(problem);
         text += &format!("{} not on the disk for certain: {problem}\n", styled(FAILED, "error:"));
     }
+    if let Some(problem) = &report.journal {
+        text += &format!("{} {}\n", styled(FAILED, "error:"), visible(problem));
+    }
     if report.interrupted {
-        text += "interrupted; what was begun has been finished\n";
+        text += "interrupted\n";
     }
     for (first, second) in &report.owed {
+        let (first, second) = (visible(&first.to_string()), visible(&second.to_string()));
         text += &format!("{second} is still to be refreshed because of {first}; the next run does so\n");
     }
     text

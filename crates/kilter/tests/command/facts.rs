@@ -28,7 +28,7 @@ fn external_facts_are_read_and_their_problems_are_warnings() {
     let run = |args: &[&str]| place.run(&[&["facts", "site", "--facts-dir", "facts.d"], args].concat());
     let human = run(&[]);
     assert_eq!(human.stdout, "name: a: b\nracks:\n  0: 1\n  1:\n    x: true\nempty: \n");
-    assert!(human.stderr.starts_with("warning: facts.d/wrong.json: not JSON"), "{}", human.stderr);
+    assert!(human.stderr.starts_with("warning: DIR/facts.d/wrong.json: not JSON"), "{}", human.stderr);
     assert_eq!(run(&["--quiet"]).stderr, "");
     assert_eq!(run(&["--format", "yaml"]).stdout, "name: \"a: b\"\nracks:\n  - 1\n  - x: true\nempty: []\n");
     let shown: serde_json::Value = serde_json::from_str(&run(&["--format", "json"]).stdout).unwrap();

@@ -1,0 +1,97 @@
+//! Keeps secrets out of what is told.
+//!
+//! Providers see secrets in clear, and the tools they call repeat what they were given. Before
+//! anything that a provider says of a resource is told to anybody, every sealed text of that
+//! resource is taken out of it.
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Difference, REDACTED, Value};
+
+/// Shorter texts are left alone: they would be found in every other word.
+const SHORTEST: usize = 4;
+
+/// The sealed texts of a resource.
+pub(crate) struct Seal {
+    texts: Vec<String>,
+}
+
+impl Seal {
+    /// The sealed texts among `attributes`, whole and line by line, the longest first.
+    pub(crate) fn of(attributes: &Attributes) -> Seal {
+        let mut texts = Vec::new();
+        for (_, value) in attributes.iter().filter(|(_, value)| value.holds_sensitive()) {
+            collect(value, false, &mut texts);
+        }
+        texts.retain(|text| text.len() >= SHORTEST);
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        texts.dedup();
+        Seal { texts }
+    }
+
+    /// `text` without them.
+    pub(crate) fn hide(&self, text: EcoString) -> EcoString {
+        if !self.texts.iter().any(|secret| text.contains(secret.as_str())) {
+            return text;
+        }
+        let mut hidden = text.to_string();
+        for secret in &self.texts {
+            hidden = hidden.replace(secret.as_str(), REDACTED);
+        }
+        hidden.into()
+    }
+
+    /// `difference` without them.
+    pub(crate) fn hide_in(&self, mut difference: Difference) -> Difference {
+        if self.texts.is_empty() {
+            return difference;
+        }
+        difference.message = difference.message.map(|message| self.hide(message));
+        difference.diff = difference.diff.map(|diff| self.hide(diff));
+        for value in [&mut difference.is, &mut difference.should] {
+            if let Value::String(text) = value {
+                *text = self.hide(text.clone());
+            }
+        }
+        difference
+    }
+}
+
+/// The texts of all scalars below a seal. A text of several lines counts line by line as well: tools
+/// repeat single lines.
+fn collect(value: &Value, sealed: bool, texts: &mut Vec<String>) {
+    match value {
+        Value::Sensitive(inner) => collect(inner, true, texts),
+        Value::Array(values) => values.iter().for_each(|value| collect(value, sealed, texts)),
+        Value::Hash(entries) => entries.values().for_each(|value| collect(value, sealed, texts)),
+        Value::Undef | Value::Boolean(_) | Value::Binary(_) => {}
+        _ if !sealed => {}
+        scalar => {
+            let text = scalar.to_string();
+            texts.extend(text.lines().map(str::trim).filter(|line| *line != text).map(str::to_owned));
+            texts.push(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sealed_text_is_taken_out_of_what_is_said() {
+        let sealed = |value: Value| Value::sensitive(value);
+        let attributes: Attributes = [
+            ("content", sealed("first line\nhunter2\n".into())),
+            ("uid", sealed(Value::Integer(98765))),
+            ("words", Value::array(["plain".into(), sealed("s3cret".into())])),
+        ]
+        .into_iter()
+        .collect();
+        let seal = Seal::of(&attributes);
+        let hidden = seal.hide("line 2: hunter2; uid 98765; s3cret plain".into());
+        assert_eq!(hidden, "line 2: [redacted]; uid [redacted]; [redacted] plain");
+        let difference = Difference::new("x", "hunter2".into(), Value::Undef).saying("was hunter2");
+        let hidden = seal.hide_in(difference);
+        assert_eq!((hidden.is, hidden.message.as_deref()), (REDACTED.into(), Some("was [redacted]")));
+    }
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
 
 /// What is shown in the place of a sensitive value.
@@ -152,6 +152,16 @@ impl Value {
         }
     }
 
+    /// The text of a scalar, sealed ones in clear: for a program that is to be given the value. What is
+    /// shown to people is its [`Display`](fmt::Display).
+    pub fn to_text(&self) -> Option<EcoString> {
+        match self.unwrap_sensitive() {
+            Value::String(text) => Some(text.clone()),
+            scalar @ (Value::Boolean(_) | Value::Integer(_) | Value::Float(_)) => Some(eco_format!("{scalar}")),
+            _ => None,
+        }
+    }
+
     /// The name of the value's kind in Puppet's words: `String`, `Integer`, …
     pub fn kind(&self) -> &'static str {
         match self {
@@ -258,5 +268,6 @@ mod tests {
             assert!(!text.contains("hunter2"), "{text}");
         }
         assert!(nested.holds_sensitive());
+        assert_eq!(Value::sensitive(Value::Integer(7)).to_text().as_deref(), Some("7"));
     }
 }

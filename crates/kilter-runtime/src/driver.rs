@@ -1,21 +1,20 @@
 //! One pass: the loop between the machine and the providers.
 
 mod board;
+mod debts;
 mod resolve;
+mod stop;
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ecow::{EcoString, eco_format};
-use kilter_engine::{Batch, Command, Graph, Input, Machine, Settlement, Timestamp, Token, Vertex, VertexId};
-use kilter_provider::{Batch as Batching, Context, Durability, Interrupt, Level, Log, Placement};
+use ecow::EcoString;
+use kilter_engine::{Batch, Command, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
+use kilter_provider::{Batch as Batching, Context, Durability, Placement};
 
-use crate::journal::{Debt, Journal, JournalError};
+use crate::journal::{Journal, JournalError};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
 use crate::prepare::Prepared;
@@ -24,6 +23,9 @@ use crate::state_dir::{StateDir, StateDirError};
 use crate::step::{self, Done, Item};
 use crate::worker::Workers;
 use board::Board;
+use debts::owed;
+pub use stop::Stop;
+use stop::{Doing, Mail, Message};
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;
@@ -73,92 +75,6 @@ pub enum RunError {
     /// The system has no descriptor left for the interrupt.
     #[error("cannot make an event descriptor")]
     Event(#[source] std::io::Error),
-}
-
-/// Ends a run from outside: the first request lets what is in flight finish, the second ends that
-/// too.
-#[derive(Debug)]
-pub struct Stop {
-    requests: AtomicU32,
-    ends_calls: AtomicBool,
-    event: OwnedFd,
-    driver: Mutex<Option<Sender<Message>>>,
-}
-
-impl Stop {
-    /// A stop that nobody has requested.
-    ///
-    /// # Errors
-    /// When the system has no descriptor left.
-    pub fn new() -> Result<Stop, RunError> {
-        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
-            .map_err(|errno| RunError::Event(errno.into()))?;
-        Ok(Stop { requests: AtomicU32::new(0), ends_calls: AtomicBool::new(false), event, driver: Mutex::new(None) })
-    }
-
-    /// Requests the end of the run; from any thread.
-    pub fn request(&self) {
-        if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {
-            self.ends_calls.store(true, Ordering::Release);
-            // The counter can only be full after 2^64 requests.
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-        }
-        if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A driver that is gone needs no message.
-            let _ = driver.send(Message::Stop);
-        }
-    }
-
-    /// How often the end was requested.
-    pub fn requests(&self) -> u32 {
-        self.requests.load(Ordering::Acquire)
-    }
-
-    fn listen(&self, driver: Option<Sender<Message>>) {
-        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = driver;
-    }
-}
-
-/// What reaches the driver from other threads.
-#[derive(Debug)]
-enum Message {
-    Stop,
-    Done(Doing, Vec<Done>),
-    Log { level: Level, type_name: String, name: String, message: String },
-}
-
-impl std::fmt::Debug for Done {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Done({:?})", self.vertex)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
-    Check,
-    Apply,
-    Refresh,
-}
-
-impl Doing {
-    fn word(self) -> &'static str {
-        match self {
-            Doing::Check => "checking",
-            Doing::Apply => "changing",
-            Doing::Refresh => "refreshing",
-        }
-    }
-}
-
-/// Sends what providers write to the driver.
-struct Mail(Sender<Message>);
-
-impl Log for Mail {
-    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
-        let (type_name, name, message) = (type_name.to_owned(), name.to_owned(), message.to_owned());
-        // Without a driver nobody reads lines any more.
-        let _ = self.0.send(Message::Log { level, type_name, name, message });
-    }
 }
 
 impl Prepared<'_> {
@@ -236,18 +152,6 @@ impl Prepared<'_> {
         })
         .collect()
     }
-}
-
-/// What earlier runs still owe to resources of this one.
-fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph) -> Vec<Token> {
-    journal.into_iter().flat_map(Journal::owed).filter_map(|debt| token_of(lookup, debt, graph)).collect()
-}
-
-/// A debt as the machine knows it; none when it is owed to a resource that is not declared here.
-fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Option<Token> {
-    let second = lookup.referred(second)?;
-    let first = lookup.referred(first).filter(|first| graph.find(*first, second).is_some());
-    Some(first.map_or(Token::inherited(second), |first| Token { first, second }))
 }
 
 struct Driver<'run, 'scope, 'env: 'scope> {
@@ -394,37 +298,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
     }
 
-    fn journalled(
-        &mut self,
-        tokens: &[Token],
-        write: impl FnOnce(&mut Journal, Vec<Debt>) -> Result<(), JournalError>,
-    ) {
-        let debts = self.debts(tokens);
-        let Some(journal) = &mut self.journal else { return };
-        if let Err(error) = write(journal, debts) {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-            self.broken = Some(eco_format!("{error}{}; nothing further was changed", cause.unwrap_or_default()));
-            self.machine.input(self.now, Input::Interrupt);
-        }
-    }
-
-    /// Tokens as the journal names them. What a vertex inherited is owed to it by whoever no longer
-    /// comes before it.
-    fn debts(&self, tokens: &[Token]) -> Vec<Debt> {
-        let reference = |vertex: VertexId| &self.prepared.resource(vertex).reference;
-        let mut debts = Vec::with_capacity(tokens.len());
-        for token in tokens {
-            if token.first != token.second {
-                debts.push((reference(token.first).clone(), reference(token.second).clone()));
-                continue;
-            }
-            let owed = self.journal.iter().flat_map(Journal::owed);
-            debts
-                .extend(owed.filter(|debt| token_of(self.lookup, debt, self.machine.graph()) == Some(*token)).cloned());
-        }
-        debts
-    }
-
     /// Changes on this thread go by in portions, so that an interrupt need not wait for all of them.
     fn apply(&mut self, batch: &Batch) {
         let portion = if batch.group & CHANGES_ON_WORKER == 0 { PORTION } else { batch.vertices.len() };
@@ -476,7 +349,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             let managed = |name: &str| lookup.named(at, name).is_some();
             let cx = Context::bare()
                 .with_log(mail)
-                .with_interrupt(Interrupt::new(&stop.ends_calls, Some(stop.event.as_fd())))
+                .with_interrupt(stop.interrupt())
                 .with_managed(&managed)
                 .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
                 .with_durability(options.durability);

@@ -1,0 +1,102 @@
+//! What reaches the driver from other threads: answers, lines of providers, the wish to end.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+
+use kilter_provider::{Interrupt, Level, Log};
+
+use super::RunError;
+use crate::step::Done;
+
+/// Ends a run from outside: the first request lets what is in flight finish, the second ends that
+/// too.
+#[derive(Debug)]
+pub struct Stop {
+    requests: AtomicU32,
+    ends_calls: AtomicBool,
+    event: OwnedFd,
+    driver: Mutex<Option<Sender<Message>>>,
+}
+
+impl Stop {
+    /// A stop that nobody has requested.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn new() -> Result<Stop, RunError> {
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
+            .map_err(|errno| RunError::Event(errno.into()))?;
+        Ok(Stop { requests: AtomicU32::new(0), ends_calls: AtomicBool::new(false), event, driver: Mutex::new(None) })
+    }
+
+    /// Requests the end of the run; from any thread.
+    pub fn request(&self) {
+        if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {
+            self.ends_calls.store(true, Ordering::Release);
+            // The counter can only be full after 2^64 requests.
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+        if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
+            // A driver that is gone needs no message.
+            let _ = driver.send(Message::Stop);
+        }
+    }
+
+    /// How often the end was requested.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(Ordering::Acquire)
+    }
+
+    /// The interrupt as providers see it: raised by the second request.
+    pub(super) fn interrupt(&self) -> Interrupt<'_> {
+        Interrupt::new(&self.ends_calls, Some(self.event.as_fd()))
+    }
+
+    pub(super) fn listen(&self, driver: Option<Sender<Message>>) {
+        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = driver;
+    }
+}
+
+/// What reaches the driver from other threads.
+#[derive(Debug)]
+pub(super) enum Message {
+    Stop,
+    Done(Doing, Vec<Done>),
+    Log { level: Level, type_name: String, name: String, message: String },
+}
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Done({:?})", self.vertex)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    Check,
+    Apply,
+    Refresh,
+}
+
+impl Doing {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Doing::Check => "checking",
+            Doing::Apply => "changing",
+            Doing::Refresh => "refreshing",
+        }
+    }
+}
+
+/// Sends what providers write to the driver.
+pub(super) struct Mail(pub(super) Sender<Message>);
+
+impl Log for Mail {
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        let (type_name, name, message) = (type_name.to_owned(), name.to_owned(), message.to_owned());
+        // Without a driver nobody reads lines any more.
+        let _ = self.0.send(Message::Log { level, type_name, name, message });
+    }
+}

@@ -9,7 +9,6 @@
 //! *Start from* [`native`] and a provider such as [`HostProvider`].
 
 mod accounts;
-mod atomic;
 mod exec;
 mod file;
 mod group;

@@ -1,24 +1,10 @@
-//! Texts: what programs and errors say, cut down for a report, and lists of them.
-
-use std::error::Error;
+//! Texts: what programs say, cut down for a report, and lists of them.
 
 use ecow::EcoString;
 use kilter_model::Value;
 
 /// How many lines of an output a report shows.
 const LINES: usize = 10;
-
-/// An error with everything that led to it.
-pub(crate) fn with_sources(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}
 
 /// The last lines of an output; none when it says nothing.
 pub(crate) fn ending_of(output: &str) -> Option<String> {
@@ -31,6 +17,11 @@ pub(crate) fn ending_of(output: &str) -> Option<String> {
 pub(crate) fn texts(list: Option<&Value>) -> Vec<EcoString> {
     let list = list.map(Value::as_list).unwrap_or_default();
     list.iter().filter_map(Value::as_str).map(EcoString::from).collect()
+}
+
+/// The text of a scalar for a program that is to be given it; sealed ones in clear.
+pub(crate) fn word(value: &Value) -> String {
+    value.to_text().unwrap_or_default().into()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What became of a child, and why there may be none.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -127,6 +128,12 @@ pub enum SpawnError {
         /// Why not.
         source: io::Error,
     },
+    /// It was to run as 4294967295, which no user and no group is: to the system it means "as before".
+    #[error("`{}` was not started: {} is no user and no group", program.display(), u32::MAX)]
+    NoSuchIdentity {
+        /// The program.
+        program: OsString,
+    },
     /// The system does not start it.
     #[error("cannot start `{}`", program.display())]
     Start {
@@ -157,4 +164,18 @@ pub enum SpawnError {
         /// The program.
         program: OsString,
     },
+}
+
+impl SpawnError {
+    /// The error with everything that led to it, on one line.
+    pub fn with_sources(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = self.source();
+        while let Some(error) = source {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            source = error.source();
+        }
+        text
+    }
 }

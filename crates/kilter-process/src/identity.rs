@@ -1,12 +1,21 @@
 //! The one place that runs code between fork and exec.
-#![expect(unsafe_code, reason = "the umask and supplementary groups of a child can only be set between fork and exec")]
+#![expect(
+    unsafe_code,
+    reason = "the session, umask and supplementary groups of a child can only be set between fork and exec"
+)]
 
+use std::ffi::CString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
+
+/// Added to the errno of a working directory that could not be entered: a child has one number to
+/// say why it did not start, and the program gives the same ones.
+const NO_ENTRY: i32 = 1 << 16;
 
 /// The user that a child runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +28,23 @@ pub struct Identity {
     pub groups: Vec<u32>,
 }
 
-/// Has the child take on `identity` and `umask` before it executes its program.
+impl Identity {
+    /// Whether all its numbers name somebody: to the system the largest one means "as before".
+    pub(crate) fn is_sound(&self) -> bool {
+        ![self.uid, self.gid].iter().chain(&self.groups).any(|&id| id == u32::MAX)
+    }
+}
+
+/// Has the child take on `identity`, `cwd` and `umask` before it executes its program.
 ///
-/// With neither the command stays free of closures, and the standard library's `posix_spawn` path
-/// stays open to it.
-pub(crate) fn take_on(command: &mut Command, identity: Option<&Identity>, umask: Option<u32>) {
-    if identity.is_none() && umask.is_none() {
+/// Another user must not share the caller's terminal, where it could type in the caller's name: the
+/// child gets a session of its own, and with it a process group. The directory is entered with the
+/// rights of that user.
+///
+/// With neither identity nor umask the command stays free of closures, and the standard library's
+/// `posix_spawn` path stays open to it.
+pub(crate) fn take_on(command: &mut Command, identity: Option<&Identity>, cwd: Option<CString>, umask: Option<u32>) {
+    if identity.is_none() && cwd.is_none() && umask.is_none() {
         return;
     }
     let identity = identity.map(|identity| Raw {
@@ -37,18 +57,32 @@ pub(crate) fn take_on(command: &mut Command, identity: Option<&Identity>, umask:
         if let Some(umask) = umask {
             rustix::process::umask(umask);
         }
-        match &identity {
-            Some(identity) => identity.assume(),
-            None => Ok(()),
+        if let Some(identity) = &identity {
+            rustix::process::setsid()?;
+            identity.assume()?;
         }
+        if let Some(cwd) = &cwd {
+            let marked = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error() + NO_ENTRY);
+            rustix::process::chdir(cwd.as_c_str()).map_err(marked)?;
+        }
+        Ok(())
     };
     // SAFETY: between fork and exec in a program with threads only async-signal-safe functions may
-    // run. The closure makes up to four raw system calls (umask, setgroups, setresgid, setresuid)
-    // on values that were built before the fork. It takes no lock, allocates nothing (an
-    // `io::Error` from an errno is a number) and cannot panic.
+    // run. The closure makes up to seven raw system calls (umask, setsid, geteuid, setgroups,
+    // setresgid, setresuid, chdir) on values that were built before the fork. It takes no lock,
+    // allocates nothing (an `io::Error` from an errno is a number) and cannot panic.
     unsafe {
         command.pre_exec(in_child);
     }
+}
+
+/// Why the working directory given to [`take_on`] could not be entered, if that is what an error of
+/// the start says.
+pub(crate) fn no_entry(error: &io::Error) -> Option<io::Error> {
+    error
+        .raw_os_error()
+        .filter(|number| *number > NO_ENTRY)
+        .map(|number| io::Error::from_raw_os_error(number - NO_ENTRY))
 }
 
 struct Raw {

@@ -26,7 +26,7 @@ pub enum Capture {
     AtMost(usize),
 }
 
-/// The process group of a child.
+/// The process group of a child. With an [`Identity`] it is always its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// One of its own: what ends the child ends its descendants.
@@ -44,11 +44,11 @@ pub struct Invocation {
     pub args: Vec<OsString>,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The working directory; that of the caller if none.
+    /// The working directory, which the user it runs as must be able to enter; that of the caller if none.
     pub cwd: Option<PathBuf>,
     /// What the child can read; `/dev/null` if none.
     pub stdin: Option<Vec<u8>>,
-    /// The user it runs as; the caller's if none.
+    /// The user it runs as, in a session without terminal; the caller's if none.
     pub identity: Option<Identity>,
     /// The umask; the caller's if none.
     pub umask: Option<u32>,
@@ -138,6 +138,11 @@ impl Invocation {
     pub fn deadline(mut self, deadline: Duration) -> Invocation {
         self.deadline = Some(deadline);
         self
+    }
+
+    /// The process group that the child really gets.
+    pub(crate) fn group_of_child(&self) -> Group {
+        if self.identity.is_some() { Group::Own } else { self.group }
     }
 
     /// The search path of its environment.

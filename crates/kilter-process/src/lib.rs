@@ -13,13 +13,16 @@
 //! - *Standard input*: the bytes that were given, then end of file; `/dev/null` if none were.
 //! - *Outputs*: pipes that are always read, beyond the limit too; `/dev/null` if nobody wants them.
 //! - *Process group*: its own, in the background of any terminal, so that Ctrl-C there reaches kilter only.
+//! - *Another user*: a session of its own, without any terminal: it cannot type into kilter's. The working
+//!   directory is entered with that user's rights.
 //!
 //! # What the caller can rely on
 //! - `run` returns when the child has exited, whatever its descendants do: one that keeps the
 //!   pipes open costs a tenth of a second ([`Finished::leaked`]) and is left alone.
 //! - At the deadline, or when cancelled, the whole process group gets SIGTERM, and SIGKILL when the
 //!   grace is over.
-//! - A child that never reads its input, closes its outputs early or floods them does no harm.
+//! - A child that never reads its input, closes its outputs early or floods them does no harm. One that
+//!   wrote more than [`Capture::AtMost`] never counts as a success, however it ended.
 //! - Without identity and umask nothing runs between fork and exec: the standard library takes
 //!   `posix_spawn`.
 //!

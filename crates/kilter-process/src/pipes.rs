@@ -25,6 +25,11 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
+    /// Of an output that nobody wants.
+    pub(crate) fn nothing() -> Sink {
+        Sink { fd: None, capture: Capture::Nothing, captured: Captured::default() }
+    }
+
     pub(crate) fn new(fd: Option<OwnedFd>, capture: Capture) -> io::Result<Sink> {
         if let Some(fd) = &fd {
             unblock(fd)?;
@@ -92,6 +97,11 @@ pub(crate) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
+    /// Of a child that gets no input.
+    pub(crate) fn nothing() -> Feed<'a> {
+        Feed { fd: None, rest: &[] }
+    }
+
     pub(crate) fn new(fd: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<Feed<'a>> {
         if let Some(fd) = &fd {
             unblock(fd)?;

@@ -1,7 +1,9 @@
 //! From start to end: one loop that waits for everything at once.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::finished::{Ending, Finished, SpawnError, Status};
-use crate::identity::take_on;
+use crate::identity::{no_entry, take_on};
 use crate::invocation::{Capture, Group, Invocation};
 use crate::pipes::{Feed, Sink, chunk};
 use crate::which::which;
@@ -60,18 +62,30 @@ pub fn run(invocation: &Invocation, cancel: Option<Cancel<'_>>) -> Result<Finish
 fn start(invocation: &Invocation) -> Result<Child, SpawnError> {
     let path = invocation.search_path();
     let not_found = || SpawnError::NotFound { program: invocation.program.clone(), path: path.to_owned() };
+    if invocation.identity.as_ref().is_some_and(|identity| !identity.is_sound()) {
+        return Err(SpawnError::NoSuchIdentity { program: invocation.program.clone() });
+    }
     let program = which(&invocation.program, path).ok_or_else(not_found)?;
     let mut command = Command::new(&program);
     command.args(&invocation.args).env_clear().envs(invocation.env.iter().map(|(name, value)| (name, value)));
     command.stdin(if invocation.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(stdio(invocation.stdout)).stderr(stdio(invocation.stderr));
-    if let Some(cwd) = &invocation.cwd {
-        command.current_dir(cwd);
+    let mut late_cwd = None;
+    match (&invocation.cwd, &invocation.identity) {
+        (Some(cwd), Some(_)) => {
+            let entered = CString::new(cwd.as_os_str().as_bytes());
+            late_cwd = Some(entered.map_err(|error| SpawnError::Cwd { cwd: cwd.clone(), source: error.into() })?);
+        }
+        (Some(cwd), None) => {
+            command.current_dir(cwd);
+        }
+        (None, _) => {}
     }
-    if invocation.group == Group::Own {
+    // The leader of a group cannot begin a session, which brings a group along.
+    if invocation.group == Group::Own && invocation.identity.is_none() {
         command.process_group(0);
     }
-    take_on(&mut command, invocation.identity.as_ref(), invocation.umask);
+    take_on(&mut command, invocation.identity.as_ref(), late_cwd, invocation.umask);
     command.spawn().map_err(|source| not_started(invocation, program.into_os_string(), source))
 }
 
@@ -85,6 +99,9 @@ fn stdio(capture: Capture) -> Stdio {
 /// The system has one errno for a missing program and a missing directory; people need two.
 fn not_started(invocation: &Invocation, program: std::ffi::OsString, source: io::Error) -> SpawnError {
     if let Some(cwd) = &invocation.cwd {
+        if let Some(source) = no_entry(&source) {
+            return SpawnError::Cwd { cwd: cwd.clone(), source };
+        }
         let problem = match std::fs::metadata(cwd) {
             Ok(found) if found.is_dir() => None,
             Ok(_) => Some(Errno::NOTDIR.into()),
@@ -126,14 +143,17 @@ impl<'a> Running<'a> {
         let mut running = Running {
             child,
             pidfd: None,
-            group: invocation.group,
+            group: invocation.group_of_child(),
             deadline: invocation.deadline.and_then(|deadline| Instant::now().checked_add(deadline)),
-            stdin: Feed::new(None, &[])?,
-            stdout: Sink::new(streams.1.map(OwnedFd::from), invocation.stdout)?,
-            stderr: Sink::new(streams.2.map(OwnedFd::from), invocation.stderr)?,
+            stdin: Feed::nothing(),
+            stdout: Sink::nothing(),
+            stderr: Sink::nothing(),
             chunk: Box::default(),
             over: false,
         };
+        // From here on the child is ended on the way out of an error.
+        running.stdout = Sink::new(streams.1.map(OwnedFd::from), invocation.stdout)?;
+        running.stderr = Sink::new(streams.2.map(OwnedFd::from), invocation.stderr)?;
         running.stdin = Feed::new(streams.0.map(OwnedFd::from), invocation.stdin.as_deref().unwrap_or(&[]))?;
         if running.stdout.fd().is_some() || running.stderr.fd().is_some() {
             running.chunk = chunk();
@@ -206,14 +226,16 @@ impl<'a> Running<'a> {
     /// Takes what is left in the pipes and waits for the child, which has exited.
     fn finish(mut self, ending: Ending) -> io::Result<Finished> {
         // From here on there is only the child's own end to wait for, not what it would read.
-        self.stdin = Feed::new(None, &[])?;
+        self.stdin = Feed::nothing();
         self.pidfd = None;
         let leaked = self.drain()?;
+        // What came with the end, or after it, counts too.
+        let is_flooded = self.stdout.is_flooded() || self.stderr.is_flooded();
+        let ending = if ending == Ending::Exited && is_flooded { Ending::Flooded } else { ending };
         let status = Status::from(self.child.wait()?);
         self.over = true;
-        let empty = || Sink::new(None, Capture::Nothing);
-        let stdout = std::mem::replace(&mut self.stdout, empty()?).into_captured();
-        let stderr = std::mem::replace(&mut self.stderr, empty()?).into_captured();
+        let stdout = std::mem::replace(&mut self.stdout, Sink::nothing()).into_captured();
+        let stderr = std::mem::replace(&mut self.stderr, Sink::nothing()).into_captured();
         Ok(Finished { status, ending, stdout, stderr, leaked })
     }
 
@@ -263,5 +285,41 @@ fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ChildStdout;
+
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    use rustix::process::{WaitId, WaitIdOptions, test_kill_process, waitid};
+
+    use super::*;
+
+    #[test]
+    fn a_flood_that_is_only_found_after_the_end_is_one() {
+        let mut invocation = Invocation::new("echo").arg("a line that is too long");
+        invocation.stdout = Capture::AtMost(10);
+        let child = start(&invocation).unwrap();
+        let gone = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), gone).unwrap();
+        let mut running = Running::new(child, &invocation).unwrap();
+        let ending = running.until_end(None).unwrap();
+        let finished = running.finish(ending).unwrap();
+        assert_eq!((finished.ending, finished.status), (Ending::Flooded, Status::Code(0)));
+        assert!(!finished.is_success() && finished.stdout.is_truncated());
+    }
+
+    #[test]
+    fn a_child_whose_pipes_cannot_be_used_is_killed_and_reaped() {
+        let invocation = Invocation::new("sleep").arg("60").captured(10);
+        let mut child = start(&invocation).unwrap();
+        let pid = Pid::from_child(&child);
+        // The flags of such a descriptor cannot be set.
+        let unusable = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        child.stdout = Some(ChildStdout::from(unusable));
+        assert!(Running::new(child, &invocation).is_err());
+        assert_eq!(test_kill_process(pid), Err(Errno::SRCH));
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Cancel, Capture, Ending, Finished, Identity, Invocation, SpawnError, Status, run};
+use kilter_process::{Cancel, Capture, Ending, Finished, Group, Identity, Invocation, SpawnError, Status, run};
 
 fn sh(script: &str) -> Invocation {
     Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
@@ -193,6 +193,61 @@ fn an_identity_is_taken_on_with_its_groups_and_no_others() {
     let mut invocation = sh("id -u; id -g; id -G; cat /etc/shadow 2>/dev/null || echo refused");
     invocation.identity = Some(Identity { uid: 65534, gid: 12, groups: vec![12, 34, 56] });
     assert_eq!(finished(&invocation).stdout.text(), "65534\n12\n12 34 56\nrefused\n");
+}
+
+fn as_nobody(script: &str) -> Invocation {
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
+    let mut invocation = sh(script);
+    invocation.identity = Some(Identity { uid: 65534, gid: 65534, groups: Vec::new() });
+    invocation
+}
+
+#[test]
+fn another_user_gets_a_session_without_the_callers_terminal() {
+    for group in [Group::Own, Group::Inherited] {
+        let mut invocation = as_nobody("read -r _ _ _ _ group session _ < /proc/$$/stat; echo $$ $group $session");
+        invocation.group = group;
+        let text = finished(&invocation).stdout.text().into_owned();
+        let numbers: Vec<&str> = text.split_whitespace().collect();
+        assert!(numbers.len() == 3 && numbers.iter().all(|number| *number == numbers[0]), "{text}");
+    }
+}
+
+#[test]
+fn the_session_of_another_user_ends_as_a_whole_at_the_deadline() {
+    let start = Instant::now();
+    let finished = finished(&as_nobody("sleep 14.1421 & sleep 14.1421; true").deadline(Duration::from_millis(100)));
+    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(15)));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(!is_running("14.1421"));
+}
+
+#[test]
+fn the_working_directory_is_entered_as_the_user_that_the_child_runs_as() {
+    let open = std::env::temp_dir();
+    assert_eq!(finished(&as_nobody("pwd").cwd(&open)).stdout.text().trim_end(), open.to_str().unwrap());
+    let private = std::env::temp_dir().join(format!("kilter-process-{}", std::process::id()));
+    std::fs::create_dir(&private).unwrap();
+    std::fs::set_permissions(&private, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let refused = run(&as_nobody("pwd").cwd(&private), None);
+    std::fs::remove_dir(&private).unwrap();
+    let refused = refused.unwrap_err();
+    assert!(matches!(&refused, SpawnError::Cwd { source, .. } if source.raw_os_error() == Some(13)), "{refused:?}");
+    let why = format!("cannot enter the working directory {}: Permission denied (os error 13)", private.display());
+    assert_eq!(refused.with_sources(), why);
+    let missing = run(&as_nobody("pwd").cwd("/no/such/dir"), None).unwrap_err();
+    assert!(matches!(&missing, SpawnError::Cwd { source, .. } if source.raw_os_error() == Some(2)), "{missing:?}");
+}
+
+#[test]
+fn the_number_that_leaves_an_identity_as_it_is_is_refused() {
+    let (one, no) = (65534, u32::MAX);
+    for (uid, gid, groups) in [(no, one, vec![]), (one, no, vec![]), (one, one, vec![one, no])] {
+        let mut invocation = sh("id -u");
+        invocation.identity = Some(Identity { uid, gid, groups });
+        let refused = run(&invocation, None);
+        assert!(matches!(refused, Err(SpawnError::NoSuchIdentity { .. })), "{refused:?}");
+    }
 }
 
 #[test]

@@ -94,6 +94,8 @@ pub struct Context<'a> {
     managed: &'a (dyn Fn(&str) -> bool + Sync),
     var_dir: Option<&'a Path>,
     durability: Durability,
+    ending: &'a AtomicBool,
+    only_looks: bool,
 }
 
 impl Context<'static> {
@@ -105,6 +107,8 @@ impl Context<'static> {
             managed: &|_| false,
             var_dir: None,
             durability: Durability::Flushed,
+            ending: &NEVER,
+            only_looks: false,
         }
     }
 }
@@ -150,6 +154,31 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn with_durability(self, durability: Durability) -> Context<'a> {
         Context { durability, ..self }
+    }
+
+    /// The same surroundings with another answer to [`Context::is_ending`].
+    #[must_use]
+    pub fn with_ending<'b>(self, ending: &'b AtomicBool) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { ending, ..self }
+    }
+
+    /// The same surroundings in a run that only looks, or does not.
+    #[must_use]
+    pub fn with_only_looks(self, only_looks: bool) -> Context<'a> {
+        Context { only_looks, ..self }
+    }
+
+    /// Whether the run is to end: what has begun is finished, but not tried again.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing is changed in this run: what another resource would make first is not there.
+    pub fn only_looks(&self) -> bool {
+        self.only_looks
     }
 
     /// Writes a line about the resource `name` of `type_name`.

@@ -350,6 +350,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             let cx = Context::bare()
                 .with_log(mail)
                 .with_interrupt(stop.interrupt())
+                .with_ending(stop.ending())
+                .with_only_looks(options.mode == Mode::Noop)
                 .with_managed(&managed)
                 .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
                 .with_durability(options.durability);

@@ -62,7 +62,11 @@ impl StateDir {
     /// Makes the directory if it is not there, and sees to it that only its owner can use it.
     pub(crate) fn prepare(&self) -> Result<(), StateDirError> {
         let io = |source| StateDirError::Io { path: self.path.clone(), source };
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
+        if let Err(error) = std::fs::symlink_metadata(&self.path)
+            && error.kind() == io::ErrorKind::NotFound
+        {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
+        }
         self.verify()
     }
 

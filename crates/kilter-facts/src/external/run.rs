@@ -18,7 +18,7 @@ pub(super) fn executable(
     let mut invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/");
     invocation.stdout = Capture::AtMost(LONGEST);
     let cancel = cancelled.map(|flag| Cancel { flag, fd: None });
-    let finished = run(&invocation, cancel).map_err(|error| with_sources(&error))?;
+    let finished = run(&invocation, cancel).map_err(|error| error.with_sources())?;
     match finished.ending {
         Ending::Deadline => return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32())),
         Ending::Flooded => return Err(format!("it prints more than {LONGEST} bytes")),
@@ -38,15 +38,4 @@ fn failure(finished: &Finished) -> String {
         Some(line) => format!("it failed with {}: {line}", finished.status),
         None => format!("it failed with {}", finished.status),
     }
-}
-
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }

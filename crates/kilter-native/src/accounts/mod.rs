@@ -23,7 +23,7 @@ use kilter_provider::{Context, ProviderError};
 use rustc_hash::FxHashMap;
 
 use cached::Cached;
-pub(crate) use names::name_problem;
+pub(crate) use names::{is_numeric, name_problem, number, number_problem};
 pub(crate) use rows::{GroupRow, Groups, Shadows, UserRow, Users};
 pub use system::{RealRunner, Runner, System};
 
@@ -98,7 +98,8 @@ impl Accounts {
     /// Asks the name service, if it has more to ask than the files: that costs a process.
     fn ask(&self, cx: &Context<'_>, database: &str, key: &str) -> Result<Option<String>, ProviderError> {
         let services = self.services.get().map_err(|error| self.unreadable("nsswitch.conf", &error))?;
-        if !services.has_more_than_files(database) || key.starts_with('-') {
+        // A number would be looked up as one, and the large ones as others.
+        if !services.has_more_than_files(database) || key.starts_with('-') || is_numeric(key) {
             return Ok(None);
         }
         let finished = self.query(cx, &Invocation::new("getent").args([database, key]))?;

@@ -1,6 +1,37 @@
-//! Names that accounts can have.
+//! Names and numbers that accounts can have.
 
+use kilter_model::Value;
 use kilter_provider::Problem;
+
+/// The largest number of an account. The one above means "as before" to the system: who asks to
+/// become it stays root.
+const MAX_ID: u32 = u32::MAX - 1;
+
+/// The number of an account, if that is what a value gives.
+pub(crate) fn number(account: &Value) -> Option<u32> {
+    let number = match account.as_str() {
+        Some(text) => text.parse().ok(),
+        None => account.as_integer().and_then(|number| u32::try_from(number).ok()),
+    };
+    number.filter(|number| *number <= MAX_ID)
+}
+
+/// What is wrong with a value that gives an account as a number which none has. Names are not looked at.
+pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<Problem> {
+    let is_numeric = account.as_str().map_or(account.as_integer().is_some(), is_numeric);
+    if !is_numeric || number(account).is_some() {
+        return None;
+    }
+    let problem = Problem::with(attribute, format!("`{account}` is no number of an account"));
+    Some(problem.hint(format!("the largest is {MAX_ID}")))
+}
+
+/// Whether the C library would read a text as a number, after which it drops what does not fit:
+/// 4294967296 is root.
+pub(crate) fn is_numeric(text: &str) -> bool {
+    let digits = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{b}').trim_start_matches(['+', '-']);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}
 
 /// What is wrong with the name of a user or group, by the rules of Debian's shadow tools
 /// (useradd(8), "CAVEATS"): wider than upstream's, so that every account that exists can be named.
@@ -27,6 +58,21 @@ pub(crate) fn name_problem(attribute: &str, name: &str) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_those_that_an_account_can_have() {
+        for (text, expected) in [("0", Some(0)), ("4294967294", Some(MAX_ID)), ("4294967295", None), ("root", None)] {
+            assert_eq!(number(&text.into()), expected, "{text}");
+        }
+        for text in ["4294967295", "4294967296", " 0", "\t-5", "99999999999999999999"] {
+            assert!(number_problem("user", &text.into()).is_some(), "{text}");
+        }
+        for text in ["0", "4294967294", "root", "7up", "", "DOMAIN\\user name"] {
+            assert_eq!(number_problem("user", &text.into()), None, "{text}");
+        }
+        assert!(number_problem("user", &Value::Integer(4_294_967_295)).is_some());
+        assert_eq!(number_problem("user", &Value::Integer(4_294_967_294)), None);
+    }
 
     #[test]
     fn names_that_could_be_taken_for_something_else_are_refused() {

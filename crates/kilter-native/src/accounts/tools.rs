@@ -7,7 +7,7 @@ use kilter_process::{Cancel, Ending, Finished, Invocation, SpawnError};
 use kilter_provider::{Context, ProviderError};
 
 use super::Accounts;
-use crate::words::{ending_of, with_sources};
+use crate::words::ending_of;
 
 /// Moving a home or changing the owner of all that is in it may take its time.
 const TOOL: Duration = Duration::from_secs(3600);
@@ -25,7 +25,7 @@ impl Accounts {
             let name = tool.program.to_string_lossy().into_owned();
             let finished = self.start(cx, tool.captured(KEPT).deadline(TOOL));
             self.forget();
-            let finished = finished.map_err(|error| EcoString::from(with_sources(&error)))?;
+            let finished = finished.map_err(|error| EcoString::from(error.with_sources()))?;
             if !finished.is_success() {
                 return Err(failure(&name, &finished));
             }
@@ -35,7 +35,7 @@ impl Accounts {
 
     pub(super) fn query(&self, cx: &Context<'_>, tool: &Invocation) -> Result<Finished, ProviderError> {
         self.start(cx, tool.clone().captured(KEPT).deadline(QUERY))
-            .map_err(|error| ProviderError::new(with_sources(&error)))
+            .map_err(|error| ProviderError::new(error.with_sources()))
     }
 
     fn start(&self, cx: &Context<'_>, tool: Invocation) -> Result<Finished, SpawnError> {

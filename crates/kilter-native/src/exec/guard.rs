@@ -51,13 +51,29 @@ pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
     for (attribute, success_means_due, word) in [("unless", false, "fails"), ("onlyif", true, "succeeds")] {
         let guards = guards_of(attribute, launch.should).map_err(|problem| ProviderError::new(problem.to_string()))?;
         for guard in guards {
-            if succeeds(launch, attribute, &guard)? != success_means_due {
-                return Ok(Verdict::Settled);
+            match succeeds(launch, attribute, &guard)? {
+                Answer::NotYet(why) => {
+                    reasons.push(format!("`{}` ({attribute}) cannot be asked yet: {why}", guard.shown));
+                    return Ok(Verdict::Due(reasons.join(", ").into()));
+                }
+                answer if (answer == Answer::Yes) != success_means_due => return Ok(Verdict::Settled),
+                _ => reasons.push(format!("`{}` ({attribute}) {word}", guard.shown)),
             }
-            reasons.push(format!("`{}` ({attribute}) {word}", guard.shown));
         }
     }
     Ok(Verdict::Due(reasons.join(", ").into()))
+}
+
+/// What a guard says.
+#[derive(PartialEq, Eq)]
+enum Answer {
+    /// It succeeded.
+    Yes,
+    /// It failed.
+    No,
+    /// It could not be started in a run that only looks: whoever is to make its user or to bring its
+    /// program has not run either.
+    NotYet(EcoString),
 }
 
 /// The working directory that guards are to be asked in, if it is not there.
@@ -74,12 +90,17 @@ fn exists(path: &str) -> Result<bool, ProviderError> {
     }
 }
 
-fn succeeds(launch: &Launch<'_>, attribute: &str, guard: &Command) -> Result<bool, ProviderError> {
+fn succeeds(launch: &Launch<'_>, attribute: &str, guard: &Command) -> Result<Answer, ProviderError> {
     let unanswered =
         |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) did not answer: {why}", guard.shown));
-    let finished = launch.run(guard, |_| {}).map_err(unanswered)?;
+    let finished = match launch.run(guard, |_| {}) {
+        Ok(finished) => finished,
+        Err(why) if launch.cx.only_looks() => return Ok(Answer::NotYet(why)),
+        Err(why) => return Err(unanswered(why)),
+    };
     match (finished.ending, finished.status) {
-        (Ending::Exited, Status::Code(code)) => Ok(code == 0),
+        (Ending::Exited, Status::Code(0)) => Ok(Answer::Yes),
+        (Ending::Exited, Status::Code(_)) => Ok(Answer::No),
         (Ending::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
         (Ending::Deadline, _) => {
             let timeout = launch.timeout().unwrap_or_default().as_secs_f64();

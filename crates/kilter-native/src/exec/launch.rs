@@ -5,11 +5,11 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Attributes, Value};
 use kilter_process::{Cancel, DEFAULT_PATH, Finished, Identity, Invocation, SpawnError};
-use kilter_provider::Context;
+use kilter_provider::{Context, Problem};
 
 use super::command::Command;
-use crate::accounts::Accounts;
-use crate::words::with_sources;
+use crate::accounts::{Accounts, number, number_problem};
+use crate::words::word;
 
 /// Starts the commands of one resource.
 pub(super) struct Launch<'a> {
@@ -32,7 +32,7 @@ impl Launch<'_> {
                 SpawnError::Cancelled { .. } => "it was interrupted".into(),
                 // The error names the program, which is part of the secret.
                 _ if command.is_sealed => "its sensitive command cannot be started".into(),
-                error => with_sources(&error).into(),
+                error => error.with_sources().into(),
             }
         })
     }
@@ -57,6 +57,10 @@ impl Launch<'_> {
 
     fn identity(&self) -> Result<Option<Identity>, EcoString> {
         let (user, group) = (self.should.get("user"), self.should.get("group"));
+        // A guard is asked with values that came from other resources before anybody has looked at them.
+        if let Some(problem) = account_problems(self.should).next() {
+            return Err(problem.to_string().into());
+        }
         let gid = group.map(|group| self.gid(group)).transpose()?;
         let identity = match (user, gid) {
             (None, None) => return Ok(None),
@@ -73,7 +77,7 @@ impl Launch<'_> {
     fn identity_of(&self, user: &Value, gid: Option<u32>) -> Result<Identity, EcoString> {
         let row = match number(user) {
             Some(uid) => self.accounts.users().map_err(|error| error.message)?.find_uid(uid).cloned(),
-            None => self.accounts.user(self.cx, &user.to_string()).map_err(|error| error.message)?,
+            None => self.accounts.user(self.cx, &word(user)).map_err(|error| error.message)?,
         };
         match (row, number(user)) {
             (Some(row), _) => {
@@ -94,16 +98,14 @@ impl Launch<'_> {
         if let Some(gid) = number(group) {
             return Ok(gid);
         }
-        let row = self.accounts.group(self.cx, &group.to_string()).map_err(|error| error.message)?;
+        let row = self.accounts.group(self.cx, &word(group)).map_err(|error| error.message)?;
         row.map(|row| row.gid).ok_or_else(|| format!("group: there is no group `{group}`").into())
     }
 }
 
-fn number(account: &Value) -> Option<u32> {
-    match account.as_str() {
-        Some(text) => text.parse().ok(),
-        None => account.as_integer().and_then(|number| u32::try_from(number).ok()),
-    }
+/// What is wrong with `user` and `group`.
+pub(super) fn account_problems(should: &Attributes) -> impl Iterator<Item = Problem> {
+    ["user", "group"].into_iter().filter_map(|attribute| number_problem(attribute, should.get(attribute)?))
 }
 
 /// A time that is given in seconds.

@@ -6,7 +6,7 @@ mod launch;
 mod perform;
 mod schema;
 mod secrets;
-mod split;
+pub(crate) mod split;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ use crate::accounts::{Accounts, System};
 use crate::words::texts;
 use command::{command_of, guards_of, program_path, refresh_of, shell_of};
 use guard::Verdict;
-use launch::{Launch, environment};
+use launch::{Launch, account_problems, environment};
 
 /// Provides the type `exec`.
 pub struct ExecProvider {
@@ -109,7 +109,11 @@ impl ExecProvider {
             return Ok(Outcome { refreshed: true, ..Outcome::done() });
         }
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
-        let outcome = perform::perform(&launch, &command);
+        let mut outcome = perform::perform(&launch, &command);
+        if should.get("refresh").is_some() {
+            // What others refer to is what `command` said.
+            outcome.outputs = Attributes::new();
+        }
         Ok(Outcome { refreshed: outcome.is_done(), ..outcome })
     }
 }
@@ -177,6 +181,7 @@ impl Provider for ExecProvider {
             problems.extend(["unless", "onlyif"].iter().filter_map(|attribute| guards_of(attribute, should).err()));
         }
         problems.extend(relative_paths(should));
+        problems.extend(account_problems(should));
         for (name, value) in environment(should) {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                 problems.push(Problem::with("environment", "an entry has the form NAME=value"));

@@ -27,7 +27,8 @@ asked again: one that still asks for the command makes the resource a failure. W
 
 **How it runs.** Without a shell: a text is split into words as a shell would, with quotes and backslashes, but nothing is expanded; \
 what only a shell understands (`| & ; < > ( ) $ * ?` and backquotes, outside of quotes) is refused until `shell: true` says that a shell is meant. \
-In a process group of its own, which is ended as a whole when the time is up. Its environment holds `PATH`, `LANG` and `LC_ALL` (`C.UTF-8`) \
+In a process group of its own, which is ended as a whole when the time is up; as another user in a session of its own, without \
+terminal. Its environment holds `PATH`, `LANG` and `LC_ALL` (`C.UTF-8`) \
 and what `environment` adds, nothing else; its standard input is empty.
 
 **Order.** It comes after the files of `cwd` (or the nearest managed directory above) and of the programs it names by absolute path, and \
@@ -126,7 +127,7 @@ fn surroundings(schema: TypeSchema) -> TypeSchema {
             "Where programs are found, a list of directories or a text with colons: `[/opt/app/bin, /usr/bin]`.",
         )
         .default(kilter_process::DEFAULT_PATH)
-        .attribute("cwd", "String[1]", parameter, "The directory it runs in: `/srv/app`.")
+        .attribute("cwd", "String[1]", parameter, "The directory it runs in, which `user` must be able to enter: `/srv/app`.")
         .default("/")
         .attribute(
             "user",

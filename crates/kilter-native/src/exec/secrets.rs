@@ -27,6 +27,7 @@ impl Secrets {
                 let value = text.split_once('=').map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
                 self.0.extend(value.map(str::to_owned));
             }
+            Value::Integer(_) | Value::Float(_) if is_sealed => self.0.extend(value.to_text().map(Into::into)),
             _ => {}
         }
     }

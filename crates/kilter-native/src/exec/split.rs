@@ -2,7 +2,7 @@
 
 /// Says why a text is not a plain command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SplitError {
+pub(crate) enum SplitError {
     #[error("the command is empty")]
     Empty,
     #[error("the closing {0} is missing")]
@@ -32,7 +32,7 @@ impl SplitError {
 /// Splits a text into words by the quoting rules of POSIX shells (XCU 2.2): `\` quotes one
 /// character, `'…'` everything, `"…"` everything but `\`. Nothing is expanded, so what a shell
 /// would expand or act on is refused instead of being passed on literally.
-pub(super) fn split(text: &str) -> Result<Vec<String>, SplitError> {
+pub(crate) fn split(text: &str) -> Result<Vec<String>, SplitError> {
     let mut words = Vec::new();
     let mut rest = text.trim().chars();
     let mut word: Option<String> = None;

@@ -193,6 +193,20 @@ fn outputs_are_sent_without_the_line_breaks_at_their_end() {
 }
 
 #[test]
+fn what_a_refresh_of_its_own_says_is_not_sent_as_the_outputs() {
+    let bench = Bench::new();
+    let wanted = sh("echo token");
+    assert_eq!(bench.refresh(&wanted).outputs.text("stdout"), Some("token"));
+    for refresh in ["echo reloaded", "echo reloaded; exit 1"] {
+        let refreshed = bench.refresh(&with(wanted.clone(), "refresh", refresh));
+        assert_eq!((refreshed.is_done(), refreshed.refreshed), (refresh.len() < 15, refresh.len() < 15));
+        assert_eq!(refreshed.outputs, Attributes::new());
+    }
+    let both = bench.set_refreshing(&with(wanted, "refresh", "echo reloaded"), true);
+    assert_eq!(both.outputs.text("stdout"), Some("token"));
+}
+
+#[test]
 fn a_failure_tells_code_and_end_of_the_error_output() {
     let bench = Bench::new();
     let outcome = bench.set(&sh("for i in $(seq 50); do echo line $i >&2; done; exit 3"));
@@ -265,6 +279,57 @@ fn it_runs_as_the_user_and_group_declared() {
     assert_eq!(id(&[("user", Value::Integer(4321)), ("group", Value::Integer(8765))]), "4321 8765 8765");
     assert!(id(&[("user", "no-such-user".into())]).contains("no user `no-such-user`"));
     assert!(id(&[("group", "no-such-group".into())]).contains("no group `no-such-group`"));
+}
+
+#[test]
+fn the_number_that_would_leave_it_as_root_is_refused_however_it_is_written() {
+    let bench = Bench::new();
+    for (attribute, account) in [
+        ("user", Value::from("4294967295")),
+        ("user", Value::Integer(4_294_967_295)),
+        // A name service would read these as 0.
+        ("user", "4294967296".into()),
+        ("user", " 0".into()),
+        ("user", "+4294967296".into()),
+        ("group", "4294967295".into()),
+        ("group", Value::Integer(-1)),
+    ] {
+        let wanted = with(with(sh("id -u"), "group", Value::Integer(65534)), attribute, account.clone());
+        let problems = bench.provider.validate("work", &wanted, &[]);
+        assert_eq!(problems.len(), 1, "{account:?} {problems:?}");
+        assert!(problems[0].to_string().contains("is no number of an account"), "{}", problems[0]);
+        assert!(!bench.set(&wanted).is_done(), "{account:?}");
+        let guarded = with(wanted, "onlyif", "true");
+        let why = bench.checked(&guarded).unwrap_err().to_string();
+        assert!(why.contains("is no number of an account"), "{why}");
+    }
+}
+
+#[test]
+fn a_directory_that_the_user_may_not_enter_is_not_entered_for_it() {
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
+    let bench = Bench::new();
+    std::fs::set_permissions(bench.scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let wanted = with(with(sh("pwd"), "user", "nobody"), "cwd", bench.scratch.path().to_str().unwrap());
+    let outcome = bench.set(&wanted);
+    let why = failure(&outcome);
+    assert!(why.contains("cannot enter the working directory") && why.contains("Permission denied"), "{why}");
+}
+
+#[test]
+fn guards_that_have_no_directory_to_be_asked_in_yet_ask_for_the_command() {
+    let bench = Bench::new();
+    let cwd = bench.path("later");
+    let wanted = with(with(sh("true"), "unless", "true"), "cwd", cwd.clone());
+    let differences = bench.check(&wanted);
+    let why = format!("its working directory {cwd} does not exist yet");
+    assert_eq!(differences[0].message.as_deref(), Some(why.as_str()));
+    let creates = with(with(sh("true"), "creates", "/etc/passwd"), "cwd", cwd.clone());
+    assert_eq!(bench.check(&creates), []);
+    let outcome = bench.set(&wanted);
+    assert!(failure(&outcome).contains("cannot enter the working directory"), "{outcome:?}");
+    std::fs::create_dir(cwd).unwrap();
+    assert_eq!(bench.check(&wanted), []);
 }
 
 #[test]

@@ -7,19 +7,39 @@ use kilter_process::{Cancel, Ending, Invocation, Status};
 use kilter_provider::Context;
 
 use super::error::FileError;
+use crate::exec::split::{SplitError, split};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const KEPT: usize = 4096;
 
+/// What is told of a command that refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// How it ended and what it said.
+    Output,
+    /// Only how it ended: what it says may quote a secret.
+    Ending,
+}
+
 /// Asks the command whether it accepts the file at `candidate`.
-pub(super) fn accept(cx: &Context<'_>, command: &Value, candidate: &str, path: &str) -> Result<(), FileError> {
+pub(super) fn accept(
+    cx: &Context<'_>,
+    command: &Value,
+    candidate: &str,
+    path: &str,
+    told: Told,
+) -> Result<(), FileError> {
     let refused = |why: String| FileError::Refused { path: path.to_owned(), why };
-    let mut words = words(command).into_iter().map(|word| word.replace('%', candidate));
+    let words = words(command).map_err(|error| refused(error.to_string()))?;
+    let mut words = words.into_iter().map(|word| word.replace('%', candidate));
     let program = words.next().ok_or_else(|| refused("the command is empty".to_owned()))?;
     let invocation = Invocation::new(program).args(words).captured(KEPT).deadline(DEADLINE);
     let interrupt = cx.interrupt();
     let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
-    let finished = kilter_process::run(&invocation, Some(cancel)).map_err(|error| refused(with_source(&error)))?;
+    let finished = kilter_process::run(&invocation, Some(cancel)).map_err(|error| {
+        // The error names the program, which may be part of the secret.
+        refused(if command.holds_sensitive() { "it cannot be started".to_owned() } else { with_source(&error) })
+    })?;
     if finished.is_success() {
         return Ok(());
     }
@@ -30,6 +50,9 @@ pub(super) fn accept(cx: &Context<'_>, command: &Value, candidate: &str, path: &
         (Ending::Exited, Status::Code(code)) => format!("exit code {code}"),
         (Ending::Exited, status) => status.to_string(),
     };
+    if told == Told::Ending {
+        return Err(refused(format!("{ended} (what it said is not shown: it may hold the secret)")));
+    }
     let (stderr, stdout) = (finished.stderr.text(), finished.stdout.text());
     let said = if stderr.trim().is_empty() { stdout.trim() } else { stderr.trim() };
     // The reader knows the file by its own name.
@@ -37,10 +60,11 @@ pub(super) fn accept(cx: &Context<'_>, command: &Value, candidate: &str, path: &
     Err(refused(if said.is_empty() { ended } else { format!("{ended}: {said}") }))
 }
 
-fn words(command: &Value) -> Vec<String> {
+/// The program and its arguments.
+pub(super) fn words(command: &Value) -> Result<Vec<String>, SplitError> {
     match command.as_array() {
-        Some(words) => words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect(),
-        None => command.as_str().unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+        Some(words) => Ok(words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()),
+        None => split(command.as_str().unwrap_or_default()),
     }
 }
 

@@ -21,12 +21,34 @@ const FOREIGN_FRESH: Duration = Duration::from_secs(60);
 pub(super) struct Accounts {
     users: Database,
     groups: Database,
+    services: Services,
 }
+
+/// Knows whether the machine has other sources than the files.
+type Services = crate::accounts::Accounts;
 
 impl Accounts {
     /// The accounts of this machine.
     pub(super) fn new() -> Accounts {
-        Accounts { users: Database::new("/etc/passwd", "passwd"), groups: Database::new("/etc/group", "group") }
+        Accounts::with(Services::new(crate::accounts::System::real()))
+    }
+
+    fn with(services: Services) -> Accounts {
+        Accounts {
+            users: Database::new("/etc/passwd", "passwd"),
+            groups: Database::new("/etc/group", "group"),
+            services,
+        }
+    }
+
+    /// Whether to tell the number of this user means to ask, and to wait for, another source than the file.
+    pub(super) fn user_may_wait(&self, user: &str) -> bool {
+        number(user).is_none() && self.users.lacks(user) && self.services.may_wait("passwd")
+    }
+
+    /// The same of a group.
+    pub(super) fn group_may_wait(&self, group: &str) -> bool {
+        number(group).is_none() && self.groups.lacks(group) && self.services.may_wait("group")
     }
 
     /// Looks at the files again at the next question: before a change nothing old will do.
@@ -38,22 +60,22 @@ impl Accounts {
 
     /// The number of a user given by name or number.
     pub(super) fn uid(&self, user: &str) -> Option<u32> {
-        number(user).or_else(|| self.users.id(user))
+        number(user).or_else(|| self.users.id(&self.services, user))
     }
 
     /// The number of a group given by name or number.
     pub(super) fn gid(&self, group: &str) -> Option<u32> {
-        number(group).or_else(|| self.groups.id(group))
+        number(group).or_else(|| self.groups.id(&self.services, group))
     }
 
     /// The name of a user, or else the number.
     pub(super) fn user(&self, uid: u32) -> EcoString {
-        self.users.name(uid)
+        self.users.name(&self.services, uid)
     }
 
     /// The name of a group, or else the number.
     pub(super) fn group(&self, gid: u32) -> EcoString {
-        self.groups.name(gid)
+        self.groups.name(&self.services, gid)
     }
 }
 
@@ -93,7 +115,7 @@ impl Database {
         Database { file, getent, loaded: RwLock::default() }
     }
 
-    fn id(&self, name: &str) -> Option<u32> {
+    fn id(&self, services: &Services, name: &str) -> Option<u32> {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         if loaded.is_fresh()
             && let Some(id) = loaded.by_name.get(name)
@@ -111,12 +133,15 @@ impl Database {
         {
             return *id;
         }
-        let id = self.ask(name).and_then(|line| parse(&line).map(|(_, id)| id));
+        // Others need not wait for the answer.
+        drop(loaded);
+        let id = self.ask(services, name).and_then(|line| parse(&line).map(|(_, id)| id));
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         loaded.foreign_ids.insert(name.into(), (id, Instant::now()));
         id
     }
 
-    fn name(&self, id: u32) -> EcoString {
+    fn name(&self, services: &Services, id: u32) -> EcoString {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         if loaded.is_fresh()
             && let Some(name) = loaded.by_id.get(&id)
@@ -134,8 +159,11 @@ impl Database {
         {
             return name.clone();
         }
+        drop(loaded);
         let digits = ecow::eco_format!("{id}");
-        let name = self.ask(&digits).and_then(|line| parse(&line).map(|(name, _)| name.into())).unwrap_or(digits);
+        let name =
+            self.ask(services, &digits).and_then(|line| parse(&line).map(|(name, _)| name.into())).unwrap_or(digits);
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         loaded.foreign_names.insert(id, (name.clone(), Instant::now()));
         name
     }
@@ -162,8 +190,24 @@ impl Database {
         }
     }
 
-    /// Asks every source that the machine is configured for (directory services, …).
-    fn ask(&self, key: &str) -> Option<String> {
+    /// Whether a name is not in the file.
+    fn lacks(&self, name: &str) -> bool {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        if loaded.is_fresh() {
+            return !loaded.by_name.contains_key(name);
+        }
+        drop(loaded);
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+        self.look(&mut loaded);
+        !loaded.by_name.contains_key(name)
+    }
+
+    /// Asks every source that the machine is configured for (directory services, …), if it has more
+    /// than the files: that costs a process.
+    fn ask(&self, services: &Services, key: &str) -> Option<String> {
+        if !services.may_wait(self.getent) {
+            return None;
+        }
         if key.is_empty() || key.starts_with('-') || key.contains(['\0', '\n', ':']) {
             return None;
         }
@@ -196,6 +240,16 @@ mod tests {
         assert_eq!(parse("staff:x:50:"), Some(("staff", 50)));
         assert_eq!(parse("+::::::"), None);
         assert_eq!(parse("#x:x:1:1"), None);
+    }
+
+    #[test]
+    fn only_a_name_that_another_source_may_know_is_waited_for() {
+        let fake = crate::accounts::fake::Fake::new("", "", "");
+        fake.write("nsswitch.conf", "passwd: files sss\ngroup: files\n");
+        let accounts = Accounts::with(Services::new(fake.system()));
+        let waits = ["no-such-user-here", "root", "77"].map(|user| accounts.user_may_wait(user));
+        assert_eq!(waits, [true, false, false]);
+        assert!(!accounts.group_may_wait("no-such-group-here"), "there are only the files");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use kilter_model::Value;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, RenameFlags, linkat, renameat_with, statat};
+use rustix::fs::{AtFlags, linkat, statat};
 use rustix::io::Errno;
 
 use super::content;
@@ -16,13 +16,16 @@ use super::copy::Source;
 use super::durable::Barrier;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{Looked, list, look_at, open_seen};
+use super::look::{Entry, Looked, list, look_at, look_within, open_seen};
 use super::mode::{ALL, SET_ID};
 use super::own::Ownership;
 use super::place::{LIST, Parent, READ};
 use super::spec::Checksum;
-use super::stage::{Data, Temporary, stage};
+use super::stage::{Data, Temporary, rename_new, stage};
 use super::{leftover, mode};
+
+/// How many backups with a suffix a path can have.
+const MOST: usize = 10_000;
 
 /// Where backups go.
 pub(super) struct Keeper<'a> {
@@ -68,7 +71,7 @@ impl Keeper<'_> {
         if (linked.st_dev, linked.st_ino) != (old.stat.st_dev, old.stat.st_ino) {
             return Err(FileError::Swapped(parent.join(leaf)));
         }
-        temporary.take_over(name)
+        beside_as(temporary, parent, leaf, old, name)
     }
 
     fn copy_beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<(), FileError> {
@@ -83,7 +86,7 @@ impl Keeper<'_> {
         if self.durable {
             self.barrier.add(parent.stat.st_dev, staged.fd, parent.join(name))?;
         }
-        staged.temporary.take_over(name)
+        beside_as(staged.temporary, parent, leaf, old, name)
     }
 
     fn store_tree(
@@ -100,11 +103,15 @@ impl Keeper<'_> {
         let opened = open_seen(directory, leaf, path, &old.stat, LIST)?;
         for name in list(&opened, path)? {
             let path = format!("{path}/{}", String::from_utf8_lossy(&name));
-            match look_at(&opened, &name, &path)? {
-                Some(entry) if entry.kind == Kind::Directory => {
-                    self.store_tree(&opened, &name, &entry, &path, depth + 1)?;
-                }
-                Some(entry) if entry.kind == Kind::File => self.store(&opened, &name, &entry, &path)?,
+            let entry = match look_within(&opened, old.stat.st_dev, &name, &path)? {
+                Entry::Here(entry) => entry,
+                Entry::Missing => continue,
+                // It will not be removed either.
+                Entry::Mounted => return Err(FileError::OtherFileSystem(path)),
+            };
+            match entry.kind {
+                Kind::Directory => self.store_tree(&opened, &name, &entry, &path, depth + 1)?,
+                Kind::File => self.store(&opened, &name, &entry, &path)?,
                 _ => {}
             }
         }
@@ -166,13 +173,59 @@ impl Keeper<'_> {
     }
 }
 
-/// A directory that makes room goes as a whole under the name with the suffix.
-fn move_aside(parent: &Parent, leaf: &[u8], name: &[u8]) -> Result<(), FileError> {
-    match renameat_with(&parent.fd, leaf, &parent.fd, name, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        Err(Errno::EXIST) => Err(FileError::BackupExists(parent.join(name))),
-        Err(errno) => Err(FileError::io("keep the backup", parent.join(name), errno)),
+/// Gives a backup the first of its names that is free, unless the same is kept there already.
+fn beside_as(
+    mut temporary: Temporary,
+    parent: &Parent,
+    leaf: &[u8],
+    old: &Looked,
+    name: &[u8],
+) -> Result<(), FileError> {
+    for name in names(name) {
+        match temporary.settle_as(&name) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EXIST) if is_kept(parent, leaf, old, &name)? => return Ok(()),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(FileError::io("keep the backup", parent.join(&name), errno)),
+        }
     }
+    Err(FileError::BackupExists(parent.join(name)))
+}
+
+/// Whether an entry is a backup that holds what the old file holds.
+fn is_kept(parent: &Parent, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<bool, FileError> {
+    let path = parent.join(name);
+    let Some(kept) = look_at(&parent.fd, name, &path)? else { return Ok(false) };
+    let of = |looked: &Looked| (looked.kind, looked.stat.st_uid, looked.stat.st_gid, looked.stat.st_size);
+    if of(&kept) != of(old) {
+        return Ok(false);
+    }
+    if (kept.stat.st_dev, kept.stat.st_ino) == (old.stat.st_dev, old.stat.st_ino) {
+        return Ok(true);
+    }
+    let kept = open_seen(&parent.fd, name, &path, &kept.stat, READ);
+    let found = open_seen(&parent.fd, leaf, &parent.join(leaf), &old.stat, READ);
+    // What cannot be compared is kept apart.
+    let (Ok(kept), Ok(found)) = (kept, found) else { return Ok(false) };
+    content::same(kept.as_fd(), found.as_fd(), old.size()).map_err(|errno| FileError::io("compare", path, errno))
+}
+
+/// A directory that makes room goes as a whole under the first of its names that is free.
+fn move_aside(parent: &Parent, leaf: &[u8], name: &[u8]) -> Result<(), FileError> {
+    for name in names(name) {
+        match rename_new(&parent.fd, leaf, &parent.fd, &name) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+            Err(errno) => return Err(FileError::io("keep the backup", parent.join(&name), errno)),
+        }
+    }
+    Err(FileError::BackupExists(parent.join(name)))
+}
+
+/// The name of a backup, and then the same with a number.
+fn names(name: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let numbered = (1..MOST).map(move |number| [name, format!(".{number}").as_bytes()].concat());
+    std::iter::once(name.to_vec()).chain(numbered)
 }
 
 /// `time sha256 mode uid:gid size path`, the path last and with line ends escaped.

@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Value};
 use kilter_provider::{Match, Problem, Wish};
 
 use super::accounts::number;
-use super::{mode, place};
+use super::{accept, mode, place};
 
 /// What the schema cannot say.
 pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
@@ -139,6 +139,10 @@ fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mu
     if !given("content") && !given("source") {
         let problem = Problem::with("validate_cmd", "there is no content to validate");
         problems.push(problem.hint("add `content` or `source`"));
+    }
+    if let Err(error) = accept::words(command) {
+        let problem = Problem::with("validate_cmd", eco_format!("{error}"));
+        problems.push(problem.hint("write the command as an array of its words; no shell is involved"));
     }
     let words = command.as_list();
     if !words.iter().any(|word| word.as_str().is_some_and(|word| word.contains('%'))) {

@@ -88,8 +88,8 @@ pub(super) enum FileError {
     /// Directories are nested too deeply.
     #[error("{0}: directories are nested more than {MAX_DEPTH} deep")]
     TooDeep(String),
-    /// A tree is not changed beyond its own file system.
-    #[error("{0} lies on another file system; it is not removed")]
+    /// A tree is not changed beyond its own file system, nor where something is mounted.
+    #[error("{0} is mounted there or lies on another file system; it is not removed")]
     OtherFileSystem(String),
     /// The path is not absolute and normal.
     #[error("`{0}` is not an absolute path without `.`, `..` and `//`")]

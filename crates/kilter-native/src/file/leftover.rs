@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, openat, statat, unlinkat};
 
 use super::kind::Kind;
-use super::look::each_name;
+use super::look::{each_name, open_seen};
 use super::place::LIST;
 
 const PREFIX: &str = ".kilter.";
@@ -57,26 +57,56 @@ pub(super) fn clean(directory: &OwnedFd) {
     let Ok(fresh) = openat(directory, c".", LIST | OFlags::CLOEXEC, Mode::empty()) else { return };
     let mut dead = Vec::new();
     let _ = each_name(&fresh, &mut |name| {
-        if name.starts_with(PREFIX.as_bytes()) && maker(name).is_some() {
-            dead.push(name.to_vec());
+        if let Some(maker) = maker(name) {
+            dead.push((name.to_vec(), maker));
         }
     });
-    for name in dead {
-        if is_left_over(directory, &name) {
-            let _ = unlinkat(directory, &name[..], AtFlags::empty());
+    for (name, maker) in dead {
+        let Ok(stat) = statat(directory, &name[..], AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if !is_left_over(maker, &stat) {
+            continue;
+        }
+        match Kind::of(&stat) {
+            Kind::Directory => remove_private(directory, &name, &stat),
+            _ => drop(unlinkat(directory, &name[..], AtFlags::empty())),
         }
     }
 }
 
-fn is_left_over(directory: &OwnedFd, name: &[u8]) -> bool {
-    let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
-    let Some(maker) = maker(name) else { return false };
-    // The owner is set before the rename, so a leftover may belong to whom the file was meant for:
-    // only root may judge such a file.
-    let own = rustix::process::geteuid();
-    if !matches!(Kind::of(&stat), Kind::File | Kind::Link) || !(own.is_root() || stat.st_uid == own.as_raw()) {
-        return false;
+/// Removes a private directory with the empty one that can be in it; anything else stays.
+fn remove_private(directory: &OwnedFd, name: &[u8], stat: &Stat) {
+    let Ok(opened) = open_seen(directory, name, "", stat, LIST) else { return };
+    let mut inside = Vec::new();
+    let _ = each_name(&opened, &mut |name| inside.push(name.to_vec()));
+    if let [only] = &inside[..] {
+        let _ = unlinkat(&opened, &only[..], AtFlags::REMOVEDIR);
     }
+    let _ = unlinkat(directory, name, AtFlags::REMOVEDIR);
+}
+
+/// Whether kilter can have made what has a temporary name, and may still be at work on it.
+pub(super) fn is_in_use(name: &[u8], stat: &Stat) -> bool {
+    let possible = match Kind::of(stat) {
+        Kind::File | Kind::Link => true,
+        Kind::Directory => stat.st_mode & 0o777 == 0o700,
+        _ => false,
+    };
+    possible && maker(name).is_some_and(|maker| !is_dead(maker, stat))
+}
+
+fn is_left_over(maker: Maker, stat: &Stat) -> bool {
+    let own = rustix::process::geteuid();
+    let judged = match Kind::of(stat) {
+        // The owner is set before the rename, so a leftover may belong to whom the file was meant for:
+        // only root may judge such a file.
+        Kind::File | Kind::Link => own.is_root() || stat.st_uid == own.as_raw(),
+        Kind::Directory => stat.st_uid == own.as_raw() && stat.st_mode & 0o777 == 0o700,
+        _ => false,
+    };
+    judged && is_dead(maker, stat)
+}
+
+fn is_dead(maker: Maker, stat: &Stat) -> bool {
     if maker.space == SELF.space && maker.space != 0 {
         return started(maker.pid) != Some(maker.start);
     }

@@ -1,7 +1,7 @@
 //! What is at a path, through one descriptor.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
+use rustix::fs::{Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
 use rustix::io::Errno;
 
 use super::error::FileError;
@@ -60,6 +60,33 @@ pub(super) fn look_at(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Op
     }
 }
 
+/// What an entry of a directory is, when only that directory's file system is meant.
+pub(super) enum Entry {
+    /// Nothing.
+    Missing,
+    /// This.
+    Here(Looked),
+    /// Something that is mounted there, even if from the same file system, or on another device.
+    Mounted,
+}
+
+/// What an entry of a directory is, as far as it lies on the same mount and on this device.
+pub(super) fn look_within(directory: &OwnedFd, device: u64, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
+    let looked = match openat2(directory, leaf, LOOK, Mode::empty(), ResolveFlags::NO_XDEV) {
+        Ok(fd) => Some(Looked::of(fd, path, false)?),
+        Err(Errno::NOENT) => None,
+        Err(Errno::XDEV) => return Ok(Entry::Mounted),
+        // No openat2 on this kernel: a mount from the same device passes for a directory.
+        Err(Errno::NOSYS | Errno::PERM) => look_at(directory, leaf, path)?,
+        Err(errno) => return Err(FileError::io("open", path, errno)),
+    };
+    Ok(match looked {
+        None => Entry::Missing,
+        Some(looked) if looked.stat.st_dev != device => Entry::Mounted,
+        Some(looked) => Entry::Here(looked),
+    })
+}
+
 /// Opens an entry that was looked at, to read it, and makes sure that it is the same.
 pub(super) fn open_seen(
     directory: &OwnedFd,
@@ -78,11 +105,17 @@ pub(super) fn open_seen(
 
 /// The names in a directory, sorted; temporary files of kilter left out.
 pub(super) fn list(directory: &OwnedFd, path: &str) -> Result<Vec<Vec<u8>>, FileError> {
+    let mut names = list_all(directory, path)?;
+    names.retain(|name| !super::leftover::is_temporary(name));
+    Ok(names)
+}
+
+/// All names in a directory, sorted.
+pub(super) fn list_all(directory: &OwnedFd, path: &str) -> Result<Vec<Vec<u8>>, FileError> {
     let failed = |errno| FileError::io("list", path, errno);
     let fresh = openat(directory, c".", LIST, Mode::empty()).map_err(failed)?;
     let mut names = Vec::new();
     each_name(&fresh, &mut |name| names.push(name.to_vec())).map_err(failed)?;
-    names.retain(|name| !super::leftover::is_temporary(name));
     names.sort_unstable();
     Ok(names)
 }

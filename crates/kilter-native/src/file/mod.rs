@@ -8,6 +8,7 @@
 
 mod accept;
 mod accounts;
+mod acl;
 mod apply;
 mod backup;
 mod branches;
@@ -25,6 +26,7 @@ mod mode;
 mod observe;
 mod own;
 mod place;
+mod private;
 mod remove;
 mod root;
 mod schema;
@@ -32,6 +34,7 @@ mod spec;
 mod stage;
 mod time;
 mod tree;
+pub(crate) mod whole;
 
 use std::sync::Mutex;
 
@@ -145,11 +148,11 @@ impl Provider for FileProvider {
         if should.truth("show_diff") == Some(false) {
             return None;
         }
-        if attribute == "ensure" {
-            return self.introduction(is, should);
-        }
         if attribute != "content" {
             return None;
+        }
+        if !is.exists {
+            return self.introduction(is, should);
         }
         let (is_content, content) = (is.attributes.get("content")?, should.get("content")?);
         if is_content.holds_sensitive() || content.holds_sensitive() {
@@ -164,7 +167,11 @@ impl Provider for FileProvider {
             "source" | "validate_cmd" => !value.is_undef(),
             _ => false,
         });
-        if long { Placement::Worker } else { Placement::Inline }
+        let waits = || {
+            should.text("owner").is_some_and(|owner| self.accounts.user_may_wait(owner))
+                || should.text("group").is_some_and(|group| self.accounts.group_may_wait(group))
+        };
+        if long || waits() { Placement::Worker } else { Placement::Inline }
     }
 
     fn batch(&self) -> Batch {
@@ -236,7 +243,12 @@ fn mode_insync(is: &State, should: &Attributes) -> Insync {
     let Some(current) = found.and_then(mode::octal) else { return Insync::Default };
     let kind = if ensure == Some("directory") { kind::Kind::Directory } else { kind::Kind::File };
     let spec = Spec::of(should);
-    match spec.bits(current, kind) {
+    let declared_of = |attribute| should.get(attribute).filter(|value| !value.is_undef());
+    let moves = ["owner", "group"]
+        .into_iter()
+        .any(|attribute| declared_of(attribute).is_some_and(|declared| is.attributes.get(attribute) != Some(declared)));
+    let base = if moves { mode::disarmed(current, kind) } else { current };
+    match spec.bits(base, kind) {
         Some(bits) if bits == current => Insync::Same,
         Some(bits) if declared.is_some_and(|declared| mode::text(bits) != declared) => Insync::Differs(Some(
             eco_format!("{} → {} ({})", mode::text(current), mode::text(bits), declared.unwrap_or_default()),

@@ -2,6 +2,8 @@
 
 use ecow::EcoString;
 
+use super::kind::Kind;
+
 /// The bits that a mode has.
 pub(super) const ALL: u32 = 0o7777;
 /// setuid and setgid.
@@ -53,6 +55,12 @@ impl Mode {
             Mode::Symbolic(steps) => steps.iter().fold(current & ALL, |mode, step| step.apply(mode, directory)),
         }
     }
+}
+
+/// What is left of the bits of a file that gets another owner or group: setuid and setgid were meant
+/// for the old one. Those of a directory give nobody's rights away.
+pub(super) fn disarmed(bits: u32, kind: Kind) -> u32 {
+    if kind == Kind::Directory { bits } else { bits & !SET_ID }
 }
 
 /// The bits that one to four octal digits stand for.

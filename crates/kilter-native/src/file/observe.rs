@@ -176,7 +176,7 @@ fn copied(
         }
         differences.extend(source.compare(spec, path, looked)?);
     }
-    differences.extend(tree::mode_difference(spec, &looked.stat, Some(&source.stat)));
+    differences.extend(tree::mode_difference(spec, &looked.stat, looked.stat.st_mode, Some(&source.stat)));
     Ok(differences)
 }
 

@@ -1,13 +1,13 @@
 //! Owner, group and mode of what is there already.
 
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chmodat, chownat, fchmod};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Stat, Uid, chmodat, chownat, fchmod};
 use rustix::io::Errno;
 
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{Looked, open_seen};
-use super::mode::{ALL, SET_ID};
+use super::mode::{ALL, SET_ID, disarmed};
 use super::place::{Parent, READ};
 
 /// Owner, group and mode that are wanted; None where any will do.
@@ -16,6 +16,13 @@ pub(super) struct Ownership {
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
     pub(super) bits: Option<u32>,
+}
+
+impl Ownership {
+    /// Whether what is described gets another owner or group.
+    pub(super) fn moves(&self, is: &Stat) -> bool {
+        self.uid.is_some_and(|uid| uid != is.st_uid) || self.gid.is_some_and(|gid| gid != is.st_gid)
+    }
 }
 
 /// Gives what was looked at its owner, group and mode.
@@ -28,7 +35,12 @@ pub(super) fn settle(parent: &Parent, leaf: &[u8], looked: &Looked, wanted: Owne
     let gid = wanted.gid.filter(|gid| *gid != looked.stat.st_gid);
     let current = looked.stat.st_mode & ALL;
     let bits = wanted.bits.filter(|_| looked.kind != Kind::Link);
-    let owner_changes = uid.is_some() || gid.is_some();
+    let owner_changes = wanted.moves(&looked.stat);
+    // The system would leave the setgid bit of a file that its group cannot execute.
+    let bits = match bits {
+        None if owner_changes && is_armed(looked) => Some(disarmed(current, looked.kind)),
+        bits => bits,
+    };
     if !owner_changes && bits.is_none_or(|bits| bits == current) {
         return Ok(false);
     }
@@ -71,7 +83,7 @@ fn refuse_shared(
 }
 
 /// Changes the owner of the very thing that a descriptor stands for, a link included.
-fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
+pub(super) fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
     chownat(fd, c"", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
 }
 

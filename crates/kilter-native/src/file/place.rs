@@ -4,10 +4,12 @@
 //! the path does [`walk`] go through the components and decide on each link.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat, fstat, getxattr, openat, openat2, readlinkat};
 use rustix::io::Errno;
 
+use super::acl::{self, ACL, Named};
 use super::error::FileError;
+use super::keep;
 use super::kind::Kind;
 
 /// Opens only to look at what is there.
@@ -48,7 +50,7 @@ impl Parent {
 
     /// Whether somebody else could put entries into it.
     pub(super) fn is_shared(&self) -> bool {
-        is_shared(&self.stat)
+        is_shared(self.fd.as_fd(), &self.stat)
     }
 }
 
@@ -215,7 +217,7 @@ impl Walk<'_> {
         if !is_own(link.st_uid) {
             return Err(WalkError::Link(name(), "it belongs neither to root nor to the user that kilter runs as"));
         }
-        if is_shared(&fstat(directory)?) {
+        if is_shared(directory.as_fd(), &fstat(directory)?) {
             return Err(WalkError::Link(name(), "others can write in the directory that holds it"));
         }
         Ok(())
@@ -247,9 +249,31 @@ fn is_own(uid: u32) -> bool {
 }
 
 /// Whether somebody else than root and the user that kilter runs as can change a directory.
-fn is_shared(directory: &Stat) -> bool {
-    let group_is_own = directory.st_gid == 0 || directory.st_gid == rustix::process::getegid().as_raw();
-    !is_own(directory.st_uid) || directory.st_mode & 0o002 != 0 || (directory.st_mode & 0o020 != 0 && !group_is_own)
+fn is_shared(directory: BorrowedFd<'_>, stat: &Stat) -> bool {
+    let group_writes = stat.st_mode & 0o020 != 0;
+    !is_own(stat.st_uid)
+        || stat.st_mode & 0o002 != 0
+        || (group_writes && (!is_own_group(stat.st_gid) || lists_others(directory)))
+}
+
+fn is_own_group(gid: u32) -> bool {
+    gid == 0 || gid == rustix::process::getegid().as_raw()
+}
+
+/// Whether an access control list lets others write. Where there is one, the bits of the group are
+/// its mask: without them it does not.
+fn lists_others(directory: BorrowedFd<'_>) -> bool {
+    // Not every descriptor of a directory can be asked itself.
+    let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&directory));
+    match keep::read(|buffer| getxattr(&*path, ACL, buffer)) {
+        Ok(list) => acl::shares(&list, |named| match named {
+            Named::User(uid) => is_own(uid),
+            Named::Group(gid) => is_own_group(gid),
+        }),
+        Err(Errno::NODATA | Errno::NOTSUP) => false,
+        // It cannot be told, so it is not trusted.
+        Err(_) => true,
+    }
 }
 
 #[cfg(test)]

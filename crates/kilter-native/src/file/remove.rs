@@ -1,19 +1,21 @@
 //! Removing what is there.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, unlinkat};
+use rustix::fs::{AtFlags, fstat, unlinkat};
 use rustix::io::Errno;
 
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{Looked, each_name, look_at, open_seen};
+use super::look::{Entry, Looked, each_name, look_within, open_seen};
 use super::place::LIST;
 
-/// Removes a directory and everything below it, never beyond its file system.
+/// Removes a directory and everything below it, never beyond its file system or what is mounted.
 pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
-    match look_at(directory, leaf, path)? {
-        Some(looked) => below(directory, leaf, path, &looked, 0),
-        None => Ok(()),
+    let device = fstat(directory).map_err(|errno| FileError::io("inspect", path, errno))?.st_dev;
+    match look_within(directory, device, leaf, path)? {
+        Entry::Here(looked) => below(directory, leaf, path, &looked, 0),
+        Entry::Missing => Ok(()),
+        Entry::Mounted => Err(FileError::OtherFileSystem(path.to_owned())),
     }
 }
 
@@ -29,11 +31,11 @@ fn below(directory: &OwnedFd, leaf: &[u8], path: &str, looked: &Looked, depth: u
     each_name(&opened, &mut |name| names.push(name.to_vec())).map_err(|errno| FileError::io("list", path, errno))?;
     for name in names {
         let path = format!("{path}/{}", String::from_utf8_lossy(&name));
-        let Some(entry) = look_at(&opened, &name, &path)? else { continue };
-        if entry.stat.st_dev != looked.stat.st_dev {
-            return Err(FileError::OtherFileSystem(path));
+        match look_within(&opened, looked.stat.st_dev, &name, &path)? {
+            Entry::Here(entry) => below(&opened, &name, &path, &entry, depth + 1)?,
+            Entry::Missing => {}
+            Entry::Mounted => return Err(FileError::OtherFileSystem(path)),
         }
-        below(&opened, &name, &path, &entry, depth + 1)?;
     }
     rmdir(directory, leaf).map_err(|errno| FileError::io("remove", path, errno))
 }

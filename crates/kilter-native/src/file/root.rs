@@ -3,21 +3,22 @@
 use std::rc::Rc;
 
 use kilter_model::Change;
-use rustix::fs::{AtFlags, Mode, chownat, mkdirat, openat, symlinkat};
-use rustix::fs::{Gid, Uid};
+use rustix::fs::{Stat, symlinkat};
 use rustix::io::Errno;
 
+use super::accept::{self, Told};
 use super::apply::{Batch, disarm};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{Looked, look_at};
 use super::mode;
-use super::own::{Ownership, settle};
-use super::place::{self, LIST, Parent};
+use super::own::{self, Ownership, settle};
+use super::place::{self, Parent};
+use super::private::Private;
 use super::spec::{Checksum, Ensure, Spec};
 use super::stage::{Data, Temporary, stage};
-use super::{accept, branches, remove, tree};
+use super::{branches, remove, tree};
 
 /// Where something is to be brought to its state.
 pub(super) struct Site<'a> {
@@ -150,12 +151,14 @@ pub(super) fn needs_force(kind: Kind) -> bool {
     matches!(kind, Kind::Directory | Kind::Block | Kind::Char)
 }
 
-/// The owner, group and mode that are wanted; of the mode, what it makes of `current`.
+/// The owner, group and mode that are wanted; of the mode, what it makes of `current`, without the
+/// setuid bits of another owner than that of `old`.
 pub(super) fn ownership(
     batch: &Batch<'_>,
     spec: &Spec<'_>,
     kind: Kind,
     current: u32,
+    old: Option<&Stat>,
     source: Option<&Source>,
 ) -> Result<Ownership, FileError> {
     let accounts = batch.around.accounts;
@@ -163,17 +166,19 @@ pub(super) fn ownership(
         let Some(name) = declared.and_then(|declared| declared.as_str()) else { return Ok(None) };
         id(name).map(Some).ok_or_else(|| FileError::NoAccount { kind, name: name.to_owned() })
     };
-    Ok(Ownership {
-        uid: find(spec.owner, "user", &|name| accounts.uid(name))?,
-        gid: find(spec.group, "group", &|name| accounts.gid(name))?,
-        bits: tree::wanted_bits(spec, kind, current, source.map(|source| &source.stat)),
-    })
+    let uid = find(spec.owner, "user", &|name| accounts.uid(name))?;
+    let gid = find(spec.group, "group", &|name| accounts.gid(name))?;
+    let mut wanted = Ownership { uid, gid, bits: None };
+    let moves = old.is_some_and(|old| wanted.moves(old));
+    let current = if moves { mode::disarmed(current, kind) } else { current };
+    wanted.bits = tree::wanted_bits(spec, kind, current, source.map(|source| &source.stat));
+    Ok(wanted)
 }
 
 /// Changes the owner, group and mode of what is there.
 pub(super) fn adjust(batch: &Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
-    let wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, source)?;
+    let wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
     if settle(site.parent, site.leaf, old, wanted)? {
         batch.note(site.parent);
     }
@@ -185,19 +190,19 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     batch.clean(parent);
     let kept = old.as_ref().filter(|old| old.kind == Kind::File);
     let current = kept.map_or(0o644, |old| old.stat.st_mode & mode::ALL);
-    let mut wanted = ownership(batch, spec, Kind::File, current, source)?;
-    wanted.bits = wanted.bits.or(Some(current));
+    let mut wanted = ownership(batch, spec, Kind::File, current, kept.map(|kept| &kept.stat), source)?;
+    // A new owner gets the setuid bits of the old one only if they were declared.
+    let moves = kept.is_some_and(|kept| wanted.moves(&kept.stat));
+    wanted.bits = wanted.bits.or(Some(if moves { mode::disarmed(current, Kind::File) } else { current }));
     if let Some(kept) = kept {
-        // A new owner gets the setuid bits of the old one only if they were declared.
-        if spec.mode.is_none() && wanted.uid.is_some_and(|uid| uid != kept.stat.st_uid) {
-            wanted.bits = wanted.bits.map(|bits| bits & !mode::SET_ID);
-        }
         wanted.uid = wanted.uid.or(Some(kept.stat.st_uid));
         wanted.gid = wanted.gid.or(Some(kept.stat.st_gid));
     }
     let staged = stage(parent, leaf, data, wanted, kept)?;
     if let Some(command) = spec.validate_cmd {
-        accept::accept(batch.around.cx, command, &staged.temporary.path(), &parent.join(leaf))?;
+        let secret = command.holds_sensitive() || spec.content.is_some_and(kilter_model::Value::holds_sensitive);
+        let told = if secret { Told::Ending } else { Told::Output };
+        accept::accept(batch.around.cx, command, &staged.temporary.path(), &parent.join(leaf), told)?;
     }
     match old {
         None => {
@@ -216,30 +221,17 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
 
 fn make_directory(batch: &mut Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let (parent, leaf) = (site.parent, site.leaf);
-    let path = parent.join(leaf);
     // Nothing is removed for an owner that does not exist.
-    ownership(batch, site.spec, Kind::Directory, 0, source)?;
+    ownership(batch, site.spec, Kind::Directory, 0, None, source)?;
     clear(batch, site)?;
-    match mkdirat(&parent.fd, leaf, Mode::RWXU) {
-        Ok(()) => {}
-        Err(Errno::EXIST) => return Err(FileError::Appeared(path)),
-        Err(errno) => return Err(FileError::io("create the directory", path, errno)),
-    }
-    batch.note(parent);
-    let failed = |errno| FileError::io("open the new directory", path.clone(), errno);
-    let fd = openat(&parent.fd, leaf, LIST, Mode::empty()).map_err(failed)?;
-    let stat = rustix::fs::fstat(&fd).map_err(failed)?;
-    // Whoever can write in the directory above could have put another one in its place.
-    if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o777 != 0o700 {
-        return Err(FileError::Swapped(path));
-    }
+    let private = Private::new(parent, leaf)?;
+    let made = private.make()?;
     // A directory in one with the setgid bit inherits it.
-    let current = 0o755 | stat.st_mode & 0o2000;
-    let mut wanted = ownership(batch, site.spec, Kind::Directory, current, source)?;
+    let current = 0o755 | made.stat.st_mode & 0o2000;
+    let mut wanted = ownership(batch, site.spec, Kind::Directory, current, None, source)?;
     wanted.bits = wanted.bits.or(Some(current));
-    let looked = Looked { fd, stat, kind: Kind::Directory, readable: true };
-    settle(parent, leaf, &looked, wanted)?;
-    Ok(())
+    batch.note(parent);
+    private.place(&made, wanted)
 }
 
 fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), FileError> {
@@ -254,7 +246,7 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
         }
     }
     batch.clean(parent);
-    let wanted = ownership(batch, site.spec, Kind::Link, 0, None)?;
+    let wanted = ownership(batch, site.spec, Kind::Link, 0, None, None)?;
     let temporary = Temporary::new(parent);
     symlinkat(target, &parent.fd, temporary.name())
         .map_err(|errno| FileError::io("create a link beside", &path, errno))?;
@@ -263,9 +255,7 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
     let uid = wanted.uid.or(kept.map(|old| old.stat.st_uid)).filter(|uid| *uid != rustix::process::geteuid().as_raw());
     let gid = wanted.gid.or(kept.map(|old| old.stat.st_gid)).filter(|gid| *gid != rustix::process::getegid().as_raw());
     if uid.is_some() || gid.is_some() {
-        let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-        chownat(&parent.fd, temporary.name(), uid, gid, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|errno| FileError::io("set the owner of", &path, errno))?;
+        give(parent, temporary.name(), uid, gid, &path)?;
     }
     batch.note(parent);
     let Some(old) = old else { return temporary.become_new(leaf) };
@@ -277,6 +267,17 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
     }
     temporary.take_over(leaf)?;
     disarm(parent, leaf, old)
+}
+
+/// Gives a new link its owner. Whoever can write in the directory can give its name to something else,
+/// so the owner is that of what was opened and looked at.
+fn give(parent: &Parent, name: &str, uid: Option<u32>, gid: Option<u32>, path: &str) -> Result<(), FileError> {
+    let made = look_at(&parent.fd, name.as_bytes(), path)?.filter(|made| {
+        let own = rustix::process::geteuid().as_raw();
+        made.kind == Kind::Link && made.stat.st_uid == own && made.stat.st_nlink == 1
+    });
+    let made = made.ok_or_else(|| FileError::Swapped(path.to_owned()))?;
+    own::chown(&made.fd, uid, gid).map_err(|errno| FileError::io("set the owner of", path, errno))
 }
 
 /// Removes what is there, after keeping it, to make room for a directory.
@@ -313,5 +314,26 @@ pub(super) fn absent(batch: &mut Batch<'_>, site: Site<'_>) -> Result<(), FileEr
             remove::tree(&parent.fd, leaf, &path)
         }
         Err(errno) => Err(FileError::io("remove", path, errno)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_the_name_of_a_new_link_gets_no_other_owner() {
+        let home = tempfile::tempdir().unwrap();
+        let parent = place::open_directory(home.path().to_str().unwrap()).unwrap();
+        std::fs::write(home.path().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("file", home.path().join("twice")).unwrap();
+        std::fs::hard_link(home.path().join("twice"), home.path().join("again")).unwrap();
+        std::os::unix::fs::symlink("file", home.path().join("link")).unwrap();
+        let own = Some(rustix::process::geteuid().as_raw());
+        for name in ["file", "twice", "gone"] {
+            let given = give(&parent, name, own, None, "x");
+            assert!(matches!(given, Err(FileError::Swapped(_))), "{name}: {given:?}");
+        }
+        give(&parent, "link", own, None, "x").unwrap();
     }
 }

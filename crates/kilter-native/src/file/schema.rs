@@ -111,8 +111,8 @@ const OWNER: &str = "\
 The user that it belongs to, by name or number. Left alone if not given; new files then belong to
 the user that kilter runs as. Of a link, the link itself.
 
-A change of owner takes the setuid and setgid bits of a file away, as the system does it, unless
-`mode` declares them.";
+A change of owner or group takes the setuid and setgid bits of a file away, as the system does it,
+and its capabilities. `mode` gives them back where it names them: digits, or symbols such as `u+s`.";
 
 const GROUP: &str = "The group that it belongs to, by name or number. Left alone if not given.";
 
@@ -147,8 +147,8 @@ Whether everything below the directory is meant too. Default: `false`.
 - Without `source`: `owner`, `group` and `mode` apply to everything below.
 
 With `recurse`, a `mode` in digits gives directories `x` wherever it gives `r`: `\"0644\"` means 0755 for
-them. Entries that are declared as files of their own keep their own declarations. Other file systems
-that are mounted below are left alone, and links are not followed.";
+them. Entries that are declared as files of their own keep their own declarations. Whatever is
+mounted below is left alone, and links are not followed.";
 
 const PURGE: &str = "\
 Whether entries of the directory that nobody declared are removed: that are neither files of their own
@@ -180,7 +180,8 @@ What becomes of a content that is replaced or removed. Default: `false`.
 
 - `false`: it is gone.
 - a suffix such as `\".orig\"`: it stays beside the file under the name with the suffix, with owner and mode
-  but without setuid and setgid; an older backup of that name is replaced.
+  but without setuid and setgid. An older backup is never replaced: the next ones get the names `.orig.1`,
+  `.orig.2` and so on. A content that is already kept there is not kept again.
 - `true`: it is kept below kilter's state directory, in `backup/` under its SHA-256, readable by its owner only;
   `backup/index` tells when it was replaced where.";
 
@@ -203,8 +204,9 @@ Whether reports show how a text changes. `false` for contents that are nobody's 
 
 const VALIDATE_CMD: &str = "\
 A command that must accept a new content before it takes the place of the old one. `%` stands for
-the path of the new content. An array holds the program and its arguments; a text is split at white
-space. No shell is involved. It is ended after a minute.
+the path of the new content. An array holds the program and its arguments; a text is split into
+words like that of an `exec`, quotes included. No shell is involved. It is ended after a minute. What it says of a
+content that it refuses is told, unless the content holds a secret.
 
 ```yaml
 file[/etc/sudoers.d/app]:

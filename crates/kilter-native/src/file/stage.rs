@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, openat,
-    renameat, renameat_with, unlinkat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -51,17 +51,17 @@ impl Temporary {
 
     /// Gives it its real name, where nothing may be yet.
     pub(super) fn become_new(mut self, leaf: &[u8]) -> Result<(), FileError> {
-        let fd = &self.parent.fd;
-        let renamed = match renameat_with(fd, self.name(), fd, leaf, RenameFlags::NOREPLACE) {
-            // File systems that do not know the flag.
-            Err(Errno::INVAL | Errno::NOSYS) => renameat(fd, self.name(), fd, leaf),
-            other => other,
-        };
-        match renamed {
-            Ok(()) => self.name = None,
-            Err(Errno::EXIST) => return Err(FileError::Appeared(self.parent.join(leaf))),
-            Err(errno) => return Err(FileError::io("create", self.parent.join(leaf), errno)),
+        match self.settle_as(leaf) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => Err(FileError::Appeared(self.parent.join(leaf))),
+            Err(errno) => Err(FileError::io("create", self.parent.join(leaf), errno)),
         }
+    }
+
+    /// Gives it a lasting name that nothing has yet; it can be tried with another one.
+    pub(super) fn settle_as(&mut self, name: &[u8]) -> Result<(), Errno> {
+        rename_new(&self.parent.fd, self.name().as_bytes(), &self.parent.fd, name)?;
+        self.name = None;
         Ok(())
     }
 
@@ -71,6 +71,19 @@ impl Temporary {
         renameat(fd, self.name(), fd, leaf).map_err(|errno| FileError::io("replace", self.parent.join(leaf), errno))?;
         self.name = None;
         Ok(())
+    }
+}
+
+/// Renames to a name that nothing has yet.
+pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) -> Result<(), Errno> {
+    match renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
+        // File systems that do not know the flag.
+        Err(Errno::INVAL | Errno::NOSYS) => match statat(to, new, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => renameat(from, name, to, new),
+            Ok(_) => Err(Errno::EXIST),
+            Err(errno) => Err(errno),
+        },
+        other => other,
     }
 }
 
@@ -110,11 +123,11 @@ pub(super) fn stage(
         .map_err(|errno| FileError::io("create a file beside", &path, errno))?;
     fill(&fd, data, &path)?;
     own(&fd, wanted, &path)?;
+    let bits = wanted.bits.unwrap_or(0o600);
     let lost = match old {
-        Some(old) => take_over(parent, leaf, &path, old, &fd)?,
+        Some(old) => take_over(parent, leaf, &path, old, &fd, bits)?,
         None => Vec::new(),
     };
-    let bits = wanted.bits.unwrap_or(0o600);
     fchmod(&fd, Mode::from_raw_mode(bits)).map_err(|errno| FileError::io("set the mode of", &path, errno))?;
     if let Data::Copy(source, true) = data {
         let time = Timespec { tv_sec: source.stat.st_mtime, tv_nsec: nanoseconds(source) };
@@ -160,9 +173,16 @@ fn own(fd: &OwnedFd, wanted: Ownership, path: &str) -> Result<(), FileError> {
         .map_err(|errno| FileError::io("set the owner of the new content of", path, errno))
 }
 
-fn take_over(parent: &Parent, leaf: &[u8], path: &str, old: &Looked, fd: &OwnedFd) -> Result<Vec<String>, FileError> {
+fn take_over(
+    parent: &Parent,
+    leaf: &[u8],
+    path: &str,
+    old: &Looked,
+    fd: &OwnedFd,
+    bits: u32,
+) -> Result<Vec<String>, FileError> {
     match open_seen(&parent.fd, leaf, path, &old.stat, READ) {
-        Ok(old) => keep::keep(&old, fd).map_err(|(name, errno)| {
+        Ok(old) => keep::keep(&old, fd, bits).map_err(|(name, errno)| {
             FileError::io("keep the access list and extended attributes of", format!("{path} ({name})"), errno)
         }),
         // Who may not read the old file cannot know what it had.

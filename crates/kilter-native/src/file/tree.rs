@@ -11,7 +11,8 @@ use super::copy::Source;
 use super::entry;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{Looked, list, look_at, open_seen};
+use super::leftover;
+use super::look::{Entry, Looked, list, list_all, look_at, look_within, open_seen};
 use super::mode;
 use super::observe::{group_value, owner_value};
 use super::place::{LIST, READ};
@@ -41,7 +42,7 @@ pub(super) fn differences(
     let device = there.as_ref().map_or(0, |there| there.stat.st_dev);
     let mut tree = Tree { cx, accounts, path, spec, device, found: Vec::new() };
     if let (Some(there), Some(source)) = (&there, &source) {
-        tree.found.extend(mode_difference(spec, &there.stat, Some(&source.stat)));
+        tree.found.extend(mode_difference(spec, &there.stat, there.stat.st_mode, Some(&source.stat)));
     }
     let there = match &there {
         Some(there) => Some(
@@ -54,9 +55,9 @@ pub(super) fn differences(
     Ok(tree.found)
 }
 
-/// How the mode differs from the declared one, or from that of the source.
-pub(super) fn mode_difference(spec: &Spec<'_>, is: &Stat, source: Option<&Stat>) -> Option<Difference> {
-    let should = wanted_bits(spec, Kind::of(is), is.st_mode, source)?;
+/// How the mode differs from what the declaration makes of `current`, or from that of the source.
+pub(super) fn mode_difference(spec: &Spec<'_>, is: &Stat, current: u32, source: Option<&Stat>) -> Option<Difference> {
+    let should = wanted_bits(spec, Kind::of(is), current, source)?;
     let is = is.st_mode & mode::ALL;
     (is != should).then(|| Difference::new("mode", mode::text(is).into(), mode::text(should).into()))
 }
@@ -101,6 +102,8 @@ impl Tree<'_> {
             }
         }
         let Some(directory) = there else { return Ok(()) };
+        // What a dead run left behind is an entry like any other when it comes to removing.
+        let list = if self.spec.purge { list_all } else { list };
         for name in list(directory, &self.full(below))? {
             if wanted.binary_search(&name).is_ok() {
                 continue;
@@ -131,7 +134,12 @@ impl Tree<'_> {
             return Ok(());
         }
         let copy = match there {
-            Some(directory) => look_at(directory, name, &path)?,
+            Some(directory) => match look_within(directory, self.device, name, &path)? {
+                Entry::Here(copy) => Some(copy),
+                Entry::Missing => None,
+                // What is mounted has its own contents, and nothing takes its place.
+                Entry::Mounted => return Ok(()),
+            },
             None => None,
         };
         let same_kind = copy.as_ref().is_some_and(|copy| copy.kind == wanted.kind);
@@ -147,7 +155,7 @@ impl Tree<'_> {
                 }
             }
         }
-        if wanted.kind != Kind::Directory || copy.as_ref().is_some_and(|copy| copy.stat.st_dev != self.device) {
+        if wanted.kind != Kind::Directory {
             return Ok(());
         }
         let deeper = Source::of(open_seen(&source.fd, name, &source_path, &wanted.stat, LIST)?, source_path)?;
@@ -197,12 +205,15 @@ impl Tree<'_> {
         let accounts = self.accounts;
         let owner = self.spec.owner.map(|owner| ("owner", owner, owner_value(accounts, owner, is.st_uid)));
         let group = self.spec.group.map(|group| ("group", group, group_value(accounts, group, is.st_gid)));
+        let mut moves = false;
         for (attribute, should, is) in owner.into_iter().chain(group) {
             if is != *should {
+                moves = true;
                 self.say(below, Difference::new(attribute, is, should.clone()));
             }
         }
-        if let Some(difference) = mode_difference(self.spec, is, source) {
+        let current = if moves { mode::disarmed(is.st_mode, Kind::of(is)) } else { is.st_mode };
+        if let Some(difference) = mode_difference(self.spec, is, current, source) {
             self.say(below, difference);
         }
     }
@@ -213,9 +224,7 @@ impl Tree<'_> {
         if self.is_managed(&path) {
             return Ok(());
         }
-        let Some(is) = look_at(directory, name, &path)?.filter(|is| is.stat.st_dev == self.device) else {
-            return Ok(());
-        };
+        let Entry::Here(is) = look_within(directory, self.device, name, &path)? else { return Ok(()) };
         self.ownership(&is.stat, None, below);
         if is.kind == Kind::Directory {
             let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
@@ -230,8 +239,12 @@ impl Tree<'_> {
         if depth > MAX_DEPTH {
             return Err(FileError::TooDeep(path));
         }
-        let Some(is) = look_at(directory, name, &path)? else { return Ok(true) };
-        if self.is_managed(&path) || is.stat.st_dev != self.device {
+        let is = match look_within(directory, self.device, name, &path)? {
+            Entry::Here(is) => is,
+            Entry::Missing => return Ok(true),
+            Entry::Mounted => return Ok(false),
+        };
+        if self.is_managed(&path) || leftover::is_in_use(name, &is.stat) {
             return Ok(false);
         }
         if is.kind == Kind::Directory {
@@ -240,7 +253,7 @@ impl Tree<'_> {
             }
             let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
             let mut empty = true;
-            for name in list(&opened, &path)? {
+            for name in list_all(&opened, &path)? {
                 empty &= self.purge(&opened, &entry::join(below, &name), &name, depth + 1)?;
             }
             if !empty {

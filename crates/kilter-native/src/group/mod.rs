@@ -8,7 +8,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted};
 
-use crate::accounts::{Accounts, GroupRow, System, name_problem};
+use crate::accounts::{Accounts, GroupRow, System, name_problem, number_problem};
 use crate::words::texts;
 use tools::is_inclusive;
 
@@ -164,7 +164,8 @@ impl Provider for GroupProvider {
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
         let members = texts(should.get("members"));
         let of_members = members.iter().filter_map(|member| name_problem("members", member));
-        name_problem("name", name).into_iter().chain(of_members).collect()
+        let of_gid = should.get("gid").and_then(|gid| number_problem("gid", gid));
+        name_problem("name", name).into_iter().chain(of_gid).chain(of_members).collect()
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {

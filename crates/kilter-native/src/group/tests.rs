@@ -92,6 +92,14 @@ fn a_member_that_does_not_exist_is_named_before_anything_changes() {
 }
 
 #[test]
+fn the_number_that_means_as_before_is_no_group() {
+    let (fake, provider) = bench();
+    let outcome = apply(&provider, "new", &[("gid", Value::Integer(4_294_967_295))]);
+    assert!(outcome.failure.unwrap().contains("`4294967295` is no number of an account"));
+    assert_eq!(fake.argvs(), Vec::<String>::new());
+}
+
+#[test]
 fn a_group_answers_to_its_number() {
     let mut names = Vec::new();
     let should = Attributes::from_iter([("gid", Value::Integer(60))]);

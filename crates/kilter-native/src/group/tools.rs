@@ -3,7 +3,7 @@
 use kilter_model::{Attributes, Change};
 use kilter_process::Invocation;
 
-use crate::words::texts;
+use crate::words::{texts, word};
 
 /// The tools that create a group.
 pub(super) fn create(name: &str, should: &Attributes) -> Vec<Invocation> {
@@ -43,7 +43,7 @@ pub(super) fn remove(name: &str) -> Vec<Invocation> {
 
 fn with_gid(tool: Invocation, should: &Attributes) -> Invocation {
     let Some(gid) = should.get("gid") else { return tool };
-    let tool = tool.args(["-g".to_owned(), gid.to_string()]);
+    let tool = tool.args(["-g".to_owned(), word(gid)]);
     if should.truth("allowdupe") == Some(true) { tool.arg("-o") } else { tool }
 }
 

@@ -2,9 +2,8 @@
 
 mod table;
 
-use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use ecow::EcoString;
@@ -14,7 +13,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::atomic;
+use crate::file::whole::{self, Whole};
 use table::{Entry, Table};
 
 const TARGET: &str = "/etc/hosts";
@@ -32,7 +31,7 @@ resources:
     ensure: absent
 ```
 
-Every line that is not changed stays as it is, byte for byte. The file is replaced as a whole, with its owner and mode. \
+Every line that is not changed stays as it is, byte for byte. The file is replaced as a whole, with its owner, mode and access list; it has to be a regular one. \
 A name that several lines begin with (`localhost` often does) is that of the first; `ensure: absent` removes all of them.";
 
 /// Provides the type `host`.
@@ -55,22 +54,23 @@ impl HostProvider {
         HostProvider { schema: schema(), root: root.into(), turn: Mutex::new(()) }
     }
 
-    fn path(&self, target: &str) -> PathBuf {
-        self.root.join(target.trim_start_matches('/'))
+    fn path(&self, target: &str) -> String {
+        self.root.join(target.trim_start_matches('/')).to_string_lossy().into_owned()
     }
 
     fn read(&self, target: &str) -> Result<Table, ProviderError> {
-        let path = self.path(target);
-        match std::fs::read(&path) {
-            Ok(bytes) => Ok(Table::parse(&bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Table::parse(b"")),
-            Err(error) => Err(ProviderError::new(format!("cannot read {}: {error}", path.display()))),
+        match whole::read(&self.path(target)) {
+            Ok(bytes) => Ok(Table::parse(&bytes.unwrap_or_default())),
+            Err(error) => Err(ProviderError::new(error.to_string())),
         }
     }
 
-    /// Makes the changes to one file.
-    fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<(), EcoString> {
-        let mut table = self.read(target).map_err(|error| error.message)?;
+    /// Makes the changes to one file; returns what is to be told of them.
+    fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<EcoString>, EcoString> {
+        let path = self.path(target);
+        let failed = |error: whole::WholeError| EcoString::from(error.to_string());
+        let file = Whole::open(&path).map_err(failed)?;
+        let mut table = Table::parse(file.bytes());
         for change in changes {
             match change.should {
                 Some(should) if should.text("ensure") != Some("absent") => {
@@ -80,9 +80,9 @@ impl HostProvider {
                 _ => table.remove(change.name),
             }
         }
-        let path = self.path(target);
-        atomic::replace(&path, &table.bytes(), 0o644, cx.durability())
-            .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+        let lost = file.replace(&table.bytes(), 0o644, cx.durability()).map_err(failed)?;
+        let told = (!lost.is_empty()).then(|| format!("{path}: could not keep {}", lost.join(", ")).into());
+        Ok(told.into_iter().collect())
     }
 }
 
@@ -229,12 +229,15 @@ impl Provider for HostProvider {
         }
         for (target, at) in by_target {
             let of_target: Vec<&Change<'_>> = at.iter().map(|&at| &changes[at]).collect();
-            if self.change(cx, target, &of_target).is_err() {
-                // One that is wrong must not take the others with it.
-                for &at in &at {
-                    if let Err(why) = self.change(cx, target, &[&changes[at]]) {
-                        outcomes[at] = Outcome::failed(why);
-                    }
+            if let Ok(notes) = self.change(cx, target, &of_target) {
+                outcomes[at[0]].notes = notes;
+                continue;
+            }
+            // One that is wrong must not take the others with it.
+            for &at in &at {
+                match self.change(cx, target, &[&changes[at]]) {
+                    Ok(notes) => outcomes[at].notes = notes,
+                    Err(why) => outcomes[at] = Outcome::failed(why),
                 }
             }
         }
@@ -254,8 +257,8 @@ impl Provider for HostProvider {
         if is_present && should.get("ip").is_none() && !deferred.contains(&"ip") {
             found.push(Problem::with("ip", "an entry needs an address").hint("add `ip`, or `ensure: absent`"));
         }
-        if !Path::new(target_of(Some(should))).is_absolute() {
-            found.push(Problem::with("target", "the file needs an absolute path"));
+        if !whole::is_normal(target_of(Some(should))) {
+            found.push(Problem::with("target", "the file needs an absolute path without `.`, `..` and `//`"));
         }
         found
     }

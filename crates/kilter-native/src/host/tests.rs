@@ -41,7 +41,7 @@ fn an_entry_is_added_changed_and_removed() {
         ("ip", "10.0.0.1".into()),
         ("host_aliases", Value::strings(["b", "c"])),
     ]);
-    assert_eq!(differences(&provider, "a", &wanted).len(), 1);
+    assert_eq!(differences(&provider, "a", &wanted).len(), 3);
     assert_eq!(converge(&provider, "a", &wanted), []);
     assert_eq!(read(), "127.0.0.1 localhost\n# keep\n10.0.0.1\ta\tb c\n");
     let commented = should(&[("ensure", "present".into()), ("ip", "10.0.0.2".into()), ("comment", "hi".into())]);
@@ -93,6 +93,26 @@ fn a_symbolic_link_is_not_followed() {
     let outcome = provider.set(&Context::bare(), &[change], Mode::Apply).remove(0);
     assert!(outcome.failure.unwrap().contains("not a regular file"));
     assert_eq!(std::fs::read(root.path().join("etc/real")).unwrap(), b"");
+}
+
+#[test]
+fn a_fifo_does_not_keep_a_check_waiting() {
+    let (root, provider) = provider("");
+    let path = root.path().join("etc/hosts");
+    std::fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    let why = provider.read(TARGET).err().unwrap().to_string();
+    assert!(why.contains("not a regular file"), "{why}");
+}
+
+#[test]
+fn a_target_does_not_lead_out_of_where_it_says() {
+    let (_root, provider) = provider("");
+    let wanted = should(&[("ip", "10.0.0.1".into()), ("target", "/etc/../hosts".into())]);
+    assert_eq!(provider.validate("a", &wanted, &[]).len(), 1);
+    let change =
+        Change { name: &"a".into(), is: &State::absent("a"), should: Some(&wanted), differences: &[], refresh: false };
+    assert!(!provider.set(&Context::bare(), &[change], Mode::Apply)[0].is_done());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use kilter_provider::{
     Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
 };
 
-use crate::accounts::{Accounts, System, date, name_problem};
+use crate::accounts::{Accounts, System, date, is_numeric, name_problem, number, number_problem};
 use crate::words::texts;
 
 /// Provides the type `user` through the shadow tools.
@@ -118,8 +118,9 @@ impl Provider for UserProvider {
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
         let mut problems: Vec<Problem> = name_problem("name", name).into_iter().collect();
         problems.extend(texts(should.get("groups")).iter().filter_map(|group| name_problem("groups", group)));
+        problems.extend(["uid", "gid"].iter().filter_map(|id| number_problem(id, should.get(id)?)));
         if let Some(Value::String(gid)) = should.get("gid")
-            && gid.parse::<u32>().is_err()
+            && !is_numeric(gid)
         {
             problems.extend(name_problem("gid", gid));
         }
@@ -148,7 +149,7 @@ impl Provider for UserProvider {
         for (name, value) in should.iter_mut() {
             match name.as_str() {
                 "gid" => {
-                    if let Some(gid) = value.as_str().and_then(|text| text.parse::<u32>().ok()) {
+                    if let Some(gid) = number(value) {
                         *value = Value::Integer(gid.into());
                     }
                 }

@@ -218,6 +218,8 @@ fn a_name_service_is_asked_only_where_there_is_one() {
     *fake.log.answer.lock().unwrap() = (0, "ldap:*:5000:5000:From afar:/home/ldap:/bin/sh\n".to_owned());
     assert_eq!(get("ldap").attributes.get("uid"), Some(&Value::Integer(5000)));
     assert_eq!(get("alice").attributes.get("uid"), Some(&Value::Integer(1000)));
+    // getent drops what does not fit: this would be root.
+    assert!(!get("4294967296").exists);
     assert_eq!(fake.argvs(), ["getent passwd ldap"]);
 }
 
@@ -231,6 +233,8 @@ fn what_cannot_be_a_user_is_refused() {
         ("a", "shell", "bash".into()),
         ("a", "groups", Value::strings(["a,b"])),
         ("a", "gid", "a b".into()),
+        ("a", "gid", "4294967295".into()),
+        ("a", "gid", "4294967296".into()),
         ("a", "password", "hunter2".into()),
         ("a", "expiry", "2023-02-30".into()),
     ] {

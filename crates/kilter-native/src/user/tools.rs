@@ -4,7 +4,7 @@ use kilter_model::{Attributes, Change, Value};
 use kilter_process::Invocation;
 
 use crate::accounts::Groups;
-use crate::words::texts;
+use crate::words::{texts, word};
 
 /// The tools that create a user.
 pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<Invocation> {
@@ -14,7 +14,7 @@ pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<In
         tool = tool.arg("-r");
     }
     match should.get("gid") {
-        Some(gid) => tool = tool.args(["-g".to_owned(), gid.to_string()]),
+        Some(gid) => tool = tool.args(["-g".to_owned(), word(gid)]),
         // useradd would want to make a group of that name, and refuse.
         None if groups.find(name).is_some() => tool = tool.args(["-g", name]),
         None => {}
@@ -35,7 +35,7 @@ pub(super) fn modify(change: &Change<'_>, should: &Attributes) -> Vec<Invocation
     if change.differs("gid")
         && let Some(gid) = should.get("gid")
     {
-        tool = tool.args(["-g".to_owned(), gid.to_string()]);
+        tool = tool.args(["-g".to_owned(), word(gid)]);
     }
     if change.differs("groups") {
         let wanted = texts(should.get("groups")).join(",");
@@ -68,7 +68,7 @@ fn plain(mut tool: Invocation, should: &Attributes, wanted: impl Fn(&str) -> boo
     if wanted("uid")
         && let Some(uid) = should.get("uid")
     {
-        tool = tool.args(["-u".to_owned(), uid.to_string()]);
+        tool = tool.args(["-u".to_owned(), word(uid)]);
         if should.truth("allowdupe") == Some(true) {
             tool = tool.arg("-o");
         }

@@ -165,9 +165,43 @@ fn a_backup_with_a_suffix_stays_beside_the_file() {
     bring(&declare("new"));
     assert_eq!(fs::read_to_string(home.path().join("x.orig")).unwrap(), "old");
     assert_eq!((mode(home.path().join("x.orig")), mode(&path)), (0o750, 0o4750), "the old program is disarmed");
-    bring(&declare("newer"));
-    assert_eq!(fs::read_to_string(home.path().join("x.orig")).unwrap(), "new");
-    assert_eq!(names(home.path()), ["x", "x.orig"]);
+    for content in ["newer", "new", "newer", "newest"] {
+        bring(&declare(content));
+    }
+    let kept = ["x.orig", "x.orig.1", "x.orig.2"].map(|name| fs::read_to_string(home.path().join(name)).unwrap());
+    assert_eq!(kept, ["old", "new", "newer"], "the first is not lost, and nothing is kept twice");
+    assert_eq!(names(home.path()), ["x", "x.orig", "x.orig.1", "x.orig.2"]);
+}
+
+#[test]
+fn a_backup_of_a_directory_takes_no_name_that_is_taken() {
+    let home = directory();
+    let path = home.path().join("x");
+    for content in ["one", "two"] {
+        grow(&path, &[("inside", content)]);
+        let attributes = [("content", text("a file")), ("force", yes()), ("backup", text(".orig"))];
+        bring(&file(&path, attributes));
+        fs::remove_file(&path).unwrap();
+    }
+    let kept = ["x.orig/inside", "x.orig.1/inside"].map(|name| fs::read_to_string(home.path().join(name)).unwrap());
+    assert_eq!(kept, ["one", "two"]);
+}
+
+#[test]
+fn a_new_mode_limits_the_access_list_that_is_kept() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old").unwrap();
+    let entries =
+        |mask, other| [(1, 6, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (0x10, mask, u32::MAX), (0x20, other, u32::MAX)];
+    let kept = set_access_list(&path, &entries(4, 4));
+    bring(&file(&path, [("content", text("secret")), ("mode", text("0600"))]));
+    assert_eq!(mode(&path), 0o600);
+    let limited = access_list(&path);
+    bring(&file(&path, [("content", text("public")), ("mode", text("0644"))]));
+    assert_eq!((mode(&path), access_list(&path)), (0o644, kept), "user 7 may read again");
+    set_access_list(&path, &entries(0, 0));
+    assert_eq!(access_list(&path), limited);
 }
 
 #[test]
@@ -213,8 +247,21 @@ fn a_refused_content_leaves_the_old_one() {
     assert!(apply(&declare(text("/no/such/program %"))).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "old\n");
     assert_eq!(names(home.path()), ["x"]);
-    bring(&declare(text("grep -q new %")));
+    bring(&declare(text("sh -c 'grep -q \"$1\" \"$2\"' sh \"new\" %")));
     assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
+}
+
+#[test]
+fn a_command_that_refuses_a_secret_does_not_tell_it() {
+    let home = directory();
+    let path = home.path().join("x");
+    let secret = Value::sensitive(text("hunter2 of the database\n"));
+    let command = |shell: &str| Value::strings(["sh", "-c", shell, "sh", "%"]);
+    for shell in ["cat \"$1\" >&2; exit 3", "cut -c 1-7 \"$1\"; exit 3"] {
+        let failure = apply(&file(&path, [("content", secret.clone()), ("validate_cmd", command(shell))])).unwrap_err();
+        assert!(failure.contains("exit code 3") && !failure.contains("hunter2"), "{failure}");
+    }
+    assert_eq!(names(home.path()), [""; 0]);
 }
 
 #[test]
@@ -234,7 +281,9 @@ fn what_a_killed_run_left_is_removed_at_the_next_change() {
     }
     let purging = file(home.path(), [("ensure", text("directory")), ("purge", yes())]);
     let told = told(&plan(&purging));
-    assert_eq!(told, ["ensure of .kilter.conf: file -> absent"], "temporary files are no entries");
+    let name = dead.file_name().unwrap().to_str().unwrap();
+    let expected = [name, ".kilter.conf"].map(|name| format!("ensure of {name}: file -> absent"));
+    assert_eq!(told, expected, "what another host or container may be at work on is no entry");
     bring(&file(&own, [("content", text("new"))]));
     assert!(!dead.exists());
     assert!(foreign.exists(), "another host or container may still be at work");

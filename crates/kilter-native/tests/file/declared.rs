@@ -15,7 +15,7 @@ fn problems<const N: usize>(name: &str, attributes: [(&str, Value); N]) -> Vec<S
 #[test]
 fn every_broken_declaration_is_told_with_a_hint() {
     type Attribute = (&'static str, Value);
-    let table: [(&str, Vec<Attribute>, &str); 20] = [
+    let table: [(&str, Vec<Attribute>, &str); 22] = [
         ("etc/motd", vec![], "not an absolute path"),
         ("/etc/../motd", vec![], "not an absolute path"),
         ("/etc//motd", vec![], "not an absolute path"),
@@ -35,6 +35,8 @@ fn every_broken_declaration_is_told_with_a_hint() {
         ("/a", vec![("content", text("x")), ("checksum", text("mtime"))], "needs a `source`"),
         ("/a", vec![("content", text("x")), ("validate_cmd", text("true"))], "where the file's path goes"),
         ("/a", vec![("validate_cmd", text("true %"))], "no content to validate"),
+        ("/a", vec![("content", text("x")), ("validate_cmd", text("true '%"))], "the closing ' is missing"),
+        ("/a", vec![("content", text("x")), ("validate_cmd", text("true % | cat"))], "means something to a shell only"),
         ("/a", vec![("owner", text("a:b"))], "neither a name nor a number"),
     ];
     for (name, attributes, expected) in table {

@@ -129,6 +129,25 @@ pub(crate) fn grow(root: &Path, files: &[(&str, &str)]) {
     }
 }
 
+/// Gives a path an access control list of tags, permissions and ids.
+pub(crate) fn set_access_list(path: &Path, entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    rustix::fs::setxattr(path, "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty()).expect("it is ours");
+    list
+}
+
+/// The access control list of a path.
+pub(crate) fn access_list(path: &Path) -> Vec<u8> {
+    let mut list = vec![0; 256];
+    let count = rustix::fs::getxattr(path, "system.posix_acl_access", &mut list[..]).expect("it has one");
+    list.truncate(count);
+    list
+}
+
 /// Fails unless the test runs as root.
 pub(crate) fn need_root() {
     assert!(
@@ -145,19 +164,30 @@ pub(crate) fn as_nobody(test: &str, directory: &Path) {
     let program = directory.join("test-program");
     std::fs::copy(itself, &program).expect("writable");
     set_mode(&program, 0o755);
-    let output = std::process::Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(&program)
+    run_ignored("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups"], &program, test, directory);
+}
+
+/// Runs one ignored test of this binary where its mounts are its own.
+pub(crate) fn in_own_mounts(test: &str, directory: &Path) {
+    need_root();
+    let itself = std::env::current_exe().expect("the test knows its program");
+    run_ignored("unshare", &["--mount", "--propagation", "private"], &itself, test, directory);
+}
+
+fn run_ignored(tool: &str, options: &[&str], program: &Path, test: &str, directory: &Path) {
+    let output = std::process::Command::new(tool)
+        .args(options)
+        .arg(program)
         .args(["--exact", test, "--ignored", "--nocapture"])
         .env("KILTER_TEST_DIRECTORY", directory)
         .current_dir("/")
         .output()
-        .expect("setpriv is missing: install the package util-linux");
+        .unwrap_or_else(|_| panic!("{tool} is missing: install the package util-linux"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// The directory that [`as_nobody`] gave.
+/// The directory that [`as_nobody`] or [`in_own_mounts`] gave.
 pub(crate) fn given_directory() -> PathBuf {
     std::env::var_os("KILTER_TEST_DIRECTORY").expect("started by another test, as nobody").into()
 }

@@ -1,11 +1,14 @@
 //! Owners, groups and modes.
 
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use kilter_model::Value;
-use kilter_provider::Context;
+use kilter_model::{Change, State, Value};
+use kilter_native::FileProvider;
+use kilter_provider::{Context, Provider};
 
 use crate::harness::*;
 
@@ -51,6 +54,191 @@ fn setuid_bits_survive_a_change_of_owner_if_they_are_declared() {
     assert_eq!((owner(&path).0, mode(&path)), (1, 0o4711));
     bring(&file(&path, [("content", text("newer")), ("owner", text("root"))]));
     assert_eq!((owner(&path).0, mode(&path)), (0, 0o711));
+}
+
+/// A file of somebody else with setuid and setgid bits, as an attacker would prepare it.
+fn armed(path: &Path, bits: u32) {
+    fs::write(path, "theirs").expect("writable");
+    chown(path, Some(1000), Some(1000)).expect("the test runs as root");
+    set_mode(path, bits);
+}
+
+#[test]
+fn a_symbolic_mode_gives_no_setuid_bits_of_the_old_owner_to_the_new_one() {
+    need_root();
+    let home = directory();
+    let path = home.path().join("x");
+    let symbols = [("go-w", 0o755), ("a+rX", 0o777), ("u=rwX,go=rX", 0o755), ("u+s,go-w", 0o4755), ("+t", 0o1777)];
+    for (symbols, expected) in symbols {
+        for account in ["owner", "group"] {
+            for content in [None, Some(("content", text("ours")))] {
+                let _ = fs::remove_file(&path);
+                armed(&path, 0o6777);
+                let mut declared = file(&path, [(account, text("root")), ("mode", text(symbols))]);
+                if let Some((attribute, value)) = content.clone() {
+                    declared = file(&path, [(account, text("root")), ("mode", text(symbols)), (attribute, value)]);
+                }
+                bring(&declared);
+                assert_eq!(mode(&path), expected, "{symbols} with another {account} and {content:?}");
+                assert_eq!(plan(&declared), []);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_tells_that_setuid_bits_go_with_their_owner() {
+    need_root();
+    let home = directory();
+    let path = home.path().join("x");
+    armed(&path, 0o4777);
+    let planned = plan(&file(&path, [("owner", text("root")), ("mode", text("go-w"))]));
+    let mode = planned.iter().find(|difference| difference.attribute == "mode").unwrap();
+    assert_eq!(mode.message.as_deref(), Some("4777 → 0755 (go-w)"));
+    armed(&path, 0o4755);
+    let planned = told(&plan(&file(&path, [("owner", text("root")), ("mode", text("go-w"))])));
+    assert_eq!(planned, ["owner", "mode"], "the bits differ although the symbols change nothing");
+    assert_eq!(plan(&file(&path, [("owner", Value::from(1000)), ("mode", text("go-w"))])), []);
+}
+
+#[test]
+fn another_group_takes_the_setgid_bit_away_with_or_without_a_new_content() {
+    need_root();
+    let home = directory();
+    let path = home.path().join("x");
+    for bits in [0o2755, 0o2744] {
+        armed(&path, bits);
+        bring(&file(&path, [("group", text("root"))]));
+        assert_eq!(mode(&path), bits & 0o777);
+        armed(&path, bits);
+        bring(&file(&path, [("group", text("root")), ("content", text("ours"))]));
+        assert_eq!(mode(&path), bits & 0o777);
+    }
+}
+
+#[test]
+fn a_symbolic_mode_of_a_tree_gives_no_setuid_bits_to_the_new_owner() {
+    need_root();
+    let home = directory();
+    let root = home.path().join("r");
+    fs::create_dir_all(root.join("sub")).unwrap();
+    armed(&root.join("one"), 0o4711);
+    armed(&root.join("sub/two"), 0o2711);
+    set_mode(root.join("sub"), 0o2711);
+    chown(root.join("sub"), Some(1000), Some(1000)).unwrap();
+    set_mode(root.join("sub"), 0o2711);
+    let attributes = [("recurse", yes()), ("mode", text("a+rX")), ("owner", text("root")), ("group", text("root"))];
+    let differences = told(&bring(&file(&root, attributes)));
+    assert!(differences.contains(&"mode of one: 4711 -> 0755".to_owned()), "{differences:#?}");
+    assert_eq!(["one", "sub/two", "sub"].map(|path| mode(root.join(path))), [0o755, 0o755, 0o2755]);
+}
+
+#[test]
+fn capabilities_go_with_their_owner_and_stay_without_a_new_one() {
+    need_root();
+    let home = directory();
+    let path = home.path().join("x");
+    // Version 2, effective: cap_setuid (7), which is nothing inheritable.
+    let capabilities = [0x0200_0001u32, 1 << 7, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let has = || rustix::fs::getxattr(&path, "security.capability", &mut [0; 64][..]).is_ok();
+    armed(&path, 0o755);
+    rustix::fs::setxattr(&path, "security.capability", &capabilities, rustix::fs::XattrFlags::empty()).unwrap();
+    bring(&file(&path, [("content", text("new"))]));
+    assert!(has(), "the owner is the same");
+    bring(&file(&path, [("content", text("newer")), ("owner", text("root"))]));
+    assert!(!has());
+}
+
+/// Applies without looking whether it came to be so.
+fn set(declared: &Declared) {
+    let (provider, cx) = (FileProvider::new(), Context::bare());
+    let is = State::absent(declared.name.clone());
+    let change =
+        Change { name: &declared.name, is: &is, should: Some(&declared.should), differences: &[], refresh: false };
+    provider.set(&cx, &[change], kilter_provider::Mode::Apply);
+}
+
+#[test]
+fn whoever_owns_the_directory_gets_no_other_directory_or_link_changed() {
+    need_root();
+    let home = directory();
+    let (victim, path) = (home.path().join("victim"), home.path().join("x"));
+    let done = AtomicBool::new(false);
+    let declare = [
+        file(&path, [("ensure", text("directory")), ("owner", text("daemon")), ("mode", text("0777"))]),
+        file(&path, [("target", text("nowhere")), ("owner", text("daemon"))]),
+    ];
+    for (declared, secret) in declare.iter().zip(["directory", "file"]) {
+        done.store(false, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // As the owner of the directory may: what appears in it changes places with the victim.
+                while !done.load(Ordering::Relaxed) {
+                    let others = names(home.path()).into_iter().filter(|name| name != "victim" && name != "aside");
+                    for name in others {
+                        let flags = rustix::fs::RenameFlags::EXCHANGE;
+                        let cwd = rustix::fs::CWD;
+                        let _ = rustix::fs::renameat_with(cwd, home.path().join(name), cwd, &victim, flags);
+                    }
+                }
+            });
+            for _ in 0..1000 {
+                match secret {
+                    "directory" => fs::create_dir(&victim).unwrap(),
+                    _ => fs::write(&victim, "secret").unwrap(),
+                }
+                set_mode(&victim, 0o700);
+                let inode = fs::symlink_metadata(&victim).unwrap().ino();
+                set(declared);
+                for name in names(home.path()) {
+                    let metadata = fs::symlink_metadata(home.path().join(&name)).unwrap();
+                    if metadata.ino() == inode && (metadata.uid(), metadata.mode() & 0o7777) != (0, 0o700) {
+                        done.store(true, Ordering::Relaxed);
+                        panic!("the victim, a {secret}, was changed: it belongs to {} now", metadata.uid());
+                    }
+                }
+                for name in names(home.path()) {
+                    let path = home.path().join(name);
+                    let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+#[test]
+fn a_directory_that_its_owner_may_not_write_is_made_by_anybody() {
+    let home = directory();
+    set_mode(home.path(), 0o777);
+    as_nobody("ownership::as_nobody_who_makes_a_closed_directory", home.path());
+    assert_eq!(mode(home.path().join("closed")), 0o555);
+}
+
+#[test]
+#[ignore = "started by another test, as nobody"]
+fn as_nobody_who_makes_a_closed_directory() {
+    bring(&file(given_directory().join("closed"), [("ensure", text("directory")), ("mode", text("0555"))]));
+}
+
+#[test]
+fn a_directory_of_an_access_list_counts_as_one_that_others_can_write_in() {
+    need_root();
+    let home = directory();
+    let (shared, victim) = (home.path().join("shared"), home.path().join("victim"));
+    fs::create_dir(&shared).unwrap();
+    fs::write(&victim, "").unwrap();
+    fs::hard_link(&victim, shared.join("x")).unwrap();
+    bring(&file(shared.join("x"), [("mode", text("0640"))]));
+    // user::rwx user:1000:rwx group::r-x mask::rwx other::r-x
+    let entries = [(1, 7, u32::MAX), (2, 7, 1000), (4, 5, u32::MAX), (0x10, 7, u32::MAX), (0x20, 5, u32::MAX)];
+    set_access_list(&shared, &entries);
+    let failure = apply(&file(shared.join("x"), [("mode", text("0666"))])).unwrap_err();
+    assert!(failure.contains("others can write in its directory"), "{failure}");
+    let entries = [(1, 7, u32::MAX), (2, 7, 1000), (4, 5, u32::MAX), (0x10, 5, u32::MAX), (0x20, 5, u32::MAX)];
+    set_access_list(&shared, &entries);
+    bring(&file(shared.join("x"), [("mode", text("0600"))]));
+    assert_eq!(mode(&victim), 0o600, "the mask lets nobody write");
 }
 
 #[test]

@@ -190,3 +190,71 @@ fn a_tree_with_more_directories_than_descriptors_is_copied() {
     bring(&file(&to, [("source", path_text(&from)), ("recurse", yes()), ("show_diff", Value::from(false))]));
     assert_eq!(fs::read_to_string(to.join("d399/f")).unwrap(), "new");
 }
+
+#[test]
+fn what_is_mounted_below_is_left_alone_even_from_the_same_file_system() {
+    let home = directory();
+    in_own_mounts("trees::with_something_mounted_below", home.path());
+}
+
+#[test]
+#[ignore = "started by another test, with mounts of its own"]
+fn with_something_mounted_below() {
+    let home = given_directory();
+    let (data, root) = (home.join("data"), home.join("r"));
+    grow(&data, &[("precious", "1"), ("sub/deep", "2")]);
+    let from = home.join("from");
+    grow(&from, &[("mounted/precious", "overwritten"), ("file", "overwritten")]);
+    grow(&root, &[("stray", "3"), ("file", "")]);
+    fs::create_dir(root.join("mounted")).unwrap();
+    for (what, place) in [(data.clone(), root.join("mounted")), (data.join("sub/deep"), root.join("file"))] {
+        let status = std::process::Command::new("mount").arg("--bind").args([what, place]).status();
+        assert!(status.expect("mount is missing: install the package mount").success());
+    }
+    let intact = || {
+        assert_eq!(fs::read_to_string(data.join("precious")).unwrap(), "1");
+        assert_eq!(fs::read_to_string(data.join("sub/deep")).unwrap(), "2");
+        assert_eq!([mode(&data), mode(data.join("precious")), mode(data.join("sub/deep"))], [0o755, 0o644, 0o644]);
+    };
+    bring(&file(&root, [("recurse", yes()), ("mode", text("0600"))]));
+    intact();
+    bring(&file(&root, [("recurse", yes()), ("source", path_text(&from)), ("show_diff", Value::from(false))]));
+    intact();
+    let planned = told(&bring(&file(&root, [("recurse", yes()), ("purge", yes()), ("force", yes())])));
+    assert_eq!(planned, ["ensure of stray: file -> absent"]);
+    intact();
+    for declared in [
+        file(&root, [("ensure", text("absent")), ("force", yes())]),
+        file(&root, [("content", text("x")), ("force", yes())]),
+        file(root.join("mounted"), [("content", text("x")), ("force", yes())]),
+        file(root.join("mounted"), [("target", text("x")), ("force", yes())]),
+    ] {
+        let failure = apply(&declared).unwrap_err();
+        assert!(failure.contains("mounted there or lies on another file system"), "{failure}");
+        intact();
+    }
+    let failure = apply(&file(root.join("mounted"), [("ensure", text("absent")), ("force", yes())])).unwrap_err();
+    assert!(failure.contains("is it a mount point?"), "{failure}");
+    intact();
+}
+
+#[test]
+fn what_nobody_works_on_any_more_is_purged_under_whatever_name() {
+    let home = directory();
+    let root = home.path().join("r");
+    let name = ".kilter.1-1-1-0123456789abcdef";
+    grow(&root, &[(&format!("sub/{name}/full"), "a directory of somebody"), (&format!("busy/{name}"), "new")]);
+    fs::write(root.join(name), "old").unwrap();
+    let past = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+    fs::File::options().write(true).open(root.join(name)).unwrap().set_times(past).unwrap();
+    let planned = told(&plan(&file(&root, [("recurse", yes()), ("purge", yes())])));
+    let expected = [
+        format!("ensure of {name}: file -> absent"),
+        format!("ensure of sub/{name}/full: file -> absent"),
+        format!("ensure of sub/{name}: directory -> absent"),
+        "ensure of sub: directory -> absent".to_owned(),
+    ];
+    assert_eq!(planned, expected, "another host may be at work on the new one");
+    bring(&file(&root, [("recurse", yes()), ("purge", yes())]));
+    assert_eq!((names(&root), names(root.join("busy"))), (vec!["busy".to_owned()], vec![name.to_owned()]));
+}

@@ -15,6 +15,7 @@ use crate::step::Done;
 #[derive(Debug)]
 pub struct Stop {
     requests: AtomicU32,
+    ending: AtomicBool,
     ends_calls: AtomicBool,
     event: OwnedFd,
     driver: Mutex<Option<Sender<Message>>>,
@@ -28,11 +29,18 @@ impl Stop {
     pub fn new() -> Result<Stop, RunError> {
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
             .map_err(|errno| RunError::Event(errno.into()))?;
-        Ok(Stop { requests: AtomicU32::new(0), ends_calls: AtomicBool::new(false), event, driver: Mutex::new(None) })
+        Ok(Stop {
+            requests: AtomicU32::new(0),
+            ending: AtomicBool::new(false),
+            ends_calls: AtomicBool::new(false),
+            event,
+            driver: Mutex::new(None),
+        })
     }
 
     /// Requests the end of the run; from any thread.
     pub fn request(&self) {
+        self.ending.store(true, Ordering::Release);
         if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {
             self.ends_calls.store(true, Ordering::Release);
             // The counter can only be full after 2^64 requests.
@@ -47,6 +55,11 @@ impl Stop {
     /// How often the end was requested.
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::Acquire)
+    }
+
+    /// Whether the run is to end, as providers see it.
+    pub(super) fn ending(&self) -> &AtomicBool {
+        &self.ending
     }
 
     /// The interrupt as providers see it: raised by the second request.

@@ -58,8 +58,7 @@ pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invoc
 pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
     let cancel = Cancel { flag: &signals::RAISED, fd: None };
     let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        let text = format!("{error}{}", cause.unwrap_or_default());
+        let text = error.with_sources();
         let no_program = text.contains("Exec format error");
         if no_program { format!("{text}; if it is no program: chmod a-x") } else { text }
     })?;

@@ -1,0 +1,110 @@
+//! Access control lists, in the form in which the system hands them out (`linux/posix_acl_xattr.h`).
+
+use rustix::io::Errno;
+
+/// The extended attribute that holds the list.
+pub(super) const ACL: &str = "system.posix_acl_access";
+
+const HEADER: usize = 4;
+const ENTRY: usize = 8;
+const WRITE: u8 = 2;
+
+const USER_OBJ: u16 = 0x01;
+const USER: u16 = 0x02;
+const GROUP_OBJ: u16 = 0x04;
+const GROUP: u16 = 0x08;
+const MASK: u16 = 0x10;
+const OTHER: u16 = 0x20;
+
+/// The list that chmod(2) with `bits` would make of a list: the named entries stay, and the mask
+/// lets through what the group has.
+pub(super) fn limited(list: &[u8], bits: u32) -> Result<Vec<u8>, Errno> {
+    let entries = || entries(list).ok_or(Errno::INVAL);
+    let masked = entries()?.any(|entry| tag(entry) == MASK);
+    let class = |tag| match tag {
+        USER_OBJ => Some(bits >> 6 & 7),
+        GROUP_OBJ if !masked => Some(bits >> 3 & 7),
+        MASK => Some(bits >> 3 & 7),
+        OTHER => Some(bits & 7),
+        _ => None,
+    };
+    let mut limited = list[..HEADER].to_vec();
+    for entry in entries()? {
+        let at = limited.len();
+        limited.extend_from_slice(entry);
+        if let Some(permissions) = class(tag(entry)) {
+            limited[at + 2..at + 4].copy_from_slice(&(permissions as u16).to_le_bytes());
+        }
+    }
+    Ok(limited)
+}
+
+/// Whether a list lets users or groups that it names write, other than those that `is_own` knows.
+/// What cannot be read could say anything.
+pub(super) fn shares(list: &[u8], is_own: impl Fn(Named) -> bool) -> bool {
+    let Some(entries) = entries(list) else { return true };
+    entries.filter(|entry| entry[2] & WRITE != 0).any(|entry| {
+        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
+        match tag(entry) {
+            USER => !is_own(Named::User(id)),
+            GROUP => !is_own(Named::Group(id)),
+            _ => false,
+        }
+    })
+}
+
+/// Whom an entry names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// A user by number.
+    User(u32),
+    /// A group by number.
+    Group(u32),
+}
+
+fn entries(list: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
+    let (version, entries) = list.split_at_checked(HEADER)?;
+    let known = version == 2u32.to_le_bytes() && entries.len().is_multiple_of(ENTRY);
+    known.then(|| entries.chunks_exact(ENTRY))
+}
+
+fn tag(entry: &[u8]) -> u16 {
+    u16::from_le_bytes([entry[0], entry[1]])
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A list of entries: tag, permissions, id.
+    pub(in super::super) fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let mut list = 2u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in entries {
+            list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+            list.extend(id.to_le_bytes());
+        }
+        list
+    }
+
+    const NONE: u32 = u32::MAX;
+
+    #[test]
+    fn a_mode_limits_the_mask_and_leaves_the_named_entries() {
+        let before = [(USER_OBJ, 6, NONE), (USER, 6, 7), (GROUP_OBJ, 4, NONE), (MASK, 6, NONE), (OTHER, 4, NONE)];
+        let after = [(USER_OBJ, 6, NONE), (USER, 6, 7), (GROUP_OBJ, 4, NONE), (MASK, 0, NONE), (OTHER, 0, NONE)];
+        assert_eq!(limited(&list(&before), 0o600), Ok(list(&after)));
+        let plain = [(USER_OBJ, 6, NONE), (GROUP_OBJ, 4, NONE), (OTHER, 4, NONE)];
+        let closed = [(USER_OBJ, 6, NONE), (GROUP_OBJ, 0, NONE), (OTHER, 0, NONE)];
+        assert_eq!(limited(&list(&plain), 0o4600), Ok(list(&closed)));
+        assert_eq!(limited(b"\x03\0\0\0", 0o600), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_list_shares_when_it_lets_somebody_else_write() {
+        let shared = |entries: &[(u16, u16, u32)]| shares(&list(entries), |named| named == Named::User(0));
+        assert!(shared(&[(USER, 7, 1000)]));
+        assert!(shared(&[(GROUP, 2, 1000)]));
+        assert!(!shared(&[(USER, 5, 1000), (USER, 7, 0), (GROUP_OBJ, 7, NONE), (MASK, 7, NONE)]));
+        assert!(shares(b"?", |_| true));
+    }
+}

@@ -1,0 +1,120 @@
+//! New directories, made where nobody else can reach them.
+
+use std::rc::Rc;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::error::FileError;
+use super::kind::Kind;
+use super::leftover::temporary_name;
+use super::look::Looked;
+use super::own::{Ownership, settle};
+use super::place::{LIST, Parent};
+use super::stage::rename_new;
+
+/// A directory that only the user that kilter runs as can enter, beside the place where a new one
+/// is to be. Removed when dropped.
+pub(super) struct Private<'a> {
+    parent: &'a Rc<Parent>,
+    leaf: &'a [u8],
+    name: String,
+    /// It, under the path of its parent: messages name what is going to be.
+    inside: Parent,
+}
+
+impl<'a> Private<'a> {
+    /// Makes one for an entry.
+    pub(super) fn new(parent: &'a Rc<Parent>, leaf: &'a [u8]) -> Result<Private<'a>, FileError> {
+        let name = temporary_name();
+        mkdirat(&parent.fd, name.as_str(), Mode::RWXU)
+            .map_err(|errno| FileError::io("create a directory beside", parent.join(leaf), errno))?;
+        let inside = open(parent, leaf, &name).inspect_err(|_| {
+            let _ = unlinkat(&parent.fd, name.as_str(), AtFlags::REMOVEDIR);
+        })?;
+        Ok(Private { parent, leaf, name, inside })
+    }
+
+    /// Makes the directory that is going to be the entry.
+    pub(super) fn make(&self) -> Result<Looked, FileError> {
+        let path = || self.parent.join(self.leaf);
+        match mkdirat(&self.inside.fd, self.leaf, Mode::RWXU) {
+            Ok(()) => {}
+            // Somebody exchanged the private directory before it was opened.
+            Err(Errno::EXIST) => return Err(FileError::Swapped(path())),
+            Err(errno) => return Err(FileError::io("create the directory", path(), errno)),
+        }
+        let failed = |errno| FileError::io("open the new directory", path(), errno);
+        let fd = openat(&self.inside.fd, self.leaf, LIST, Mode::empty()).map_err(failed)?;
+        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
+        Ok(Looked { fd, stat, kind: Kind::Directory, readable: true })
+    }
+
+    /// Gives the directory its owner and mode, and then its place, where nothing may be yet.
+    pub(super) fn place(self, made: &Looked, wanted: Ownership) -> Result<(), FileError> {
+        let path = || self.parent.join(self.leaf);
+        settle(&self.inside, self.leaf, made, wanted)?;
+        let rename = || rename_new(&self.inside.fd, self.leaf, &self.parent.fd, self.leaf);
+        let renamed = match (rename(), wanted.bits) {
+            // Whoever is not root moves only directories that they may write in.
+            (Err(Errno::ACCESS), Some(bits)) if bits & 0o200 == 0 => {
+                let chmod = |fd: &OwnedFd, bits| fchmod(fd, Mode::from_raw_mode(bits));
+                chmod(&made.fd, bits | 0o200).and_then(|()| rename()).and_then(|()| chmod(&made.fd, bits))
+            }
+            (renamed, _) => renamed,
+        };
+        match renamed {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => Err(FileError::Appeared(path())),
+            Err(errno) => Err(FileError::io("create the directory", path(), errno)),
+        }
+    }
+}
+
+impl Drop for Private<'_> {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.inside.fd, self.leaf, AtFlags::REMOVEDIR);
+        let _ = unlinkat(&self.parent.fd, self.name.as_str(), AtFlags::REMOVEDIR);
+    }
+}
+
+/// Opens a private directory. Whoever can write in the one above can put something else in its
+/// place, but nothing of their own that passes for it.
+fn open(parent: &Parent, leaf: &[u8], name: &str) -> Result<Parent, FileError> {
+    let path = parent.join(leaf);
+    let fd = match openat(&parent.fd, name, LIST, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Err(FileError::Swapped(path)),
+        Err(errno) => return Err(FileError::io("open the new directory", path, errno)),
+    };
+    let inside = Parent::of(fd, &parent.path, true)?;
+    if inside.stat.st_uid != rustix::process::geteuid().as_raw() || inside.stat.st_mode & 0o777 != 0o700 {
+        return Err(FileError::Swapped(path));
+    }
+    Ok(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::place::open_directory;
+
+    #[test]
+    fn what_others_can_enter_is_no_private_directory() {
+        let home = tempfile::tempdir().unwrap();
+        let parent = open_directory(home.path().to_str().unwrap()).unwrap();
+        let make = |name: &str, mode| {
+            mkdirat(&parent.fd, name, Mode::RWXU).unwrap();
+            rustix::fs::chmodat(&parent.fd, name, Mode::from_raw_mode(mode), AtFlags::empty()).unwrap();
+        };
+        make("open", 0o755);
+        make("closed", 0o700);
+        std::os::unix::fs::symlink("closed", home.path().join("link")).unwrap();
+        for name in ["open", "link", "gone"] {
+            let opened = open(&parent, b"x", name);
+            assert!(matches!(opened, Err(FileError::Swapped(_))), "{name}: {opened:?}");
+        }
+        open(&parent, b"x", "closed").unwrap();
+    }
+}

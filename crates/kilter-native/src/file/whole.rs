@@ -1,0 +1,315 @@
+//! Small files that other types change as a whole: read, and put back with some lines changed.
+//!
+//! Whoever can write in their directory must not get to see or change another file through them. So
+//! a [`Whole`] holds the directory open, reads the file through a descriptor that is no link, and
+//! replaces exactly what it has read, with its owner, mode and access list.
+
+use std::rc::Rc;
+
+use kilter_provider::Durability;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, OFlags, Stat, fstat, fsync, ftruncate, statat};
+use rustix::io::Errno;
+
+use super::error::FileError;
+use super::kind::Kind;
+use super::look::{Looked, look_at, open_seen};
+use super::own::Ownership;
+use super::place::{self, Parent, READ};
+use super::stage::{Data, stage};
+use super::{content, leftover, mode};
+
+/// The largest file that is read: it is held in memory.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// Why a file could not be read or replaced.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct WholeError(#[from] Reason);
+
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{path} is not a regular file but a {}", kind.word())]
+    NotRegular { path: String, kind: Kind },
+    #[error("{0} is larger than {LARGEST} bytes")]
+    TooLarge(String),
+}
+
+impl From<FileError> for WholeError {
+    fn from(error: FileError) -> WholeError {
+        WholeError(error.into())
+    }
+}
+
+/// Whether a path can be that of such a file: absolute, without `.`, `..` and `//`.
+pub(crate) fn is_normal(path: &str) -> bool {
+    place::is_normal(path)
+}
+
+/// Reads a file only to look at it: a link in its place is followed if it can be trusted. None when
+/// there is no file.
+///
+/// # Errors
+/// When it is no regular file, or the system refuses.
+pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
+    let path = normal(path)?;
+    let fd = match place::open_source(path, READ) {
+        Ok(fd) => fd,
+        Err(error) if error.is_missing() => return Ok(None),
+        Err(FileError::Io { path, errno, .. }) => return Err(FileError::io("read", path, errno).into()),
+        Err(error) => return Err(error.into()),
+    };
+    let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
+    Ok(Some(load(&fd, &stat, path)?))
+}
+
+/// A file as it was read, to be replaced.
+pub(crate) struct Whole {
+    parent: Rc<Parent>,
+    path: String,
+    old: Option<Looked>,
+    bytes: Vec<u8>,
+}
+
+impl Whole {
+    /// Reads a file, or that there is none.
+    ///
+    /// # Errors
+    /// When it is no regular file (no link is followed), or the system refuses.
+    pub(crate) fn open(path: &str) -> Result<Whole, WholeError> {
+        let path = normal(path)?;
+        let parent = Rc::new(place::open_parent(path)?);
+        let leaf = place::split(path).1.as_bytes();
+        let mut whole = Whole { path: path.to_owned(), old: None, bytes: Vec::new(), parent };
+        let Some(looked) = look_at(&whole.parent.fd, leaf, path)? else { return Ok(whole) };
+        // Before it is opened: that alone can set a device in motion.
+        regular(&looked.stat, path)?;
+        let fd = open_seen(&whole.parent.fd, leaf, path, &looked.stat, READ)?;
+        whole.bytes = load(&fd, &looked.stat, path)?;
+        whole.old = Some(looked);
+        Ok(whole)
+    }
+
+    /// What was read; nothing where there was no file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Puts `bytes` in the place of what was read: a reader sees the old file or the new one. Returns
+    /// the extended attributes that could not be kept.
+    ///
+    /// Owner, mode and access list are kept; a file that was not there belongs to the caller and has
+    /// the mode `new_mode`. A file that is mounted by itself, as containers do with `/etc/hosts`,
+    /// cannot be renamed over: it is written in place.
+    ///
+    /// # Errors
+    /// When something else is there than was read, or the system refuses.
+    pub(crate) fn replace(
+        self,
+        bytes: &[u8],
+        new_mode: u32,
+        durability: Durability,
+    ) -> Result<Vec<String>, WholeError> {
+        let (parent, leaf) = (&self.parent, place::split(&self.path).1.as_bytes());
+        if parent.readable {
+            leftover::clean(&parent.fd);
+        }
+        if let Some(old) = &self.old {
+            self.still_holds(old, leaf)?;
+        }
+        let wanted = match &self.old {
+            Some(Looked { stat, .. }) => {
+                Ownership { uid: Some(stat.st_uid), gid: Some(stat.st_gid), bits: Some(stat.st_mode & mode::ALL) }
+            }
+            None => Ownership { bits: Some(new_mode), ..Ownership::default() },
+        };
+        let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref())?;
+        let is_flushed = durability == Durability::Flushed;
+        if is_flushed {
+            fsync(&staged.fd).map_err(|errno| FileError::io("flush", &self.path, errno))?;
+        }
+        let Some(old) = &self.old else {
+            staged.temporary.become_new(leaf)?;
+            self.settle(is_flushed)?;
+            return Ok(staged.lost);
+        };
+        // Writing and flushing takes its time.
+        self.still_holds(old, leaf)?;
+        match staged.temporary.take_over(leaf) {
+            Ok(()) => self.settle(is_flushed)?,
+            Err(FileError::Io { errno: Errno::BUSY, .. }) => {
+                self.write_in_place(old, bytes, is_flushed)?;
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(staged.lost)
+    }
+
+    /// Makes sure that what was read is still there, and as it was.
+    fn still_holds(&self, old: &Looked, leaf: &[u8]) -> Result<(), FileError> {
+        let now = statat(&self.parent.fd, leaf, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| FileError::io("inspect", &self.path, errno))?;
+        let version = |stat: &Stat| (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        if version(&now) == version(&old.stat) { Ok(()) } else { Err(FileError::Swapped(self.path.clone())) }
+    }
+
+    fn write_in_place(&self, old: &Looked, bytes: &[u8], is_flushed: bool) -> Result<(), FileError> {
+        let leaf = place::split(&self.path).1.as_bytes();
+        let flags = READ | OFlags::WRONLY;
+        let fd = open_seen(&self.parent.fd, leaf, &self.path, &old.stat, flags)?;
+        // Shortened last: a crash in between does not leave an empty file.
+        let written = content::write(&fd, bytes).and_then(|()| ftruncate(&fd, bytes.len() as u64));
+        let flushed = written.and_then(|()| if is_flushed { fsync(&fd) } else { Ok(()) });
+        flushed.map_err(|errno| FileError::io("write", &self.path, errno))
+    }
+
+    /// Flushes the directory, so that the new file is found after a crash.
+    fn settle(&self, is_flushed: bool) -> Result<(), FileError> {
+        match (is_flushed, self.parent.readable) {
+            (false, _) => Ok(()),
+            (true, true) => fsync(&self.parent.fd).map_err(|errno| FileError::io("flush", &self.parent.path, errno)),
+            (true, false) => {
+                rustix::fs::sync();
+                Ok(())
+            }
+        }
+    }
+}
+
+fn normal(path: &str) -> Result<&str, FileError> {
+    let path = place::trim(path);
+    if place::is_normal(path) { Ok(path) } else { Err(FileError::NotNormal(path.to_owned())) }
+}
+
+fn regular(stat: &Stat, path: &str) -> Result<(), Reason> {
+    match Kind::of(stat) {
+        Kind::File => Ok(()),
+        kind => Err(Reason::NotRegular { path: path.to_owned(), kind }),
+    }
+}
+
+fn load(fd: &OwnedFd, stat: &Stat, path: &str) -> Result<Vec<u8>, Reason> {
+    regular(stat, path)?;
+    let bytes = content::load(fd.as_fd(), LARGEST + 1).map_err(|errno| FileError::io("read", path, errno))?;
+    if bytes.len() as u64 > LARGEST { Err(Reason::TooLarge(path.to_owned())) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use rustix::fs::{CWD, FileType, Mode, XattrFlags, getxattr, mknodat, setxattr};
+
+    use super::*;
+
+    struct Bench {
+        scratch: tempfile::TempDir,
+        path: String,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let scratch = tempfile::tempdir().unwrap();
+            let path = scratch.path().join("hosts").to_str().unwrap().to_owned();
+            std::fs::write(&path, "old").unwrap();
+            Bench { scratch, path }
+        }
+
+        fn names(&self) -> Vec<String> {
+            let names = std::fs::read_dir(self.scratch.path()).unwrap();
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        }
+
+        fn replace(&self, whole: Whole) -> Result<Vec<String>, WholeError> {
+            whole.replace(b"new", 0o644, Durability::Flushed)
+        }
+    }
+
+    #[test]
+    fn what_was_swapped_after_it_was_read_is_not_replaced() {
+        let bench = Bench::new();
+        let secret = bench.scratch.path().join("shadow");
+        std::fs::write(&secret, "secret").unwrap();
+        let whole = Whole::open(&bench.path).unwrap();
+        assert_eq!(whole.bytes(), b"old");
+        std::fs::remove_file(&bench.path).unwrap();
+        symlink(&secret, &bench.path).unwrap();
+        let why = bench.replace(whole).unwrap_err().to_string();
+        assert!(why.contains("replaced by something else"), "{why}");
+        assert_eq!(std::fs::read(&secret).unwrap(), b"secret");
+        assert_eq!(bench.names().len(), 2);
+    }
+
+    #[test]
+    fn what_was_written_to_after_it_was_read_is_not_replaced() {
+        let bench = Bench::new();
+        let whole = Whole::open(&bench.path).unwrap();
+        std::fs::write(&bench.path, "older").unwrap();
+        assert!(bench.replace(whole).is_err());
+        assert_eq!(std::fs::read(&bench.path).unwrap(), b"older");
+    }
+
+    #[test]
+    fn what_appeared_meanwhile_is_not_replaced() {
+        let bench = Bench::new();
+        std::fs::remove_file(&bench.path).unwrap();
+        let whole = Whole::open(&bench.path).unwrap();
+        std::fs::write(&bench.path, "theirs").unwrap();
+        let why = bench.replace(whole).unwrap_err().to_string();
+        assert!(why.contains("appeared"), "{why}");
+        assert_eq!(std::fs::read(&bench.path).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn a_fifo_in_its_place_is_refused_at_once() {
+        let bench = Bench::new();
+        std::fs::remove_file(&bench.path).unwrap();
+        mknodat(CWD, &bench.path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        for refused in [read(&bench.path).err(), Whole::open(&bench.path).err()] {
+            let why = refused.unwrap().to_string();
+            assert!(why.contains("is not a regular file but a fifo"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_never_replaced_and_only_read_where_nobody_else_can_have_put_it() {
+        let bench = Bench::new();
+        let link = format!("{}.link", bench.path);
+        symlink(&bench.path, &link).unwrap();
+        assert!(Whole::open(&link).err().unwrap().to_string().contains("is not a regular file but a link"));
+        assert_eq!(read(&link).unwrap().unwrap(), b"old");
+        std::fs::set_permissions(bench.scratch.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        let why = read(&link).unwrap_err().to_string();
+        assert!(why.contains("others can write in the directory"), "{why}");
+    }
+
+    #[test]
+    fn owner_mode_and_extended_attributes_stay_and_the_litter_of_a_killed_run_goes() {
+        let bench = Bench::new();
+        std::fs::set_permissions(&bench.path, PermissionsExt::from_mode(0o640)).unwrap();
+        setxattr(&bench.path, "user.kilter", b"x", XattrFlags::empty()).unwrap();
+        // Of the first process of an earlier boot.
+        let litter = bench.scratch.path().join(".kilter.1-0-1-0000000000000001");
+        std::fs::write(&litter, "").unwrap();
+        std::fs::File::open(&litter).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(bench.replace(Whole::open(&bench.path).unwrap()).unwrap(), Vec::<String>::new());
+        assert_eq!(std::fs::read(&bench.path).unwrap(), b"new");
+        assert_eq!(std::fs::metadata(&bench.path).unwrap().mode() & 0o7777, 0o640);
+        let mut value = [0; 8];
+        assert_eq!(getxattr(&bench.path, "user.kilter", &mut value[..]), Ok(1));
+        assert_eq!(bench.names(), ["hosts"]);
+    }
+
+    #[test]
+    fn what_cannot_be_renamed_over_is_written_in_place() {
+        let bench = Bench::new();
+        let inode = std::fs::metadata(&bench.path).unwrap().ino();
+        let whole = Whole::open(&bench.path).unwrap();
+        whole.write_in_place(whole.old.as_ref().unwrap(), b"n", true).unwrap();
+        assert_eq!(std::fs::read(&bench.path).unwrap(), b"n");
+        assert_eq!(std::fs::metadata(&bench.path).unwrap().ino(), inode);
+    }
+}

@@ -288,8 +288,8 @@ impl Machine {
             "the driver drops only what it was asked"
         );
         self.leave(vertex, phase);
-        let done = self.done(vertex);
-        self.settle(vertex, done.unwrap_or(Settlement::Interrupted));
+        self.progress[vertex.at()].stale = false;
+        self.settle(vertex, Settlement::Interrupted);
     }
 
     fn due(&mut self, vertex: VertexId) {

@@ -199,11 +199,11 @@ impl<'a> Driver<'a> {
     fn step(&mut self) -> Result<(), Violation> {
         self.steps += 1;
         self.now.0 += self.lasting.rng.u64(..60);
+        let told = self.told;
         let interrupted = self.chaos.interrupt.is_some_and(|at| self.steps > at) && !self.machine.is_interrupted();
         if interrupted && self.lasting.rng.bool() {
             self.interrupt();
         }
-        let told = self.told;
         self.stir();
         self.wake();
         self.answer(told)?;
@@ -217,6 +217,16 @@ impl<'a> Driver<'a> {
     fn interrupt(&mut self) {
         self.lasting.counts.interrupts += 1;
         self.give(Input::Interrupt);
+        // What no worker has begun is taken back, some of it.
+        let mut at = 0;
+        while at < self.flights.len() {
+            if self.flights[at].heard.is_none() && self.lasting.rng.bool() {
+                let flight = self.flights.swap_remove(at);
+                self.give(Input::Dropped(flight.vertex));
+            } else {
+                at += 1;
+            }
+        }
     }
 
     /// Somebody else touches the system, and a watch tells.

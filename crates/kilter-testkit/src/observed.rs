@@ -218,6 +218,12 @@ impl<'a> Observed<'a> {
             Input::Applied(vertex, Ran::Failed) | Input::Refreshed(vertex, false) => {
                 self.answered(vertex, now, None, true);
             }
+            Input::Dropped(vertex) => {
+                let seen = self.of_mut(vertex);
+                seen.flight = None;
+                seen.answered = now;
+                seen.outdated = false;
+            }
             Input::Due(vertex) => self.of_mut(vertex).wake = None,
             Input::Stale(vertex) => {
                 let interrupted = self.interrupted;

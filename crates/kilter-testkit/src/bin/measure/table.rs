@@ -23,7 +23,7 @@ impl Table {
             what: what.to_owned(),
             measured: format!("{measured:.2} {unit}"),
             beside: String::new(),
-            target: format!("≤ {limit} {unit}"),
+            target: format!("≤ {} {unit}", (limit * 100.0).round() / 100.0),
             holds: measured <= limit,
         });
     }

@@ -3,7 +3,6 @@
 use kilter_engine::{Cycle, Graph, VertexId};
 use kilter_model::{AttributeName, Attributes, Catalog, Resource, Value};
 use kilter_provider::{Problem, Provider, Registry};
-use rustc_hash::FxHashMap;
 
 use crate::edges;
 use crate::lookup::Lookup;
@@ -88,15 +87,14 @@ fn surveyed(
 }
 
 /// Resources that are another one under a name that means the same: `/etc/motd` and `/etc/motd/`.
+/// Two that share an identity which is nobody's name, such as a uid, may be meant (`allowdupe`).
 fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, Problem)> {
     let mut problems = Vec::new();
     let lookup = Lookup::new(&catalog.resources, providers, registry.len());
-    let mut meant: FxHashMap<(u16, String), VertexId> = FxHashMap::default();
     for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
         let provider = registry.at(usize::from(*at));
         provider.identities(&resource.name, &resource.attributes, &mut |name| {
             let other = lookup.named(*at, name).filter(|other| *other != vertex);
-            let other = other.or_else(|| meant.insert((*at, name.to_owned()), vertex).filter(|other| *other != vertex));
             if let Some(other) = other {
                 let other = &catalog.resources[other.0 as usize].reference;
                 problems.push((vertex, Problem::new(format!("{other} manages the same `{name}`"))));

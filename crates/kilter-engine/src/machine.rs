@@ -219,10 +219,18 @@ impl Machine {
 
     /// What the driver must do next, in order.
     pub fn commands(&mut self) -> Vec<Command> {
+        let mut commands = Vec::new();
+        self.commands_into(&mut commands);
+        commands
+    }
+
+    /// What the driver must do next, in order, behind what `commands` holds: a driver that gives the
+    /// same vector each time need not make one for each vertex of a chain.
+    pub fn commands_into(&mut self, commands: &mut Vec<Command>) {
         self.start_applies();
         self.start_refreshes();
         self.start_checks();
-        std::mem::take(&mut self.commands)
+        commands.append(&mut self.commands);
     }
 
     fn checked(&mut self, now: Timestamp, vertex: VertexId, verdict: Verdict) {

@@ -76,14 +76,15 @@ impl<'e, 't> Body<'e, 't> {
         catalog: &mut Catalog,
     ) {
         let name = key.text();
+        // The names of relations are reserved: no attribute has one, and the attributes are many.
+        if let Some(kind) = RELATIONS.iter().find(|kind| kind.word() == name) {
+            return relations::compile(self.environment, self.index, number, *kind, value, &mut catalog.relations);
+        }
         if let Some(at) = self.find(type_.attributes(), name) {
             self.guess = at + 1;
             let attribute = &type_.attributes()[at];
             self.given[at] = self.attribute(attribute, key, value, values, resource, catalog);
             return;
-        }
-        if let Some(kind) = RELATIONS.iter().find(|kind| kind.word() == name) {
-            return relations::compile(self.environment, self.index, number, *kind, value, &mut catalog.relations);
         }
         match name {
             "when" => {}

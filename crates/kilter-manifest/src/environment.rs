@@ -1,5 +1,6 @@
 //! Variables and facts, each worked out when something first asks for it.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 
 use ecow::{EcoString, eco_format};
@@ -137,15 +138,15 @@ impl<'t> Environment<'t> {
         template.render(self).map_err(|error| self.report_eval(error, view)).ok()
     }
 
-    /// The text of a scalar in which `${…}` may stand.
-    pub(crate) fn text(&self, view: View<'_>) -> Option<EcoString> {
+    /// The text of a scalar in which `${…}` may stand; borrowed where none does.
+    pub(crate) fn text<'v>(&self, view: View<'v>) -> Option<Cow<'v, str>> {
         if kilter_model::expr::is_plain(view.text()) {
-            return Some(view.text().into());
+            return Some(Cow::Borrowed(view.text()));
         }
         let template = Template::parse(view.text()).map_err(|error| self.report_syntax(error, view)).ok()?;
         let value = self.render(&template, view)?;
         match value {
-            Value::String(text) => Some(text),
+            Value::String(text) => Some(Cow::Owned(text.into())),
             Value::Sensitive(_) => {
                 self.report(Diagnostic::new("a sensitive value has no place here").at(view.span()));
                 None

@@ -60,7 +60,7 @@ fn resolve<'t>(environment: &Environment<'t>, index: &Index<'t>, number: u32, vi
             return None;
         }
     };
-    let Some((other, _)) = index.find(type_name, title) else {
+    let Some(other) = index.find_from(number, type_name, title) else {
         if environment.complete {
             report(index.dangling(&text));
         }

@@ -1,5 +1,6 @@
 //! All resources: first who there is, then what each is to be.
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
 use ecow::{EcoString, eco_format};
@@ -63,6 +64,16 @@ impl<'t> Index<'t> {
         let type_id = self.types.known(type_name)?;
         let at = self.entries.get_index_of(&Wanted(type_id, title))?;
         Some((small(at), self.types.get(type_id).schema))
+    }
+
+    /// The number of a resource, looked for first where relations mostly point: at the one before.
+    pub(crate) fn find_from(&self, number: u32, type_name: &str, title: &str) -> Option<u32> {
+        let before = number.wrapping_sub(1);
+        let type_id = self.types.known(type_name)?;
+        match self.entries.get_index(before as usize) {
+            Some((key, _)) if Wanted(type_id, title).equivalent(key) => Some(before),
+            _ => self.entries.get_index_of(&Wanted(type_id, title)).map(small),
+        }
     }
 
     /// The place of a resource in the catalog.
@@ -176,7 +187,7 @@ impl<'e, 't> Resources<'e, 't> {
         self.index.entries.insert(Key { type_id, title: title.into() }, Entry { key, body, at });
     }
 
-    fn reference(&self, key: View<'t>) -> Option<EcoString> {
+    fn reference(&self, key: View<'t>) -> Option<Cow<'t, str>> {
         // Keys that are no texts have been reported by the tree.
         if !key.is_scalar() || key.is_null() { None } else { self.environment.text(key) }
     }

@@ -231,7 +231,7 @@ impl<'e, 't> Values<'e, 't> {
                 continue;
             };
             built.push(values.build(value, entry(wanted, &name)));
-            keys.push(name);
+            keys.push(EcoString::from(name));
         }
         match Built::verdict(built.iter()) {
             Verdict::Values => {
@@ -303,7 +303,7 @@ impl<'e, 't> Values<'e, 't> {
 
     fn argument(&self, view: View<'t>) -> Option<EcoString> {
         match self.evaluate || is_plain(view.text()) {
-            true => self.environment.text(view),
+            true => self.environment.text(view).map(EcoString::from),
             false => Some(EcoString::new()),
         }
     }

@@ -19,22 +19,28 @@ pub struct Found {
 /// The answers come in the order of `wanted`. An error of the provider as a whole is the error of
 /// each of them.
 pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Vec<Result<Found, ProviderError>> {
-    states(provider, cx, wanted)
-        .into_iter()
-        .zip(wanted)
-        .map(|(state, wanted)| {
-            let state = state?;
-            let none = Attributes::new();
-            let differences = compare(provider, &state, wanted.should.unwrap_or(&none))?;
-            Ok(Found { state, differences })
-        })
-        .collect()
+    if provider.reads_singly() || wanted.len() == 1 {
+        return wanted.iter().map(|&one| check_one(provider, cx, one)).collect();
+    }
+    let states = states(provider, cx, wanted).into_iter().zip(wanted);
+    states.map(|(state, wanted)| found(provider, state?, *wanted)).collect()
+}
+
+/// Reads one resource and compares it with what should be.
+///
+/// # Errors
+/// When it cannot be read, or cannot be brought to what should be.
+pub fn check_one(provider: &dyn Provider, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
+    found(provider, provider.get_one(cx, wanted)?, wanted)
+}
+
+fn found(provider: &dyn Provider, state: State, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
+    let none = Attributes::new();
+    let differences = compare(provider, &state, wanted.should.unwrap_or(&none))?;
+    Ok(Found { state, differences })
 }
 
 fn states(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Vec<Result<State, ProviderError>> {
-    if provider.reads_singly() || wanted.len() == 1 {
-        return wanted.iter().map(|&one| provider.get_one(cx, one)).collect();
-    }
     let mut found = match provider.get(cx, Query::Named(wanted)) {
         Ok(found) => found,
         Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),

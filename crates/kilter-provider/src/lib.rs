@@ -17,7 +17,7 @@ mod context;
 mod contract;
 mod registry;
 
-pub use check::{Found, check, compare, get_checked};
+pub use check::{Found, check, check_one, compare, get_checked};
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog};
 pub use contract::{
     Batch, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,

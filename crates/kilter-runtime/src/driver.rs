@@ -182,12 +182,13 @@ struct Driver<'run, 'scope, 'env: 'scope> {
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn run(mut self) -> Report {
+        let mut commands = Vec::new();
         loop {
             self.tick();
             self.heed_stop();
-            let commands = self.machine.commands();
+            self.machine.commands_into(&mut commands);
             let idle = commands.is_empty();
-            for command in commands {
+            for command in commands.drain(..) {
                 self.carry_out(command);
             }
             while let Ok(message) = self.receiver.try_recv() {
@@ -241,6 +242,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         self.wakes.sort_unstable();
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
         let look = self.going_on.first().map(|_| LOOK);
+        self.observer.event(Event::Pausing);
         let message = match due.into_iter().chain(look).min() {
             Some(left) => self.receiver.recv_timeout(left),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),

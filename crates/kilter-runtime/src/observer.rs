@@ -24,6 +24,8 @@ pub enum Event<'a> {
         /// For how long.
         since: std::time::Duration,
     },
+    /// The run waits for something: what was held back to be shown together is shown now.
+    Pausing,
     /// A resource has settled and was not simply in its state.
     Settled(&'a ResourceReport),
     /// So many of all resources have settled.

@@ -45,6 +45,21 @@ impl<'a> Item<'a> {
     fn wanted(&self) -> Wanted<'_> {
         Wanted { name: self.name, should: Some(self.should.get()) }
     }
+
+    /// The answer to a check. Of a resource that is in its state nothing is kept but what others use.
+    fn checked(&self, result: Result<Found, ProviderError>) -> Done {
+        let mut result = result.map_err(|error| error.message);
+        if let Ok(found) = &mut result
+            && found.differences.is_empty()
+        {
+            found.state.attributes = Attributes::new();
+            if !self.sends {
+                found.state.outputs = Attributes::new();
+            }
+        }
+        let (vertex, duration) = (self.vertex, Duration::ZERO);
+        Done { vertex, result, outcome: None, differences: Vec::new(), duration }
+    }
 }
 
 /// What became of one resource.
@@ -60,28 +75,17 @@ pub(crate) struct Done {
 
 /// Checks each resource.
 pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
+    if provider.reads_singly() {
+        return done.extend(items.iter().map(|item| {
+            let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
+            item.checked(result.unwrap_or_else(|why| Err(ProviderError::new(&*why))))
+        }));
+    }
     for chunk in items.chunks(CHUNK) {
         let wanted: Vec<Wanted<'_>> = chunk.iter().map(Item::wanted).collect();
         let results = guarded(provider, || kilter_provider::check(provider, cx, &wanted));
         let results = results.unwrap_or_else(|why| chunk.iter().map(|_| Err(ProviderError::new(&*why))).collect());
-        for (item, result) in chunk.iter().zip(results) {
-            let result = result.map_err(|error| error.message).map(|mut found| {
-                if found.differences.is_empty() {
-                    found.state.attributes = Attributes::new();
-                    if !item.sends {
-                        found.state.outputs = Attributes::new();
-                    }
-                }
-                found
-            });
-            done.push(Done {
-                vertex: item.vertex,
-                result,
-                outcome: None,
-                differences: Vec::new(),
-                duration: Duration::ZERO,
-            });
-        }
+        done.extend(chunk.iter().zip(results).map(|(item, result)| item.checked(result)));
     }
 }
 
@@ -126,6 +130,13 @@ fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
 
 fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Vec<Result<Found, EcoString>> {
     let mut all = Vec::with_capacity(items.len());
+    if provider.reads_singly() {
+        all.extend(items.iter().map(|item| {
+            let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()))?;
+            settled(result.map_err(|error| error.message))
+        }));
+        return all;
+    }
     for chunk in items.chunks(CHUNK) {
         let wanted: Vec<Wanted<'_>> = chunk.iter().map(|item| item.wanted()).collect();
         match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {

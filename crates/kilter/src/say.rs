@@ -15,12 +15,24 @@ const HINT: Style = AnsiColor::Cyan.on_default();
 
 /// Writes data. The exit says whether it reached its reader.
 pub(crate) fn data(text: &str) -> Exit {
-    let mut stdout = anstream::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match write(text) {
         Ok(()) => Exit::Done,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
         Err(error) => fail(format!("cannot write to the standard output: {error}")),
     }
+}
+
+/// Writes text to the standard output, in one call where it can: styles are taken out first where
+/// they are not wanted, since a stream that strips them writes the pieces between them.
+pub(crate) fn write(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let styled = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
+    if styled {
+        stdout.write_all(text.as_bytes())?;
+    } else {
+        stdout.write_all(anstream::adapter::strip_str(text).to_string().as_bytes())?;
+    }
+    stdout.flush()
 }
 
 /// Writes bytes as they are, to the standard output: no style is taken out of them.

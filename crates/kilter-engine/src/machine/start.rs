@@ -52,6 +52,12 @@ impl Machine {
             return;
         }
         self.in_flight += vertices.len();
+        if let [only] = *vertices {
+            // Every step of a chain.
+            self.progress[only.at()].phase = phase;
+            let group = self.vertices[only.at()].group;
+            return self.commands.push(command(Batch { group, vertices }));
+        }
         let mut singles: Vec<Batch> = Vec::new();
         let mut batches: Vec<Batch> = Vec::new();
         for vertex in vertices {

@@ -6,6 +6,7 @@
 //! others (a container that shares the directory, another host on a network file system, an
 //! earlier boot) are removed when they are a day old.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,10 +33,18 @@ struct Maker {
 
 /// A new name for a temporary file.
 pub(super) fn temporary_name() -> String {
-    let maker = *SELF;
-    // Random, so that nobody can be there first; O_EXCL would notice.
-    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), NEXT.fetch_add(1, Ordering::Relaxed));
-    format!("{PREFIX}{:x}-{:x}-{:x}-{random:016x}", maker.pid, maker.start, maker.space)
+    static BEGINNING: LazyLock<String> =
+        LazyLock::new(|| format!("{PREFIX}{:x}-{:x}-{:x}-", SELF.pid, SELF.start, SELF.space));
+    static RANDOM: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    // Not to be guessed, so that nobody can be there first; O_EXCL would notice.
+    let mut random = RANDOM.hash_one(NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut name = String::with_capacity(BEGINNING.len() + 16);
+    name.push_str(&BEGINNING);
+    for _ in 0..16 {
+        random = random.rotate_left(4);
+        name.push(char::from(b"0123456789abcdef"[(random & 0xf) as usize]));
+    }
+    name
 }
 
 /// Whether a name is one that [`temporary_name`] makes.

@@ -117,9 +117,7 @@ impl<'run> Board<'run> {
     }
 
     fn unknown(&mut self, vertex: VertexId, unknown: Vec<(EcoString, EcoString)>) -> Verdict {
-        let looked_at = self.options.mode == Mode::Noop
-            || self.prepared.resource(vertex).meta.as_ref().is_some_and(|meta| meta.noop);
-        if looked_at {
+        if self.is_looked_at(vertex) {
             self.draft(vertex).unknown = unknown;
             return Verdict::Unknown;
         }
@@ -189,14 +187,28 @@ impl<'run> Board<'run> {
                 Verdict::InSync
             }
             Ok(found) => {
-                let seal = self.seal(done.vertex);
-                let draft = self.drafts.entry(done.vertex).or_default();
-                draft.failure = None;
-                draft.differences = found.differences.iter().cloned().map(|each| seal.hide_in(each)).collect();
-                self.found.insert(done.vertex, found);
+                if let Some(draft) = self.drafts.get_mut(&done.vertex) {
+                    draft.failure = None;
+                }
+                if self.is_looked_at(done.vertex) {
+                    self.draft(done.vertex).differences = self.told(done.vertex, found.differences);
+                } else {
+                    self.found.insert(done.vertex, found);
+                }
                 Verdict::Differs
             }
         }
+    }
+
+    /// Differences as they may be told.
+    fn told(&self, vertex: VertexId, differences: Vec<Difference>) -> Vec<Difference> {
+        let seal = self.seal(vertex);
+        differences.into_iter().map(|each| seal.hide_in(each)).collect()
+    }
+
+    /// Whether a resource is never changed in this run.
+    fn is_looked_at(&self, vertex: VertexId) -> bool {
+        self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta.as_ref().is_some_and(|meta| meta.noop)
     }
 
     /// The outputs of a resource that is in its state: what it says, or what was kept of its last
@@ -283,7 +295,11 @@ impl<'run> Board<'run> {
         observer: &mut dyn Observer,
     ) {
         let status = status(settlement);
-        let draft = self.drafts.remove(&vertex);
+        let mut draft = self.drafts.remove(&vertex);
+        if let Some(found) = self.found.remove(&vertex) {
+            // It was to be changed, and was not.
+            draft.get_or_insert_default().differences = self.told(vertex, found.differences);
+        }
         let would = self.refreshing(vertex, graph);
         let draft_refreshed = draft.as_ref().is_some_and(|draft| draft.refreshed);
         let refreshed = draft_refreshed

@@ -32,7 +32,12 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
     };
     match loaded {
         // The texts are not needed any more, and may be most of the memory.
-        Ok(Loaded { prepared, .. }) => pass.carry_out(&prepared, global),
+        Ok(Loaded { prepared, .. }) => {
+            let exit = pass.carry_out(&prepared, global);
+            // The process ends: see `carry_out`.
+            std::mem::forget(prepared);
+            exit
+        }
         Err(exit) => exit,
     }
 }

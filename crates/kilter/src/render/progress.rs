@@ -8,10 +8,13 @@ use kilter_runtime::{Event, Observer};
 
 use super::diff::visible;
 use super::{CHANGED, FAILED, FAINT, report, styled};
-use crate::terminal;
+use crate::{say, terminal};
 
 /// Time between two paintings of the status line.
 const PAINTING: Duration = Duration::from_millis(80);
+
+/// So much of the report is held back, at most, to be written together.
+const HELD: usize = 16 * 1024;
 
 /// What of a run is shown while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +37,28 @@ pub(crate) struct Progress {
     total: usize,
     doing: String,
     interrupts: u32,
+    /// What of the report has not been written yet: a write each would cost more than a change does.
+    held: String,
 }
 
 impl Progress {
     pub(crate) fn new(shown: Shown, total: usize) -> Progress {
         let status_line = !shown.quiet && std::io::stderr().is_terminal();
-        Progress { shown, status_line, painted: None, settled: 0, total, doing: String::new(), interrupts: 0 }
+        let (doing, held) = (String::new(), String::new());
+        Progress { shown, status_line, painted: None, settled: 0, total, doing, interrupts: 0, held }
     }
 
-    /// Takes the status line away.
+    /// Writes what was held back, and takes the status line away.
     pub(crate) fn clear(&mut self) {
+        self.unpaint();
+        if !self.held.is_empty() {
+            // A reader that has seen enough ends nothing; the summary finds out about a full disk.
+            let _ = say::write(&self.held);
+            self.held.clear();
+        }
+    }
+
+    fn unpaint(&mut self) {
         if self.painted.take().is_some() {
             let mut stderr = std::io::stderr().lock();
             // A terminal that is gone needs no clearing.
@@ -71,6 +86,11 @@ impl Progress {
 impl Observer for Progress {
     fn event(&mut self, event: Event<'_>) {
         match event {
+            Event::Pausing => {
+                if !self.held.is_empty() {
+                    self.clear();
+                }
+            }
             Event::Begun { reference, doing } => {
                 self.doing = format!("{doing} {reference}");
                 self.paint();
@@ -88,8 +108,10 @@ impl Observer for Progress {
             }
             Event::Settled(resource) => {
                 if self.shown.resources {
-                    self.clear();
-                    let _ = write!(anstream::stdout().lock(), "{}", report::resource(resource, false));
+                    self.held += &report::resource(resource, false);
+                    if self.held.len() >= HELD {
+                        self.clear();
+                    }
                 }
             }
             Event::Retrying { reference, failure, delay } => {

@@ -6,6 +6,7 @@
 //! fails when a target is missed; it is part of the tests.
 
 mod floor;
+mod fresh;
 mod peer;
 mod run;
 mod suite;

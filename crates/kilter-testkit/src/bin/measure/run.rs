@@ -33,8 +33,18 @@ impl Bench {
     /// A directory of its own for one workload. Old ones are left alone: on ext4, files made where
     /// many were just removed cost a multiple.
     pub(crate) fn directory(&self, name: &str) -> PathBuf {
-        let taken = std::fs::read_dir(&self.scratch).map_or(0, Iterator::count);
-        let directory = self.scratch.join(format!("{name}-{taken}"));
+        Bench::directory_in(&self.scratch, name)
+    }
+
+    /// The directory in which everything is made.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// A directory of its own for one workload, elsewhere.
+    pub(crate) fn directory_in(place: &Path, name: &str) -> PathBuf {
+        let taken = std::fs::read_dir(place).map_or(0, Iterator::count);
+        let directory = place.join(format!("{name}-{taken}"));
         std::fs::create_dir_all(&directory).expect("the temporary directory can be written to");
         directory
     }

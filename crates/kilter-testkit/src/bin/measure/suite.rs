@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::fresh::Fresh;
 use super::run::{Bench, Cost, best, calls, once};
 use super::table::Table;
 use super::{floor, peer, workload};
@@ -92,25 +93,25 @@ fn mixed(bench: &Bench, table: &mut Table) {
     table.limit("1000 files, directories and links, CPU", unchanged(bench, &manifest).cpu, "ms", 15.0);
 }
 
-/// Floor and kilter take turns: on ext4, what it costs to make a file depends on how many were
-/// removed nearby a while ago, tenfold.
+/// Floor and kilter take turns, on a file system that nobody has used where one may be mounted.
 fn first_apply(bench: &Bench, table: &mut Table) {
-    for count in [1000, 5000] {
-        let run = |more: &[&str]| {
-            let directory = bench.directory("first");
-            let manifest = workload::files(&directory, count, false);
-            // A flush also writes out what others have left: not on the account of this run.
-            once(Command::new("sync"));
-            once(bench.apply(&manifest, more))
-        };
-        let turns: Vec<[Cost; 3]> = (0..7)
-            .map(|_| [floor::cost(1, "write", || bench.directory("bare"), count), run(&["--no-flush"]), run(&[])])
-            .collect();
-        let [bare, quick, durable] = [0, 1, 2].map(|at| super::run::least(turns.iter().map(|turn| turn[at])));
-        table.ratio(&format!("{count} files, first apply, CPU"), quick.cpu, bare.cpu, "ms", "floor", 1.5);
-        let what = format!("{count} files, first apply, durable, wall");
-        table.ratio(&what, durable.wall, quick.wall, "ms", "not durable", 1.6);
-    }
+    let count = 5000;
+    let fresh = Fresh::new(bench.scratch());
+    let place = fresh.as_ref().map_or(bench.scratch(), Fresh::path);
+    let run = |more: &[&str]| {
+        let directory = Bench::directory_in(place, "first");
+        let manifest = workload::files(&directory, count, false);
+        // A flush also writes out what others have left: not on the account of this run.
+        once(Command::new("sync"));
+        once(bench.apply(&manifest, more))
+    };
+    let floor = || floor::cost(1, "write", || Bench::directory_in(place, "bare"), count);
+    let turns: Vec<[Cost; 3]> = (0..7).map(|_| [floor(), run(&["--no-flush"]), run(&[])]).collect();
+    let [bare, quick, durable] = [0, 1, 2].map(|at| super::run::least(turns.iter().map(|turn| turn[at])));
+    let on = if fresh.is_some() { "a fresh ext4" } else { "whatever is there" };
+    table.ratio(&format!("{count} files, first apply on {on}, CPU"), quick.cpu, bare.cpu, "ms", "floor", 1.5);
+    let what = format!("{count} files, first apply on {on}, durable, wall");
+    table.ratio(&what, durable.wall, quick.wall, "ms", "not durable", 1.6);
 }
 
 fn guards(bench: &Bench, table: &mut Table) {

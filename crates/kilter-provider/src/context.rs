@@ -4,6 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::outlook::{Alone, Outlook};
+
 /// Severities of RFC 5424 that providers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -96,6 +98,7 @@ pub struct Context<'a> {
     durability: Durability,
     ending: &'a AtomicBool,
     only_looks: bool,
+    outlook: &'a dyn Outlook,
 }
 
 impl Context<'static> {
@@ -109,6 +112,7 @@ impl Context<'static> {
             durability: Durability::Flushed,
             ending: &NEVER,
             only_looks: false,
+            outlook: &Alone,
         }
     }
 }
@@ -171,6 +175,15 @@ impl<'a> Context<'a> {
         Context { only_looks, ..self }
     }
 
+    /// The same surroundings with another outlook.
+    #[must_use]
+    pub fn with_outlook<'b>(self, outlook: &'b dyn Outlook) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { outlook, ..self }
+    }
+
     /// Whether the run is to end: what has begun is finished, but not tried again.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
@@ -179,6 +192,11 @@ impl<'a> Context<'a> {
     /// Whether nothing is changed in this run: what another resource would make first is not there.
     pub fn only_looks(&self) -> bool {
         self.only_looks
+    }
+
+    /// What may have happened by the turn of a resource, in a run that only looks.
+    pub fn outlook(&self) -> &'a dyn Outlook {
+        self.outlook
     }
 
     /// Writes a line about the resource `name` of `type_name`.

@@ -4,13 +4,15 @@ use ecow::EcoString;
 use kilter_model::{AttributeName, Attributes, Change, Outcome, State, TypeSchema};
 
 use crate::context::Context;
+use crate::outlook::Reach;
 
 /// Whether a `set` changes the system or only tells what it would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Changes the system.
     Apply,
-    /// Tells, changes nothing.
+    /// Changes nothing, and fails where the change is certain to fail. Only asked for in a run that
+    /// only looks, and of a type with the feature `supports_noop`.
     Preview,
 }
 
@@ -237,6 +239,13 @@ pub trait Provider: Send + Sync {
     fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
         let _ = (attribute, is, should);
         None
+    }
+
+    /// How far the change of a resource reaches: what it may bring for others, a preview of those
+    /// others cannot know.
+    fn reach(&self, should: &Attributes) -> Reach {
+        let _ = should;
+        Reach::Anything
     }
 
     /// Where checks and changes of a resource run.

@@ -15,6 +15,7 @@
 mod check;
 mod context;
 mod contract;
+mod outlook;
 mod registry;
 
 pub use check::{Found, check, compare, get_checked};
@@ -22,4 +23,5 @@ pub use context::{Context, Durability, Interrupt, Level, Log, NoLog};
 pub use contract::{
     Batch, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
 };
+pub use outlook::{Alone, Outlook, Reach};
 pub use registry::Registry;

@@ -18,6 +18,7 @@ mod declared;
 mod durable;
 mod entry;
 mod error;
+mod foresee;
 mod keep;
 mod kind;
 mod leftover;
@@ -40,11 +41,13 @@ use std::sync::Mutex;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish};
+use kilter_provider::{
+    Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Wish,
+};
 use rustc_hash::FxHashSet;
 
 use error::FileError;
-use spec::{Checksum, Ensure, Spec};
+use spec::{Checksum, Spec};
 
 /// Reads and changes files, directories and links.
 pub struct FileProvider {
@@ -114,6 +117,10 @@ impl Provider for FileProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
+            let preview = |change| match foresee::failure(cx, &self.accounts, change) {
+                Some(error) => Outcome::failed(eco_format!("{error}")),
+                None => Outcome::done(),
+            };
             return changes.iter().map(preview).collect();
         }
         self.accounts.expire();
@@ -161,6 +168,10 @@ impl Provider for FileProvider {
         content::diff(place::trim(&is.name), is_content.as_bytes()?, content.as_bytes()?)
     }
 
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
     fn placement(&self, should: &Attributes) -> Placement {
         let long = should.iter().any(|(name, value)| match name.as_str() {
             "recurse" | "purge" | "force" => value.as_bool() == Some(true),
@@ -193,25 +204,6 @@ impl Provider for FileProvider {
         self.touched.flush().map_err(|errno| {
             ProviderError::new(eco_format!("the changed files may not survive a crash: flushing them failed: {errno}"))
         })
-    }
-}
-
-/// Tells beforehand what would fail for want of `force`.
-fn preview(change: &Change<'_>) -> Outcome {
-    let Some(should) = change.should else { return Outcome::done() };
-    let spec = Spec::of(should);
-    let path = place::trim(change.name);
-    let Ok(Some(looked)) = look::look(path, false) else { return Outcome::done() };
-    let replaced = match spec.ensure {
-        Ensure::Is(kind) => kind != looked.kind && root::needs_force(looked.kind),
-        Ensure::Absent | Ensure::Present => false,
-    };
-    match replaced && !spec.force {
-        true => {
-            let error = FileError::NeedsForce { path: path.to_owned(), is: looked.kind, what: "replace" };
-            Outcome::failed(eco_format!("{error}"))
-        }
-        false => Outcome::done(),
     }
 }
 

@@ -11,6 +11,7 @@ use super::accounts::{Accounts, number};
 use super::content::{self, SHOWN};
 use super::copy::Source;
 use super::error::FileError;
+use super::foresee::may_come;
 use super::kind::Kind;
 use super::look::{Looked, look};
 use super::spec::{Checksum, Ensure, Spec};
@@ -50,7 +51,7 @@ pub(super) fn declared(
         if let Some(wanted) = spec.content.filter(|_| to_read) {
             compare_content(path, &spec, &looked, wanted, &mut attributes)?;
         }
-        state.drift = drift(cx, accounts, path, &spec, looked)?;
+        state.drift = drift(cx, accounts, name, path, &spec, looked)?;
     }
     state.attributes = attributes;
     Ok(state)
@@ -140,6 +141,7 @@ fn compare_content(
 fn drift(
     cx: &Context<'_>,
     accounts: &Accounts,
+    name: &str,
     path: &str,
     spec: &Spec<'_>,
     looked: Looked,
@@ -148,13 +150,14 @@ fn drift(
         (Ensure::Is(Kind::Directory), _) if spec.has_tree() => {
             tree::differences(cx, accounts, path, spec, Some(looked))
         }
-        (Ensure::Is(Kind::File), Some(source)) => copied(cx, path, spec, source, &looked),
+        (Ensure::Is(Kind::File), Some(source)) => copied(cx, name, path, spec, source, &looked),
         _ => Ok(Vec::new()),
     }
 }
 
 fn copied(
     cx: &Context<'_>,
+    name: &str,
     path: &str,
     spec: &Spec<'_>,
     source: &str,
@@ -163,7 +166,7 @@ fn copied(
     let source = match Source::open_file(source) {
         Ok(source) => source,
         // A plan for a source that another resource is going to create.
-        Err(error) if error.is_missing() && cx.manages(source) => {
+        Err(error) if error.is_missing() && is_later(cx, name, source) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
         }
@@ -178,6 +181,11 @@ fn copied(
     }
     differences.extend(tree::mode_difference(spec, &looked.stat, looked.stat.st_mode, Some(&source.stat)));
     Ok(differences)
+}
+
+/// Whether a source that is not there may be by the turn of the resource `name`.
+pub(super) fn is_later(cx: &Context<'_>, name: &str, source: &str) -> bool {
+    cx.manages(source) || cx.only_looks() && (may_come(cx, source) || cx.outlook().is_open_before(name))
 }
 
 /// Everything that can be told of a path that nobody declared.

@@ -14,7 +14,7 @@ use super::kind::Kind;
 use super::leftover;
 use super::look::{Entry, Looked, list, list_all, look_at, look_within, open_seen};
 use super::mode;
-use super::observe::{group_value, owner_value};
+use super::observe::{group_value, is_later, owner_value};
 use super::place::{LIST, READ};
 use super::spec::Spec;
 
@@ -31,7 +31,7 @@ pub(super) fn differences(
 ) -> Result<Vec<Difference>, FileError> {
     let source = match spec.source.filter(|_| spec.recurse).map(Source::open_tree) {
         Some(Ok(source)) => Some(source),
-        Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| cx.manages(source)) => {
+        Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| is_later(cx, path, source)) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             let source = spec.source.unwrap_or_default();
             return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);

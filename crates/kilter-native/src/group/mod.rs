@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted};
+use kilter_provider::{Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted};
 
 use crate::accounts::{Accounts, GroupRow, System, name_problem, number_problem};
 use crate::words::texts;
@@ -185,6 +185,10 @@ impl Provider for GroupProvider {
         let has = texts(is.attributes.get("members"));
         let has_all = texts(should.get("members")).iter().all(|member| has.contains(member));
         if has_all { Insync::Same } else { Insync::Differs(None) }
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {

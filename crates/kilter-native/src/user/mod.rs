@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Wish,
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, name_problem, number, number_problem};
@@ -187,6 +187,11 @@ impl Provider for UserProvider {
         if let Some(uid) = should.get("uid") {
             say(&uid.to_string());
         }
+    }
+
+    /// A home directory comes with what is in the skeleton.
+    fn reach(&self, should: &Attributes) -> Reach {
+        if should.truth("managehome") == Some(true) { Reach::Anything } else { Reach::Own }
     }
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {

@@ -94,6 +94,7 @@ pub struct Context<'a> {
     log: &'a dyn Log,
     interrupt: Interrupt<'a>,
     managed: &'a (dyn Fn(&str) -> bool + Sync),
+    managed_below: &'a (dyn Fn(&str) -> bool + Sync),
     var_dir: Option<&'a Path>,
     durability: Durability,
     ending: &'a AtomicBool,
@@ -108,6 +109,7 @@ impl Context<'static> {
             log: &NoLog,
             interrupt: Interrupt::new(&NEVER, None),
             managed: &|_| false,
+            managed_below: &|_| false,
             var_dir: None,
             durability: Durability::Flushed,
             ending: &NEVER,
@@ -143,6 +145,15 @@ impl<'a> Context<'a> {
         'a: 'b,
     {
         Context { managed, ..self }
+    }
+
+    /// The same surroundings with another answer to [`Context::manages_below`].
+    #[must_use]
+    pub fn with_managed_below<'b>(self, managed_below: &'b (dyn Fn(&str) -> bool + Sync)) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { managed_below, ..self }
     }
 
     /// The same surroundings with another var directory.
@@ -212,6 +223,12 @@ impl<'a> Context<'a> {
     /// Whether the catalog declares a resource of the provider's type under `name`.
     pub fn manages(&self, name: &str) -> bool {
         (self.managed)(name)
+    }
+
+    /// Whether the catalog declares a resource of the provider's type whose name is a path below
+    /// `path`.
+    pub fn manages_below(&self, path: &str) -> bool {
+        (self.managed_below)(path)
     }
 
     /// The directory in which kilter keeps what providers want to keep, mode 0700. It need not

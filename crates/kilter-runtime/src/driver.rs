@@ -353,6 +353,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             if on_worker { items.iter().map(|item| item.vertex).collect() } else { Vec::new() };
         let work = move || {
             let managed = |name: &str| lookup.named(at, name).is_some();
+            let managed_below = |path: &str| lookup.has_below(at, path);
             let view = View { outlook, provider: at };
             let cx = Context::bare()
                 .with_log(mail)
@@ -360,6 +361,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 .with_ending(stop.ending())
                 .with_only_looks(options.mode == Mode::Noop)
                 .with_managed(&managed)
+                .with_managed_below(&managed_below)
                 .with_outlook(&view)
                 .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
                 .with_durability(options.durability);

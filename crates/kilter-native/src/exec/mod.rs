@@ -18,7 +18,7 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System};
-use crate::words::texts;
+use crate::words::{texts, word};
 use command::{command_of, guards_of, program_path, refresh_of, shell_of};
 use guard::Verdict;
 use launch::{Launch, account_problems, environment};
@@ -224,7 +224,7 @@ impl Provider for ExecProvider {
         }
         for (attribute, type_name) in [("user", "user"), ("group", "group")] {
             if let Some(account) = should.get(attribute) {
-                wish(Wish::require(type_name, &account.to_string()));
+                wish(Wish::require(type_name, &word(account)));
             }
         }
         let shell = shell_of(should);

@@ -44,9 +44,12 @@ impl Source {
         }
     }
 
-    /// Opens a directory that is to be copied.
-    pub(super) fn open_tree(path: &str) -> Result<Source, FileError> {
+    /// Opens a directory that is to be copied to `copy`, which may lie in it by way of links only.
+    pub(super) fn open_tree(path: &str, copy: &str) -> Result<Source, FileError> {
         match place::open_source(path, LIST) {
+            Ok(_) if holds(path, copy) => {
+                Err(FileError::Entangled { path: copy.to_owned(), source_path: path.to_owned() })
+            }
             Ok(fd) => Source::of(fd, path.to_owned()),
             Err(FileError::Io { errno: rustix::io::Errno::NOTDIR, .. }) => Err(FileError::Source {
                 path: path.to_owned(),
@@ -103,4 +106,13 @@ impl Source {
     pub(super) fn path(&self) -> &str {
         &self.path
     }
+}
+
+/// Whether a directory is the one of that path or above it, once links are followed. Without an answer
+/// it is not: what cannot be reached is told by whoever opens it.
+fn holds(directory: &str, path: &str) -> bool {
+    let (parent, leaf) = place::split(path);
+    let real = |path: &str| std::fs::canonicalize(path).ok();
+    let (Some(directory), Some(parent)) = (real(directory), real(parent)) else { return false };
+    parent.join(leaf).starts_with(directory)
 }

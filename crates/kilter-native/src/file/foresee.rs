@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use kilter_model::{Attributes, Change};
 use kilter_provider::Context;
 
-use super::accounts::Accounts;
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
@@ -14,9 +13,10 @@ use super::look::{Looked, list, look};
 use super::place::{self, LIST};
 use super::root::needs_force;
 use super::spec::{Ensure, Spec};
+use crate::accounts::Ids;
 
 /// Why the change is certain to fail, if it is.
-pub(super) fn failure(cx: &Context<'_>, accounts: &Accounts, change: &Change<'_>) -> Option<FileError> {
+pub(super) fn failure(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> Option<FileError> {
     let spec = Spec::of(change.should?);
     let path = place::trim(change.name);
     let error = foreseen(cx, accounts, change, path, &spec).err()?;
@@ -26,7 +26,7 @@ pub(super) fn failure(cx: &Context<'_>, accounts: &Accounts, change: &Change<'_>
 /// The checks in the order in which a change makes them.
 fn foreseen(
     cx: &Context<'_>,
-    accounts: &Accounts,
+    accounts: &Ids,
     change: &Change<'_>,
     path: &str,
     spec: &Spec<'_>,
@@ -37,7 +37,7 @@ fn foreseen(
     if !change.is.exists {
         parent(cx, path)?;
     }
-    source(cx, spec)?;
+    source(cx, path, spec)?;
     force(cx, change, path, spec)?;
     owners(cx, accounts, spec)
 }
@@ -49,11 +49,11 @@ fn parent(cx: &Context<'_>, path: &str) -> Result<(), FileError> {
     }
 }
 
-fn source(cx: &Context<'_>, spec: &Spec<'_>) -> Result<(), FileError> {
+fn source(cx: &Context<'_>, copy: &str, spec: &Spec<'_>) -> Result<(), FileError> {
     let Some(path) = spec.source else { return Ok(()) };
     let opened = match spec.ensure {
         Ensure::Is(Kind::File) => Source::open_file(path),
-        Ensure::Is(Kind::Directory) if spec.recurse => Source::open_tree(path),
+        Ensure::Is(Kind::Directory) if spec.recurse => Source::open_tree(path, copy),
         _ => return Ok(()),
     };
     match opened {
@@ -101,7 +101,7 @@ fn removal(cx: &Context<'_>, path: &str, spec: &Spec<'_>) -> Result<(), FileErro
     }
 }
 
-fn owners(cx: &Context<'_>, accounts: &Accounts, spec: &Spec<'_>) -> Result<(), FileError> {
+fn owners(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileError> {
     let is_declared = |type_name, name: &str| cx.outlook().declared(type_name, name).is_some();
     if let Some(name) = spec.owner.and_then(|owner| owner.to_text())
         && accounts.uid(&name).is_none()

@@ -7,7 +7,6 @@
 //! no symbolic link of somebody else lead it astray. [`tree`] compares what is below a directory.
 
 mod accept;
-mod accounts;
 mod acl;
 mod apply;
 mod backup;
@@ -37,7 +36,7 @@ mod time;
 mod tree;
 pub(crate) mod whole;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
@@ -46,13 +45,14 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashSet;
 
+use crate::accounts::{Accounts, Ids, System};
 use error::FileError;
 use spec::{Checksum, Spec};
 
 /// Reads and changes files, directories and links.
 pub struct FileProvider {
     schema: TypeSchema,
-    accounts: accounts::Accounts,
+    accounts: Ids,
     touched: durable::Touched,
     cleaned: Mutex<FxHashSet<(u64, u64)>>,
 }
@@ -60,9 +60,14 @@ pub struct FileProvider {
 impl FileProvider {
     /// A provider for this machine.
     pub fn new() -> FileProvider {
+        FileProvider::sharing(Arc::new(Accounts::new(System::real())))
+    }
+
+    /// A provider that shares what is read of users and groups with others.
+    pub(crate) fn sharing(accounts: Arc<Accounts>) -> FileProvider {
         FileProvider {
             schema: schema::schema(),
-            accounts: accounts::Accounts::new(),
+            accounts: Ids::new(accounts),
             touched: durable::Touched::default(),
             cleaned: Mutex::default(),
         }

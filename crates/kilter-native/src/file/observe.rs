@@ -7,7 +7,6 @@ use rustix::fd::AsFd;
 use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
 
-use super::accounts::{Accounts, number};
 use super::content::{self, SHOWN};
 use super::copy::Source;
 use super::error::FileError;
@@ -16,6 +15,7 @@ use super::kind::Kind;
 use super::look::{Looked, look};
 use super::spec::{Checksum, Ensure, Spec};
 use super::{mode, time, tree};
+use crate::accounts::{Ids, number_of as number};
 
 /// The largest content that a `get` without a declaration returns.
 const READ: u64 = 64 * 1024;
@@ -23,7 +23,7 @@ const READ: u64 = 64 * 1024;
 /// What is at a path, as far as the declaration asks for it.
 pub(super) fn declared(
     cx: &Context<'_>,
-    accounts: &Accounts,
+    accounts: &Ids,
     name: &EcoString,
     path: &str,
     should: &Attributes,
@@ -57,7 +57,7 @@ pub(super) fn declared(
     Ok(state)
 }
 
-fn ownership(accounts: &Accounts, spec: &Spec<'_>, looked: &Looked, attributes: &mut Attributes) {
+fn ownership(accounts: &Ids, spec: &Spec<'_>, looked: &Looked, attributes: &mut Attributes) {
     if let Some(owner) = spec.owner {
         attributes.push("owner", owner_value(accounts, owner, looked.stat.st_uid));
     }
@@ -70,21 +70,21 @@ fn ownership(accounts: &Accounts, spec: &Spec<'_>, looked: &Looked, attributes: 
 }
 
 /// The owner in the form in which it was declared: as a name or as a number.
-pub(super) fn owner_value(accounts: &Accounts, declared: &Value, uid: u32) -> Value {
-    let text = declared.as_str().unwrap_or_default();
-    if accounts.uid(text) == Some(uid) {
+pub(super) fn owner_value(accounts: &Ids, declared: &Value, uid: u32) -> Value {
+    let text = declared.to_text().unwrap_or_default();
+    if accounts.uid(&text) == Some(uid) {
         return declared.clone();
     }
-    if number(text).is_some() { ecow::eco_format!("{uid}").into() } else { accounts.user(uid).into() }
+    if number(&text).is_some() { ecow::eco_format!("{uid}").into() } else { accounts.user(uid).into() }
 }
 
 /// The group in the form in which it was declared.
-pub(super) fn group_value(accounts: &Accounts, declared: &Value, gid: u32) -> Value {
-    let text = declared.as_str().unwrap_or_default();
-    if accounts.gid(text) == Some(gid) {
+pub(super) fn group_value(accounts: &Ids, declared: &Value, gid: u32) -> Value {
+    let text = declared.to_text().unwrap_or_default();
+    if accounts.gid(&text) == Some(gid) {
         return declared.clone();
     }
-    if number(text).is_some() { ecow::eco_format!("{gid}").into() } else { accounts.group(gid).into() }
+    if number(&text).is_some() { ecow::eco_format!("{gid}").into() } else { accounts.group(gid).into() }
 }
 
 fn target_of(path: &str, looked: &Looked, wanted: Option<&Value>) -> Result<Value, FileError> {
@@ -140,7 +140,7 @@ fn compare_content(
 /// What differs beyond the attributes: from a source, and below a directory.
 fn drift(
     cx: &Context<'_>,
-    accounts: &Accounts,
+    accounts: &Ids,
     name: &str,
     path: &str,
     spec: &Spec<'_>,
@@ -189,7 +189,7 @@ pub(super) fn is_later(cx: &Context<'_>, name: &str, source: &str) -> bool {
 }
 
 /// Everything that can be told of a path that nobody declared.
-pub(super) fn whole(accounts: &Accounts, name: &EcoString, path: &str) -> Result<State, FileError> {
+pub(super) fn whole(accounts: &Ids, name: &EcoString, path: &str) -> Result<State, FileError> {
     let Some(looked) = look(path, false)? else { return Ok(State::absent(name.clone())) };
     let mut attributes = Attributes::with_capacity(9);
     attributes.push("ensure", looked.kind.ensure());

@@ -152,7 +152,7 @@ mounted below is left alone, and links are not followed.";
 
 const PURGE: &str = "\
 Whether entries of the directory that nobody declared are removed: that are neither files of their own
-in the manifest, nor above such a file, nor in the `source`. A plan lists each of them. Default: `false`.
+in the manifest, nor directories or links above such a file, nor in the `source`. A plan lists each of them. Default: `false`.
 
 Without `recurse` only the directory's own entries are meant, and subdirectories only with
 `force`; with `recurse` everything below.

@@ -9,7 +9,7 @@ use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeS
 use kilter_provider::{Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted};
 
 use crate::accounts::{Accounts, GroupRow, System, name_problem, number_problem};
-use crate::words::texts;
+use crate::words::{texts, word};
 use tools::is_inclusive;
 
 const DESC: &str = "\
@@ -201,7 +201,7 @@ impl Provider for GroupProvider {
 
     fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
         if let Some(gid) = should.get("gid") {
-            say(&gid.to_string());
+            say(&word(gid));
         }
     }
 }

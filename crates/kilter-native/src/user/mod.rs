@@ -13,7 +13,7 @@ use kilter_provider::{
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, name_problem, number, number_problem};
-use crate::words::texts;
+use crate::words::{texts, word};
 
 /// Provides the type `user` through the shadow tools.
 pub struct UserProvider {
@@ -185,7 +185,7 @@ impl Provider for UserProvider {
 
     fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
         if let Some(uid) = should.get("uid") {
-            say(&uid.to_string());
+            say(&word(uid));
         }
     }
 
@@ -199,7 +199,7 @@ impl Provider for UserProvider {
         let direction = if is_present { Direction::Before } else { Direction::After };
         let mut group = |name: &str| wish(Wish { type_name: "group", name, by: Match::Name, direction });
         if let Some(gid) = should.get("gid") {
-            group(&gid.to_string());
+            group(&word(gid));
         } else {
             // Its own group: taken when the user is made, and removed with it.
             group(name);

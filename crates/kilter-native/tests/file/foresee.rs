@@ -100,7 +100,7 @@ fn a_directory_that_nothing_makes_is_foreseen() {
     assert_eq!(previewed(&half.with(made("a/b")), &declared()), None);
     let linked = Others::default().with(file(home.path().join("a"), [("target", text("/elsewhere"))]));
     assert_eq!(previewed(&linked, &declared()), None);
-    let source = path_text(home.path());
+    let source = text("/usr/share");
     let copied = Others::default().with(file(home.path().join("a"), [("source", source), ("recurse", yes())]));
     assert_eq!(previewed(&copied, &declared()), None);
     assert_eq!(previewed(&Others::default(), &file(&below, [("ensure", text("absent"))])), None);

@@ -67,3 +67,17 @@ fn a_command_that_may_come_first_may_bring_anything() {
     // Without an order it might be refreshed or its guard might change its mind.
     only_changes(&place, &format!("{command}, creates: DIR/home }}\n{BELOW}"));
 }
+
+#[test]
+fn a_link_above_a_declared_file_is_not_purged() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path().join("d")).unwrap();
+    std::os::unix::fs::symlink("../home", place.path().join("d/link")).unwrap();
+    std::os::unix::fs::symlink("../home", place.path().join("d/other")).unwrap();
+    let resources = "  file[DIR/d]: { ensure: directory, purge: true }\n  file[DIR/d/link/x]: { content: x }\n";
+    only_changes(&place, resources);
+    let apply = place.run(&["apply", "m.yaml"]);
+    assert_eq!(apply.code, 0, "{apply:?}");
+    assert_eq!(std::fs::read_to_string(place.path().join("home/x")).unwrap(), "x");
+    assert!(!place.path().join("d/other").is_symlink());
+}

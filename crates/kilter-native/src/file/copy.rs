@@ -1,11 +1,11 @@
 //! The source of a copy, and how it compares.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Difference, Value};
+use kilter_model::Difference;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 
-use super::content::{self, SHOWN};
+use super::content::{self, SHOWN, Unshown};
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::Looked;
@@ -93,13 +93,23 @@ impl Source {
         }
         let sum = |fd| content::checksum_of_file(spec.checksum, fd).map(|sum| EcoString::from(content::brief(&sum)));
         let (old, new) = (sum(copy.fd.as_fd()).map_err(failed)?, sum(self.fd.as_fd()).map_err(failed)?);
-        let mut difference = Difference::new("content", Value::from(old), Value::from(new));
-        if spec.show_diff && is <= SHOWN && should <= SHOWN {
-            let old = content::load(copy.fd.as_fd(), SHOWN).map_err(failed)?;
-            let new = content::load(self.fd.as_fd(), SHOWN).map_err(failed)?;
-            difference.diff = content::diff(path, &old, &new);
+        let difference = |why: &dyn std::fmt::Display| {
+            let message = eco_format!("{old} → {new} (not shown: {why})");
+            Some(Difference::new("content", old.clone().into(), new.clone().into()).saying(message))
+        };
+        if !spec.show_diff {
+            return Ok(difference(&"`show_diff` is false"));
         }
-        Ok(Some(difference))
+        if is > SHOWN || should > SHOWN {
+            return Ok(difference(&Unshown::Large(SHOWN)));
+        }
+        let is = content::load(copy.fd.as_fd(), SHOWN).map_err(failed)?;
+        let should = content::load(self.fd.as_fd(), SHOWN).map_err(failed)?;
+        if let Some(why) = content::unshown(&is).or(content::unshown(&should)) {
+            return Ok(difference(&why));
+        }
+        let diff = content::diff(path, &is, &should);
+        Ok(Some(Difference { diff, ..Difference::new("content", old.into(), new.into()) }))
     }
 
     /// The path, for messages.

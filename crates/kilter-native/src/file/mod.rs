@@ -264,7 +264,11 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     if wanted.holds_sensitive() {
         // What was found is told only if it is the declared value itself.
         let same = is.attributes.get("content") == Some(wanted);
-        return if same { Insync::Same } else { Insync::Differs(Some("another content (not shown)".into())) };
+        return if same {
+            Insync::Same
+        } else {
+            Insync::Differs(Some("another content (not shown: it is sensitive)".into()))
+        };
     }
     if found.is_some_and(|found| found.as_bytes() == wanted.as_bytes()) {
         return Insync::Same;
@@ -276,5 +280,21 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     };
     let checksum = Spec::of(should).checksum;
     let new = content::checksum_of(checksum, wanted.as_bytes().unwrap_or_default());
-    Insync::Differs(Some(eco_format!("{old} → {}", content::brief(&new))))
+    let why = unshown(is, should, found.and_then(Value::as_bytes), wanted.as_bytes().unwrap_or_default());
+    let why = why.map(|why| eco_format!(" (not shown: {why})")).unwrap_or_default();
+    Insync::Differs(Some(eco_format!("{old} → {}{why}", content::brief(&new))))
+}
+
+/// Why there is no diff beside the checksums.
+fn unshown(is: &State, should: &Attributes, found: Option<&[u8]>, wanted: &[u8]) -> Option<EcoString> {
+    if should.truth("show_diff") == Some(false) {
+        return Some("`show_diff` is false".into());
+    }
+    let why = match (is.exists, found) {
+        (false, _) => content::unintroduced(wanted),
+        // What there is was too large to be kept.
+        (true, None) => Some(content::Unshown::Large(content::SHOWN)),
+        (true, Some(found)) => content::unshown(found).or(content::unshown(wanted)),
+    };
+    why.map(|why| eco_format!("{why}"))
 }

@@ -108,6 +108,9 @@ impl std::fmt::Display for Problem {
     }
 }
 
+/// Finds what is wanted of a declared resource by its type and its name on the system.
+pub type Declared<'a> = &'a dyn Fn(&str, &str) -> Option<&'a Attributes>;
+
 /// Why a provider could not read what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -217,6 +220,13 @@ pub trait Provider: Send + Sync {
     /// Attributes that are only known during the run are in `deferred`, not in `should`.
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
         let _ = (name, should, deferred);
+        Vec::new()
+    }
+
+    /// What is wrong with a resource in the light of others, which `declared` finds by type and name:
+    /// two that would undo each other in every run. All are canonical.
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        let _ = (name, should, declared);
         Vec::new()
     }
 

@@ -21,7 +21,7 @@ mod registry;
 pub use check::{Found, check, compare, get_checked};
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog};
 pub use contract::{
-    Batch, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+    Batch, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
 };
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::Registry;

@@ -9,6 +9,7 @@ pub(crate) mod date;
 #[cfg(test)]
 pub(crate) mod fake;
 mod ids;
+pub(crate) mod membership;
 mod names;
 mod rows;
 mod system;

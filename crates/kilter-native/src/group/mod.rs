@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted};
+use kilter_provider::{
+    Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted,
+};
 
-use crate::accounts::{Accounts, GroupRow, System, name_problem, number_problem};
+use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem};
 use crate::words::{texts, word};
 use tools::is_inclusive;
 
@@ -166,6 +168,10 @@ impl Provider for GroupProvider {
         let of_members = members.iter().filter_map(|member| name_problem("members", member));
         let of_gid = should.get("gid").and_then(|gid| number_problem("gid", gid));
         name_problem("name", name).into_iter().chain(of_gid).chain(of_members).collect()
+    }
+
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        membership::of_group(name, should, declared)
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {

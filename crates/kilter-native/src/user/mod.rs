@@ -9,10 +9,11 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Wish,
+    Context, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach,
+    Wanted, Wish,
 };
 
-use crate::accounts::{Accounts, System, date, is_numeric, name_problem, number, number_problem};
+use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem};
 use crate::words::{texts, word};
 
 /// Provides the type `user` through the shadow tools.
@@ -143,6 +144,10 @@ impl Provider for UserProvider {
             problems.push(Problem::with("expiry", "there is no such day").hint("write 2030-12-31, or `absent`"));
         }
         problems
+    }
+
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        membership::of_user(name, should, declared)
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {

@@ -81,3 +81,12 @@ fn a_link_above_a_declared_file_is_not_purged() {
     assert_eq!(std::fs::read_to_string(place.path().join("home/x")).unwrap(), "x");
     assert!(!place.path().join("d/other").is_symlink());
 }
+
+#[test]
+fn a_user_and_a_group_that_contradict_each_other_are_one_problem_before_the_start() {
+    let place = Place::new();
+    let plan = planned(&place, "  user[adam]: { groups: [wheel] }\n  group[wheel]: { members: [] }\n");
+    assert_eq!(plan.code, 1, "{plan:?}");
+    assert!(plan.stderr.contains("user[adam] is declared to be in `wheel`, and group[wheel] to be without `adam`"));
+    assert!(plan.stderr.contains("1 problem; nothing was touched"), "{plan:?}");
+}

@@ -418,7 +418,7 @@ fn said<const N: usize>(is: Option<&[u8]>, attributes: [(&str, Value); N]) -> St
     let home = directory();
     let path = home.path().join("x");
     if let Some(is) = is {
-        fs::write(&path, is).unwrap();
+        fs::write(&path, is).expect("writable");
     }
     let differences = plan(&file(&path, attributes));
     let content = differences.iter().find(|difference| difference.attribute == "content").expect("it differs");

@@ -45,7 +45,7 @@ fn previewed(others: &Others, declared: &Declared) -> Option<String> {
 /// Expects that the preview says what the change says, and that an open outlook keeps it from that.
 fn foreseen(declared: &Declared) -> String {
     let failure = previewed(&Others::default(), declared).expect("it is foreseen");
-    assert_eq!(apply(declared).unwrap_err(), failure);
+    assert_eq!(apply(declared).expect_err("it was foreseen"), failure);
     assert_eq!(previewed(&Others { is_open: true, ..Others::default() }, declared), None);
     failure
 }

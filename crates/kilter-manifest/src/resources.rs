@@ -1,5 +1,6 @@
 //! All resources: first who there is, then what each is to be.
 
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 
 use ecow::{EcoString, eco_format};
@@ -55,6 +56,8 @@ pub(crate) struct Entry<'t> {
 pub(crate) struct Index<'t> {
     pub(crate) types: Types<'t>,
     entries: IndexMap<Key, Entry<'t>, FxBuildHasher>,
+    /// How many more times the nearest resource is looked for.
+    guesses: Cell<usize>,
 }
 
 impl<'t> Index<'t> {
@@ -88,17 +91,22 @@ impl<'t> Index<'t> {
                 "known types",
             ));
         }
-        let same_type = self.types.known(type_name);
-        let titles = self.entries.keys().filter(|key| Some(key.type_id) == same_type);
-        let known: Vec<String> = titles.map(|key| format!("{type_name}[{}]", key.title)).collect();
-        // Looking for the nearest of very many is not worth the time.
-        const LOOKED_AT: usize = 20_000;
-        let near = kilter_model::suggest::nearest(reference, known.iter().take(LOOKED_AT).map(String::as_str));
-        let problem = problem.hint_if(near.map(|near| eco_format!("did you mean `{near}`?")));
-        match near {
+        match self.nearest(type_name, reference) {
             None => problem.hint("relations and outputs name resources of the manifest"),
-            Some(_) => problem,
+            Some(near) => problem.hint(eco_format!("did you mean `{near}`?")),
         }
+    }
+
+    /// The resource of the type whose reference looks most like this one. It is looked for only as
+    /// often as problems are shown, and not among very many: all with all would take for ever.
+    fn nearest(&self, type_name: &str, reference: &str) -> Option<String> {
+        const LOOKED_AT: usize = 20_000;
+        let left = self.guesses.get().checked_sub(1)?;
+        self.guesses.set(left);
+        let same_type = self.types.known(type_name);
+        let titles = self.entries.keys().filter(|key| Some(key.type_id) == same_type).take(LOOKED_AT);
+        let known: Vec<String> = titles.map(|key| format!("{type_name}[{}]", key.title)).collect();
+        kilter_model::suggest::nearest(reference, known.iter().map(String::as_str)).map(str::to_owned)
     }
 }
 
@@ -114,6 +122,7 @@ impl<'e, 't> Resources<'e, 't> {
         let index = Index {
             types: Types::new(environment.inputs.schemas),
             entries: IndexMap::with_capacity_and_hasher(count, FxBuildHasher),
+            guesses: Cell::new(crate::render::SHOWN),
         };
         Resources { environment, index, loaded }
     }

@@ -224,9 +224,7 @@ fn whole_content(path: &str, looked: &Looked, attributes: &mut Attributes) -> Re
         return Ok(());
     }
     let found = content::load(fd.as_fd(), READ).map_err(failed)?;
-    if let Ok(text) = std::str::from_utf8(&found) {
-        attributes.push("content", text);
-    }
+    attributes.push("content", Value::from_bytes(&found));
     attributes.push("checksum_value", content::checksum_of(Checksum::Sha256, &found));
     Ok(())
 }

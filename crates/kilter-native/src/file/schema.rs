@@ -72,7 +72,7 @@ If it is not given: `file` with `content` or `source`, `link` with `target`, `di
 `recurse` or `purge`, `present` otherwise.";
 
 const CONTENT: &str = "\
-What is in the file, byte by byte: text, or binary.
+What is in the file, byte by byte: text, or bytes in base 64: `{ base64: \"/wA=\" }`.
 
 ```yaml
 file[/etc/hostname]:

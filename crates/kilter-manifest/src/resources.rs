@@ -15,6 +15,9 @@ use crate::load::Loaded;
 use crate::tree::{View, twice};
 use crate::types::Types;
 
+/// How many references are compared in search of those that were meant, in all.
+const MOST_COMPARISONS: usize = 40_000;
+
 /// The type and the title of a resource.
 #[derive(PartialEq, Eq)]
 struct Key {
@@ -56,8 +59,8 @@ pub(crate) struct Entry<'t> {
 pub(crate) struct Index<'t> {
     pub(crate) types: Types<'t>,
     entries: IndexMap<Key, Entry<'t>, FxBuildHasher>,
-    /// How many more times the nearest resource is looked for.
-    guesses: Cell<usize>,
+    /// How many more references are compared in search of the one that was meant.
+    comparisons: Cell<usize>,
 }
 
 impl<'t> Index<'t> {
@@ -97,15 +100,14 @@ impl<'t> Index<'t> {
         }
     }
 
-    /// The resource of the type whose reference looks most like this one. It is looked for only as
-    /// often as problems are shown, and not among very many: all with all would take for ever.
+    /// The resource of the type whose reference looks most like this one, as long as few enough were
+    /// looked at: comparing all with all would take for ever.
     fn nearest(&self, type_name: &str, reference: &str) -> Option<String> {
-        const LOOKED_AT: usize = 20_000;
-        let left = self.guesses.get().checked_sub(1)?;
-        self.guesses.set(left);
         let same_type = self.types.known(type_name);
-        let titles = self.entries.keys().filter(|key| Some(key.type_id) == same_type).take(LOOKED_AT);
-        let known: Vec<String> = titles.map(|key| format!("{type_name}[{}]", key.title)).collect();
+        let titles = self.entries.keys().filter(|key| Some(key.type_id) == same_type);
+        let left = self.comparisons.get();
+        let known: Vec<String> = titles.take(left).map(|key| format!("{type_name}[{}]", key.title)).collect();
+        self.comparisons.set(left - known.len());
         kilter_model::suggest::nearest(reference, known.iter().map(String::as_str)).map(str::to_owned)
     }
 }
@@ -122,7 +124,7 @@ impl<'e, 't> Resources<'e, 't> {
         let index = Index {
             types: Types::new(environment.inputs.schemas),
             entries: IndexMap::with_capacity_and_hasher(count, FxBuildHasher),
-            guesses: Cell::new(crate::render::SHOWN),
+            comparisons: Cell::new(MOST_COMPARISONS),
         };
         Resources { environment, index, loaded }
     }

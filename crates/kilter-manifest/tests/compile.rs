@@ -329,12 +329,12 @@ fn a_mistake_in_a_variable_that_nothing_uses_is_told() {
 }
 
 #[test]
-fn of_many_references_to_nothing_only_those_that_are_shown_are_guessed_at() {
+fn of_many_references_to_nothing_only_the_first_are_guessed_at() {
     const COUNT: usize = 4000;
     let resources: String = (0..COUNT).map(|n| format!("  file[/{n}]: {{ require: 'file[/x{n}]' }}\n")).collect();
     let (result, _) = World::new().compile(&format!("resources:\n{resources}"));
     let problems = result.expect_err("there are none of them");
     assert_eq!(problems.len(), COUNT);
     let guessed = problems.iter().filter(|problem| problem.hints[0].starts_with("did you mean")).count();
-    assert!((1..=50).contains(&guessed), "{guessed}");
+    assert!((1..=10).contains(&guessed), "{guessed}");
 }

@@ -35,6 +35,8 @@ pub(crate) struct Environment<'t> {
     secrets: RefCell<Vec<Span>>,
     /// How many nodes may still become values.
     budget: Cell<usize>,
+    /// Whether secrets are fetched.
+    fetches: Cell<bool>,
     /// Whether all of the manifest could be read.
     pub(crate) complete: bool,
 }
@@ -77,15 +79,23 @@ impl<'t> Environment<'t> {
             problems: RefCell::new(problems),
             secrets: RefCell::default(),
             budget: Cell::new(budget),
+            fetches: Cell::new(true),
             complete: loaded.complete,
         }
     }
 
-    /// Works out every variable, so that mistakes in those that nothing asks for are told too.
-    pub(crate) fn evaluate_all(&self) {
+    /// Works out the variables that nothing has asked for, so that mistakes in them are told too.
+    /// Their secrets are not fetched: no command is run for nothing.
+    pub(crate) fn evaluate_rest(&self) {
+        self.fetches.set(false);
         for name in &self.names {
             self.var(name);
         }
+    }
+
+    /// Whether a secret that is come by is to be fetched.
+    pub(crate) fn fetches(&self) -> bool {
+        self.fetches.get()
     }
 
     pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<Span>) {

@@ -31,7 +31,8 @@ pub fn render(problems: &[Diagnostic], sources: &Sources, color: bool) -> String
     text
 }
 
-/// The problems for programs: an array of `{file, line, column, message, hint, related}`.
+/// The problems for programs: an array of `{file, line, column, message, hint, related}`, as many
+/// as are [shown](SHOWN) to people.
 pub fn to_json(problems: &[Diagnostic], sources: &Sources) -> serde_json::Value {
     let place = |span: Span| {
         let found = sources.locate(span);
@@ -39,6 +40,7 @@ pub fn to_json(problems: &[Diagnostic], sources: &Sources) -> serde_json::Value 
     };
     problems
         .iter()
+        .take(SHOWN)
         .map(|problem| {
             let mut object = serde_json::Map::new();
             if let Some((file, line, column)) = problem.span.map(place) {

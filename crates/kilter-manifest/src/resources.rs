@@ -1,6 +1,7 @@
 //! All resources: first who there is, then what each is to be.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 
 use ecow::{EcoString, eco_format};
@@ -14,6 +15,9 @@ use crate::environment::Environment;
 use crate::load::Loaded;
 use crate::tree::{View, twice};
 use crate::types::Types;
+
+/// How many references are compared in search of those that were meant, in all.
+const MOST_COMPARISONS: usize = 40_000;
 
 /// The type and the title of a resource.
 #[derive(PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub(crate) struct Entry<'t> {
 pub(crate) struct Index<'t> {
     pub(crate) types: Types<'t>,
     entries: IndexMap<Key, Entry<'t>, FxBuildHasher>,
+    /// How many more references are compared in search of the one that was meant.
+    comparisons: Cell<usize>,
 }
 
 impl<'t> Index<'t> {
@@ -99,17 +105,21 @@ impl<'t> Index<'t> {
                 "known types",
             ));
         }
+        match self.nearest(type_name, reference) {
+            None => problem.hint("relations and outputs name resources of the manifest"),
+            Some(near) => problem.hint(eco_format!("did you mean `{near}`?")),
+        }
+    }
+
+    /// The resource of the type whose reference looks most like this one, as long as few enough were
+    /// looked at: comparing all with all would take for ever.
+    fn nearest(&self, type_name: &str, reference: &str) -> Option<String> {
         let same_type = self.types.known(type_name);
         let titles = self.entries.keys().filter(|key| Some(key.type_id) == same_type);
-        let known: Vec<String> = titles.map(|key| format!("{type_name}[{}]", key.title)).collect();
-        // Looking for the nearest of very many is not worth the time.
-        const LOOKED_AT: usize = 20_000;
-        let near = kilter_model::suggest::nearest(reference, known.iter().take(LOOKED_AT).map(String::as_str));
-        let problem = problem.hint_if(near.map(|near| eco_format!("did you mean `{near}`?")));
-        match near {
-            None => problem.hint("relations and outputs name resources of the manifest"),
-            Some(_) => problem,
-        }
+        let left = self.comparisons.get();
+        let known: Vec<String> = titles.take(left).map(|key| format!("{type_name}[{}]", key.title)).collect();
+        self.comparisons.set(left - known.len());
+        kilter_model::suggest::nearest(reference, known.iter().map(String::as_str)).map(str::to_owned)
     }
 }
 
@@ -125,6 +135,7 @@ impl<'e, 't> Resources<'e, 't> {
         let index = Index {
             types: Types::new(environment.inputs.schemas),
             entries: IndexMap::with_capacity_and_hasher(count, FxBuildHasher),
+            comparisons: Cell::new(MOST_COMPARISONS),
         };
         Resources { environment, index, loaded }
     }

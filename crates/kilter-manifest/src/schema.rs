@@ -56,14 +56,23 @@ fn common() -> Map<String, Json> {
         "description": "A text with `${…}` in it.",
         "type": "string",
         "pattern": "\\$\\{",
+        "patternErrorMessage": "Write an expression: \"${vars.name}\", \"${facts.name}\".",
     });
     let text = json!({ "type": "string" });
+    let bytes = json!({
+        "description": "Bytes that are no text, in base 64.",
+        "type": "object",
+        "properties": { "base64": text },
+        "required": ["base64"],
+        "additionalProperties": false,
+    });
     let sensitive = json!({
         "description": "A value that is never shown: a text, or where it comes from.",
         "type": "object",
         "properties": { "sensitive": { "anyOf": [
             scalar(),
             { "type": "object", "properties": { "file": text }, "required": ["file"], "additionalProperties": false },
+            { "$ref": "#/$defs/bytes" },
             { "type": "object", "properties": { "env": text }, "required": ["env"], "additionalProperties": false },
             {
                 "type": "object",
@@ -75,8 +84,12 @@ fn common() -> Map<String, Json> {
         "required": ["sensitive"],
         "additionalProperties": false,
     });
-    let reference =
-        json!({ "type": "string", "pattern": "^([a-z][a-z0-9_:]*\\[[\\s\\S]+\\]|[\\s\\S]*\\$\\{[\\s\\S]*)$" });
+    let reference = json!({
+        "description": "A resource of the manifest: `type[title]`.",
+        "type": "string",
+        "pattern": "^([a-z][a-z0-9_:]*\\[[\\s\\S]+\\]|[\\s\\S]*\\$\\{[\\s\\S]*)$",
+        "patternErrorMessage": "Write a reference: type[title], such as \"file[/etc/motd]\".",
+    });
     let references = json!({ "anyOf": [
         { "$ref": "#/$defs/reference" },
         { "type": "array", "items": { "$ref": "#/$defs/reference" } },
@@ -95,6 +108,7 @@ fn common() -> Map<String, Json> {
     });
     [
         ("expression", expression),
+        ("bytes", bytes),
         ("sensitive", sensitive),
         ("reference", reference),
         ("references", references),
@@ -194,9 +208,9 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
             let words: Vec<&str> = words.iter().map(|word| word.as_str()).collect();
             json!({ "enum": words })
         }
-        // Ruby's dialect of regular expressions is not that of JSON Schema; bytes have no form of
-        // their own in a manifest.
-        DataType::Pattern(_) | DataType::Binary | DataType::Scalar => scalar(),
+        DataType::Binary => json!({ "anyOf": [scalar(), { "$ref": "#/$defs/bytes" }] }),
+        // Ruby's dialect of regular expressions is not that of JSON Schema.
+        DataType::Pattern(_) | DataType::Scalar => scalar(),
         DataType::Array(of, from, to) => {
             let array = json!({ "type": "array", "items": nested(of) });
             bounded(array, "minItems", "maxItems", from.map(Json::from), to.map(Json::from))

@@ -218,10 +218,12 @@ impl<'e, 't> Values<'e, 't> {
     fn mapping(&self, view: View<'t>, wanted: &DataType) -> Built {
         let Some(values) = self.deeper(view) else { return Built::Broken };
         let mut entries = view.entries();
-        if let (Some((key, value)), None) = (entries.next(), entries.next())
-            && key.text() == "sensitive"
-        {
-            return values.sensitive(value);
+        if let (Some((key, value)), None) = (entries.next(), entries.next()) {
+            match key.text() {
+                "sensitive" => return values.sensitive(value),
+                "base64" if value.is_scalar() && takes_bytes(wanted) => return values.bytes(value, wanted),
+                _ => {}
+            }
         }
         let mut keys = Vec::with_capacity(view.count());
         let mut built = Vec::with_capacity(view.count());
@@ -246,6 +248,22 @@ impl<'e, 't> Values<'e, 't> {
         }
     }
 
+    /// The bytes below `base64`.
+    fn bytes(&self, view: View<'t>, wanted: &DataType) -> Built {
+        if !self.evaluate {
+            return Built::Skipped;
+        }
+        let Some(text) = self.environment.text(view) else { return Built::Broken };
+        let Some(bytes) = kilter_model::from_base64(&text) else {
+            let hint = "such as { base64: \"aGVsbG8=\" }, what `base64 FILE` prints";
+            self.environment.report(Diagnostic::new("the text below `base64` is none").at(view.span()).hint(hint));
+            return Built::Broken;
+        };
+        // Bytes that are text are a text wherever one is taken.
+        let value = Value::from_bytes(&bytes);
+        Built::Value(if accepts(wanted, &value) { value } else { Value::Binary(bytes.into()) })
+    }
+
     /// The value below `sensitive`.
     fn sensitive(&self, view: View<'t>) -> Built {
         if view.is_scalar() && !view.is_null() {
@@ -254,15 +272,20 @@ impl<'e, 't> Values<'e, 't> {
         }
         let mut entries = view.entries();
         let source = match (entries.next(), entries.next()) {
+            (Some((key, value)), None) if key.text() == "base64" && value.is_scalar() => {
+                self.environment.hide(value.span());
+                return self.bytes(value, &ANY).sealed();
+            }
             (Some((key, value)), None) => self.secret_source(key, value),
             _ => {
-                let hint = "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }";
+                let hint =
+                    "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: TEXT }";
                 self.environment.report(Diagnostic::new("`sensitive` takes one source").at(view.span()).hint(hint));
                 None
             }
         };
         let Some(source) = source else { return Built::Broken };
-        if !self.evaluate {
+        if !self.evaluate || !self.environment.fetches() {
             return Built::Skipped;
         }
         match self.environment.inputs.secrets.resolve(&source) {
@@ -293,7 +316,7 @@ impl<'e, 't> Values<'e, 't> {
             }
             "command" => value.elements().map(|v| self.argument(v)).collect::<Option<_>>().map(SecretSource::Command),
             other => {
-                let hint = choose(other, &["file", "env", "command"], "secrets come from");
+                let hint = choose(other, &["file", "env", "command", "base64"], "secrets come from");
                 let message = eco_format!("unknown source of a secret `{other}`");
                 wrong(&message, hint, key);
                 None
@@ -399,6 +422,15 @@ impl Built {
 
 fn accepts(wanted: &DataType, value: &Value) -> bool {
     wanted.check(value).is_ok()
+}
+
+/// Whether bytes that are no text can be a value of the type.
+fn takes_bytes(wanted: &DataType) -> bool {
+    match stripped(wanted) {
+        DataType::Any | DataType::Binary => true,
+        DataType::Variant(types) => types.iter().any(takes_bytes),
+        _ => false,
+    }
 }
 
 /// The type without what only says that a value may be missing or is sealed.

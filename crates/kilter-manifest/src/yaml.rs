@@ -79,6 +79,14 @@ fn events(text: &str, builder: &mut Builder) -> Result<(), ScanError> {
                 builder.null(at);
             }
             Event::Scalar(value, style, anchor, ref tag) => {
+                if tag.as_ref().is_some_and(|tag| is_binary(tag)) {
+                    // What YAML has a tag for has a key in manifests.
+                    builder.start(Kind::Mapping, at, anchor);
+                    builder.owned(Kind::Double, at, "base64", 0);
+                    builder.owned(Kind::Double, at, &value, 0);
+                    builder.end();
+                    continue;
+                }
                 let text_tag = tag.as_ref().is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
                 let kind = if text_tag && style == ScalarStyle::Plain { Kind::Double } else { kind_of(style) };
                 match &value {
@@ -120,8 +128,13 @@ fn kind_of(style: ScalarStyle) -> Kind {
     }
 }
 
+/// Whether it is the tag `!!binary` (yaml.org/type/binary), which the core schema lacks.
+fn is_binary(tag: &granit_parser::Tag) -> bool {
+    tag.suffix_in_namespace("tag:yaml.org,2002:").is_some_and(|name| name == "binary")
+}
+
 fn check_tag(tag: &granit_parser::Tag, at: (usize, usize), builder: &mut Builder) {
-    let known = ["str", "map", "seq"].iter().any(|name| tag.is_yaml_core_schema_tag(name));
+    let known = ["str", "map", "seq"].iter().any(|name| tag.is_yaml_core_schema_tag(name)) || is_binary(tag);
     let plain = tag.handle() == "!" && tag.suffix().is_empty() || tag.handle().is_empty() && tag.suffix() == "!";
     if !known && !plain {
         let message = eco_format!("the tag `{}{}` is not known", tag.original_handle(), tag.suffix());

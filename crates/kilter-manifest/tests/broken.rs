@@ -72,13 +72,13 @@ const CASES: &[Case] = &[
     ("resources:\n  user[a]: { uid: '1' }\n", &[("write 1, without quotes", "2:19")]),
     ("resources:\n  user[a]: { uid: 0100 }\n", &[("write 100, or 0o100 for an octal one", "2:19")]),
     ("resources:\n  exec[a]: { command: x, tries: 0 }\n", &[("`tries` expects a value of type Integer[1]", "2:33")]),
-    ("resources:\n  file[/a]: { content: [a] }\n", &[("`content` expects a String value, got Array", "2:24")]),
+    ("resources:\n  file[/a]: { mode: [a] }\n", &[("`mode` expects a String value, got Array", "2:21")]),
     ("resources:\n  file[/a]: { tags: a }\n", &[("write a list", "2:21")]),
     ("resources:\n  file[/a]: { tags: [a, [b]] }\n", &[("`tags` index 1 expects a String value", "2:21")]),
     ("resources:\n  file[/a]: { limits: { cpu: 11 } }\n", &[("`limits` entry 'cpu' expects", "2:23")]),
     (
-        "vars: { port: 80 }\nresources:\n  file[/a]: { content: '${vars.port}' }\n",
-        &[("string(x) makes a text of it", "3:24")],
+        "vars: { port: 80 }\nresources:\n  file[/a]: { mode: '${vars.port}' }\n",
+        &[("string(x) makes a text of it", "3:21")],
     ),
     // Expressions.
     ("resources:\n  file[/a]:\n    content: echo ${HOME}\n", &[("shell text needs `$${HOME}`", "3:21")]),

@@ -11,7 +11,9 @@ use support::World;
 fn fits(schema: &Json, value: &Json, root: &Json) -> bool {
     let Some(keywords) = schema.as_object() else { return schema.as_bool().unwrap_or(true) };
     keywords.iter().all(|(keyword, wanted)| match keyword.as_str() {
-        "$schema" | "$defs" | "title" | "description" | "markdownDescription" | "default" => true,
+        "$schema" | "$defs" | "title" | "description" | "markdownDescription" | "patternErrorMessage" | "default" => {
+            true
+        }
         "$ref" => {
             let path = wanted.as_str().and_then(|r| r.strip_prefix('#')).expect("references stay within the schema");
             fits(root.pointer(path).unwrap_or_else(|| panic!("{path}")), value, root)
@@ -87,6 +89,7 @@ fn manifests_that_compile_fit_the_schema() {
         json!({"resources": {"file[/a]": {"notify": ["service[s]"], "require": "user[u]", "when": "true", "meta": {"retry": -1}}}}),
         json!({"resources": {"exec[e]": {"command": ["a", "${vars.b}"], "environment": {"A": {"sensitive": {"env": "X"}}}}}}),
         json!({"resources": {"user[u]": {"uid": "${exec[t].stdout}", "password": {"sensitive": "x"}}}}),
+        json!({"resources": {"file[/b]": {"content": {"base64": "/w=="}}, "user[u]": {"password": {"sensitive": {"base64": "/w=="}}}}}),
         json!({"resources": {"service[s]": {"enable": "mask", "ensure": "running"}, "file[/t]": {"limits": {"a": 10}}}}),
     ] {
         assert!(check(manifest.clone()), "{manifest}");
@@ -111,6 +114,7 @@ fn manifests_that_do_not_compile_do_not_fit_it() {
         json!({"resources": {"exec[e]": {"command": []}}}),
         json!({"resources": {"exec[e]": {"command": "x", "tries": 0}}}),
         json!({"resources": {"file[/a]": {"limits": {"a": 11}}}}),
+        json!({"resources": {"file[/b]": {"content": {"base46": "/w=="}}}}),
         json!({"resources": {"user[u]": {"password": {"sensitive": {"fiel": "x"}}}}}),
     ] {
         assert!(!check(manifest.clone()), "{manifest}");
@@ -123,4 +127,21 @@ fn every_attribute_is_described() {
     let mode = schema.pointer("/$defs/type.file/properties/mode").expect("the attribute is there");
     assert_eq!(mode["description"], "The permissions.");
     assert_eq!(schema.pointer("/$defs/type.file/properties/ensure/default"), Some(&json!("present")));
+}
+
+#[test]
+fn a_pattern_that_is_missed_is_explained_in_words() {
+    fn check(schema: &Json, seen: &mut usize) {
+        if let Some(object) = schema.as_object() {
+            if object.get("pattern").is_some_and(Json::is_string) {
+                assert!(object.contains_key("patternErrorMessage") && object.contains_key("description"), "{schema}");
+                *seen += 1;
+            }
+            object.values().for_each(|inner| check(inner, seen));
+        }
+        schema.as_array().into_iter().flatten().for_each(|inner| check(inner, seen));
+    }
+    let mut seen = 0;
+    check(&json_schema(&World::new()), &mut seen);
+    assert_eq!(seen, 2);
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use crate::bytes::base64;
 use crate::value::{Hash, REDACTED, Value};
 
 /// The value that a JSON document stands for. Whole numbers beyond 64 bits become floats.
@@ -26,7 +27,7 @@ pub fn from_json(json: &Json) -> Value {
 
 /// The value as JSON, for people and logs: sensitive values are redacted.
 ///
-/// Bytes that are not text become `{"__binary": "<hex>"}`, floats that JSON has no number for
+/// Bytes that are not text become `{"base64": "…"}`, floats that JSON has no number for
 /// become their text.
 pub fn to_json(value: &Value) -> Json {
     convert(value, &|_| Json::String(REDACTED.into()))
@@ -47,8 +48,7 @@ fn convert(value: &Value, sealed: &dyn Fn(&Value) -> Json) -> Json {
         }
         Value::String(text) => Json::String(text.as_str().into()),
         Value::Binary(bytes) => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            Json::Object([("__binary".to_owned(), Json::String(hex))].into_iter().collect())
+            Json::Object([("base64".to_owned(), Json::String(base64(bytes)))].into_iter().collect())
         }
         Value::Array(values) => values.iter().map(|v| convert(v, sealed)).collect(),
         Value::Hash(entries) => {

@@ -10,6 +10,7 @@
 //!
 //! *Start from* [`Catalog`], [`TypeSchema`] and [`Value`].
 
+mod bytes;
 mod catalog;
 mod change;
 mod data_type;
@@ -22,6 +23,7 @@ mod span;
 pub mod suggest;
 mod value;
 
+pub use bytes::{base64, from_base64};
 pub use catalog::{Catalog, Deferred, Meta, Relation, RelationKind, Resource};
 pub use change::{Change, Difference, Outcome, State};
 pub use data_type::{DataType, DataTypeError, Field, Mismatch};

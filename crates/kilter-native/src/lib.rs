@@ -34,7 +34,7 @@ pub fn native() -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
     vec![
         Arc::new(ExecProvider::sharing(accounts.clone())),
-        Arc::new(FileProvider::new()),
+        Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
         Arc::new(NotifyProvider::new()),

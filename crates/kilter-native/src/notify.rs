@@ -1,7 +1,7 @@
 //! The type `notify`: says something.
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Level, Mode, Placement, Provider, ProviderError, Query, Wanted};
+use kilter_provider::{Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted};
 
 const DESC: &str = "\
 Says something in the log of a run.
@@ -88,6 +88,10 @@ impl Provider for NotifyProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.say(cx, wanted);
         Outcome { refreshed: true, ..Outcome::done() }
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
     }
 
     fn placement(&self, _: &Attributes) -> Placement {

@@ -4,6 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::outlook::{Alone, Outlook};
+
 /// Severities of RFC 5424 that providers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -92,10 +94,12 @@ pub struct Context<'a> {
     log: &'a dyn Log,
     interrupt: Interrupt<'a>,
     managed: &'a (dyn Fn(&str) -> bool + Sync),
+    managed_below: &'a (dyn Fn(&str) -> bool + Sync),
     var_dir: Option<&'a Path>,
     durability: Durability,
     ending: &'a AtomicBool,
     only_looks: bool,
+    outlook: &'a dyn Outlook,
 }
 
 impl Context<'static> {
@@ -105,10 +109,12 @@ impl Context<'static> {
             log: &NoLog,
             interrupt: Interrupt::new(&NEVER, None),
             managed: &|_| false,
+            managed_below: &|_| false,
             var_dir: None,
             durability: Durability::Flushed,
             ending: &NEVER,
             only_looks: false,
+            outlook: &Alone,
         }
     }
 }
@@ -141,6 +147,15 @@ impl<'a> Context<'a> {
         Context { managed, ..self }
     }
 
+    /// The same surroundings with another answer to [`Context::manages_below`].
+    #[must_use]
+    pub fn with_managed_below<'b>(self, managed_below: &'b (dyn Fn(&str) -> bool + Sync)) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { managed_below, ..self }
+    }
+
     /// The same surroundings with another var directory.
     #[must_use]
     pub fn with_var_dir<'b>(self, var_dir: Option<&'b Path>) -> Context<'b>
@@ -171,6 +186,15 @@ impl<'a> Context<'a> {
         Context { only_looks, ..self }
     }
 
+    /// The same surroundings with another outlook.
+    #[must_use]
+    pub fn with_outlook<'b>(self, outlook: &'b dyn Outlook) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { outlook, ..self }
+    }
+
     /// Whether the run is to end: what has begun is finished, but not tried again.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
@@ -179,6 +203,11 @@ impl<'a> Context<'a> {
     /// Whether nothing is changed in this run: what another resource would make first is not there.
     pub fn only_looks(&self) -> bool {
         self.only_looks
+    }
+
+    /// What may have happened by the turn of a resource, in a run that only looks.
+    pub fn outlook(&self) -> &'a dyn Outlook {
+        self.outlook
     }
 
     /// Writes a line about the resource `name` of `type_name`.
@@ -194,6 +223,12 @@ impl<'a> Context<'a> {
     /// Whether the catalog declares a resource of the provider's type under `name`.
     pub fn manages(&self, name: &str) -> bool {
         (self.managed)(name)
+    }
+
+    /// Whether the catalog declares a resource of the provider's type whose name is a path below
+    /// `path`.
+    pub fn manages_below(&self, path: &str) -> bool {
+        (self.managed_below)(path)
     }
 
     /// The directory in which kilter keeps what providers want to keep, mode 0700. It need not

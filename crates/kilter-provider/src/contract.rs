@@ -4,13 +4,15 @@ use ecow::EcoString;
 use kilter_model::{AttributeName, Attributes, Change, Outcome, State, TypeSchema};
 
 use crate::context::Context;
+use crate::outlook::Reach;
 
 /// Whether a `set` changes the system or only tells what it would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Changes the system.
     Apply,
-    /// Tells, changes nothing.
+    /// Changes nothing, and fails where the change is certain to fail. Only asked for in a run that
+    /// only looks, and of a type with the feature `supports_noop`.
     Preview,
 }
 
@@ -105,6 +107,9 @@ impl std::fmt::Display for Problem {
         }
     }
 }
+
+/// Finds what is wanted of a declared resource by its type and its name on the system.
+pub type Declared<'a> = &'a dyn Fn(&str, &str) -> Option<&'a Attributes>;
 
 /// Why a provider could not read what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -218,6 +223,13 @@ pub trait Provider: Send + Sync {
         Vec::new()
     }
 
+    /// What is wrong with a resource in the light of others, which `declared` finds by type and name:
+    /// two that would undo each other in every run. All are canonical.
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        let _ = (name, should, declared);
+        Vec::new()
+    }
+
     /// Brings declared values into the form that `get` returns, and adds what follows from them.
     ///
     /// # Errors
@@ -237,6 +249,13 @@ pub trait Provider: Send + Sync {
     fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
         let _ = (attribute, is, should);
         None
+    }
+
+    /// How far the change of a resource reaches: what it may bring for others, a preview of those
+    /// others cannot know.
+    fn reach(&self, should: &Attributes) -> Reach {
+        let _ = should;
+        Reach::Anything
     }
 
     /// Where checks and changes of a resource run.

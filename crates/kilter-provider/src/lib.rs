@@ -15,11 +15,13 @@
 mod check;
 mod context;
 mod contract;
+mod outlook;
 mod registry;
 
 pub use check::{Found, check, check_one, compare, get_checked};
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog};
 pub use contract::{
-    Batch, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+    Batch, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
 };
+pub use outlook::{Alone, Outlook, Reach};
 pub use registry::Registry;

@@ -17,6 +17,7 @@ use kilter_provider::{Batch as Batching, Context, Durability, Placement};
 use crate::journal::{Journal, JournalError};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
+use crate::outlook::{Outlook, View};
 use crate::prepare::Prepared;
 use crate::report::Report;
 use crate::state_dir::{StateDir, StateDirError};
@@ -100,6 +101,7 @@ impl Prepared<'_> {
             None => None,
         };
         let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry.len());
+        let outlook = Outlook::new(self, &lookup, options.mode);
         let (sender, receiver) = channel();
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
@@ -107,6 +109,7 @@ impl Prepared<'_> {
             let driver = Driver {
                 prepared: self,
                 lookup: &lookup,
+                outlook: &outlook,
                 options,
                 stop,
                 mail: &mail,
@@ -157,6 +160,7 @@ impl Prepared<'_> {
 struct Driver<'run, 'scope, 'env: 'scope> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
+    outlook: &'run Outlook<'run>,
     options: &'run Options,
     stop: &'run Stop,
     mail: &'run Mail,
@@ -282,6 +286,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn carry_out(&mut self, command: Command) {
         match command {
             Command::Settled(vertex, settlement) => {
+                self.outlook.settled(vertex, settlement);
                 self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
             }
             _ if self.broken.is_some() => {}
@@ -344,17 +349,22 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let prepared = self.prepared;
         let provider = prepared.registry.at(usize::from(group / 4)).as_ref();
         let (stop, mail, options, lookup) = (self.stop, self.mail, self.options, self.lookup);
+        let outlook = self.outlook;
         let at = group / 4;
         let vertices: Vec<VertexId> =
             if on_worker { items.iter().map(|item| item.vertex).collect() } else { Vec::new() };
         let work = move || {
             let managed = |name: &str| lookup.named(at, name).is_some();
+            let managed_below = |path: &str| lookup.has_below(at, path);
+            let view = View { outlook, provider: at };
             let cx = Context::bare()
                 .with_log(mail)
                 .with_interrupt(stop.interrupt())
                 .with_ending(stop.ending())
                 .with_only_looks(options.mode == Mode::Noop)
                 .with_managed(&managed)
+                .with_managed_below(&managed_below)
+                .with_outlook(&view)
                 .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
                 .with_durability(options.durability);
             let mut done = Vec::with_capacity(items.len());

@@ -20,6 +20,7 @@ mod edges;
 mod journal;
 mod lookup;
 mod observer;
+mod outlook;
 mod outputs;
 mod prepare;
 mod report;

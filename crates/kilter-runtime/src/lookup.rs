@@ -4,13 +4,15 @@ use std::sync::OnceLock;
 
 use kilter_engine::VertexId;
 use kilter_model::{Resource, ResourceRef};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Resources by name for each provider, and by reference; each index made when it is first asked.
 pub(crate) struct Lookup<'a> {
     resources: &'a [Resource],
     providers: &'a [u16],
     by_name: Vec<OnceLock<FxHashMap<&'a str, u32>>>,
+    /// The paths above those that are names.
+    above: Vec<OnceLock<FxHashSet<&'a str>>>,
     by_reference: OnceLock<FxHashMap<&'a ResourceRef, u32>>,
 }
 
@@ -18,7 +20,8 @@ impl<'a> Lookup<'a> {
     /// An index over `resources`; `providers[v]` is the provider of each, out of `count`.
     pub(crate) fn new(resources: &'a [Resource], providers: &'a [u16], count: usize) -> Lookup<'a> {
         let by_name = (0..count).map(|_| OnceLock::new()).collect();
-        Lookup { resources, providers, by_name, by_reference: OnceLock::new() }
+        let above = (0..count).map(|_| OnceLock::new()).collect();
+        Lookup { resources, providers, by_name, above, by_reference: OnceLock::new() }
     }
 
     /// The resource of a provider with a name on the system.
@@ -35,6 +38,16 @@ impl<'a> Lookup<'a> {
         let index =
             self.by_reference.get_or_init(|| self.resources.iter().zip(0..).map(|(r, v)| (&r.reference, v)).collect());
         index.get(reference).map(|v| VertexId(*v))
+    }
+
+    /// Whether a resource of a provider has a path below this one as its name.
+    pub(crate) fn has_below(&self, provider: u16, path: &str) -> bool {
+        let index = self.above[usize::from(provider)].get_or_init(|| {
+            let of_provider = self.resources.iter().zip(self.providers).filter(|(_, p)| **p == provider);
+            let names = of_provider.map(|(resource, _)| resource.name.trim_end_matches('/'));
+            names.flat_map(|name| name.match_indices('/').map(move |(at, _)| &name[..at])).collect()
+        });
+        index.contains(path.trim_end_matches('/'))
     }
 
     /// The nearest resource above a path, the path itself excluded.

@@ -82,6 +82,7 @@ fn surveyed(
     }
     if providers.len() == catalog.resources.len() {
         problems.extend(managed_twice(catalog, registry, &providers));
+        problems.extend(contradictions(catalog, registry, &providers, is_broken));
     }
     (providers, problems)
 }
@@ -102,6 +103,28 @@ fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> V
         });
     }
     problems
+}
+
+/// Resources that would undo each other in every run, each pair told once by whoever sees it.
+fn contradictions(
+    catalog: &Catalog,
+    registry: &Registry,
+    providers: &[u16],
+    is_broken: &dyn Fn(VertexId) -> bool,
+) -> Vec<(VertexId, Problem)> {
+    let lookup = Lookup::new(&catalog.resources, providers, registry.len());
+    let declared = |type_name: &str, name: &str| {
+        let vertex = lookup.named(registry.index(type_name)? as u16, name)?;
+        Some(&catalog.resources[vertex.0 as usize].attributes)
+    };
+    let all = catalog.resources.iter().zip(providers).zip((0..).map(VertexId));
+    all.filter(|(_, vertex)| !is_broken(*vertex))
+        .flat_map(|((resource, at), vertex)| {
+            let provider = registry.at(usize::from(*at));
+            let problems = provider.contradictions(&resource.name, &resource.attributes, &declared);
+            problems.into_iter().map(move |problem| (vertex, sealed(problem, &resource.attributes)))
+        })
+        .collect()
 }
 
 /// What is wrong with one resource; makes it canonical if nothing is. Values that are only known

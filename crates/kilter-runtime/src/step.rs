@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::driver::CHUNK;
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::{Attributes, Change, Difference, Outcome};
+use kilter_model::{Attributes, Change, Difference, Feature, Outcome};
 use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Wanted};
 
 /// What is wanted of a resource.
@@ -75,7 +75,8 @@ pub(crate) struct Done {
 
 /// Checks each resource.
 pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
-    if provider.reads_singly() {
+    let previews = cx.only_looks() && provider.schema().has(Feature::SupportsNoop);
+    if provider.reads_singly() && !previews {
         return done.extend(items.iter().map(|item| {
             let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
             item.checked(result.unwrap_or_else(|why| Err(ProviderError::new(&*why))))
@@ -84,8 +85,41 @@ pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>
     for chunk in items.chunks(CHUNK) {
         let wanted: Vec<Wanted<'_>> = chunk.iter().map(Item::wanted).collect();
         let results = guarded(provider, || kilter_provider::check(provider, cx, &wanted));
-        let results = results.unwrap_or_else(|why| chunk.iter().map(|_| Err(ProviderError::new(&*why))).collect());
+        let mut results = results.unwrap_or_else(|why| chunk.iter().map(|_| Err(ProviderError::new(&*why))).collect());
+        if previews {
+            preview(provider, cx, chunk, &mut results);
+        }
         done.extend(chunk.iter().zip(results).map(|(item, result)| item.checked(result)));
+    }
+}
+
+/// Has the provider tell which of the changes are certain to fail: those have failed already.
+fn preview(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    items: &[Item<'_>],
+    results: &mut [Result<Found, ProviderError>],
+) {
+    let differs = |found: &&Found| !found.differences.is_empty();
+    let (places, changes): (Vec<usize>, Vec<Change<'_>>) = items
+        .iter()
+        .zip(&*results)
+        .enumerate()
+        .filter_map(|(at, (item, result))| {
+            let found = result.as_ref().ok().filter(differs)?;
+            let (is, should, differences) = (&found.state, Some(item.should.get()), &found.differences[..]);
+            Some((at, Change { name: item.name, is, should, differences, refresh: false }))
+        })
+        .unzip();
+    if changes.is_empty() {
+        return;
+    }
+    let outcomes = guarded(provider, || provider.set(cx, &changes, Mode::Preview));
+    let outcomes = outcomes.unwrap_or_else(|why| vec![Outcome::failed(why); places.len()]);
+    for (at, outcome) in places.into_iter().zip(outcomes) {
+        if let Some(why) = outcome.failure {
+            results[at] = Err(ProviderError::new(why));
+        }
     }
 }
 

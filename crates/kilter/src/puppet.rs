@@ -1,6 +1,6 @@
 //! Values in the Puppet language.
 
-use kilter_model::Value;
+use kilter_model::{Value, base64};
 
 /// A value as the Puppet language writes it.
 pub(crate) fn value(value: &Value) -> String {
@@ -51,20 +51,6 @@ fn double_quoted(text: &str) -> String {
     out
 }
 
-/// Bytes in the base 64 alphabet of RFC 4648, section 4.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for at in 0..4 {
-            let digit = (bits >> (18 - 6 * at)) & 63;
-            out.push(if at <= chunk.len() { char::from(ALPHABET[digit as usize]) } else { '=' });
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,13 +68,5 @@ mod tests {
         assert_eq!(value(&nested), "{ 'k' => [1, 'a'] }");
         assert_eq!(value(&Value::sensitive(Value::from("x"))), "Sensitive('x')");
         assert_eq!(value(&Value::Undef), "undef");
-    }
-
-    #[test]
-    fn bytes_are_base_64() {
-        let cases: [(&[u8], &str); 4] = [(b"", ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foobar", "Zm9vYmFy")];
-        for (bytes, text) in cases {
-            assert_eq!(base64(bytes), text);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kilter_model::{Value, to_json_clear};
+use kilter_model::{Value, base64, to_json_clear};
 
 /// What becomes of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,10 @@ impl Yaml {
             }
             Value::Binary(bytes) if std::str::from_utf8(bytes).is_ok() => {
                 self.text(depth, std::str::from_utf8(bytes).unwrap_or_default());
+            }
+            Value::Binary(bytes) => {
+                self.out.push('\n');
+                self.entry(depth + 1, "base64", &base64(bytes).into());
             }
             Value::Sensitive(inner) => {
                 self.out.push('\n');

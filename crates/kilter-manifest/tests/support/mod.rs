@@ -21,7 +21,7 @@ impl World {
             .attribute("path", "Pattern[/\\A\\//]", Namevar, "The path.")
             .attribute("ensure", "Enum[present, absent, file, directory, link]", Property, "What is there.")
             .default("present")
-            .attribute("content", "String", Property, "The text.")
+            .attribute("content", "Variant[String, Binary]", Property, "What is in it.")
             .attribute("mode", "String", Property, "The permissions.")
             .attribute("owner", "Variant[String, Integer]", Property, "The owner.")
             .attribute("backup", "Boolean", Parameter, "Whether the old content is kept.")

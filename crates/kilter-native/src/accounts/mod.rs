@@ -1,5 +1,5 @@
-//! Users and groups as the system keeps them: what [`user`](crate::user), [`group`](crate::group)
-//! and [`exec`](crate::exec) have in common.
+//! Users and groups as the system keeps them: what [`user`](crate::user), [`group`](crate::group),
+//! [`exec`](crate::exec) and [`file`](crate::file) have in common.
 //!
 //! The files are read here and changed by the shadow tools only. A file is parsed once and again
 //! when it has changed, which one `stat` tells.
@@ -8,6 +8,8 @@ mod cached;
 pub(crate) mod date;
 #[cfg(test)]
 pub(crate) mod fake;
+mod ids;
+pub(crate) mod membership;
 mod names;
 mod rows;
 mod system;
@@ -23,7 +25,8 @@ use kilter_provider::{Context, ProviderError};
 use rustc_hash::FxHashMap;
 
 use cached::Cached;
-pub(crate) use names::{is_numeric, name_problem, number, number_problem};
+pub(crate) use ids::Ids;
+pub(crate) use names::{is_numeric, name_problem, number, number_of, number_problem};
 pub(crate) use rows::{GroupRow, Groups, Shadows, UserRow, Users};
 pub use system::{RealRunner, Runner, System};
 

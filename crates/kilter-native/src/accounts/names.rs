@@ -9,11 +9,13 @@ const MAX_ID: u32 = u32::MAX - 1;
 
 /// The number of an account, if that is what a value gives.
 pub(crate) fn number(account: &Value) -> Option<u32> {
-    let number = match account.as_str() {
-        Some(text) => text.parse().ok(),
-        None => account.as_integer().and_then(|number| u32::try_from(number).ok()),
-    };
-    number.filter(|number| *number <= MAX_ID)
+    number_of(&account.to_text()?)
+}
+
+/// The number of an account that a text of digits stands for.
+pub(crate) fn number_of(text: &str) -> Option<u32> {
+    let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_digits { text.parse().ok().filter(|number| *number <= MAX_ID) } else { None }
 }
 
 /// What is wrong with a value that gives an account as a number which none has. Names are not looked at.

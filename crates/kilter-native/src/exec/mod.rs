@@ -11,17 +11,20 @@ pub(crate) mod split;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
+use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     Batch, Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
 };
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System};
-use crate::words::texts;
+use crate::words::{texts, word};
 use command::{command_of, guards_of, program_path, refresh_of, shell_of};
 use guard::Verdict;
 use launch::{Launch, account_problems, environment};
+
+/// Why a command without a guard has to run.
+const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onlyif`";
 
 /// Provides the type `exec`.
 pub struct ExecProvider {
@@ -57,7 +60,7 @@ impl ExecProvider {
             return Ok(Verdict::Settled);
         }
         if !guard::has_guards(should) {
-            return Ok(Verdict::Due("it has no guard".into()));
+            return Ok(Verdict::Due(EVERY_TIME.into()));
         }
         Ok(match guard::ask(&self.launch(cx, should))? {
             Verdict::Due(why) if has_run => {
@@ -137,12 +140,12 @@ impl Provider for ExecProvider {
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let Some(should) = wanted.should else { return Ok(State::absent(wanted.name.clone())) };
-        let mut attributes = Attributes::with_capacity(1);
-        match self.verdict(cx, wanted.name, should)? {
-            Verdict::Due(why) => attributes.push("due", why),
-            Verdict::Settled => attributes.push("returns", should.get("returns").cloned().unwrap_or(Value::Integer(0))),
+        let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
+        if let Verdict::Due(why) = self.verdict(cx, wanted.name, should)? {
+            state.attributes.push("due", why.clone());
+            state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
         }
-        Ok(State::present(wanted.name.clone(), attributes))
+        Ok(state)
     }
 
     fn reads_singly(&self) -> bool {
@@ -190,20 +193,9 @@ impl Provider for ExecProvider {
         problems
     }
 
-    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
-        // What is compared has to be there, also where nobody filled in the defaults.
-        if should.get("returns").is_none() {
-            should.set("returns", Value::Integer(0));
-        }
-        Ok(())
-    }
-
-    fn insync(&self, attribute: &str, is: &State, _: &Attributes) -> Insync {
-        match (attribute, is.attributes.text("due")) {
-            ("returns", Some(why)) => Insync::Differs(Some(why.into())),
-            ("returns", None) => Insync::Same,
-            _ => Insync::Default,
-        }
+    /// Nothing is known of a command but whether it has to run, and that is told apart.
+    fn insync(&self, _: &str, _: &State, _: &Attributes) -> Insync {
+        Insync::Same
     }
 
     fn placement(&self, should: &Attributes) -> Placement {
@@ -224,7 +216,7 @@ impl Provider for ExecProvider {
         }
         for (attribute, type_name) in [("user", "user"), ("group", "group")] {
             if let Some(account) = should.get(attribute) {
-                wish(Wish::require(type_name, &account.to_string()));
+                wish(Wish::require(type_name, &word(account)));
             }
         }
         let shell = shell_of(should);

@@ -114,6 +114,19 @@ fn without_a_guard_it_always_runs_and_its_exit_code_is_trusted() {
 }
 
 #[test]
+fn a_plan_says_why_a_command_runs_and_calls_it_the_command() {
+    let bench = Bench::new();
+    let told = |wanted: &Attributes| {
+        let differences = bench.check(wanted);
+        assert_eq!(differences.len(), 1);
+        format!("{}: {}", differences[0].attribute, differences[0].message.as_deref().unwrap())
+    };
+    let wanted = sh("true");
+    assert_eq!(told(&wanted), "command: runs every time: it has no `creates`, `unless` or `onlyif`");
+    assert_eq!(told(&with(wanted, "creates", "/no/such/file")), "command: `/no/such/file` (creates) does not exist");
+}
+
+#[test]
 fn a_command_that_failed_has_not_run() {
     let bench = Bench::new();
     let wanted = sh("exit 1");

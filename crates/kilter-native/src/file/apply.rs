@@ -10,7 +10,6 @@ use kilter_model::{Change, Outcome};
 use kilter_provider::{Context, Durability};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::accounts::Accounts;
 use super::backup::Keeper;
 use super::durable::{Barrier, Touched};
 use super::error::FileError;
@@ -21,6 +20,7 @@ use super::place::{self, Parent};
 use super::spec::{Ensure, Spec};
 use super::stage::{Staged, Temporary};
 use super::{leftover, remove};
+use crate::accounts::Ids;
 
 /// How many directories are held open at once; the limit of descriptors is often 1024.
 const HELD: usize = 128;
@@ -28,7 +28,7 @@ const HELD: usize = 128;
 /// What a batch needs of the provider.
 pub(super) struct Surroundings<'a> {
     pub(super) cx: &'a Context<'a>,
-    pub(super) accounts: &'a Accounts,
+    pub(super) accounts: &'a Ids,
     pub(super) touched: &'a Touched,
     /// The directories, by device and inode, in which dead temporary files were looked for.
     pub(super) cleaned: &'a std::sync::Mutex<FxHashSet<(u64, u64)>>,

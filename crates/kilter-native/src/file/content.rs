@@ -1,6 +1,7 @@
 //! Reading, comparing and naming contents.
 
 use std::cell::RefCell;
+use std::fmt;
 
 use ecow::{EcoString, eco_format};
 use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
@@ -182,10 +183,45 @@ pub(super) fn brief(checksum: &str) -> &str {
     checksum.get(..digits + 12).unwrap_or(checksum)
 }
 
+/// Why a content is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unshown {
+    /// It is no text.
+    Binary,
+    /// It has more bytes than this.
+    Large(u64),
+}
+
+impl fmt::Display for Unshown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unshown::Binary => f.write_str("binary"),
+            Unshown::Large(limit) if limit % (1 << 20) == 0 => write!(f, "larger than {} MiB", limit >> 20),
+            Unshown::Large(limit) => write!(f, "larger than {} KiB", limit >> 10),
+        }
+    }
+}
+
+/// Why a content is not shown as a diff; none if it is.
+pub(super) fn unshown(bytes: &[u8]) -> Option<Unshown> {
+    unshown_above(SHOWN, bytes)
+}
+
+/// Why a new content is not shown; none if it is, or if there is nothing to be shown.
+pub(super) fn unintroduced(bytes: &[u8]) -> Option<Unshown> {
+    unshown_above(INTRODUCED as u64, bytes)
+}
+
+fn unshown_above(limit: u64, bytes: &[u8]) -> Option<Unshown> {
+    if bytes.len() as u64 > limit {
+        return Some(Unshown::Large(limit));
+    }
+    (bytes.contains(&0) || std::str::from_utf8(bytes).is_err()).then_some(Unshown::Binary)
+}
+
 /// How one text becomes another, as a unified diff; None if either is not for showing.
 pub(super) fn diff(path: &str, is: &[u8], should: &[u8]) -> Option<EcoString> {
-    let shown = |bytes: &[u8]| bytes.len() as u64 <= SHOWN && !bytes.contains(&0);
-    if !shown(is) || !shown(should) {
+    if unshown(is).or(unshown(should)).is_some() {
         return None;
     }
     let (is, should) = (std::str::from_utf8(is).ok()?, std::str::from_utf8(should).ok()?);
@@ -200,7 +236,7 @@ pub(super) fn diff(path: &str, is: &[u8], should: &[u8]) -> Option<EcoString> {
 /// A text that is new, as a unified diff; None if it is not for showing, or longer than anybody
 /// reads.
 pub(super) fn introduction(path: &str, content: &[u8]) -> Option<EcoString> {
-    if content.is_empty() || content.len() > INTRODUCED || content.contains(&0) {
+    if content.is_empty() || unintroduced(content).is_some() {
         return None;
     }
     let content = std::str::from_utf8(content).ok()?;

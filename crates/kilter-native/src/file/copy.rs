@@ -1,11 +1,11 @@
 //! The source of a copy, and how it compares.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Difference, Value};
+use kilter_model::Difference;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 
-use super::content::{self, SHOWN};
+use super::content::{self, SHOWN, Unshown};
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::Looked;
@@ -44,9 +44,12 @@ impl Source {
         }
     }
 
-    /// Opens a directory that is to be copied.
-    pub(super) fn open_tree(path: &str) -> Result<Source, FileError> {
+    /// Opens a directory that is to be copied to `copy`, which may lie in it by way of links only.
+    pub(super) fn open_tree(path: &str, copy: &str) -> Result<Source, FileError> {
         match place::open_source(path, LIST) {
+            Ok(_) if holds(path, copy) => {
+                Err(FileError::Entangled { path: copy.to_owned(), source_path: path.to_owned() })
+            }
             Ok(fd) => Source::of(fd, path.to_owned()),
             Err(FileError::Io { errno: rustix::io::Errno::NOTDIR, .. }) => Err(FileError::Source {
                 path: path.to_owned(),
@@ -90,17 +93,36 @@ impl Source {
         }
         let sum = |fd| content::checksum_of_file(spec.checksum, fd).map(|sum| EcoString::from(content::brief(&sum)));
         let (old, new) = (sum(copy.fd.as_fd()).map_err(failed)?, sum(self.fd.as_fd()).map_err(failed)?);
-        let mut difference = Difference::new("content", Value::from(old), Value::from(new));
-        if spec.show_diff && is <= SHOWN && should <= SHOWN {
-            let old = content::load(copy.fd.as_fd(), SHOWN).map_err(failed)?;
-            let new = content::load(self.fd.as_fd(), SHOWN).map_err(failed)?;
-            difference.diff = content::diff(path, &old, &new);
+        let difference = |why: &dyn std::fmt::Display| {
+            let message = eco_format!("{old} → {new} (not shown: {why})");
+            Some(Difference::new("content", old.clone().into(), new.clone().into()).saying(message))
+        };
+        if !spec.show_diff {
+            return Ok(difference(&"`show_diff` is false"));
         }
-        Ok(Some(difference))
+        if is > SHOWN || should > SHOWN {
+            return Ok(difference(&Unshown::Large(SHOWN)));
+        }
+        let is = content::load(copy.fd.as_fd(), SHOWN).map_err(failed)?;
+        let should = content::load(self.fd.as_fd(), SHOWN).map_err(failed)?;
+        if let Some(why) = content::unshown(&is).or(content::unshown(&should)) {
+            return Ok(difference(&why));
+        }
+        let diff = content::diff(path, &is, &should);
+        Ok(Some(Difference { diff, ..Difference::new("content", old.into(), new.into()) }))
     }
 
     /// The path, for messages.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
+}
+
+/// Whether a directory is the one of that path or above it, once links are followed. Without an answer
+/// it is not: what cannot be reached is told by whoever opens it.
+fn holds(directory: &str, path: &str) -> bool {
+    let (parent, leaf) = place::split(path);
+    let real = |path: &str| std::fs::canonicalize(path).ok();
+    let (Some(directory), Some(parent)) = (real(directory), real(parent)) else { return false };
+    parent.join(leaf).starts_with(directory)
 }

@@ -4,8 +4,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Value};
 use kilter_provider::{Match, Problem, Wish};
 
-use super::accounts::number;
 use super::{accept, mode, place};
+use crate::accounts::{number, number_problem};
 
 /// What the schema cannot say.
 pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
@@ -18,6 +18,7 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
     if let Some(source) = should.text("source").filter(|source| !place::is_normal(source)) {
         problems.push(not_normal("source", source));
     }
+    problems.extend(entangled(place::trim(path), should));
     exclusions(&given, &mut problems);
     match should.text("ensure") {
         Some("absent") => unused(&given, "absent", &["content", "source", "target", "mode"], &mut problems),
@@ -38,6 +39,25 @@ fn not_normal(attribute: &str, path: &str) -> Problem {
         false => problem.hint("begin with `/`; relative paths have no meaning for a whole machine"),
     }
 }
+
+/// What is wrong with a source and a copy of which one lies within the other.
+fn entangled(path: &str, should: &Attributes) -> Option<Problem> {
+    let source = place::trim(should.text("source")?);
+    let recurse = should.truth("recurse") == Some(true);
+    let purge = should.truth("purge") == Some(true);
+    let (message, hint) = if source == path {
+        (eco_format!("the source is the file itself"), "give the path of what is to be copied")
+    } else if recurse && place::is_within(path, source) {
+        (eco_format!("`{path}` lies within its source `{source}`: the copy would hold itself"), OUTSIDE)
+    } else if purge && place::is_within(source, path) {
+        (eco_format!("the source `{source}` lies within `{path}`, where it would be removed (purge)"), OUTSIDE)
+    } else {
+        return None;
+    };
+    Some(Problem::with("source", message).hint(hint))
+}
+
+const OUTSIDE: &str = "copy from a directory that lies elsewhere";
 
 fn exclusions(given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
     let kinds = ["content", "source", "target"].into_iter().filter(|attribute| given(attribute));
@@ -122,14 +142,13 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
 
 fn accounts(should: &Attributes, problems: &mut Vec<Problem>) {
     for attribute in ["owner", "group"] {
-        let bad = match should.get(attribute) {
-            Some(Value::Integer(number)) => !(0..i64::from(u32::MAX)).contains(number),
-            Some(value) => value.as_str().is_some_and(|text| text.is_empty() || text.contains([':', '\0', '\n'])),
-            None => false,
-        };
-        if bad {
+        let Some(account) = should.get(attribute) else { continue };
+        let is_name = |text: &str| !text.is_empty() && !text.contains([':', '\0', '\n']);
+        if account.as_str().is_some_and(|text| !is_name(text)) {
             let problem = Problem::with(attribute, eco_format!("`{attribute}` is neither a name nor a number"));
             problems.push(problem.hint("a name such as `root`, or a number from 0 to 4294967294"));
+        } else {
+            problems.extend(number_problem(attribute, account));
         }
     }
 }
@@ -169,14 +188,12 @@ pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), Problem> {
         should.set("mode", mode::text(bits));
     }
     for attribute in ["owner", "group"] {
-        let digits = match should.get(attribute) {
-            Some(Value::Integer(number)) => Some(eco_format!("{number}")),
-            Some(value) => value.as_str().and_then(number).map(|number| eco_format!("{number}")),
-            None => None,
-        };
-        if let Some(digits) = digits
-            && should.text(attribute) != Some(&digits)
+        let Some(account) = should.get(attribute) else { continue };
+        if let Some(number) = number(account)
+            && account.as_str() != Some(&eco_format!("{number}"))
         {
+            let digits = Value::from(eco_format!("{number}"));
+            let digits = if account.holds_sensitive() { Value::sensitive(digits) } else { digits };
             should.set(attribute, digits);
         }
     }
@@ -208,8 +225,8 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
     let path = place::trim(name);
     wish(Wish { by: Match::Ancestor, ..Wish::require("file", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
-        if let Some(account) = should.text(attribute).filter(|account| number(account).is_none()) {
-            wish(Wish::require(type_name, account));
+        if let Some(account) = should.get(attribute).filter(|account| number(account).is_none()) {
+            wish(Wish::require(type_name, account.as_str().unwrap_or_default()));
         }
     }
     if let Some(source) = should.text("source") {

@@ -77,6 +77,14 @@ pub(super) enum FileError {
         /// How to mend it.
         hint: &'static str,
     },
+    /// A copy would hold itself.
+    #[error("{path} lies within its source {source_path}, by way of a link: the copy would hold itself")]
+    Entangled {
+        /// The copy.
+        path: String,
+        /// The source.
+        source_path: String,
+    },
     /// `validate_cmd` did not accept the new content.
     #[error("validate_cmd refused the new content of {path}: {why}")]
     Refused {

@@ -7,7 +7,6 @@
 //! no symbolic link of somebody else lead it astray. [`tree`] compares what is below a directory.
 
 mod accept;
-mod accounts;
 mod acl;
 mod apply;
 mod backup;
@@ -18,6 +17,7 @@ mod declared;
 mod durable;
 mod entry;
 mod error;
+mod foresee;
 mod keep;
 mod kind;
 mod leftover;
@@ -36,20 +36,23 @@ mod time;
 mod tree;
 pub(crate) mod whole;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish};
+use kilter_provider::{
+    Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Wish,
+};
 use rustc_hash::FxHashSet;
 
+use crate::accounts::{Accounts, Ids, System};
 use error::FileError;
-use spec::{Checksum, Ensure, Spec};
+use spec::{Checksum, Spec};
 
 /// Reads and changes files, directories and links.
 pub struct FileProvider {
     schema: TypeSchema,
-    accounts: accounts::Accounts,
+    accounts: Ids,
     touched: durable::Touched,
     cleaned: Mutex<FxHashSet<(u64, u64)>>,
 }
@@ -57,9 +60,14 @@ pub struct FileProvider {
 impl FileProvider {
     /// A provider for this machine.
     pub fn new() -> FileProvider {
+        FileProvider::sharing(Arc::new(Accounts::new(System::real())))
+    }
+
+    /// A provider that shares what is read of users and groups with others.
+    pub(crate) fn sharing(accounts: Arc<Accounts>) -> FileProvider {
         FileProvider {
             schema: schema::schema(),
-            accounts: accounts::Accounts::new(),
+            accounts: Ids::new(accounts),
             touched: durable::Touched::default(),
             cleaned: Mutex::default(),
         }
@@ -114,6 +122,10 @@ impl Provider for FileProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
+            let preview = |change| match foresee::failure(cx, &self.accounts, change) {
+                Some(error) => Outcome::failed(eco_format!("{error}")),
+                None => Outcome::done(),
+            };
             return changes.iter().map(preview).collect();
         }
         self.accounts.expire();
@@ -161,6 +173,10 @@ impl Provider for FileProvider {
         content::diff(place::trim(&is.name), is_content.as_bytes()?, content.as_bytes()?)
     }
 
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
     fn placement(&self, should: &Attributes) -> Placement {
         let long = should.iter().any(|(name, value)| match name.as_str() {
             "recurse" | "purge" | "force" => value.as_bool() == Some(true),
@@ -193,25 +209,6 @@ impl Provider for FileProvider {
         self.touched.flush().map_err(|errno| {
             ProviderError::new(eco_format!("the changed files may not survive a crash: flushing them failed: {errno}"))
         })
-    }
-}
-
-/// Tells beforehand what would fail for want of `force`.
-fn preview(change: &Change<'_>) -> Outcome {
-    let Some(should) = change.should else { return Outcome::done() };
-    let spec = Spec::of(should);
-    let path = place::trim(change.name);
-    let Ok(Some(looked)) = look::look(path, false) else { return Outcome::done() };
-    let replaced = match spec.ensure {
-        Ensure::Is(kind) => kind != looked.kind && root::needs_force(looked.kind),
-        Ensure::Absent | Ensure::Present => false,
-    };
-    match replaced && !spec.force {
-        true => {
-            let error = FileError::NeedsForce { path: path.to_owned(), is: looked.kind, what: "replace" };
-            Outcome::failed(eco_format!("{error}"))
-        }
-        false => Outcome::done(),
     }
 }
 
@@ -267,7 +264,11 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     if wanted.holds_sensitive() {
         // What was found is told only if it is the declared value itself.
         let same = is.attributes.get("content") == Some(wanted);
-        return if same { Insync::Same } else { Insync::Differs(Some("another content (not shown)".into())) };
+        return if same {
+            Insync::Same
+        } else {
+            Insync::Differs(Some("another content (not shown: it is sensitive)".into()))
+        };
     }
     if found.is_some_and(|found| found.as_bytes() == wanted.as_bytes()) {
         return Insync::Same;
@@ -279,5 +280,21 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     };
     let checksum = Spec::of(should).checksum;
     let new = content::checksum_of(checksum, wanted.as_bytes().unwrap_or_default());
-    Insync::Differs(Some(eco_format!("{old} → {}", content::brief(&new))))
+    let why = unshown(is, should, found.and_then(Value::as_bytes), wanted.as_bytes().unwrap_or_default());
+    let why = why.map(|why| eco_format!(" (not shown: {why})")).unwrap_or_default();
+    Insync::Differs(Some(eco_format!("{old} → {}{why}", content::brief(&new))))
+}
+
+/// Why there is no diff beside the checksums.
+fn unshown(is: &State, should: &Attributes, found: Option<&[u8]>, wanted: &[u8]) -> Option<EcoString> {
+    if should.truth("show_diff") == Some(false) {
+        return Some("`show_diff` is false".into());
+    }
+    let why = match (is.exists, found) {
+        (false, _) => content::unintroduced(wanted),
+        // What there is was too large to be kept.
+        (true, None) => Some(content::Unshown::Large(content::SHOWN)),
+        (true, Some(found)) => content::unshown(found).or(content::unshown(wanted)),
+    };
+    why.map(|why| eco_format!("{why}"))
 }

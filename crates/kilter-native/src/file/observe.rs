@@ -7,14 +7,15 @@ use rustix::fd::AsFd;
 use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
 
-use super::accounts::{Accounts, number};
 use super::content::{self, SHOWN};
 use super::copy::Source;
 use super::error::FileError;
+use super::foresee::may_come;
 use super::kind::Kind;
 use super::look::{Looked, look};
 use super::spec::{Checksum, Ensure, Spec};
 use super::{mode, time, tree};
+use crate::accounts::{Ids, number_of as number};
 
 /// The largest content that a `get` without a declaration returns.
 const READ: u64 = 64 * 1024;
@@ -22,7 +23,7 @@ const READ: u64 = 64 * 1024;
 /// What is at a path, as far as the declaration asks for it.
 pub(super) fn declared(
     cx: &Context<'_>,
-    accounts: &Accounts,
+    accounts: &Ids,
     name: &EcoString,
     path: &str,
     should: &Attributes,
@@ -50,13 +51,13 @@ pub(super) fn declared(
         if let Some(wanted) = spec.content.filter(|_| to_read) {
             compare_content(path, &spec, &looked, wanted, &mut attributes)?;
         }
-        state.drift = drift(cx, accounts, path, &spec, looked)?;
+        state.drift = drift(cx, accounts, name, path, &spec, looked)?;
     }
     state.attributes = attributes;
     Ok(state)
 }
 
-fn ownership(accounts: &Accounts, spec: &Spec<'_>, looked: &Looked, attributes: &mut Attributes) {
+fn ownership(accounts: &Ids, spec: &Spec<'_>, looked: &Looked, attributes: &mut Attributes) {
     if let Some(owner) = spec.owner {
         attributes.push("owner", owner_value(accounts, owner, looked.stat.st_uid));
     }
@@ -69,21 +70,21 @@ fn ownership(accounts: &Accounts, spec: &Spec<'_>, looked: &Looked, attributes: 
 }
 
 /// The owner in the form in which it was declared: as a name or as a number.
-pub(super) fn owner_value(accounts: &Accounts, declared: &Value, uid: u32) -> Value {
-    let text = declared.as_str().unwrap_or_default();
-    if accounts.uid(text) == Some(uid) {
+pub(super) fn owner_value(accounts: &Ids, declared: &Value, uid: u32) -> Value {
+    let text = declared.to_text().unwrap_or_default();
+    if accounts.uid(&text) == Some(uid) {
         return declared.clone();
     }
-    if number(text).is_some() { ecow::eco_format!("{uid}").into() } else { accounts.user(uid).into() }
+    if number(&text).is_some() { ecow::eco_format!("{uid}").into() } else { accounts.user(uid).into() }
 }
 
 /// The group in the form in which it was declared.
-pub(super) fn group_value(accounts: &Accounts, declared: &Value, gid: u32) -> Value {
-    let text = declared.as_str().unwrap_or_default();
-    if accounts.gid(text) == Some(gid) {
+pub(super) fn group_value(accounts: &Ids, declared: &Value, gid: u32) -> Value {
+    let text = declared.to_text().unwrap_or_default();
+    if accounts.gid(&text) == Some(gid) {
         return declared.clone();
     }
-    if number(text).is_some() { ecow::eco_format!("{gid}").into() } else { accounts.group(gid).into() }
+    if number(&text).is_some() { ecow::eco_format!("{gid}").into() } else { accounts.group(gid).into() }
 }
 
 fn target_of(path: &str, looked: &Looked, wanted: Option<&Value>) -> Result<Value, FileError> {
@@ -139,7 +140,8 @@ fn compare_content(
 /// What differs beyond the attributes: from a source, and below a directory.
 fn drift(
     cx: &Context<'_>,
-    accounts: &Accounts,
+    accounts: &Ids,
+    name: &str,
     path: &str,
     spec: &Spec<'_>,
     looked: Looked,
@@ -148,13 +150,14 @@ fn drift(
         (Ensure::Is(Kind::Directory), _) if spec.has_tree() => {
             tree::differences(cx, accounts, path, spec, Some(looked))
         }
-        (Ensure::Is(Kind::File), Some(source)) => copied(cx, path, spec, source, &looked),
+        (Ensure::Is(Kind::File), Some(source)) => copied(cx, name, path, spec, source, &looked),
         _ => Ok(Vec::new()),
     }
 }
 
 fn copied(
     cx: &Context<'_>,
+    name: &str,
     path: &str,
     spec: &Spec<'_>,
     source: &str,
@@ -163,7 +166,7 @@ fn copied(
     let source = match Source::open_file(source) {
         Ok(source) => source,
         // A plan for a source that another resource is going to create.
-        Err(error) if error.is_missing() && cx.manages(source) => {
+        Err(error) if error.is_missing() && is_later(cx, name, source) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
         }
@@ -180,8 +183,13 @@ fn copied(
     Ok(differences)
 }
 
+/// Whether a source that is not there may be by the turn of the resource `name`.
+pub(super) fn is_later(cx: &Context<'_>, name: &str, source: &str) -> bool {
+    cx.manages(source) || cx.only_looks() && (may_come(cx, source) || cx.outlook().is_open_before(name))
+}
+
 /// Everything that can be told of a path that nobody declared.
-pub(super) fn whole(accounts: &Accounts, name: &EcoString, path: &str) -> Result<State, FileError> {
+pub(super) fn whole(accounts: &Ids, name: &EcoString, path: &str) -> Result<State, FileError> {
     let Some(looked) = look(path, false)? else { return Ok(State::absent(name.clone())) };
     let mut attributes = Attributes::with_capacity(9);
     attributes.push("ensure", looked.kind.ensure());
@@ -216,9 +224,7 @@ fn whole_content(path: &str, looked: &Looked, attributes: &mut Attributes) -> Re
         return Ok(());
     }
     let found = content::load(fd.as_fd(), READ).map_err(failed)?;
-    if let Ok(text) = std::str::from_utf8(&found) {
-        attributes.push("content", text);
-    }
+    attributes.push("content", Value::from_bytes(&found));
     attributes.push("checksum_value", content::checksum_of(Checksum::Sha256, &found));
     Ok(())
 }

@@ -71,6 +71,12 @@ pub(super) fn trim(path: &str) -> &str {
     }
 }
 
+/// Whether one path without slashes at its end lies below another.
+pub(super) fn is_within(path: &str, directory: &str) -> bool {
+    let rest = path.strip_prefix(directory);
+    path != directory && rest.is_some_and(|rest| directory == "/" || rest.starts_with('/'))
+}
+
 /// Whether the path is absolute and has no empty, `.` or `..` components and no NUL.
 pub(super) fn is_normal(path: &str) -> bool {
     let path = trim(path);

@@ -79,7 +79,8 @@ pub(super) fn bring(
             reach(batch, site, &Goal::Link(target), None)?;
         }
         Ensure::Is(Kind::Directory) => {
-            let source = spec.source.filter(|_| spec.recurse).map(Source::open_tree).transpose()?;
+            let source =
+                spec.source.filter(|_| spec.recurse).map(|source| Source::open_tree(source, path)).transpose()?;
             reach(batch, site, &Goal::Directory, source.as_ref())?;
         }
         Ensure::Is(_) => file(batch, site, change)?,
@@ -163,8 +164,8 @@ pub(super) fn ownership(
 ) -> Result<Ownership, FileError> {
     let accounts = batch.around.accounts;
     let find = |declared: Option<&kilter_model::Value>, kind, id: &dyn Fn(&str) -> Option<u32>| {
-        let Some(name) = declared.and_then(|declared| declared.as_str()) else { return Ok(None) };
-        id(name).map(Some).ok_or_else(|| FileError::NoAccount { kind, name: name.to_owned() })
+        let Some(name) = declared.and_then(kilter_model::Value::to_text) else { return Ok(None) };
+        id(&name).map(Some).ok_or_else(|| FileError::NoAccount { kind, name: name.into() })
     };
     let uid = find(spec.owner, "user", &|name| accounts.uid(name))?;
     let gid = find(spec.group, "group", &|name| accounts.gid(name))?;

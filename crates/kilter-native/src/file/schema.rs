@@ -72,7 +72,7 @@ If it is not given: `file` with `content` or `source`, `link` with `target`, `di
 `recurse` or `purge`, `present` otherwise.";
 
 const CONTENT: &str = "\
-What is in the file, byte by byte: text, or binary.
+What is in the file, byte by byte: text, or bytes in base 64: `{ base64: \"/wA=\" }`.
 
 ```yaml
 file[/etc/hostname]:
@@ -152,7 +152,7 @@ mounted below is left alone, and links are not followed.";
 
 const PURGE: &str = "\
 Whether entries of the directory that nobody declared are removed: that are neither files of their own
-in the manifest, nor above such a file, nor in the `source`. A plan lists each of them. Default: `false`.
+in the manifest, nor directories or links above such a file, nor in the `source`. A plan lists each of them. Default: `false`.
 
 Without `recurse` only the directory's own entries are meant, and subdirectories only with
 `force`; with `recurse` everything below.

@@ -6,7 +6,6 @@ use kilter_provider::Context;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Stat, readlinkat};
 
-use super::accounts::Accounts;
 use super::copy::Source;
 use super::entry;
 use super::error::{FileError, MAX_DEPTH};
@@ -14,9 +13,10 @@ use super::kind::Kind;
 use super::leftover;
 use super::look::{Entry, Looked, list, list_all, look_at, look_within, open_seen};
 use super::mode;
-use super::observe::{group_value, owner_value};
+use super::observe::{group_value, is_later, owner_value};
 use super::place::{LIST, READ};
 use super::spec::Spec;
+use crate::accounts::Ids;
 
 /// What differs below a directory that is there, or would if it were there and empty.
 ///
@@ -24,14 +24,14 @@ use super::spec::Spec;
 /// directory itself.
 pub(super) fn differences(
     cx: &Context<'_>,
-    accounts: &Accounts,
+    accounts: &Ids,
     path: &str,
     spec: &Spec<'_>,
     there: Option<Looked>,
 ) -> Result<Vec<Difference>, FileError> {
-    let source = match spec.source.filter(|_| spec.recurse).map(Source::open_tree) {
+    let source = match spec.source.filter(|_| spec.recurse).map(|source| Source::open_tree(source, path)) {
         Some(Ok(source)) => Some(source),
-        Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| cx.manages(source)) => {
+        Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| is_later(cx, path, source)) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             let source = spec.source.unwrap_or_default();
             return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
@@ -73,7 +73,7 @@ pub(super) fn wanted_bits(spec: &Spec<'_>, kind: Kind, current: u32, source: Opt
 
 struct Tree<'a> {
     cx: &'a Context<'a>,
-    accounts: &'a Accounts,
+    accounts: &'a Ids,
     path: &'a str,
     spec: &'a Spec<'a>,
     device: u64,
@@ -247,6 +247,9 @@ impl Tree<'_> {
         if self.is_managed(&path) || leftover::is_in_use(name, &is.stat) {
             return Ok(false);
         }
+        if is.kind == Kind::Link && self.is_above_managed(&path) {
+            return Ok(false);
+        }
         if is.kind == Kind::Directory {
             if !self.spec.recurse && !self.spec.force {
                 return Ok(false);
@@ -256,7 +259,7 @@ impl Tree<'_> {
             for name in list_all(&opened, &path)? {
                 empty &= self.purge(&opened, &entry::join(below, &name), &name, depth + 1)?;
             }
-            if !empty {
+            if !empty || self.is_above_managed(&path) {
                 return Ok(false);
             }
         }
@@ -271,6 +274,11 @@ impl Tree<'_> {
     fn full(&self, below: &[u8]) -> String {
         let slash = if below.is_empty() || self.path.ends_with('/') { "" } else { "/" };
         format!("{}{slash}{}", self.path, String::from_utf8_lossy(below))
+    }
+
+    /// Whether a declared file needs the entry, be it there yet or not.
+    fn is_above_managed(&self, path: &str) -> bool {
+        self.cx.manages_below(path)
     }
 
     fn is_managed(&self, path: &str) -> bool {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted};
+use kilter_provider::{
+    Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted,
+};
 
-use crate::accounts::{Accounts, GroupRow, System, name_problem, number_problem};
-use crate::words::texts;
+use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem};
+use crate::words::{texts, word};
 use tools::is_inclusive;
 
 const DESC: &str = "\
@@ -168,6 +170,10 @@ impl Provider for GroupProvider {
         name_problem("name", name).into_iter().chain(of_gid).chain(of_members).collect()
     }
 
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        membership::of_group(name, should, declared)
+    }
+
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
         if let Some(members) = should.get("members") {
             let mut members = texts(Some(members));
@@ -187,6 +193,10 @@ impl Provider for GroupProvider {
         if has_all { Insync::Same } else { Insync::Differs(None) }
     }
 
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
     fn placement(&self, _: &Attributes) -> Placement {
         if self.accounts.may_wait("group") { Placement::Worker } else { Placement::Inline }
     }
@@ -197,7 +207,7 @@ impl Provider for GroupProvider {
 
     fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
         if let Some(gid) = should.get("gid") {
-            say(&gid.to_string());
+            say(&word(gid));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wish,
+    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wish,
 };
 use rustc_hash::FxHashMap;
 
@@ -283,6 +283,11 @@ impl Provider for HostProvider {
 
     fn set_placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
+    }
+
+    /// A target of its own may be made by this.
+    fn reach(&self, should: &Attributes) -> Reach {
+        if target_of(Some(should)) == TARGET { Reach::Own } else { Reach::Anything }
     }
 
     fn wishes(&self, _: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {

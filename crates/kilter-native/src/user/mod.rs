@@ -9,11 +9,12 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+    Context, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach,
+    Wanted, Wish,
 };
 
-use crate::accounts::{Accounts, System, date, is_numeric, name_problem, number, number_problem};
-use crate::words::texts;
+use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem};
+use crate::words::{texts, word};
 
 /// Provides the type `user` through the shadow tools.
 pub struct UserProvider {
@@ -145,6 +146,10 @@ impl Provider for UserProvider {
         problems
     }
 
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        membership::of_user(name, should, declared)
+    }
+
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
         for (name, value) in should.iter_mut() {
             match name.as_str() {
@@ -185,8 +190,13 @@ impl Provider for UserProvider {
 
     fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
         if let Some(uid) = should.get("uid") {
-            say(&uid.to_string());
+            say(&word(uid));
         }
+    }
+
+    /// A home directory comes with what is in the skeleton.
+    fn reach(&self, should: &Attributes) -> Reach {
+        if should.truth("managehome") == Some(true) { Reach::Anything } else { Reach::Own }
     }
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
@@ -194,7 +204,7 @@ impl Provider for UserProvider {
         let direction = if is_present { Direction::Before } else { Direction::After };
         let mut group = |name: &str| wish(Wish { type_name: "group", name, by: Match::Name, direction });
         if let Some(gid) = should.get("gid") {
-            group(&gid.to_string());
+            group(&word(gid));
         } else {
             // Its own group: taken when the user is made, and removed with it.
             group(name);

@@ -412,3 +412,49 @@ fn a_link_at_the_path_is_replaced_and_never_written_through() {
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
 }
+
+/// What is said of a content, found or not, that is to be another one.
+fn said<const N: usize>(is: Option<&[u8]>, attributes: [(&str, Value); N]) -> String {
+    let home = directory();
+    let path = home.path().join("x");
+    if let Some(is) = is {
+        fs::write(&path, is).expect("writable");
+    }
+    let differences = plan(&file(&path, attributes));
+    let content = differences.iter().find(|difference| difference.attribute == "content").expect("it differs");
+    assert_eq!(content.diff, None, "nothing is shown");
+    content.message.clone().expect("it is said why").into()
+}
+
+#[test]
+fn a_content_that_is_not_shown_comes_with_the_reason() {
+    let binary = || Value::from_bytes(b"\0\xff");
+    let large = || text(&"x".repeat(2 << 20));
+    assert!(said(Some(b"a"), [("content", binary())]).ends_with("(not shown: binary)"));
+    assert!(said(Some(b"\0"), [("content", text("a"))]).ends_with("(not shown: binary)"));
+    assert!(said(None, [("content", binary())]).ends_with("(not shown: binary)"));
+    assert!(said(Some(b"a"), [("content", large())]).ends_with("(not shown: larger than 1 MiB)"));
+    assert!(said(Some(&vec![b'x'; 2 << 20]), [("content", text("a"))]).ends_with("(not shown: larger than 1 MiB)"));
+    assert!(said(None, [("content", text(&"x".repeat(17 << 10)))]).ends_with("(not shown: larger than 16 KiB)"));
+    let hidden = [("content", text("b")), ("show_diff", Value::from(false))];
+    assert!(said(Some(b"a"), hidden.clone()).ends_with("(not shown: `show_diff` is false)"));
+    assert!(said(None, hidden).ends_with("(not shown: `show_diff` is false)"));
+    let home = directory();
+    grow(home.path(), &[("source", "\0")]);
+    let source = || path_text(&home.path().join("source"));
+    assert!(said(Some(b"a"), [("source", source())]).ends_with("(not shown: binary)"));
+    let hidden = [("source", source()), ("show_diff", Value::from(false))];
+    assert!(said(Some(b"a"), hidden).ends_with("(not shown: `show_diff` is false)"));
+}
+
+#[test]
+fn a_content_that_is_shown_needs_no_reason() {
+    let home = directory();
+    let path = home.path().join("x");
+    for content in ["a\n", "b\n"] {
+        let differences = plan(&file(&path, [("content", text(content))]));
+        let content = differences.iter().find(|difference| difference.attribute == "content").unwrap();
+        assert!(content.diff.is_some() && !content.message.as_deref().unwrap().contains("shown"), "{content:?}");
+        fs::write(&path, "old\n").unwrap();
+    }
+}

@@ -15,7 +15,7 @@ fn problems<const N: usize>(name: &str, attributes: [(&str, Value); N]) -> Vec<S
 #[test]
 fn every_broken_declaration_is_told_with_a_hint() {
     type Attribute = (&'static str, Value);
-    let table: [(&str, Vec<Attribute>, &str); 22] = [
+    let table: [(&str, Vec<Attribute>, &str); 28] = [
         ("etc/motd", vec![], "not an absolute path"),
         ("/etc/../motd", vec![], "not an absolute path"),
         ("/etc//motd", vec![], "not an absolute path"),
@@ -38,6 +38,12 @@ fn every_broken_declaration_is_told_with_a_hint() {
         ("/a", vec![("content", text("x")), ("validate_cmd", text("true '%"))], "the closing ' is missing"),
         ("/a", vec![("content", text("x")), ("validate_cmd", text("true % | cat"))], "means something to a shell only"),
         ("/a", vec![("owner", text("a:b"))], "neither a name nor a number"),
+        ("/a", vec![("owner", text("4294967295"))], "`4294967295` is no number of an account"),
+        ("/a", vec![("group", Value::Integer(4_294_967_295))], "`4294967295` is no number of an account"),
+        ("/a", vec![("source", text("/a/"))], "the source is the file itself"),
+        ("/a/b", vec![("source", text("/a")), ("recurse", yes())], "lies within its source"),
+        ("/a/b", vec![("source", text("/")), ("recurse", yes())], "lies within its source"),
+        ("/a", vec![("source", text("/a/b")), ("recurse", yes()), ("purge", yes())], "would be removed"),
     ];
     for (name, attributes, expected) in table {
         let should: Attributes = attributes.into_iter().collect();
@@ -102,4 +108,26 @@ fn every_attribute_is_described() {
     for attribute in &provider.schema().attributes {
         assert!(attribute.desc.len() > 20, "{}", attribute.name);
     }
+}
+
+#[test]
+fn a_sensitive_account_is_a_name_or_a_number_like_any_other() {
+    let canonical = |owner: Value| {
+        let mut should: Attributes = [("owner", owner)].into_iter().collect();
+        assert_eq!(FileProvider::new().validate("/a", &should, &[]), []);
+        FileProvider::new().canonicalize(&"/a".into(), &mut should).unwrap();
+        should.get("owner").cloned().unwrap()
+    };
+    for owner in [Value::Integer(7), text("7"), text("007")] {
+        assert_eq!(canonical(Value::sensitive(owner)), Value::sensitive(text("7")));
+    }
+    assert_eq!(canonical(Value::sensitive(text("daemon"))), Value::sensitive(text("daemon")));
+    let wished = |owner: Value| {
+        let should: Attributes = [("owner", owner)].into_iter().collect();
+        let mut names = Vec::new();
+        FileProvider::new().wishes("/a", &should, &mut |wish| names.push(wish.name.to_owned()));
+        names
+    };
+    assert_eq!(wished(Value::sensitive(text("daemon"))), ["/a", "daemon"]);
+    assert_eq!(wished(Value::sensitive(text("7"))), ["/a"]);
 }

@@ -3,6 +3,7 @@
 mod content;
 mod declared;
 mod ensure;
+mod foresee;
 mod harness;
 mod ownership;
 mod parents;

@@ -391,3 +391,17 @@ fn as_nobody_in_a_directory_of_others() {
     bring(&file(home.join("link"), [("content", text("a file now"))]));
     assert_eq!(fs::read_to_string(&own).unwrap(), "mine");
 }
+
+#[test]
+fn a_sensitive_owner_owns_the_file() {
+    need_root();
+    let home = directory();
+    let path = home.path().join("x");
+    for (owner, uid) in [(Value::Integer(1), 1), (text("2"), 2), (text("root"), 0)] {
+        let mut declared = file(&path, [("content", text("a")), ("owner", text("3"))]);
+        declared.should.set("owner", Value::sensitive(owner));
+        FileProvider::new().canonicalize(&declared.name, &mut declared.should).unwrap();
+        bring(&declared);
+        assert_eq!(crate::harness::owner(&path).0, uid);
+    }
+}

@@ -144,6 +144,38 @@ fn purge_keeps_directories_above_what_is_declared() {
 }
 
 #[test]
+fn purge_keeps_links_and_empty_directories_above_what_is_declared() {
+    let home = directory();
+    let root = home.path().join("r");
+    grow(home.path(), &[("elsewhere/x", "1"), ("r/stray", "2")]);
+    fs::create_dir(root.join("empty")).unwrap();
+    for link in ["link", "other"] {
+        symlink("../elsewhere", root.join(link)).unwrap();
+    }
+    let above = [root.join("link"), root.join("empty")];
+    let below = |path: &str| above.iter().any(|above| std::path::Path::new(path) == above);
+    let cx = Context::bare().with_managed_below(&below);
+    let declared = file(&root, [("recurse", yes()), ("purge", yes())]);
+    let planned = told(&found(&cx, &declared).unwrap().differences);
+    assert_eq!(planned, ["ensure of other: link -> absent", "ensure of stray: file -> absent"]);
+    apply_in(&cx, &declared).unwrap();
+    assert_eq!(names(&root), ["empty", "link"]);
+    assert!(home.path().join("elsewhere/x").exists());
+}
+
+#[test]
+fn a_copy_that_lies_in_its_source_by_way_of_a_link_is_refused_before_anything_is_made() {
+    let home = directory();
+    grow(home.path(), &[("source/x", "1")]);
+    symlink("source", home.path().join("link")).unwrap();
+    let source = path_text(&home.path().join("link"));
+    let copy = file(home.path().join("source/copy"), [("source", source), ("recurse", yes())]);
+    let failure = apply(&copy).unwrap_err();
+    assert!(failure.contains("the copy would hold itself"), "{failure}");
+    assert_eq!(names(home.path().join("source")), ["x"]);
+}
+
+#[test]
 fn purge_with_a_source_leaves_exactly_the_copy() {
     let home = directory();
     let (from, to) = (home.path().join("from"), home.path().join("to"));

@@ -1,7 +1,7 @@
 //! Saying what is wrong with a manifest.
 
 use kilter_engine::{Cycle, Origin, Reason, VertexId};
-use kilter_manifest::{Compiled, Diagnostic, Places, Sources, render, to_json};
+use kilter_manifest::{Compiled, Diagnostic, Places, SHOWN, Sources, render, to_json};
 use kilter_model::Span;
 use kilter_provider::Registry;
 use kilter_runtime::{Rejected, survey};
@@ -14,7 +14,11 @@ use crate::say;
 /// Says all problems, with a count at the end.
 pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: Audience) -> Exit {
     if audience == Audience::Programs {
-        say::data(&format!("{:#}\n", serde_json::json!({ "problems": to_json(problems, sources) })));
+        let mut shown = serde_json::json!({ "problems": to_json(problems, sources) });
+        if problems.len() > SHOWN {
+            shown["more"] = (problems.len() - SHOWN).into();
+        }
+        say::data(&format!("{shown:#}\n"));
     }
     // Colours are taken out again where the stream has none.
     say::line(render(problems, sources, true).trim_end());

@@ -31,10 +31,6 @@ fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secret
         yaml.entry(2, "ensure", &Value::from("absent"));
     }
     for (name, value) in &declared.attributes {
-        if holds_bytes(value) {
-            yaml.comment(2, &format!("{name} holds bytes that are not text, which a manifest cannot: it is left out"));
-            continue;
-        }
         let is_secret = schema.find(name.as_str()).is_some_and(|attribute| attribute.data_type.is_sensitive());
         match is_secret {
             true => yaml.entry(2, name.as_str(), &Value::sensitive((*value).clone())),
@@ -43,15 +39,5 @@ fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secret
     }
     if !declared.left_out.is_empty() {
         yaml.comment(2, &left_out(&declared.left_out));
-    }
-}
-
-/// Whether a value holds bytes that are not text.
-fn holds_bytes(value: &Value) -> bool {
-    match value.unwrap_sensitive() {
-        Value::Binary(bytes) => std::str::from_utf8(bytes).is_err(),
-        Value::Array(values) => values.iter().any(holds_bytes),
-        Value::Hash(entries) => entries.values().any(holds_bytes),
-        _ => false,
     }
 }

@@ -106,3 +106,17 @@ fn what_cannot_be_read_is_told() {
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
     assert_eq!(ended.stderr, "error: there is no type `usr`\n  hint: did you mean `user`?\n");
 }
+
+#[test]
+fn a_file_of_bytes_is_read_back_as_it_was() {
+    let place = Place::new();
+    let path = place.file("bytes", b"\x00\xff\n");
+    let got = place.run(&["get", "file", &path, "--format", "yaml"]);
+    assert_eq!(got.code, 0, "{got:?}");
+    place.file("m.yaml", got.stdout.replace("DIR", &place.path().display().to_string()));
+    let plan = place.run(&["plan", "m.yaml"]);
+    assert_eq!(plan.code, 0, "{plan:?}");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(place.run(&["apply", "m.yaml"]).code, 0);
+    assert_eq!(std::fs::read(&path).unwrap(), b"\x00\xff\n");
+}

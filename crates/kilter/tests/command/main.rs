@@ -7,6 +7,7 @@
 
 mod exit_codes;
 mod facts;
+mod foresee;
 mod get;
 mod graph;
 mod help;

@@ -1,12 +1,17 @@
 //! Numbers of users and groups by name, and names by number.
 
-use std::sync::{PoisonError, RwLock};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_process::Invocation;
+use kilter_process::{Cancel, Invocation};
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
+
+use super::Accounts;
+use super::names::number_of as number;
 
 /// How long what was read is believed before the file is looked at again: a thousand checks, and
 /// less than it takes to run `usermod`.
@@ -16,79 +21,66 @@ const MISSING_FRESH: Duration = Duration::from_secs(1);
 /// How long answers of other sources than the file are believed.
 const FOREIGN_FRESH: Duration = Duration::from_secs(60);
 
-/// The users and groups of this machine: `/etc/passwd` and `/etc/group`, read once, and whatever
-/// else `getent` knows.
-pub(super) struct Accounts {
+/// Nobody ends a question: it takes ten seconds at most.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// Numbers by name and names by number, for whoever asks them by the thousand: unlike [`Accounts`] it
+/// does not look at the files each time.
+pub(crate) struct Ids {
     users: Database,
     groups: Database,
-    services: Services,
+    accounts: Arc<Accounts>,
 }
 
-/// Knows whether the machine has other sources than the files.
-type Services = crate::accounts::Accounts;
-
-impl Accounts {
-    /// The accounts of this machine.
-    pub(super) fn new() -> Accounts {
-        Accounts::with(Services::new(crate::accounts::System::real()))
-    }
-
-    fn with(services: Services) -> Accounts {
-        Accounts {
-            users: Database::new("/etc/passwd", "passwd"),
-            groups: Database::new("/etc/group", "group"),
-            services,
-        }
+impl Ids {
+    /// The numbers and names of these accounts.
+    pub(crate) fn new(accounts: Arc<Accounts>) -> Ids {
+        let database = |name| Database { name, file: accounts.system.etc(name), loaded: RwLock::default() };
+        Ids { users: database("passwd"), groups: database("group"), accounts }
     }
 
     /// Whether to tell the number of this user means to ask, and to wait for, another source than the file.
-    pub(super) fn user_may_wait(&self, user: &str) -> bool {
-        number(user).is_none() && self.users.lacks(user) && self.services.may_wait("passwd")
+    pub(crate) fn user_may_wait(&self, user: &str) -> bool {
+        number(user).is_none() && self.users.lacks(user) && self.accounts.may_wait("passwd")
     }
 
     /// The same of a group.
-    pub(super) fn group_may_wait(&self, group: &str) -> bool {
-        number(group).is_none() && self.groups.lacks(group) && self.services.may_wait("group")
+    pub(crate) fn group_may_wait(&self, group: &str) -> bool {
+        number(group).is_none() && self.groups.lacks(group) && self.accounts.may_wait("group")
     }
 
     /// Looks at the files again at the next question: before a change nothing old will do.
-    pub(super) fn expire(&self) {
+    pub(crate) fn expire(&self) {
         for database in [&self.users, &self.groups] {
             database.loaded.write().unwrap_or_else(PoisonError::into_inner).looked = None;
         }
     }
 
     /// The number of a user given by name or number.
-    pub(super) fn uid(&self, user: &str) -> Option<u32> {
-        number(user).or_else(|| self.users.id(&self.services, user))
+    pub(crate) fn uid(&self, user: &str) -> Option<u32> {
+        number(user).or_else(|| self.users.id(&self.accounts, user))
     }
 
     /// The number of a group given by name or number.
-    pub(super) fn gid(&self, group: &str) -> Option<u32> {
-        number(group).or_else(|| self.groups.id(&self.services, group))
+    pub(crate) fn gid(&self, group: &str) -> Option<u32> {
+        number(group).or_else(|| self.groups.id(&self.accounts, group))
     }
 
     /// The name of a user, or else the number.
-    pub(super) fn user(&self, uid: u32) -> EcoString {
-        self.users.name(&self.services, uid)
+    pub(crate) fn user(&self, uid: u32) -> EcoString {
+        self.users.name(&self.accounts, uid)
     }
 
     /// The name of a group, or else the number.
-    pub(super) fn group(&self, gid: u32) -> EcoString {
-        self.groups.name(&self.services, gid)
+    pub(crate) fn group(&self, gid: u32) -> EcoString {
+        self.groups.name(&self.accounts, gid)
     }
 }
 
-/// The number that a text of digits stands for. The largest one means "unchanged" to the system
-/// and is nobody's.
-pub(super) fn number(text: &str) -> Option<u32> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { text.parse().ok().filter(|number| *number != u32::MAX) } else { None }
-}
-
 struct Database {
-    file: &'static str,
-    getent: &'static str,
+    /// The name of the file, and of the database that `getent` is asked for.
+    name: &'static str,
+    file: PathBuf,
     loaded: RwLock<Loaded>,
 }
 
@@ -111,11 +103,7 @@ impl Loaded {
 }
 
 impl Database {
-    fn new(file: &'static str, getent: &'static str) -> Database {
-        Database { file, getent, loaded: RwLock::default() }
-    }
-
-    fn id(&self, services: &Services, name: &str) -> Option<u32> {
+    fn id(&self, accounts: &Accounts, name: &str) -> Option<u32> {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         if loaded.is_fresh()
             && let Some(id) = loaded.by_name.get(name)
@@ -135,13 +123,13 @@ impl Database {
         }
         // Others need not wait for the answer.
         drop(loaded);
-        let id = self.ask(services, name).and_then(|line| parse(&line).map(|(_, id)| id));
+        let id = self.ask(accounts, name).and_then(|line| parse(&line).map(|(_, id)| id));
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         loaded.foreign_ids.insert(name.into(), (id, Instant::now()));
         id
     }
 
-    fn name(&self, services: &Services, id: u32) -> EcoString {
+    fn name(&self, accounts: &Accounts, id: u32) -> EcoString {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         if loaded.is_fresh()
             && let Some(name) = loaded.by_id.get(&id)
@@ -162,7 +150,7 @@ impl Database {
         drop(loaded);
         let digits = ecow::eco_format!("{id}");
         let name =
-            self.ask(services, &digits).and_then(|line| parse(&line).map(|(name, _)| name.into())).unwrap_or(digits);
+            self.ask(accounts, &digits).and_then(|line| parse(&line).map(|(name, _)| name.into())).unwrap_or(digits);
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         loaded.foreign_names.insert(id, (name.clone(), Instant::now()));
         name
@@ -171,7 +159,7 @@ impl Database {
     /// Reads the file again if it is another one than last time.
     fn look(&self, loaded: &mut Loaded) {
         loaded.looked = Some(Instant::now());
-        let stamp = rustix::fs::stat(self.file).ok();
+        let stamp = rustix::fs::stat(&self.file).ok();
         if let (Some(now), Some(then)) = (&stamp, &loaded.stamp)
             && unchanged(now, then)
         {
@@ -182,7 +170,7 @@ impl Database {
         loaded.by_id.clear();
         loaded.foreign_ids.clear();
         loaded.foreign_names.clear();
-        for line in String::from_utf8_lossy(&std::fs::read(self.file).unwrap_or_default()).lines() {
+        for line in String::from_utf8_lossy(&std::fs::read(&self.file).unwrap_or_default()).lines() {
             let Some((name, id)) = parse(line) else { continue };
             // The first entry of a name or a number wins, as in the C library.
             loaded.by_name.entry(name.into()).or_insert(id);
@@ -202,18 +190,18 @@ impl Database {
         !loaded.by_name.contains_key(name)
     }
 
-    /// Asks every source that the machine is configured for (directory services, …), if it has more
+    /// Asks every source that the machine is configured for (directory accounts, …), if it has more
     /// than the files: that costs a process.
-    fn ask(&self, services: &Services, key: &str) -> Option<String> {
-        if !services.may_wait(self.getent) {
+    fn ask(&self, accounts: &Accounts, key: &str) -> Option<String> {
+        if !accounts.may_wait(self.name) {
             return None;
         }
         if key.is_empty() || key.starts_with('-') || key.contains(['\0', '\n', ':']) {
             return None;
         }
-        let invocation = Invocation::new("getent").arg(self.getent).arg(key).captured(4096);
+        let invocation = Invocation::new("getent").args([self.name, key]).captured(4096);
         let invocation = invocation.deadline(Duration::from_secs(10));
-        let finished = kilter_process::run(&invocation, None).ok()?;
+        let finished = accounts.system.runner().run(&invocation, Cancel { flag: &NEVER, fd: None }).ok()?;
         finished.is_success().then(|| finished.stdout.text().into_owned())
     }
 }
@@ -233,6 +221,7 @@ fn parse(line: &str) -> Option<(&str, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounts::fake::Fake;
 
     #[test]
     fn lines_of_passwd_and_group_give_name_and_number() {
@@ -244,21 +233,30 @@ mod tests {
 
     #[test]
     fn only_a_name_that_another_source_may_know_is_waited_for() {
-        let fake = crate::accounts::fake::Fake::new("", "", "");
+        let fake = Fake::new("root:x:0:0:root:/root:/bin/sh\n", "root:x:0:\n", "");
         fake.write("nsswitch.conf", "passwd: files sss\ngroup: files\n");
-        let accounts = Accounts::with(Services::new(fake.system()));
-        let waits = ["no-such-user-here", "root", "77"].map(|user| accounts.user_may_wait(user));
+        let ids = ids(&fake);
+        let waits = ["no-such-user-here", "root", "77"].map(|user| ids.user_may_wait(user));
         assert_eq!(waits, [true, false, false]);
-        assert!(!accounts.group_may_wait("no-such-group-here"), "there are only the files");
+        assert!(!ids.group_may_wait("no-such-group-here"), "there are only the files");
+        *fake.log.answer.lock().unwrap() = (0, "far:x:4000:4000::/:/bin/sh\n".to_owned());
+        assert_eq!((ids.uid("far"), ids.uid("far"), ids.gid("far")), (Some(4000), Some(4000), None));
+        assert_eq!(fake.argvs(), ["getent passwd far"], "the answer is kept, and the files have no other source");
     }
 
     #[test]
     fn root_is_number_0_and_a_name_that_nobody_has_is_none() {
-        let accounts = Accounts::new();
-        assert_eq!(accounts.uid("root"), Some(0));
-        assert_eq!(accounts.user(0), "root");
-        assert_eq!(accounts.gid("0"), Some(0));
-        assert_eq!(accounts.uid("no-such-user-here"), None);
-        assert_eq!(accounts.user(3_999_999_999), "3999999999");
+        let fake = Fake::new("root:x:0:0:root:/root:/bin/sh\n", "root:x:0:\n", "");
+        let ids = ids(&fake);
+        assert_eq!(ids.uid("root"), Some(0));
+        assert_eq!(ids.user(0), "root");
+        assert_eq!(ids.gid("0"), Some(0));
+        assert_eq!(ids.uid("no-such-user-here"), None);
+        assert_eq!(ids.user(3_999_999_999), "3999999999");
+        assert_eq!(ids.uid("4294967295"), None, "it means \"as before\" to the system");
+    }
+
+    fn ids(fake: &Fake) -> Ids {
+        Ids::new(Arc::new(Accounts::new(fake.system())))
     }
 }

@@ -1,0 +1,160 @@
+//! What is certain to fail, told before anything is done: with the words in which the change itself
+//! would say it, and only where no other resource can mend it first.
+
+use std::path::{Path, PathBuf};
+
+use kilter_model::{Attributes, Change};
+use kilter_provider::Context;
+
+use super::copy::Source;
+use super::error::FileError;
+use super::kind::Kind;
+use super::look::{Looked, list, look};
+use super::place::{self, LIST};
+use super::root::needs_force;
+use super::spec::{Ensure, Spec};
+use crate::accounts::Ids;
+
+/// Why the change is certain to fail, if it is.
+pub(super) fn failure(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> Option<FileError> {
+    let spec = Spec::of(change.should?);
+    let path = place::trim(change.name);
+    let error = foreseen(cx, accounts, change, path, &spec).err()?;
+    (!cx.outlook().is_open_before(change.name)).then_some(error)
+}
+
+/// The checks in the order in which a change makes them.
+fn foreseen(
+    cx: &Context<'_>,
+    accounts: &Ids,
+    change: &Change<'_>,
+    path: &str,
+    spec: &Spec<'_>,
+) -> Result<(), FileError> {
+    if spec.ensure == Ensure::Absent {
+        return removal(cx, path, spec);
+    }
+    if !change.is.exists {
+        parent(cx, path)?;
+    }
+    source(cx, path, spec)?;
+    force(cx, change, path, spec)?;
+    owners(cx, accounts, spec)
+}
+
+fn parent(cx: &Context<'_>, path: &str) -> Result<(), FileError> {
+    match place::open_parent(path) {
+        Err(error) if error.is_missing() && !may_come(cx, place::split(path).0) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn source(cx: &Context<'_>, copy: &str, spec: &Spec<'_>) -> Result<(), FileError> {
+    let Some(path) = spec.source else { return Ok(()) };
+    let opened = match spec.ensure {
+        Ensure::Is(Kind::File) => Source::open_file(path),
+        Ensure::Is(Kind::Directory) if spec.recurse => Source::open_tree(path, copy),
+        _ => return Ok(()),
+    };
+    match opened {
+        Err(error) if error.is_missing() && may_come(cx, path) => Ok(()),
+        Err(FileError::Source { .. }) if declared(cx, path).is_some() || is_open_above(cx, path) => Ok(()),
+        opened => opened.map(|_| ()),
+    }
+}
+
+/// What stands in the way is replaced only with `force`, at the path as below it.
+fn force(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Result<(), FileError> {
+    let Ensure::Is(kind) = spec.ensure else { return Ok(()) };
+    if spec.force || is_open_above(cx, path) {
+        return Ok(());
+    }
+    let refused = |path: String, is| Err(FileError::NeedsForce { path, is, what: "replace" });
+    if let Ok(Some(looked)) = look(path, false)
+        && kind != looked.kind
+        && needs_force(looked.kind)
+    {
+        return refused(path.to_owned(), looked.kind);
+    }
+    let in_the_way = change.differences.iter().find(|difference| {
+        let (is, should) = (difference.is.as_str(), difference.should.as_str());
+        difference.attribute == "ensure" && is == Some("directory") && should != Some("absent")
+    });
+    match in_the_way.and_then(|difference| difference.entry.as_ref()) {
+        Some(entry) => refused(format!("{}/{entry}", place::trim(path)), Kind::Directory),
+        None => Ok(()),
+    }
+}
+
+/// A directory is removed without `force` only when it is empty.
+fn removal(cx: &Context<'_>, path: &str, spec: &Spec<'_>) -> Result<(), FileError> {
+    if spec.force || is_open_above(cx, path) {
+        return Ok(());
+    }
+    let Ok(Some(Looked { kind: Kind::Directory, .. })) = look(path, false) else { return Ok(()) };
+    let names = place::open(path, LIST).and_then(|directory| list(&directory, path)).unwrap_or_default();
+    // What is declared in it may be gone by then.
+    let stays = |name: &Vec<u8>| declared(cx, &format!("{path}/{}", String::from_utf8_lossy(name))).is_none();
+    match names.iter().any(stays) {
+        true => Err(FileError::NeedsForce { path: path.to_owned(), is: Kind::Directory, what: "remove what is in" }),
+        false => Ok(()),
+    }
+}
+
+fn owners(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileError> {
+    let is_declared = |type_name, name: &str| cx.outlook().declared(type_name, name).is_some();
+    if let Some(name) = spec.owner.and_then(|owner| owner.to_text())
+        && accounts.uid(&name).is_none()
+        && !is_declared("user", &name)
+    {
+        return Err(FileError::NoAccount { kind: "user", name: name.into() });
+    }
+    // A user may come with a group of the same name.
+    if let Some(name) = spec.group.and_then(|group| group.to_text())
+        && accounts.gid(&name).is_none()
+        && !is_declared("group", &name)
+        && !is_declared("user", &name)
+    {
+        return Err(FileError::NoAccount { kind: "group", name: name.into() });
+    }
+    Ok(())
+}
+
+/// Whether other resources may make what is missing at a path, or above it, before it is needed.
+pub(super) fn may_come(cx: &Context<'_>, path: &str) -> bool {
+    let Some(real) = resolved(Path::new(path)) else { return true };
+    is_made(cx, path) || is_made(cx, &real.to_string_lossy())
+}
+
+/// Whether everything that is missing of a path is declared, or something above it can bring anything.
+fn is_made(cx: &Context<'_>, path: &str) -> bool {
+    let is_missing = |path: &&str| std::fs::symlink_metadata(path).is_err();
+    is_open_above(cx, path) || above(path).chain([path]).filter(is_missing).all(|path| declared(cx, path).is_some())
+}
+
+/// The path with the links in it followed as far as there is something; none where they lead nowhere.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let there = path.ancestors().find(|above| std::fs::symlink_metadata(above).is_ok())?;
+    let rest = path.strip_prefix(there).ok()?;
+    Some(std::fs::canonicalize(there).ok()?.join(rest))
+}
+
+/// Whether something above a path is declared that decides what is below it: a link, a copied tree,
+/// what is to go.
+fn is_open_above(cx: &Context<'_>, path: &str) -> bool {
+    let is_plain = |should: &Attributes| {
+        matches!(should.text("ensure"), Some("directory"))
+            && should.get("source").is_none_or(|source| source.is_undef())
+    };
+    above(path).filter_map(|path| declared(cx, path)).any(|should| !is_plain(should))
+}
+
+fn declared<'a>(cx: &Context<'a>, path: &str) -> Option<&'a Attributes> {
+    let of = |name: &str| cx.outlook().declared("file", name);
+    of(path).or_else(|| of(&format!("{path}/")))
+}
+
+/// The directories above a path, without the root.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at]).filter(|path| !path.is_empty())
+}

@@ -1,0 +1,114 @@
+//! What may have happened by the turn of a resource, for a run that only looks.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kilter_engine::{Graph, Settlement, VertexId};
+use kilter_model::Attributes;
+use kilter_provider::Reach;
+
+use crate::driver::Mode;
+use crate::lookup::Lookup;
+use crate::prepare::Prepared;
+
+/// The resources whose effects nobody can tell, and what is certain to come before or after them.
+///
+/// What is neither may come at any time, whether or not it has been looked at by now: the same
+/// manifest on the same machine gives the same plan.
+pub(crate) struct Outlook<'run> {
+    prepared: &'run Prepared<'run>,
+    lookup: &'run Lookup<'run>,
+    unbounded: Vec<Unbounded>,
+}
+
+struct Unbounded {
+    vertex: VertexId,
+    /// Whether it was found in its state and nothing refreshes it.
+    at_rest: AtomicBool,
+    before: OnceLock<Vec<bool>>,
+    after: OnceLock<Vec<bool>>,
+}
+
+impl Unbounded {
+    /// Whether this comes after `vertex` in any case.
+    fn is_after(&self, vertex: VertexId, graph: &Graph) -> bool {
+        let first_of = |at| graph.entering(at).iter().map(|id| graph.edge(*id).first).collect();
+        self.before.get_or_init(|| reached(self.vertex, graph.len(), &first_of))[vertex.0 as usize]
+    }
+
+    /// Whether this comes before `vertex` in any case.
+    fn is_before(&self, vertex: VertexId, graph: &Graph) -> bool {
+        let second_of = |at| graph.children(at).collect();
+        self.after.get_or_init(|| reached(self.vertex, graph.len(), &second_of))[vertex.0 as usize]
+    }
+}
+
+/// What can be reached from a vertex.
+fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId) -> Vec<VertexId>) -> Vec<bool> {
+    let mut seen = vec![false; count];
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        for vertex in next(at) {
+            if !std::mem::replace(&mut seen[vertex.0 as usize], true) {
+                open.push(vertex);
+            }
+        }
+    }
+    seen
+}
+
+impl<'run> Outlook<'run> {
+    /// The outlook of a run; one that changes things asks for none.
+    pub(crate) fn new(prepared: &'run Prepared<'run>, lookup: &'run Lookup<'run>, mode: Mode) -> Outlook<'run> {
+        let reaches = |vertex: &VertexId| {
+            prepared.provider(*vertex).reach(&prepared.resource(*vertex).attributes) == Reach::Anything
+        };
+        let unbounded = match mode {
+            Mode::Noop => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
+            Mode::Apply => Vec::new(),
+        };
+        Outlook { prepared, lookup, unbounded }
+    }
+
+    /// Takes note of how a resource has settled, which is told before what comes after it is checked.
+    pub(crate) fn settled(&self, vertex: VertexId, settlement: Settlement) {
+        if settlement == Settlement::InSync
+            && let Ok(at) = self.unbounded.binary_search_by_key(&vertex, |unbounded| unbounded.vertex)
+        {
+            self.unbounded[at].at_rest.store(true, Ordering::Release);
+        }
+    }
+
+    fn is_open_before(&self, vertex: VertexId) -> bool {
+        let graph = &self.prepared.graph;
+        self.unbounded.iter().any(|other| {
+            let rests = other.at_rest.load(Ordering::Acquire) && other.is_before(vertex, graph);
+            other.vertex != vertex && !rests && !other.is_after(vertex, graph)
+        })
+    }
+}
+
+impl Unbounded {
+    fn new(vertex: VertexId) -> Unbounded {
+        Unbounded { vertex, at_rest: AtomicBool::new(false), before: OnceLock::new(), after: OnceLock::new() }
+    }
+}
+
+/// The outlook as one provider sees it.
+pub(crate) struct View<'run> {
+    pub(crate) outlook: &'run Outlook<'run>,
+    pub(crate) provider: u16,
+}
+
+impl kilter_provider::Outlook for View<'_> {
+    fn is_open_before(&self, name: &str) -> bool {
+        // Of what is not in the catalog nothing is known.
+        self.outlook.lookup.named(self.provider, name).is_none_or(|vertex| self.outlook.is_open_before(vertex))
+    }
+
+    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        let provider = self.outlook.prepared.registry.index(type_name)?;
+        let vertex = self.outlook.lookup.named(provider as u16, name)?;
+        Some(&self.outlook.prepared.resource(vertex).attributes)
+    }
+}

@@ -1,0 +1,92 @@
+//! A plan foresees what is certain to fail, and nothing that the run may mend first.
+
+use crate::support::{Ended, Place};
+
+fn planned(place: &Place, resources: &str) -> Ended {
+    let resources = resources.replace("DIR", &place.path().display().to_string());
+    place.file("m.yaml", format!("resources:\n{resources}"));
+    place.run(&["plan", "m.yaml"])
+}
+
+/// The failure that a plan and an apply both end with.
+#[track_caller]
+fn fails(place: &Place, resources: &str, why: &str) {
+    let plan = planned(place, resources);
+    assert_eq!(plan.code, 4, "{plan:?}");
+    assert!(plan.stdout.contains(why), "{plan:?}");
+    let apply = place.run(&["apply", "m.yaml"]);
+    assert_eq!(apply.code, 4, "{apply:?}");
+    assert!(apply.stdout.contains(why), "{apply:?}");
+}
+
+#[track_caller]
+fn only_changes(place: &Place, resources: &str) {
+    let plan = planned(place, resources);
+    assert_eq!(plan.code, 2, "{plan:?}");
+}
+
+const BELOW: &str = "  file[DIR/a/x]: { content: x }\n";
+
+#[test]
+fn what_is_certain_to_fail_has_failed_in_the_plan() {
+    let place = Place::new();
+    fails(&place, BELOW, "cannot open DIR/a: No such file or directory");
+    fails(&place, "  file[DIR/home]: { content: x }\n", "DIR/home is a directory: `force: true`");
+    fails(&place, "  file[DIR/x]: { source: DIR/home }\n", "`recurse: true` copies it");
+    fails(&place, "  file[DIR/x]: { content: x, owner: nobody-here }\n", "the user `nobody-here` does not exist");
+}
+
+#[test]
+fn what_depends_on_it_is_skipped() {
+    let place = Place::new();
+    let plan = planned(&place, &format!("{BELOW}  file[DIR/y]: {{ content: y, require: 'file[DIR/a/x]' }}\n"));
+    assert_eq!(plan.code, 4);
+    assert!(plan.stdout.contains("skipped") && plan.stdout.contains("file[DIR/a/x]"), "{plan:?}");
+}
+
+#[test]
+fn what_another_resource_brings_is_not_held_against_a_plan() {
+    let place = Place::new();
+    only_changes(&place, &format!("  file[DIR/a]: {{ ensure: directory }}\n{BELOW}"));
+    only_changes(&place, "  user[brought]: {}\n  file[DIR/x]: { content: x, owner: brought }\n");
+    only_changes(&place, "  file[DIR/s]: { content: x }\n  file[DIR/x]: { source: DIR/s }\n");
+}
+
+#[test]
+fn a_command_that_may_come_first_may_bring_anything() {
+    let place = Place::new();
+    let command = "  exec[make]: { command: [/bin/mkdir, DIR/a]";
+    only_changes(&place, &format!("{command} }}\n{BELOW}"));
+    only_changes(&place, &format!("{command}, before: 'file[DIR/a/x]' }}\n{BELOW}"));
+    only_changes(&place, "  exec[make]: { command: [/bin/true] }\n  file[DIR/x]: { source: DIR/s }\n");
+    // One that comes later, or has nothing to do, brings nothing.
+    let missing = "cannot open DIR/a: No such file";
+    fails(&place, &format!("{command}, require: 'file[DIR/a/x]' }}\n{BELOW}"), missing);
+    let done = format!("{command}, creates: DIR/home, before: 'file[DIR/a/x]' }}\n{BELOW}");
+    fails(&place, &done, missing);
+    // Without an order it might be refreshed or its guard might change its mind.
+    only_changes(&place, &format!("{command}, creates: DIR/home }}\n{BELOW}"));
+}
+
+#[test]
+fn a_link_above_a_declared_file_is_not_purged() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path().join("d")).unwrap();
+    std::os::unix::fs::symlink("../home", place.path().join("d/link")).unwrap();
+    std::os::unix::fs::symlink("../home", place.path().join("d/other")).unwrap();
+    let resources = "  file[DIR/d]: { ensure: directory, purge: true }\n  file[DIR/d/link/x]: { content: x }\n";
+    only_changes(&place, resources);
+    let apply = place.run(&["apply", "m.yaml"]);
+    assert_eq!(apply.code, 0, "{apply:?}");
+    assert_eq!(std::fs::read_to_string(place.path().join("home/x")).unwrap(), "x");
+    assert!(!place.path().join("d/other").is_symlink());
+}
+
+#[test]
+fn a_user_and_a_group_that_contradict_each_other_are_one_problem_before_the_start() {
+    let place = Place::new();
+    let plan = planned(&place, "  user[adam]: { groups: [wheel] }\n  group[wheel]: { members: [] }\n");
+    assert_eq!(plan.code, 1, "{plan:?}");
+    assert!(plan.stderr.contains("user[adam] is declared to be in `wheel`, and group[wheel] to be without `adam`"));
+    assert!(plan.stderr.contains("1 problem; nothing was touched"), "{plan:?}");
+}

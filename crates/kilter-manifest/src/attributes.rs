@@ -49,6 +49,7 @@ impl<'e, 't> Body<'e, 't> {
             attributes: Attributes::with_capacity(entry.body.count() + type_.defaults.len()),
             deferred: Vec::new(),
             meta: None,
+            provider: None,
             span: entry.key.span(),
         };
         self.given.clear();
@@ -88,10 +89,24 @@ impl<'e, 't> Body<'e, 't> {
         }
         match name {
             "when" => {}
+            "provider" => resource.provider = self.provider(value),
             "meta" => resource.meta = meta::compile(self.environment, value, values),
             _ if !key.is_scalar() => {}
             _ => self.unknown(type_, key),
         }
+    }
+
+    /// The provider that is named for the resource.
+    fn provider(&self, value: View<'t>) -> Option<EcoString> {
+        if value.is_null() {
+            return None;
+        }
+        if !value.is_scalar() {
+            let problem = Diagnostic::new("`provider` takes the name of a provider").at(value.span());
+            self.environment.report(problem.hint("`kilter types TYPE` lists those of a type"));
+            return None;
+        }
+        self.environment.text(value).map(EcoString::from)
     }
 
     fn find(&self, attributes: &[AttributeSchema], name: &str) -> Option<usize> {
@@ -105,7 +120,7 @@ impl<'e, 't> Body<'e, 't> {
         let name = key.text();
         let mut known: Vec<&str> = type_.attributes().iter().map(|a| a.name.as_str()).collect();
         known.extend(RELATIONS.iter().map(|kind| kind.word()));
-        known.extend(["when", "meta"]);
+        known.extend(["when", "meta", "provider"]);
         let message = eco_format!("`{}` has no attribute `{name}`", type_.name);
         let hint = match META.contains(&name) {
             true => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),

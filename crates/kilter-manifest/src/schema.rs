@@ -142,6 +142,11 @@ fn resource(schema: &TypeSchema) -> Json {
         "type": ["string", "boolean"],
     });
     properties.entry("when".to_owned()).or_insert(when);
+    let provider = json!({
+        "description": "The provider for the resource, of those that its type has; without it a suitable one is chosen.",
+        "type": "string",
+    });
+    properties.entry("provider".to_owned()).or_insert(provider);
     properties.entry("meta".to_owned()).or_insert(json!({ "$ref": "#/$defs/meta" }));
     let namevar = schema.namevars().next().map(|a| a.name.clone());
     let required: Vec<&str> = schema

@@ -34,6 +34,8 @@ pub struct Resource {
     pub deferred: Vec<Deferred>,
     /// How the engine treats it; none when nothing was said.
     pub meta: Option<Box<Meta>>,
+    /// The provider that was named for it; none leaves the choice to kilter.
+    pub provider: Option<EcoString>,
     /// Where it was declared.
     pub span: Span,
 }

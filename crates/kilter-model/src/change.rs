@@ -11,6 +11,9 @@ use crate::value::Value;
 pub struct State {
     /// The name on the system, as the query named it.
     pub name: EcoString,
+    /// How people know a resource with several namevars: one text that a title pattern of its type takes
+    /// apart into them. None for the name.
+    pub title: Option<EcoString>,
     /// Whether the resource is there. One that is not may still have attributes to tell
     /// (`ensure: absent`).
     pub exists: bool,

@@ -21,7 +21,7 @@ fn main() {
     let directory = std::env::temp_dir().join("kilter-file-bench");
     let declared = prepare(&directory, files);
     let provider = FileProvider::new();
-    let wanted: Vec<_> = declared.iter().map(|(name, should)| Wanted { name, should: Some(should) }).collect();
+    let wanted: Vec<_> = declared.iter().map(|(name, should)| Wanted::new(name, Some(should))).collect();
     match part.as_deref() {
         Some("floor") => floor(&declared),
         Some("provider") => all_in_sync(&provider, &wanted),

@@ -123,10 +123,8 @@ mod tests {
         let cx = Context::bare().with_log(&lines);
         let should = Attributes::from_iter([("message", "hello")]);
         let (greeting, bare) = (EcoString::from("greeting"), EcoString::from("just this"));
-        let wanted = [
-            Wanted { name: &greeting, should: Some(&should) },
-            Wanted { name: &bare, should: Some(&Attributes::new()) },
-        ];
+        let none = Attributes::new();
+        let wanted = [Wanted::new(&greeting, Some(&should)), Wanted::new(&bare, Some(&none))];
         let found = check(&provider, &cx, &wanted);
         assert!(found.iter().all(|found| found.as_ref().unwrap().differences.is_empty()));
         assert!(provider.refresh(&cx, wanted[0]).refreshed);
@@ -139,7 +137,7 @@ mod tests {
         let (provider, lines) = (NotifyProvider::new(), Lines::default());
         let cx = Context::bare().with_log(&lines);
         let should = Attributes::from_iter([("message", Value::sensitive("hunter2".into()))]);
-        provider.get_one(&cx, Wanted { name: &"x".into(), should: Some(&should) }).unwrap();
+        provider.get_one(&cx, Wanted::new(&"x".into(), Some(&should))).unwrap();
         assert_eq!(*lines.0.lock().unwrap(), ["notice: notify[x]: [redacted]"]);
     }
 }

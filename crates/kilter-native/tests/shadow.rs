@@ -161,12 +161,12 @@ fn present() -> (&'static str, Value) {
 }
 
 fn get(provider: &dyn Provider, name: &str) -> State {
-    provider.get_one(&Context::bare(), Wanted { name: &name.into(), should: None }).expect("it can be read")
+    provider.get_one(&Context::bare(), Wanted::new(&name.into(), None)).expect("it can be read")
 }
 
 fn differences(provider: &dyn Provider, name: &str, should: &Attributes) -> (State, Vec<Difference>) {
     let name = name.into();
-    let wanted = [Wanted { name: &name, should: Some(should) }];
+    let wanted = [Wanted::new(&name, Some(should))];
     let found = check(provider, &Context::bare(), &wanted).remove(0).expect("it can be checked");
     (found.state, found.differences)
 }

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::outlook::{Alone, Outlook};
+use ecow::EcoString;
+
+use crate::contract::Wanted;
 
 /// Severities of RFC 5424 that providers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +89,19 @@ pub enum Durability {
     Unflushed,
 }
 
+/// What becomes of a provider that does not keep its promises: states with values that
+/// canonicalisation would change, titles that do not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// Nothing.
+    Off,
+    /// It is warned of.
+    #[default]
+    Warning,
+    /// The resource fails.
+    Error,
+}
+
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// What a provider is given of its surroundings for one call.
@@ -100,6 +116,8 @@ pub struct Context<'a> {
     ending: &'a AtomicBool,
     only_looks: bool,
     outlook: &'a dyn Outlook,
+    strictness: Strictness,
+    asked: &'a [EcoString],
 }
 
 impl Context<'static> {
@@ -115,6 +133,8 @@ impl Context<'static> {
             ending: &NEVER,
             only_looks: false,
             outlook: &Alone,
+            strictness: Strictness::default(),
+            asked: &[],
         }
     }
 }
@@ -193,6 +213,31 @@ impl<'a> Context<'a> {
         'a: 'b,
     {
         Context { outlook, ..self }
+    }
+
+    /// The same surroundings with another strictness.
+    #[must_use]
+    pub fn with_strictness(self, strictness: Strictness) -> Context<'a> {
+        Context { strictness, ..self }
+    }
+
+    /// The same surroundings in which lazy attributes are asked for.
+    #[must_use]
+    pub fn with_asked<'b>(self, asked: &'b [EcoString]) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { asked, ..self }
+    }
+
+    /// How strictly a provider is held to its promises.
+    pub fn strictness(&self) -> Strictness {
+        self.strictness
+    }
+
+    /// Whether a lazy attribute is to be read: it was asked for, or something is wanted of it.
+    pub fn wants(&self, wanted: Option<&Wanted<'_>>, attribute: &str) -> bool {
+        self.asked.iter().any(|asked| asked == attribute) || wanted.is_some_and(|wanted| wanted.manages(attribute))
     }
 
     /// Whether the run is to end: what has begun is finished, but not tried again.

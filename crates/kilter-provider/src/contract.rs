@@ -30,9 +30,41 @@ pub enum Query<'a> {
 pub struct Wanted<'a> {
     /// Its name on the system.
     pub name: &'a EcoString,
+    /// The values of its namevars, where the type has several; `name` is then their
+    /// [key](TypeSchema::key).
+    pub namevars: Option<&'a Attributes>,
     /// What is wanted of it, canonical, when it was declared: a provider need not read what nobody
     /// compares, and finds its parameters here.
     pub should: Option<&'a Attributes>,
+}
+
+impl<'a> Wanted<'a> {
+    /// A resource whose type has one namevar, or one that was declared: its namevars are then among
+    /// what should be.
+    pub fn new(name: &'a EcoString, should: Option<&'a Attributes>) -> Wanted<'a> {
+        Wanted { name, namevars: should, should }
+    }
+
+    /// Whether something is wanted of `attribute`, so that even a lazy one is to be read.
+    pub fn manages(&self, attribute: &str) -> bool {
+        self.should.is_some_and(|should| should.get(attribute).is_some())
+    }
+}
+
+/// Whether a provider can work on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suitability {
+    /// It can.
+    Suitable,
+    /// It cannot, and what is missing: `there is no command apt-get`.
+    Unsuitable(EcoString),
+}
+
+impl Suitability {
+    /// Whether it can.
+    pub fn is_suitable(&self) -> bool {
+        *self == Suitability::Suitable
+    }
 }
 
 /// Where a call runs.
@@ -63,7 +95,13 @@ pub enum Insync {
     Same,
     /// It is not; with what is said in the place of "is → should".
     Differs(Option<EcoString>),
+    /// It cannot be told, and why. The resource fails and is not changed.
+    Failed(EcoString),
 }
+
+/// The attribute for which a provider with `custom_insync` is asked about a resource of a type that
+/// has no properties. It is never seen elsewhere.
+pub const INSYNC_TRIGGER: &str = "rsapi_custom_insync_trigger";
 
 /// What is wrong with a declared resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,11 +222,36 @@ pub trait Provider: Send + Sync {
     /// The provider's own name, when a type has several: `posix`, `systemd`.
     fn name(&self) -> &'static str;
 
-    /// The states of the resources asked for.
+    /// Whether the provider can work on this machine. Asked when a provider of the type has to be
+    /// chosen, and again before it is first used, since what it needs may have come by then.
+    fn suitable(&self) -> Suitability {
+        Suitability::Suitable
+    }
+
+    /// Whether it is preferred to other suitable providers of its type.
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    /// Called once in a run, before the first `get`, `set` or `refresh` and as late as possible: what
+    /// an earlier resource has installed is there. State that is kept for a run begins here.
     ///
     /// # Errors
-    /// When the provider as a whole cannot read; its resources then fail, no others. A failure of
-    /// one resource among many is answered by [`Provider::get_one`].
+    /// When the provider cannot work; it is unavailable for the run, and its resources fail.
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// The states of the resources asked for.
+    ///
+    /// Without the feature `simple_get_filter` it is asked for all. More resources may be returned
+    /// than were asked for: they are kept, and not asked for again while they hold.
+    ///
+    /// # Errors
+    /// When the provider as a whole cannot read; it is then unavailable for the run, and its resources
+    /// fail, no others. A provider in which one resource alone can fail to be read
+    /// [reads singly](Provider::reads_singly).
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError>;
 
     /// The state of one declared resource, with an error of its own.
@@ -201,7 +264,7 @@ pub trait Provider: Send + Sync {
         Ok(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
     }
 
-    /// Whether [`Provider::get_one`] is as cheap as a `get` of many.
+    /// Whether [`Provider::get_one`] is as cheap as a `get` of many, and fails for one resource alone.
     fn reads_singly(&self) -> bool {
         false
     }
@@ -239,7 +302,8 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
-    /// Compares one attribute.
+    /// Compares one attribute. Only asked for if the schema has the feature `custom_insync`, and only
+    /// for properties that something is wanted of.
     fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
         let _ = (attribute, is, should);
         Insync::Default

@@ -12,16 +12,21 @@
 //!
 //! *Start from* [`Provider`] and [`Context`].
 
+mod accept;
 mod check;
+mod compare;
 mod context;
 mod contract;
 mod outlook;
 mod registry;
 
-pub use check::{Found, check, check_one, compare, get_checked};
-pub use context::{Context, Durability, Interrupt, Level, Log, NoLog};
+pub use accept::get_checked;
+pub use check::{Found, check, check_one, check_state, read};
+pub use compare::compare;
+pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, Strictness};
 pub use contract::{
-    Batch, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+    Batch, Declared, Direction, INSYNC_TRIGGER, Insync, Match, Mode, Placement, Problem, Provider, ProviderError,
+    Query, Suitability, Wanted, Wish,
 };
 pub use outlook::{Alone, Outlook, Reach};
-pub use registry::Registry;
+pub use registry::{Candidate, ChoiceError, Registry};

@@ -1,41 +1,173 @@
 //! The providers of a program, by type.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use ecow::{EcoString, eco_format};
 use kilter_model::TypeSchema;
+use rustc_hash::FxHashMap;
 
-use crate::contract::Provider;
+use crate::contract::{Provider, Suitability};
 
-/// The providers of a program, by type.
+/// The providers of a program, by type. A type may have several; resources get the one that their
+/// manifest names, or else a suitable one, a default before others.
 #[derive(Clone, Default)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,
+    types: Vec<Type>,
+    by_name: FxHashMap<EcoString, u16>,
+    /// The type of each provider.
+    slots: Vec<u16>,
+}
+
+#[derive(Clone, Default)]
+struct Type {
+    /// Its providers, in the order in which they were registered.
+    providers: Vec<usize>,
+    preferred: OnceLock<usize>,
+}
+
+/// A provider of a type, and whether it can be chosen.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its index.
+    pub index: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it can work here.
+    pub suitability: Suitability,
+    /// Whether it is preferred to other suitable ones.
+    pub is_default: bool,
+    /// Whether it is the one that resources get which name none.
+    pub is_chosen: bool,
+}
+
+impl Candidate {
+    /// Why resources that name no provider do not get this one; none for the one that they get.
+    pub fn why_not(&self, chosen: &str) -> Option<EcoString> {
+        match &self.suitability {
+            _ if self.is_chosen => None,
+            Suitability::Unsuitable(why) => Some(eco_format!("it is not suitable: {why}")),
+            Suitability::Suitable if self.is_default => Some(eco_format!("`{chosen}` comes first")),
+            Suitability::Suitable => {
+                Some(eco_format!("`{chosen}` is preferred; say `provider: {}` for this one", self.name))
+            }
+        }
+    }
+}
+
+/// Why a resource has no provider.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChoiceError {
+    /// Nobody provides the type.
+    #[error("there is no provider for the type `{0}`")]
+    Type(EcoString),
+    /// The type has no such provider.
+    #[error("the type `{type_name}` has no provider `{name}`: it has {}", known.join(", "))]
+    Name {
+        /// The type.
+        type_name: EcoString,
+        /// The provider that was named.
+        name: EcoString,
+        /// Those that there are.
+        known: Vec<&'static str>,
+    },
 }
 
 impl Registry {
-    /// A registry of `providers`, in the order in which types are listed.
+    /// A registry of `providers`, in the order in which types are listed. Providers of one type share
+    /// the schema of the first.
+    ///
+    /// # Panics
+    /// When two providers of one type have one name: manifests could not tell them apart.
     pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Registry {
-        Registry { providers: providers.into_iter().collect() }
+        let mut registry = Registry::default();
+        for provider in providers {
+            let name = provider.schema().name.text().clone();
+            let slot = *registry.by_name.entry(name).or_insert_with(|| {
+                registry.types.push(Type::default());
+                (registry.types.len() - 1) as u16
+            });
+            let others = &mut registry.types[usize::from(slot)].providers;
+            let is_new = others.iter().all(|&at| registry.providers[at].name() != provider.name());
+            assert!(is_new, "two providers of {} are named {}", provider.schema().name, provider.name());
+            others.push(registry.providers.len());
+            registry.slots.push(slot);
+            registry.providers.push(provider);
+        }
+        registry
     }
 
-    /// The index of the provider of a type.
+    fn type_of(&self, type_name: &str) -> Option<&Type> {
+        self.by_name.get(type_name).map(|slot| &self.types[usize::from(*slot)])
+    }
+
+    /// The number of a provider's type: below [`Registry::len`].
+    pub fn slot(&self, provider: usize) -> u16 {
+        self.slots[provider]
+    }
+
+    /// The index of the provider that resources of a type get which name none. When none is suitable,
+    /// the preferred one: what it needs may come during the run.
     pub fn index(&self, type_name: &str) -> Option<usize> {
-        self.providers.iter().position(|provider| provider.schema().name == type_name)
+        self.type_of(type_name).map(|of| *of.preferred.get_or_init(|| self.prefer(&of.providers)))
     }
 
-    /// The provider of a type.
+    fn prefer(&self, providers: &[usize]) -> usize {
+        if let [only] = *providers {
+            return only;
+        }
+        let suitable: Vec<usize> =
+            providers.iter().copied().filter(|&at| self.providers[at].suitable().is_suitable()).collect();
+        let among = if suitable.is_empty() { providers } else { &suitable };
+        let default = among.iter().copied().find(|&at| self.providers[at].is_default());
+        default.unwrap_or(among[0])
+    }
+
+    /// The index of the provider of a resource: the one that it names, or else the preferred one.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn choose(&self, type_name: &str, name: Option<&str>) -> Result<usize, ChoiceError> {
+        let unknown = || ChoiceError::Type(type_name.into());
+        let Some(name) = name else { return self.index(type_name).ok_or_else(unknown) };
+        let providers = &self.type_of(type_name).ok_or_else(unknown)?.providers;
+        let found = providers.iter().copied().find(|&at| self.providers[at].name() == name);
+        found.ok_or_else(|| ChoiceError::Name {
+            type_name: type_name.into(),
+            name: name.into(),
+            known: providers.iter().map(|&at| self.providers[at].name()).collect(),
+        })
+    }
+
+    /// The providers of a type, and why each is chosen or not.
+    pub fn candidates(&self, type_name: &str) -> Vec<Candidate> {
+        let (Some(of), Some(chosen)) = (self.type_of(type_name), self.index(type_name)) else { return Vec::new() };
+        let candidate = |&index: &usize| {
+            let provider = &self.providers[index];
+            Candidate {
+                index,
+                name: provider.name(),
+                suitability: provider.suitable(),
+                is_default: provider.is_default(),
+                is_chosen: index == chosen,
+            }
+        };
+        of.providers.iter().map(candidate).collect()
+    }
+
+    /// The preferred provider of a type.
     pub fn find(&self, type_name: &str) -> Option<&Arc<dyn Provider>> {
-        self.providers.iter().find(|provider| provider.schema().name == type_name)
+        self.index(type_name).map(|at| &self.providers[at])
     }
 
-    /// The provider at an index that [`Registry::index`] gave.
+    /// The provider at an index that [`Registry::index`] or [`Registry::choose`] gave.
     pub fn at(&self, index: usize) -> &Arc<dyn Provider> {
         &self.providers[index]
     }
 
     /// The schema of a type.
     pub fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
-        self.find(type_name).map(|provider| provider.schema())
+        self.type_of(type_name).map(|of| self.providers[of.providers[0]].schema())
     }
 
     /// All providers.
@@ -43,7 +175,12 @@ impl Registry {
         self.providers.iter()
     }
 
-    /// How many there are.
+    /// One provider of each type.
+    pub fn types(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
+        self.types.iter().map(|of| &self.providers[of.providers[0]])
+    }
+
+    /// How many providers there are.
     pub fn len(&self) -> usize {
         self.providers.len()
     }

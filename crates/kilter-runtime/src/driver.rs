@@ -2,8 +2,12 @@
 
 mod board;
 mod debts;
+mod opened;
+mod read;
 mod resolve;
+mod shelf;
 mod stop;
+mod surroundings;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,12 +16,13 @@ use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_engine::{Batch, Command, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
-use kilter_provider::{Batch as Batching, Context, Durability, Placement};
+use kilter_provider::{Batch as Batching, Durability, Placement, Strictness};
+use opened::Opened;
 
 use crate::journal::{Journal, JournalError};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
-use crate::outlook::{Outlook, View};
+use crate::outlook::Outlook;
 use crate::prepare::Prepared;
 use crate::report::Report;
 use crate::state_dir::{StateDir, StateDirError};
@@ -25,6 +30,8 @@ use crate::step::{self, Done, Item};
 use crate::worker::Workers;
 use board::Board;
 use debts::owed;
+pub(crate) use shelf::Read;
+use shelf::Shelves;
 pub use stop::Stop;
 use stop::{Doing, Mail, Message};
 
@@ -60,6 +67,8 @@ pub struct Options {
     pub jobs: usize,
     /// Whether what was done survives a crash of the machine.
     pub durability: Durability,
+    /// How strictly providers are held to their promises.
+    pub strictness: Strictness,
     /// Where state is kept; none for a run that leaves nothing behind.
     pub state_dir: Option<StateDir>,
 }
@@ -100,8 +109,9 @@ impl Prepared<'_> {
             Some(state_dir) => Some(Journal::open(state_dir.path(), options.durability)?),
             None => None,
         };
-        let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry.len());
+        let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry);
         let outlook = Outlook::new(self, &lookup, options.mode);
+        let opened = Opened::new(self.registry.len());
         let (sender, receiver) = channel();
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
@@ -110,6 +120,8 @@ impl Prepared<'_> {
                 prepared: self,
                 lookup: &lookup,
                 outlook: &outlook,
+                opened: &opened,
+                shelves: Shelves::new(self.registry.len(), self.catalog.resources.len()),
                 options,
                 stop,
                 mail: &mail,
@@ -161,6 +173,8 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     outlook: &'run Outlook<'run>,
+    opened: &'run Opened,
+    shelves: Shelves,
     options: &'run Options,
     stop: &'run Stop,
     mail: &'run Mail,
@@ -233,6 +247,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             self.going_on.retain(|(vertex, _)| !vertices.contains(vertex));
             self.drop_vertices(&vertices);
         }
+        self.drop_parked();
     }
 
     fn drop_vertices(&mut self, vertices: &[VertexId]) {
@@ -273,6 +288,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.in_flight -= 1;
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.answer(doing, done);
+            }
+            Message::Read { provider, done, rest, foreign } => {
+                self.in_flight -= 1;
+                self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
+                self.read(provider, done, rest, foreign);
             }
             Message::Log { level, type_name, name, message } => {
                 let message = &self.board.sealed(&type_name, &name, message);
@@ -324,7 +344,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     /// the same time.
     fn check(&mut self, batch: Batch) {
         let Batch { group, vertices } = batch;
-        let chunk = if group & CHECKS_ON_WORKER == 0 { CHUNK } else { vertices.len() };
+        let together = !self.prepared.registry.at(usize::from(group / 4)).reads_singly();
+        let chunk = if group & CHECKS_ON_WORKER == 0 && !together { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
             if self.stop.requests() > 0 {
                 self.drop_vertices(vertices);
@@ -334,8 +355,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
-            if !items.is_empty() {
-                self.dispatch(Doing::Check, group, items);
+            match together {
+                _ if items.is_empty() => {}
+                true => self.check_together(group, items),
+                false => self.dispatch(Doing::Check, group, items),
             }
         }
     }
@@ -346,55 +369,62 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             Doing::Check => group & CHECKS_ON_WORKER != 0,
             Doing::Apply | Doing::Refresh => group & CHANGES_ON_WORKER != 0,
         };
-        let prepared = self.prepared;
-        let provider = prepared.registry.at(usize::from(group / 4)).as_ref();
-        let (stop, mail, options, lookup) = (self.stop, self.mail, self.options, self.lookup);
-        let outlook = self.outlook;
         let at = group / 4;
-        let vertices: Vec<VertexId> =
-            if on_worker { items.iter().map(|item| item.vertex).collect() } else { Vec::new() };
+        let vertices: Vec<VertexId> = items.iter().map(|item| item.vertex).collect();
+        if doing != Doing::Check {
+            items.iter().for_each(|item| self.shelves.forget(at, item.name));
+        }
+        let (surroundings, again) = (self.surroundings(at), self.is_tried_again(&vertices));
+        let of = if on_worker { vertices.clone() } else { Vec::new() };
         let work = move || {
-            let managed = |name: &str| lookup.named(at, name).is_some();
-            let managed_below = |path: &str| lookup.has_below(at, path);
-            let view = View { outlook, provider: at };
-            let cx = Context::bare()
-                .with_log(mail)
-                .with_interrupt(stop.interrupt())
-                .with_ending(stop.ending())
-                .with_only_looks(options.mode == Mode::Noop)
-                .with_managed(&managed)
-                .with_managed_below(&managed_below)
-                .with_outlook(&view)
-                .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
-                .with_durability(options.durability);
-            let mut done = Vec::with_capacity(items.len());
-            match doing {
-                Doing::Check => step::check(provider, &cx, &items, &mut done),
-                Doing::Apply => step::apply(provider, &cx, items, &mut done),
-                Doing::Refresh => step::refresh(provider, &cx, &items, &mut done),
-            }
-            done
+            let provider = surroundings.provider();
+            surroundings.call(|cx| {
+                if let Err(why) = surroundings.open(cx, again) {
+                    return items.iter().flat_map(|item| step::failed(&[item.vertex], &why)).collect();
+                }
+                let mut done = Vec::with_capacity(items.len());
+                match doing {
+                    Doing::Check => step::check(provider, cx, &items, &mut done),
+                    Doing::Apply => step::apply(provider, cx, items, &mut done),
+                    Doing::Refresh => step::refresh(provider, cx, &items, &mut done),
+                }
+                done
+            })
         };
         if !on_worker {
             let done = work();
             return self.answer(doing, done);
         }
-        if let [only] = vertices.as_slice() {
-            let reference = &prepared.resource(*only).reference;
-            self.observer.event(Event::Begun { reference, doing: doing.word() });
-            self.going_on.push((*only, Instant::now()));
-        }
-        self.in_flight += 1;
+        self.begun(doing, &of);
         let sender = self.sender.clone();
-        self.workers.submit(vertices.clone(), move || {
+        self.workers.submit(of.clone(), move || {
             // Whatever happens in there, the driver gets an answer: it would wait for ever.
-            let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| step::lost(&vertices));
+            let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| step::lost(&of));
             // The driver outlives its workers.
             let _ = sender.send(Message::Done(doing, done));
         });
     }
 
+    /// A call on a worker begins.
+    fn begun(&mut self, doing: Doing, vertices: &[VertexId]) {
+        if let [only] = vertices {
+            let reference = &self.prepared.resource(*only).reference;
+            self.observer.event(Event::Begun { reference, doing: doing.word() });
+            self.going_on.push((*only, Instant::now()));
+        }
+        self.in_flight += 1;
+    }
+
+    fn is_tried_again(&self, vertices: &[VertexId]) -> bool {
+        vertices.iter().any(|vertex| self.board.is_tried_again(*vertex))
+    }
+
     fn answer(&mut self, doing: Doing, done: Vec<Done>) {
+        if doing != Doing::Check
+            && let Some(first) = done.first()
+        {
+            self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
+        }
         for done in done {
             let input = match doing {
                 Doing::Check => Input::Checked(done.vertex, self.board.checked(done)),

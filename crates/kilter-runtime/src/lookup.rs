@@ -4,12 +4,15 @@ use std::sync::OnceLock;
 
 use kilter_engine::VertexId;
 use kilter_model::{Resource, ResourceRef};
+use kilter_provider::Registry;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Resources by name for each provider, and by reference; each index made when it is first asked.
+/// Resources by name for each type, and by reference; each index made when it is first asked. A type
+/// is named by any of its providers.
 pub(crate) struct Lookup<'a> {
     resources: &'a [Resource],
     providers: &'a [u16],
+    registry: &'a Registry,
     by_name: Vec<OnceLock<FxHashMap<&'a str, u32>>>,
     /// The paths above those that are names.
     above: Vec<OnceLock<FxHashSet<&'a str>>>,
@@ -17,19 +20,29 @@ pub(crate) struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// An index over `resources`; `providers[v]` is the provider of each, out of `count`.
-    pub(crate) fn new(resources: &'a [Resource], providers: &'a [u16], count: usize) -> Lookup<'a> {
-        let by_name = (0..count).map(|_| OnceLock::new()).collect();
-        let above = (0..count).map(|_| OnceLock::new()).collect();
-        Lookup { resources, providers, by_name, above, by_reference: OnceLock::new() }
+    /// An index over `resources`; `providers[v]` is the provider of each.
+    pub(crate) fn new(resources: &'a [Resource], providers: &'a [u16], registry: &'a Registry) -> Lookup<'a> {
+        let by_name = (0..registry.len()).map(|_| OnceLock::new()).collect();
+        let above = (0..registry.len()).map(|_| OnceLock::new()).collect();
+        Lookup { resources, providers, registry, by_name, above, by_reference: OnceLock::new() }
     }
 
-    /// The resource of a provider with a name on the system.
+    /// The type of a provider.
+    fn slot(&self, provider: u16) -> u16 {
+        self.registry.slot(usize::from(provider))
+    }
+
+    /// The resources of a type, with their vertices.
+    fn of_type(&self, slot: u16) -> impl Iterator<Item = (&'a Resource, u32)> {
+        let all = self.resources.iter().zip(self.providers).zip(0u32..);
+        all.filter(move |((_, provider), _)| self.slot(**provider) == slot).map(|((resource, _), v)| (resource, v))
+    }
+
+    /// The resource of a provider's type with a name on the system.
     pub(crate) fn named(&self, provider: u16, name: &str) -> Option<VertexId> {
-        let index = self.by_name[usize::from(provider)].get_or_init(|| {
-            let of_provider = self.resources.iter().zip(self.providers).zip(0u32..);
-            of_provider.filter(|((_, p), _)| **p == provider).map(|((r, _), v)| (r.name.as_str(), v)).collect()
-        });
+        let slot = self.slot(provider);
+        let index = self.by_name[usize::from(slot)]
+            .get_or_init(|| self.of_type(slot).map(|(resource, v)| (resource.name.as_str(), v)).collect());
         index.get(name).map(|v| VertexId(*v))
     }
 
@@ -40,11 +53,11 @@ impl<'a> Lookup<'a> {
         index.get(reference).map(|v| VertexId(*v))
     }
 
-    /// Whether a resource of a provider has a path below this one as its name.
+    /// Whether a resource of a provider's type has a path below this one as its name.
     pub(crate) fn has_below(&self, provider: u16, path: &str) -> bool {
-        let index = self.above[usize::from(provider)].get_or_init(|| {
-            let of_provider = self.resources.iter().zip(self.providers).filter(|(_, p)| **p == provider);
-            let names = of_provider.map(|(resource, _)| resource.name.trim_end_matches('/'));
+        let slot = self.slot(provider);
+        let index = self.above[usize::from(slot)].get_or_init(|| {
+            let names = self.of_type(slot).map(|(resource, _)| resource.name.trim_end_matches('/'));
             names.flat_map(|name| name.match_indices('/').map(move |(at, _)| &name[..at])).collect()
         });
         index.contains(path.trim_end_matches('/'))

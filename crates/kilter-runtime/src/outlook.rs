@@ -58,14 +58,16 @@ fn reached(from: VertexId, count: usize, next: &dyn Fn(VertexId) -> Vec<VertexId
 }
 
 impl<'run> Outlook<'run> {
-    /// The outlook of a run; one that changes things asks for none.
+    /// The outlook of a run; one that changes everything asks for none.
     pub(crate) fn new(prepared: &'run Prepared<'run>, lookup: &'run Lookup<'run>, mode: Mode) -> Outlook<'run> {
         let reaches = |vertex: &VertexId| {
             prepared.provider(*vertex).reach(&prepared.resource(*vertex).attributes) == Reach::Anything
         };
-        let unbounded = match mode {
-            Mode::Noop => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
-            Mode::Apply => Vec::new(),
+        let is_noop = |resource: &kilter_model::Resource| resource.meta.as_ref().is_some_and(|meta| meta.noop);
+        let looks = mode == Mode::Noop || prepared.catalog.resources.iter().any(is_noop);
+        let unbounded = match looks {
+            true => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
+            false => Vec::new(),
         };
         Outlook { prepared, lookup, unbounded }
     }

@@ -56,7 +56,7 @@ pub fn survey(mut catalog: Catalog, registry: &Registry, is_broken: &dyn Fn(Vert
 }
 
 fn graph_of(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Result<Graph, Vec<Cycle>> {
-    let lookup = Lookup::new(&catalog.resources, providers, registry.len());
+    let lookup = Lookup::new(&catalog.resources, providers, registry);
     let edges = edges::edges(catalog, registry, providers, &lookup);
     Graph::new(catalog.resources.len() as u32, edges)
 }
@@ -70,10 +70,12 @@ fn surveyed(
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(VertexId)) {
-        let Some(at) = registry.index(resource.reference.type_name.as_str()) else {
-            let message = format!("there is no provider for the type `{}`", resource.reference.type_name);
-            problems.push((vertex, Problem::new(message)));
-            continue;
+        let at = match registry.choose(resource.reference.type_name.as_str(), resource.provider.as_deref()) {
+            Ok(at) => at,
+            Err(error) => {
+                problems.push((vertex, Problem::new(error.to_string())));
+                continue;
+            }
         };
         providers.push(at as u16);
         if !is_broken(vertex) {
@@ -91,7 +93,7 @@ fn surveyed(
 /// Two that share an identity which is nobody's name, such as a uid, may be meant (`allowdupe`).
 fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, Problem)> {
     let mut problems = Vec::new();
-    let lookup = Lookup::new(&catalog.resources, providers, registry.len());
+    let lookup = Lookup::new(&catalog.resources, providers, registry);
     for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
         let provider = registry.at(usize::from(*at));
         provider.identities(&resource.name, &resource.attributes, &mut |name| {
@@ -112,7 +114,7 @@ fn contradictions(
     providers: &[u16],
     is_broken: &dyn Fn(VertexId) -> bool,
 ) -> Vec<(VertexId, Problem)> {
-    let lookup = Lookup::new(&catalog.resources, providers, registry.len());
+    let lookup = Lookup::new(&catalog.resources, providers, registry);
     let declared = |type_name: &str, name: &str| {
         let vertex = lookup.named(registry.index(type_name)? as u16, name)?;
         Some(&catalog.resources[vertex.0 as usize].attributes)

@@ -4,11 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::driver::CHUNK;
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::{Attributes, Change, Difference, Feature, Outcome};
+use kilter_model::{Attributes, Change, Difference, Feature, Outcome, State};
 use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Wanted};
+use rustc_hash::FxHashMap;
+
+use crate::driver::{CHUNK, Read};
 
 /// What is wanted of a resource.
 #[derive(Clone)]
@@ -39,11 +41,13 @@ pub(crate) struct Item<'a> {
     pub(crate) refresh: bool,
     /// Whether others refer to its outputs.
     pub(crate) sends: bool,
+    /// Whether it is only looked at.
+    pub(crate) noop: bool,
 }
 
 impl<'a> Item<'a> {
     fn wanted(&self) -> Wanted<'_> {
-        Wanted { name: self.name, should: Some(self.should.get()) }
+        Wanted::new(self.name, Some(self.should.get()))
     }
 
     /// The answer to a check. Of a resource that is in its state nothing is kept but what others use.
@@ -66,60 +70,122 @@ impl<'a> Item<'a> {
 pub(crate) struct Done {
     pub(crate) vertex: VertexId,
     pub(crate) result: Result<Found, EcoString>,
-    /// What was done; none after a mere check.
+    /// What was done, or would be; none after a mere check.
     pub(crate) outcome: Option<Outcome>,
     /// What differed before the change.
     pub(crate) differences: Vec<Difference>,
     pub(crate) duration: Duration,
 }
 
-/// Checks each resource.
+/// Checks each resource by itself.
 pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut Vec<Done>) {
-    let previews = cx.only_looks() && provider.schema().has(Feature::SupportsNoop);
-    if provider.reads_singly() && !previews {
-        return done.extend(items.iter().map(|item| {
-            let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
-            item.checked(result.unwrap_or_else(|why| Err(ProviderError::new(&*why))))
-        }));
+    let check = |item: &Item<'_>| {
+        let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()));
+        result.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
+    };
+    if !previews(provider, items) {
+        return done.extend(items.iter().map(|item| item.checked(check(item))));
     }
     for chunk in items.chunks(CHUNK) {
-        let wanted: Vec<Wanted<'_>> = chunk.iter().map(Item::wanted).collect();
-        let results = guarded(provider, || kilter_provider::check(provider, cx, &wanted));
-        let mut results = results.unwrap_or_else(|why| chunk.iter().map(|_| Err(ProviderError::new(&*why))).collect());
-        if previews {
-            preview(provider, cx, chunk, &mut results);
-        }
-        done.extend(chunk.iter().zip(results).map(|(item, result)| item.checked(result)));
+        let results = chunk.iter().map(check).collect();
+        preview(provider, cx, chunk, results, done);
     }
 }
 
-/// Has the provider tell which of the changes are certain to fail: those have failed already.
+/// Checks resources with one call for those whose state is not known, which reads `ahead` as well.
+/// Returns what it read beyond the items.
+///
+/// # Errors
+/// Why the provider as a whole cannot read; the items are not answered.
+pub(crate) fn check_together<'a>(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    mut items: Vec<(Item<'a>, Option<State>)>,
+    ahead: &[Item<'a>],
+    done: &mut Vec<Done>,
+) -> Result<Read, EcoString> {
+    let mut rest = Read::default();
+    if items.iter().any(|(_, state)| state.is_none()) {
+        let asked = items.iter().filter(|(_, state)| state.is_none()).map(|(item, _)| item);
+        let wanted: Vec<Wanted<'_>> = asked.chain(ahead).map(Item::wanted).collect();
+        let states = guarded(provider, || kilter_provider::read(provider, cx, &wanted))?;
+        let states = states.map_err(|error| error.message)?;
+        let mut states: FxHashMap<EcoString, State> =
+            states.into_iter().map(|state| (state.name.clone(), state)).collect();
+        for (item, state) in items.iter_mut().filter(|(_, state)| state.is_none()) {
+            *state = Some(states.remove(item.name).unwrap_or_else(|| State::absent(item.name.clone())));
+        }
+        rest.all = !provider.schema().has(Feature::SimpleGetFilter);
+        rest.missing = ahead.iter().filter(|item| !states.contains_key(item.name)).map(|i| i.name.clone()).collect();
+        rest.states = states.into_values().collect();
+    }
+    let (items, states): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+    let compared = items.iter().zip(states).map(|(item, state)| {
+        let state = state.expect("every state that was not known has been read");
+        let found = guarded(provider, || kilter_provider::check_state(provider, cx, state, item.wanted()));
+        found.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
+    });
+    let results: Vec<_> = compared.collect();
+    if previews(provider, &items) {
+        preview(provider, cx, &items, results, done);
+    } else {
+        done.extend(items.iter().zip(results).map(|(item, result)| item.checked(result)));
+    }
+    Ok(rest)
+}
+
+/// Whether a provider is asked what a change would do to one of these.
+pub(crate) fn previews(provider: &dyn Provider, items: &[Item<'_>]) -> bool {
+    provider.schema().has(Feature::SupportsNoop) && items.iter().any(|item| item.noop)
+}
+
+/// Resources whose provider cannot be used.
+pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
+    let failed = |vertex: &VertexId| Done {
+        vertex: *vertex,
+        result: Err(why.clone()),
+        outcome: None,
+        differences: Vec::new(),
+        duration: Duration::ZERO,
+    };
+    vertices.iter().map(failed).collect()
+}
+
+/// Answers checks of resources, some of which are only looked at: has the provider tell what it would
+/// do to those, and which changes are certain to fail. These have failed already (Puppet Resource API,
+/// "supports_noop").
 fn preview(
     provider: &dyn Provider,
     cx: &Context<'_>,
     items: &[Item<'_>],
-    results: &mut [Result<Found, ProviderError>],
+    results: Vec<Result<Found, ProviderError>>,
+    done: &mut Vec<Done>,
 ) {
     let differs = |found: &&Found| !found.differences.is_empty();
     let (places, changes): (Vec<usize>, Vec<Change<'_>>) = items
         .iter()
-        .zip(&*results)
+        .zip(&results)
         .enumerate()
+        .filter(|(_, (item, _))| item.noop)
         .filter_map(|(at, (item, result))| {
             let found = result.as_ref().ok().filter(differs)?;
             let (is, should, differences) = (&found.state, Some(item.should.get()), &found.differences[..]);
             Some((at, Change { name: item.name, is, should, differences, refresh: false }))
         })
         .unzip();
-    if changes.is_empty() {
-        return;
-    }
-    let outcomes = guarded(provider, || provider.set(cx, &changes, Mode::Preview));
+    let outcomes = match changes.is_empty() {
+        true => Ok(Vec::new()),
+        false => guarded(provider, || provider.set(cx, &changes, Mode::Preview)),
+    };
     let outcomes = outcomes.unwrap_or_else(|why| vec![Outcome::failed(why); places.len()]);
+    let first = done.len();
+    done.extend(items.iter().zip(results).map(|(item, result)| item.checked(result)));
     for (at, outcome) in places.into_iter().zip(outcomes) {
-        if let Some(why) = outcome.failure {
-            results[at] = Err(ProviderError::new(why));
+        let answer = &mut done[first + at];
+        if let Some(why) = &outcome.failure {
+            answer.result = Err(why.clone());
         }
+        answer.outcome = Some(outcome);
     }
 }
 
@@ -216,14 +282,7 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'
 
 /// The answers of a batch that was lost to a panic outside of its provider.
 pub(crate) fn lost(vertices: &[VertexId]) -> Vec<Done> {
-    let lost = |vertex: &VertexId| Done {
-        vertex: *vertex,
-        result: Err("kilter failed in handling this resource: this is a defect of kilter".into()),
-        outcome: None,
-        differences: Vec::new(),
-        duration: Duration::ZERO,
-    };
-    vertices.iter().map(lost).collect()
+    failed(vertices, &"kilter failed in handling this resource: this is a defect of kilter".into())
 }
 
 /// A provider that panics fails its own resources, nobody else's.

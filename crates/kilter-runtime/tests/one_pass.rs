@@ -12,7 +12,8 @@ use kilter_model::{
     ResourceRef, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
-    Batch, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Registry, Wanted,
+    Batch, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Registry, Strictness,
+    Wanted,
 };
 use kilter_runtime::{Event, Mode, Observer, Options, Prepared, Report, Silent, StateDir, Status, Stop, plan_of};
 
@@ -46,7 +47,7 @@ impl Things {
             .attribute("lie", "Boolean", Behaviour::Parameter, "Whether its change says done and does nothing.")
             .attribute("panic", "Boolean", Behaviour::Parameter, "Whether its change panics.")
             .attribute("bad_refresh", "Boolean", Behaviour::Parameter, "Whether its refresh fails.")
-            .features(&[Feature::Refresh])
+            .features(&[Feature::Refresh, Feature::SimpleGetFilter])
             .output("sent", "Its value in capitals.");
         Arc::new(Things { schema, placement, batch, world: Mutex::default(), bell: Condvar::new() })
     }
@@ -148,6 +149,7 @@ fn thing(name: &str, attributes: &[(&str, Value)]) -> Resource {
         attributes: attributes.iter().map(|(name, value)| (*name, value.clone())).collect(),
         deferred: Vec::new(),
         meta: None,
+        provider: None,
         span: span(),
     }
 }
@@ -185,7 +187,7 @@ impl Fixture {
 
     fn options(&self, mode: Mode) -> Options {
         let state_dir = Some(StateDir::new(self.state.path()));
-        Options { mode, jobs: 4, durability: Durability::Flushed, state_dir }
+        Options { mode, jobs: 4, durability: Durability::Flushed, strictness: Strictness::Warning, state_dir }
     }
 
     fn run(&self, mode: Mode, resources: Vec<Resource>, relations: &[Relation]) -> Report {

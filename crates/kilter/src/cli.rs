@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, TypesFormat};
 
+use kilter_provider::Strictness;
+
 use crate::exit::Exit;
 use crate::{paths, say};
 
@@ -53,6 +55,10 @@ pub(crate) struct Global {
     /// Where state is kept between runs [default: /var/lib/kilter for root, ~/.local/state/kilter otherwise]
     #[arg(long, global = true, value_name = "DIR", env = "KILTER_STATE_DIR", hide_env_values = true)]
     pub(crate) state_dir: Option<PathBuf>,
+    /// What becomes of a provider that does not keep its promises, such as one that reads other values
+    /// than it takes: nothing, a warning, or a failure of the resource
+    #[arg(long, global = true, value_name = "HOW", default_value = "warning")]
+    pub(crate) strict: Strict,
     /// Print help
     #[arg(short, long, global = true, action = clap::ArgAction::Help)]
     pub(crate) help: Option<bool>,
@@ -68,6 +74,24 @@ impl Global {
         given.or_else(paths::state_dir).ok_or_else(|| {
             say::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
         })
+    }
+}
+
+/// How strictly providers are held to their promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Strict {
+    Off,
+    Warning,
+    Error,
+}
+
+impl From<Strict> for Strictness {
+    fn from(strict: Strict) -> Strictness {
+        match strict {
+            Strict::Off => Strictness::Off,
+            Strict::Warning => Strictness::Warning,
+            Strict::Error => Strictness::Error,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ impl Bench {
 
     fn checked(&self, should: &Attributes) -> Result<Vec<Difference>, ProviderError> {
         let name = "work".into();
-        let wanted = [Wanted { name: &name, should: Some(should) }];
+        let wanted = [Wanted::new(&name, Some(should))];
         check(&self.provider, &Context::bare(), &wanted).remove(0).map(|found| found.differences)
     }
 
@@ -46,7 +46,7 @@ impl Bench {
     }
 
     fn refresh(&self, should: &Attributes) -> Outcome {
-        self.provider.refresh(&Context::bare(), Wanted { name: &"work".into(), should: Some(should) })
+        self.provider.refresh(&Context::bare(), Wanted::new(&"work".into(), Some(should)))
     }
 }
 

@@ -18,7 +18,7 @@ fn apply(provider: &GroupProvider, name: &str, attributes: &[(&str, Value)]) -> 
     should.push("ensure", "present");
     provider.canonicalize(&name.into(), &mut should).unwrap();
     let name = name.into();
-    let found = check(provider, &Context::bare(), &[Wanted { name: &name, should: Some(&should) }]).remove(0).unwrap();
+    let found = check(provider, &Context::bare(), &[Wanted::new(&name, Some(&should))]).remove(0).unwrap();
     if found.differences.is_empty() {
         return Outcome::done();
     }

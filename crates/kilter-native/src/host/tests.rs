@@ -19,7 +19,7 @@ fn should(attributes: &[(&str, Value)]) -> Attributes {
 
 fn differences(provider: &HostProvider, name: &str, should: &Attributes) -> Vec<Difference> {
     let name = name.into();
-    check(provider, &Context::bare(), &[Wanted { name: &name, should: Some(should) }]).remove(0).unwrap().differences
+    check(provider, &Context::bare(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
 }
 
 /// Checks, changes, and checks again: what then still differs.

@@ -27,13 +27,13 @@ fn should(provider: &UserProvider, attributes: &[(&str, Value)]) -> Attributes {
 
 fn differences(provider: &UserProvider, name: &str, should: &Attributes) -> Vec<Difference> {
     let name = name.into();
-    check(provider, &Context::bare(), &[Wanted { name: &name, should: Some(should) }]).remove(0).unwrap().differences
+    check(provider, &Context::bare(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap().differences
 }
 
 /// Checks a user and changes what differs.
 fn apply(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> Outcome {
     let (name, should) = (name.into(), should(provider, attributes));
-    let wanted = Wanted { name: &name, should: Some(&should) };
+    let wanted = Wanted::new(&name, Some(&should));
     let found = check(provider, &Context::bare(), &[wanted]).remove(0).unwrap();
     let change = Change {
         name: &name,
@@ -210,7 +210,7 @@ fn a_name_service_is_asked_only_where_there_is_one() {
     let (fake, provider) = bench();
     let get = |name: &str| {
         let name = name.into();
-        provider.get_one(&Context::bare(), Wanted { name: &name, should: None }).unwrap()
+        provider.get_one(&Context::bare(), Wanted::new(&name, None)).unwrap()
     };
     assert!(!get("ldap").exists);
     assert_eq!(fake.argvs(), Vec::<String>::new());

@@ -359,7 +359,7 @@ fn a_batch_of_many_is_made_together_and_each_failure_stays_alone() {
         (0..60).map(|number| file(home.path().join(format!("f{number:02}")), [("content", text("new"))])).collect();
     let provider = FileProvider::new();
     let cx = Context::bare();
-    let wanted: Vec<_> = declared.iter().map(|d| Wanted { name: &d.name, should: Some(&d.should) }).collect();
+    let wanted: Vec<_> = declared.iter().map(|d| Wanted::new(&d.name, Some(&d.should))).collect();
     let found: Vec<_> = check(&provider, &cx, &wanted).into_iter().map(Result::unwrap).collect();
     let changes: Vec<_> = declared
         .iter()

@@ -136,14 +136,14 @@ fn a_get_without_a_declaration_tells_everything() {
     set_mode(&path, 0o4711);
     let provider = FileProvider::new();
     let name = path.to_str().unwrap().into();
-    let state = provider.get_one(&Context::bare(), Wanted { name: &name, should: None }).unwrap();
+    let state = provider.get_one(&Context::bare(), Wanted::new(&name, None)).unwrap();
     assert_eq!(state.attributes.text("ensure"), Some("file"));
     assert_eq!(state.attributes.text("mode"), Some("4711"));
     assert_eq!(state.attributes.text("content"), Some("hello\n"));
     assert!(state.attributes.text("checksum_value").is_some_and(|sum| sum.starts_with("{sha256}5891b5b522d5")));
     assert_eq!(state.attributes.get("size").and_then(kilter_model::Value::as_integer), Some(6));
     assert!(state.attributes.text("mtime").is_some_and(|time| time.ends_with('Z')));
-    let queried = [Wanted { name: &name, should: None }];
+    let queried = [Wanted::new(&name, None)];
     kilter_provider::get_checked(&provider, &Context::bare(), Query::Named(&queried)).expect("valid by the schema");
 }
 

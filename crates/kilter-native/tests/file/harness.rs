@@ -34,7 +34,7 @@ pub(crate) fn file<const N: usize>(path: impl AsRef<Path>, attributes: [(&str, V
 }
 
 pub(crate) fn found(cx: &Context<'_>, declared: &Declared) -> Result<Found, ProviderError> {
-    let wanted = Wanted { name: &declared.name, should: Some(&declared.should) };
+    let wanted = Wanted::new(&declared.name, Some(&declared.should));
     check(&FileProvider::new(), cx, &[wanted]).remove(0)
 }
 

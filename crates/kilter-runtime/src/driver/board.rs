@@ -83,7 +83,15 @@ impl<'run> Board<'run> {
             None => Should::Declared(&resource.attributes),
         };
         let sends = !self.senders.is_empty() && self.senders.contains(&vertex);
-        Item { vertex, name: &resource.name, should, found: None, refresh: false, sends }
+        Item {
+            vertex,
+            name: &resource.name,
+            should,
+            found: None,
+            refresh: false,
+            sends,
+            noop: self.is_looked_at(vertex),
+        }
     }
 
     pub(super) fn items(&self, vertices: &[VertexId]) -> Vec<Item<'run>> {
@@ -175,6 +183,10 @@ impl<'run> Board<'run> {
     }
 
     pub(super) fn checked(&mut self, done: Done) -> Verdict {
+        if let Some(outcome) = done.outcome {
+            let seal = self.seal(done.vertex);
+            self.draft(done.vertex).notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
+        }
         match done.result {
             Err(why) => {
                 self.fail(done.vertex, why);
@@ -204,6 +216,17 @@ impl<'run> Board<'run> {
     fn told(&self, vertex: VertexId, differences: Vec<Difference>) -> Vec<Difference> {
         let seal = self.seal(vertex);
         differences.into_iter().map(|each| seal.hide_in(each)).collect()
+    }
+
+    /// Resources that are about to be read ahead: not in their turn yet, and with nothing to wait for.
+    pub(super) fn ahead(&self, vertices: Vec<VertexId>) -> Vec<Item<'run>> {
+        let is_known = |vertex: &VertexId| self.prepared.resource(*vertex).deferred.is_empty();
+        vertices.into_iter().filter(is_known).map(|vertex| self.item(vertex)).collect()
+    }
+
+    /// Whether a check of the resource has failed in this pass.
+    pub(super) fn is_tried_again(&self, vertex: VertexId) -> bool {
+        self.drafts.get(&vertex).is_some_and(|draft| draft.tries > 0)
     }
 
     /// Whether a resource is never changed in this run.

@@ -7,7 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use kilter_provider::{Interrupt, Level, Log};
 
+use ecow::EcoString;
+
 use super::RunError;
+use super::shelf::Read;
 use crate::step::Done;
 
 /// Ends a run from outside: the first request lets what is in flight finish, the second ends that
@@ -77,7 +80,19 @@ impl Stop {
 pub(super) enum Message {
     Stop,
     Done(Doing, Vec<Done>),
-    Log { level: Level, type_name: String, name: String, message: String },
+    /// A call that read for a provider has ended, as of so many foreign changes.
+    Read {
+        provider: u16,
+        done: Vec<Done>,
+        rest: Result<Read, EcoString>,
+        foreign: u64,
+    },
+    Log {
+        level: Level,
+        type_name: String,
+        name: String,
+        message: String,
+    },
 }
 
 impl std::fmt::Debug for Done {

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         return exit;
     }
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
-    let cx = Context::bare().with_log(&log);
+    let cx = Context::bare().with_log(&log).with_strictness(global.strict.into());
     match read(provider, &cx, &names) {
         Ok(states) => say::data(&shown(args, global, provider, &states, names.len())),
         Err(error) => {
@@ -65,7 +65,7 @@ fn read(
     if names.is_empty() {
         return get_checked(provider, cx, Query::All);
     }
-    let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted { name, should: None }).collect();
+    let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, None)).collect();
     let mut found = get_checked(provider, cx, Query::Named(&wanted))?;
     let in_order = names.iter().map(|name| match found.iter().position(|state| state.name == *name) {
         Some(at) => found.swap_remove(at),

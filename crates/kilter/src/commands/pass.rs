@@ -62,6 +62,7 @@ impl Pass {
             mode: self.mode,
             jobs: self.jobs,
             durability: self.durability,
+            strictness: global.strict.into(),
             state_dir: Some(StateDir::new(global.state_dir()?)),
         };
         let mut progress = Progress::new(self.shown(global), prepared.resources().len());

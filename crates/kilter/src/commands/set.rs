@@ -179,6 +179,7 @@ fn resource(schema: &TypeSchema, name: &str, mut attributes: Attributes) -> Reso
         attributes,
         deferred: Vec::new(),
         meta: None,
+        provider: None,
         span: Span::new(SourceId(0), 0, 0),
     }
 }

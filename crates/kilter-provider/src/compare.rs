@@ -1,0 +1,114 @@
+//! What differs between a state and what should be.
+
+use kilter_model::{AttributeSchema, Attributes, Behaviour, Difference, Feature, State, TypeSchema, Value};
+
+use crate::contract::{INSYNC_TRIGGER, Insync, Provider, ProviderError};
+
+/// What is said of a resource without properties that its provider finds out of sync (Puppet Resource
+/// API, "Using custom_insync in a resource without properties").
+const TRIGGERED: &str = "Custom insync logic determined that this resource is out of sync";
+
+/// What differs between a state and what should be.
+///
+/// Of a resource that is to be removed only that is told; of one that is to be created, what it will
+/// be as well. Attributes that only steer the provider or are never set are left out; so are those
+/// that nothing was said of.
+///
+/// # Errors
+/// When what should be cannot be reached: an `init_only` attribute of a resource that exists.
+pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Result<Vec<Difference>, ProviderError> {
+    let schema = provider.schema();
+    let mut differences = Vec::new();
+    if let Some(wanted) = should.get("ensure")
+        && let Some(attribute) = schema.find("ensure")
+    {
+        differences.extend(compare_one(provider, attribute, is, should, wanted)?);
+        let is_created = !is.exists && !differences.is_empty();
+        if wanted.as_str() == Some("absent") || !(differences.is_empty() || is_created) {
+            return Ok(differences);
+        }
+    } else if !is.exists && schema.is_ensurable() {
+        return Ok(Vec::new());
+    }
+    for (name, wanted) in should.iter() {
+        if wanted.is_undef() || *name == "ensure" {
+            continue;
+        }
+        let Some(attribute) = schema.find(name.as_str()) else { continue };
+        if !matches!(attribute.behaviour, Behaviour::Property | Behaviour::InitOnly) {
+            continue;
+        }
+        if let Some(difference) = compare_one(provider, attribute, is, should, wanted)? {
+            if attribute.behaviour == Behaviour::InitOnly && is.exists {
+                return Err(init_only(schema, is, &difference));
+            }
+            differences.push(difference);
+        }
+    }
+    if schema.has(Feature::CustomInsync) && !schema.has_properties() {
+        differences.extend(triggered(provider, is, should)?);
+    }
+    differences.extend(is.drift.iter().cloned());
+    Ok(differences)
+}
+
+/// Asks about a resource as a whole.
+fn triggered(provider: &dyn Provider, is: &State, should: &Attributes) -> Result<Option<Difference>, ProviderError> {
+    let message = match provider.insync(INSYNC_TRIGGER, is, should) {
+        Insync::Default | Insync::Same => return Ok(None),
+        Insync::Differs(message) => message.unwrap_or_else(|| TRIGGERED.into()),
+        Insync::Failed(why) => return Err(uncompared(provider, is, None, &why)),
+    };
+    Ok(Some(Difference::new(INSYNC_TRIGGER, Value::Undef, Value::Undef).saying(message)))
+}
+
+fn uncompared(provider: &dyn Provider, is: &State, attribute: Option<&str>, why: &str) -> ProviderError {
+    let attribute = attribute.map(|name| format!(" `{name}` of")).unwrap_or_default();
+    ProviderError::new(format!("cannot compare{attribute} {}[{}]: {why}", provider.schema().name, is.name))
+}
+
+fn compare_one(
+    provider: &dyn Provider,
+    attribute: &AttributeSchema,
+    is: &State,
+    should: &Attributes,
+    wanted: &Value,
+) -> Result<Option<Difference>, ProviderError> {
+    let name = attribute.name.as_str();
+    let absent = Value::from("absent");
+    let found = match is.attributes.get(name) {
+        None if name == "ensure" => &absent,
+        found => found.unwrap_or(&Value::Undef),
+    };
+    // What can never be changed is not asked about.
+    let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync);
+    let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };
+    let message = match answer {
+        Insync::Default if found.unwrap_sensitive() == wanted.unwrap_sensitive() => return Ok(None),
+        Insync::Default => None,
+        Insync::Same => return Ok(None),
+        Insync::Differs(message) => message,
+        Insync::Failed(why) => return Err(uncompared(provider, is, Some(name), &why)),
+    };
+    let sealed = wanted.holds_sensitive() || attribute.data_type.is_sensitive();
+    let seal = |value: &Value| match sealed && !value.is_undef() {
+        true => Value::sensitive(value.clone()),
+        false => value.clone(),
+    };
+    let diff = if sealed { None } else { provider.diff(name, is, should) };
+    Ok(Some(Difference {
+        attribute: attribute.name.clone(),
+        entry: None,
+        is: seal(found),
+        should: seal(wanted),
+        message,
+        diff,
+    }))
+}
+
+fn init_only(schema: &TypeSchema, is: &State, difference: &Difference) -> ProviderError {
+    ProviderError::new(format!(
+        "cannot change the init_only attribute `{}` of {}[{}] from {} to {}: it can only be set when the resource is created",
+        difference.attribute, schema.name, is.name, difference.is, difference.should
+    ))
+}

@@ -1,0 +1,48 @@
+//! Providers that have been opened, each as late as possible and once in a pass.
+
+use std::sync::{Mutex, PoisonError};
+
+use ecow::{EcoString, eco_format};
+use kilter_provider::{Context, Provider, Suitability};
+
+use crate::step::guarded;
+
+/// What became of the opening of each provider; none that was not needed yet.
+pub(super) struct Opened(Vec<Mutex<Option<Result<(), EcoString>>>>);
+
+impl Opened {
+    pub(super) fn new(count: usize) -> Opened {
+        Opened((0..count).map(|_| Mutex::new(None)).collect())
+    }
+
+    /// Opens a provider unless it is; one that could not be opened only if it is to be tried `again`.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(super) fn open(
+        &self,
+        at: u16,
+        provider: &dyn Provider,
+        cx: &Context<'_>,
+        again: bool,
+    ) -> Result<(), EcoString> {
+        let mut opened = self.0[usize::from(at)].lock().unwrap_or_else(PoisonError::into_inner);
+        match &*opened {
+            Some(Err(why)) if !again => Err(why.clone()),
+            Some(Ok(())) => Ok(()),
+            _ => opened.insert(open(provider, cx)).clone(),
+        }
+    }
+}
+
+fn open(provider: &dyn Provider, cx: &Context<'_>) -> Result<(), EcoString> {
+    let type_name = &provider.schema().name;
+    guarded(provider, || match provider.suitable() {
+        Suitability::Suitable => provider.open(cx).map_err(|error| {
+            eco_format!("the provider `{}` of {type_name} is unavailable in this run: {error}", provider.name())
+        }),
+        Suitability::Unsuitable(why) => {
+            Err(eco_format!("the provider `{}` of {type_name} is not suitable here: {why}", provider.name()))
+        }
+    })?
+}

@@ -1,0 +1,120 @@
+//! Checks by providers that read many resources at once.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ecow::EcoString;
+use kilter_engine::VertexId;
+use kilter_model::State;
+
+use super::shelf::Read;
+use super::stop::{Doing, Message};
+use super::{CHECKS_ON_WORKER, Driver};
+use crate::step::{self, Done, Item};
+
+impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
+    /// Checks resources with what has been read of them before, and reads the rest with one call, those
+    /// included whose turn is still to come. While a call reads, others wait for what it brings.
+    pub(super) fn check_together(&mut self, group: u16, items: Vec<Item<'run>>) {
+        let at = group / 4;
+        let vertices: Vec<VertexId> = items.iter().map(|item| item.vertex).collect();
+        vertices.iter().for_each(|vertex| self.shelves.turn(*vertex));
+        let again = self.is_tried_again(&vertices);
+        if let (Some(why), false) = (self.shelves.at(at).unavailable.clone(), again) {
+            return self.answer(Doing::Check, step::failed(&vertices, &why));
+        }
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            items.into_iter().map(|item| (self.shelves.take(at, item.name), item)).partition(|(s, _)| s.is_some());
+        let known = known.into_iter().map(|(state, item)| (item, state));
+        let unknown = unknown.into_iter().map(|(state, item)| (item, state));
+        if self.shelves.at(at).reading {
+            let shelf = self.shelves.at(at);
+            shelf.parked.extend(unknown.map(|(item, _)| item.vertex));
+            shelf.parked_group |= group;
+            let known: Vec<_> = known.collect();
+            if !known.is_empty() {
+                self.compare(group, known, again);
+            }
+            return;
+        }
+        self.compare(group, known.chain(unknown).collect(), again);
+    }
+
+    fn compare(&mut self, group: u16, items: Vec<(Item<'run>, Option<State>)>, again: bool) {
+        let at = group / 4;
+        let surroundings = self.surroundings(at);
+        let reads = items.iter().any(|(_, state)| state.is_none());
+        let waits = reads || items.iter().any(|(item, _)| item.noop);
+        let ahead = match reads {
+            true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
+            false => Vec::new(),
+        };
+        self.shelves.at(at).reading |= reads;
+        let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
+        let foreign = self.shelves.foreign(at);
+        let of = vertices.clone();
+        let work = move || -> (Vec<Done>, Result<Read, EcoString>) {
+            surroundings.call(|cx| {
+                let mut done = Vec::with_capacity(items.len());
+                let provider = surroundings.provider();
+                let read = surroundings
+                    .open(cx, again)
+                    .and_then(|()| step::check_together(provider, cx, items, &ahead, &mut done));
+                match read {
+                    Ok(rest) => (done, Ok(rest)),
+                    Err(why) => (step::failed(&of, &why), Err(why)),
+                }
+            })
+        };
+        if group & CHECKS_ON_WORKER == 0 || !waits {
+            let (done, rest) = work();
+            return if reads { self.read(at, done, rest, foreign) } else { self.answer(Doing::Check, done) };
+        }
+        self.begun(Doing::Check, &vertices);
+        let sender = self.sender.clone();
+        self.workers.submit(vertices.clone(), move || {
+            // Whatever happens in there, the driver gets an answer: it would wait for ever.
+            let answer = catch_unwind(AssertUnwindSafe(work));
+            let (done, rest) = answer.unwrap_or_else(|_| (step::lost(&vertices), Ok(Read::default())));
+            // The driver outlives its workers.
+            let _ = sender.send(match reads {
+                true => Message::Read { provider: at, done, rest, foreign },
+                false => Message::Done(Doing::Check, done),
+            });
+        });
+    }
+
+    /// A call that read has ended.
+    pub(super) fn read(&mut self, at: u16, done: Vec<Done>, rest: Result<Read, EcoString>, foreign: u64) {
+        self.shelves.at(at).reading = false;
+        match rest {
+            Ok(read) => {
+                self.shelves.at(at).unavailable = None;
+                self.shelves.keep(at, read, foreign);
+            }
+            Err(why) => self.shelves.at(at).unavailable = Some(why),
+        }
+        self.answer(Doing::Check, done);
+        let shelf = self.shelves.at(at);
+        let (parked, group) = (std::mem::take(&mut shelf.parked), std::mem::take(&mut shelf.parked_group));
+        if parked.is_empty() {
+            return;
+        }
+        if self.stop.requests() > 0 {
+            return self.drop_vertices(&parked);
+        }
+        let items = self.board.items(&parked);
+        self.check_together(group, items);
+    }
+
+    /// What waits for a call that was not begun, and never will be.
+    pub(super) fn drop_parked(&mut self) {
+        for at in 0..self.prepared.registry.len() as u16 {
+            let shelf = self.shelves.at(at);
+            if shelf.reading && self.in_flight == 0 {
+                shelf.reading = false;
+            }
+            let parked = std::mem::take(&mut shelf.parked);
+            self.drop_vertices(&parked);
+        }
+    }
+}

@@ -29,6 +29,9 @@ pub use change::{Change, Difference, Outcome, State};
 pub use data_type::{DataType, DataTypeError, Field, Mismatch};
 pub use json::{from_json, to_json, to_json_clear};
 pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName};
-pub use schema::{AttributeSchema, Attributes, Behaviour, Feature, TypeSchema};
+pub use schema::{
+    AttributeSchema, Attributes, AutoRelation, AutoTitle, Behaviour, Comparison, Feature, TitleError, TitlePattern,
+    TypeSchema, WishError,
+};
 pub use span::{SourceId, Span};
 pub use value::{Hash, REDACTED, Value};

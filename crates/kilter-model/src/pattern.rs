@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// Says why a text could not be held against a regular expression.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum PatternError {
     /// It is not a regular expression.
     Compile(Box<fancy_regex::Error>),
@@ -44,4 +44,17 @@ pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, PatternError> 
         let regex = compiled.get(pattern).expect("it was just put there");
         regex.is_match(text).map_err(|error| PatternError::Match(Box::new(error)))
     })
+}
+
+/// How often an expression may go back before it is given up.
+const BACKTRACKS: usize = 200_000;
+
+/// How large a compiled expression may be, in bytes.
+const LARGEST: usize = 4 << 20;
+
+/// Compiles an expression in Ruby's dialect: `^` and `$` are the ends of lines.
+pub(crate) fn compile(pattern: &str) -> Result<fancy_regex::Regex, PatternError> {
+    let mut builder = fancy_regex::RegexBuilder::new(pattern);
+    builder.oniguruma_mode(true).multi_line(true).backtrack_limit(BACKTRACKS).delegate_size_limit(LARGEST);
+    builder.build().map_err(|error| PatternError::Compile(Box::new(error)))
 }

@@ -1,90 +1,29 @@
 //! Schemas of resource types, and the attributes of a resource.
 
+mod attribute;
+mod attributes;
+mod comparison;
+mod feature;
+mod relations;
+mod title;
+
 use ecow::EcoString;
 
-use crate::data_type::DataType;
-use crate::names::{AttributeName, TypeName};
-use crate::value::Value;
+pub use attribute::{AttributeSchema, Behaviour};
+pub use attributes::Attributes;
+pub use comparison::Comparison;
+pub use feature::Feature;
+pub use relations::{AutoRelation, AutoTitle, WishError};
+pub use title::{TitleError, TitlePattern};
 
-/// How an attribute behaves (Puppet Resource API, "Resource definition").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Behaviour {
-    /// Read from the system, compared, and changed.
-    #[default]
-    Property,
-    /// Part of what identifies a resource.
-    Namevar,
-    /// Set when the resource is created; reported, but never changed later.
-    InitOnly,
-    /// Reported, never set.
-    ReadOnly,
-    /// Steers the provider; cannot be read from the system.
-    Parameter,
-}
-
-impl Behaviour {
-    /// The word for it in schemas and output.
-    pub fn word(self) -> &'static str {
-        match self {
-            Behaviour::Property => "property",
-            Behaviour::Namevar => "namevar",
-            Behaviour::InitOnly => "init_only",
-            Behaviour::ReadOnly => "read_only",
-            Behaviour::Parameter => "parameter",
-        }
-    }
-}
-
-/// What a provider can do beyond `get` and `set`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Feature {
-    /// Brings values that mean the same into one form.
-    Canonicalize,
-    /// Compares some attributes by itself.
-    CustomInsync,
-    /// Reads single resources without reading all of them.
-    SimpleGetFilter,
-    /// Can preview a `set`.
-    SupportsNoop,
-    /// Lives on a remote target.
-    RemoteResource,
-    /// Acts on a refresh.
-    Refresh,
-}
-
-impl Feature {
-    /// The word for it in schemas and output.
-    pub fn word(self) -> &'static str {
-        match self {
-            Feature::Canonicalize => "canonicalize",
-            Feature::CustomInsync => "custom_insync",
-            Feature::SimpleGetFilter => "simple_get_filter",
-            Feature::SupportsNoop => "supports_noop",
-            Feature::RemoteResource => "remote_resource",
-            Feature::Refresh => "refresh",
-        }
-    }
-}
-
-/// An attribute of a type.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AttributeSchema {
-    /// Its name.
-    pub name: AttributeName,
-    /// The values it takes.
-    pub data_type: DataType,
-    /// What it is for, in Markdown.
-    pub desc: EcoString,
-    /// The value when none is given.
-    pub default: Option<Value>,
-    /// How it behaves.
-    pub behaviour: Behaviour,
-    /// Whether it must be given.
-    pub required: bool,
-}
+use crate::catalog::RelationKind;
+use crate::names::TypeName;
+use crate::value::{Hash, Value};
 
 /// A type of resources: what it is for and which attributes it has.
+///
+/// It is built in Rust with the methods below, or read from data by
+/// [`definition::from_value`](crate::definition::from_value).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeSchema {
     /// Its name.
@@ -95,8 +34,18 @@ pub struct TypeSchema {
     pub attributes: Vec<AttributeSchema>,
     /// What its provider can do.
     pub features: Vec<Feature>,
+    /// What its provider can do that has a meaning for its author alone.
+    pub own_features: Vec<EcoString>,
     /// The values that a resource sends to others, with what each holds: `stdout`, ….
     pub outputs: Vec<(EcoString, EcoString)>,
+    /// How titles are taken apart, in the order in which that is tried.
+    pub title_patterns: Vec<TitlePattern>,
+    /// The relations that resources have because of their values.
+    pub relations: Vec<AutoRelation>,
+    /// Names that the types of attributes are written with, and what each stands for.
+    pub aliases: Vec<(EcoString, EcoString)>,
+    /// What else its author said of it; kilter does not look into it.
+    pub extra: Hash,
 }
 
 impl TypeSchema {
@@ -107,7 +56,12 @@ impl TypeSchema {
             desc: desc.into(),
             attributes: Vec::new(),
             features: Vec::new(),
+            own_features: Vec::new(),
             outputs: Vec::new(),
+            title_patterns: Vec::new(),
+            relations: Vec::new(),
+            aliases: Vec::new(),
+            extra: Hash::default(),
         }
     }
 
@@ -119,38 +73,73 @@ impl TypeSchema {
     #[must_use]
     pub fn attribute(self, name: &str, data_type: &str, behaviour: Behaviour, desc: &str) -> TypeSchema {
         let data_type = crate::data_type::parse(data_type).expect("built-in schemas hold valid data types");
-        self.with(AttributeSchema {
-            name: name.into(),
-            data_type,
-            desc: desc.into(),
-            default: None,
-            behaviour,
-            required: false,
-        })
-    }
-
-    /// Gives the attribute added last a default.
-    #[must_use]
-    pub fn default(mut self, value: impl Into<Value>) -> TypeSchema {
-        if let Some(last) = self.attributes.last_mut() {
-            last.default = Some(value.into());
-        }
-        self
-    }
-
-    /// Makes the attribute added last one that must be given.
-    #[must_use]
-    pub fn required(mut self) -> TypeSchema {
-        if let Some(last) = self.attributes.last_mut() {
-            last.required = true;
-        }
-        self
+        self.with(AttributeSchema::new(name, data_type, behaviour, desc))
     }
 
     /// Adds an attribute.
     #[must_use]
     pub fn with(mut self, attribute: AttributeSchema) -> TypeSchema {
         self.attributes.push(attribute);
+        self
+    }
+
+    /// Changes the attribute added last.
+    #[must_use]
+    fn last(mut self, change: impl FnOnce(&mut AttributeSchema)) -> TypeSchema {
+        if let Some(last) = self.attributes.last_mut() {
+            change(last);
+        }
+        self
+    }
+
+    /// Gives the attribute added last a default.
+    #[must_use]
+    pub fn default(self, value: impl Into<Value>) -> TypeSchema {
+        self.last(|last| last.default = Some(value.into()))
+    }
+
+    /// Makes the attribute added last one that must be given.
+    #[must_use]
+    pub fn required(self) -> TypeSchema {
+        self.last(|last| last.required = true)
+    }
+
+    /// Says when the attribute added last is as it was wanted.
+    #[must_use]
+    pub fn compare(self, comparison: Comparison) -> TypeSchema {
+        self.last(|last| last.comparison = comparison)
+    }
+
+    /// Lets the attribute added last be read only when it is managed or asked for.
+    #[must_use]
+    pub fn lazy(self) -> TypeSchema {
+        self.last(|last| last.lazy = true)
+    }
+
+    /// Names the only providers that have the attribute added last.
+    #[must_use]
+    pub fn only_for<'a>(self, providers: impl IntoIterator<Item = &'a str>) -> TypeSchema {
+        self.last(|last| last.providers = providers.into_iter().map(EcoString::from).collect())
+    }
+
+    /// Names the features that a provider must have for the attribute added last.
+    #[must_use]
+    pub fn requires<'a>(self, features: impl IntoIterator<Item = &'a str>) -> TypeSchema {
+        self.last(|last| last.required_features = features.into_iter().map(EcoString::from).collect())
+    }
+
+    /// Says something else of the attribute added last.
+    #[must_use]
+    pub fn attribute_extra(self, key: &str, value: impl Into<Value>) -> TypeSchema {
+        self.last(|last| {
+            last.extra.insert(key.into(), value.into());
+        })
+    }
+
+    /// Says something else of the type.
+    #[must_use]
+    pub fn extra(mut self, key: &str, value: impl Into<Value>) -> TypeSchema {
+        self.extra.insert(key.into(), value.into());
         self
     }
 
@@ -165,6 +154,56 @@ impl TypeSchema {
     #[must_use]
     pub fn output(mut self, name: &str, desc: &str) -> TypeSchema {
         self.outputs.push((name.into(), desc.into()));
+        self
+    }
+
+    /// Adds a pattern that takes titles apart, to be tried after those that are there.
+    #[must_use]
+    pub fn title_pattern(mut self, pattern: &str, desc: &str) -> TypeSchema {
+        self.title_patterns.push(TitlePattern::new(pattern, desc));
+        self
+    }
+
+    /// Lets resources come after those of another type: constants, `$attribute`, texts with `${…}`.
+    ///
+    /// # Panics
+    /// When a title holds something in `${…}` that is not an expression.
+    #[must_use]
+    pub fn autorequire<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
+        self.auto(RelationKind::Require, type_name, titles)
+    }
+
+    /// Lets resources come before those of another type.
+    ///
+    /// # Panics
+    /// When a title holds something in `${…}` that is not an expression.
+    #[must_use]
+    pub fn autobefore<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
+        self.auto(RelationKind::Before, type_name, titles)
+    }
+
+    /// Lets resources be refreshed by those of another type.
+    ///
+    /// # Panics
+    /// When a title holds something in `${…}` that is not an expression.
+    #[must_use]
+    pub fn autosubscribe<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
+        self.auto(RelationKind::Subscribe, type_name, titles)
+    }
+
+    /// Lets resources refresh those of another type.
+    ///
+    /// # Panics
+    /// When a title holds something in `${…}` that is not an expression.
+    #[must_use]
+    pub fn autonotify<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
+        self.auto(RelationKind::Notify, type_name, titles)
+    }
+
+    fn auto<'a>(mut self, kind: RelationKind, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> Self {
+        let titles = titles.into_iter().map(AutoTitle::parse);
+        let titles = titles.collect::<Result<_, _>>().expect("built-in schemas hold valid titles");
+        self.relations.push(AutoRelation { kind, type_name: type_name.into(), titles });
         self
     }
 
@@ -187,86 +226,9 @@ impl TypeSchema {
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
-}
 
-/// Values by attribute, in order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attributes(Vec<(AttributeName, Value)>);
-
-impl Attributes {
-    /// No values.
-    pub fn new() -> Attributes {
-        Attributes::default()
-    }
-
-    /// No values, with room for `count`.
-    pub fn with_capacity(count: usize) -> Attributes {
-        Attributes(Vec::with_capacity(count))
-    }
-
-    /// The value of an attribute; undef counts as none.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|(key, value)| key == name && !value.is_undef()).map(|(_, value)| value)
-    }
-
-    /// The text of an attribute.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.get(name).and_then(Value::as_str)
-    }
-
-    /// The truth of an attribute.
-    pub fn truth(&self, name: &str) -> Option<bool> {
-        self.get(name).and_then(Value::as_bool)
-    }
-
-    /// Sets the value of an attribute.
-    pub fn set(&mut self, name: impl Into<AttributeName>, value: impl Into<Value>) {
-        let (name, value) = (name.into(), value.into());
-        match self.0.iter_mut().find(|(key, _)| *key == name) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((name, value)),
-        }
-    }
-
-    /// Adds the value of an attribute that is known not to be there yet.
-    pub fn push(&mut self, name: impl Into<AttributeName>, value: impl Into<Value>) {
-        self.0.push((name.into(), value.into()));
-    }
-
-    /// Takes an attribute out.
-    pub fn remove(&mut self, name: &str) -> Option<Value> {
-        let at = self.0.iter().position(|(key, _)| key == name)?;
-        Some(self.0.remove(at).1)
-    }
-
-    /// The attributes in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&AttributeName, &Value)> {
-        self.0.iter().map(|(name, value)| (name, value))
-    }
-
-    /// The attributes in order, values to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&AttributeName, &mut Value)> {
-        self.0.iter_mut().map(|(name, value)| (&*name, value))
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Gives back memory that is not used.
-    pub fn shrink(&mut self) {
-        self.0.shrink_to_fit();
-    }
-}
-
-impl<N: Into<AttributeName>, V: Into<Value>> FromIterator<(N, V)> for Attributes {
-    fn from_iter<I: IntoIterator<Item = (N, V)>>(entries: I) -> Attributes {
-        Attributes(entries.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    /// Whether the provider declares the feature of this word, one of its author's included.
+    pub fn has_word(&self, word: &str) -> bool {
+        self.features.iter().any(|feature| feature.word() == word) || self.own_features.iter().any(|own| own == word)
     }
 }

@@ -27,6 +27,7 @@ use crate::names::ResourceRef;
 use crate::value::Value;
 
 pub use template::{Template, is_plain};
+pub(crate) use version::compare as compare_versions;
 
 /// How deep an expression may be nested.
 pub const MAX_DEPTH: u16 = 100;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// Compares two versions part by part as Puppet's `versioncmp` does: runs of digits by number,
 /// everything else by text; `-` and `.` separate parts, and a part that is missing is the lesser.
-pub(super) fn compare(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (parts(a), parts(b));
     loop {
         let ordering = match (a.next(), b.next()) {

@@ -83,17 +83,13 @@ fn identity(schema: TypeSchema) -> TypeSchema {
 fn password(schema: TypeSchema) -> TypeSchema {
     let property = Behaviour::Property;
     schema
-        .with(AttributeSchema {
-            name: "password".into(),
-            data_type: "Sensitive[String]".parse().expect("the type is a constant"),
-            desc:
-                "The hash of the password, as crypt(5) describes it: `$y$…`, `$6$…`; `\"*\"` or `\"!\"` for none that \
-                   would be accepted. It never appears among the arguments of a process. `mkpasswd` makes one."
-                    .into(),
-            default: None,
-            behaviour: property,
-            required: false,
-        })
+        .with(AttributeSchema::new(
+            "password",
+            "Sensitive[String]".parse().expect("the type is a constant"),
+            property,
+            "The hash of the password, as crypt(5) describes it: `$y$…`, `$6$…`; `\"*\"` or `\"!\"` for none that \
+             would be accepted. It never appears among the arguments of a process. `mkpasswd` makes one.",
+        ))
         .attribute(
             "expiry",
             "Pattern[/\\A\\d{4}-\\d\\d-\\d\\d\\z/, /\\Aabsent\\z/]",

@@ -1,0 +1,276 @@
+//! When what is found is as it was wanted.
+
+use std::cmp::Ordering;
+
+use ecow::{EcoString, eco_format};
+
+use crate::data_type::DataType;
+use crate::expr::compare_versions;
+use crate::value::Value;
+
+/// How the value that is found is held against the one that is wanted.
+///
+/// It takes the place of code in a provider for what code is mostly written for; a provider that
+/// compares an attribute itself (`custom_insync`) is asked first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Comparison {
+    /// Both are equal.
+    #[default]
+    Equal,
+    /// Both have the same elements; order and repeats do not matter.
+    Set,
+    /// What is wanted is among what is there: elements of a list, entries of a hash.
+    Subset,
+    /// Both are equal but for capitals.
+    CaseInsensitive,
+    /// What is there is no less than what is wanted: a number, or a version.
+    AtLeast,
+    /// What is there is no more than what is wanted.
+    AtMost,
+    /// What is there keeps within the bounds that are wanted: `">= 1.2, < 2"`.
+    Bounds,
+}
+
+impl Comparison {
+    /// All there are.
+    pub const ALL: [Comparison; 7] = [
+        Comparison::Equal,
+        Comparison::Set,
+        Comparison::Subset,
+        Comparison::CaseInsensitive,
+        Comparison::AtLeast,
+        Comparison::AtMost,
+        Comparison::Bounds,
+    ];
+
+    /// The word for it in definitions and output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Comparison::Equal => "equal",
+            Comparison::Set => "set",
+            Comparison::Subset => "subset",
+            Comparison::CaseInsensitive => "case_insensitive",
+            Comparison::AtLeast => "at_least",
+            Comparison::AtMost => "at_most",
+            Comparison::Bounds => "bounds",
+        }
+    }
+
+    /// The comparison of a word.
+    pub fn from_word(word: &str) -> Option<Comparison> {
+        Comparison::ALL.into_iter().find(|comparison| comparison.word() == word)
+    }
+
+    /// Whether `is` is as `should` wants it. Values that the comparison cannot be made on are
+    /// compared for equality.
+    pub fn holds(self, is: &Value, should: &Value) -> bool {
+        let (is, should) = (is.unwrap_sensitive(), should.unwrap_sensitive());
+        match (self, is, should) {
+            (Comparison::Set, Value::Array(is), Value::Array(should)) => {
+                is.iter().all(|one| holds_one(should, one)) && should.iter().all(|one| holds_one(is, one))
+            }
+            (Comparison::Subset, Value::Array(is), Value::Array(should)) => {
+                should.iter().all(|wanted| holds_one(is, wanted))
+            }
+            (Comparison::Subset, Value::Array(is), wanted) => holds_one(is, wanted),
+            (Comparison::Subset, Value::Hash(is), Value::Hash(should)) => {
+                should.iter().all(|(key, wanted)| is.get(key).is_some_and(|is| same(is, wanted)))
+            }
+            (Comparison::CaseInsensitive, is, should) => same_but_capitals(is, should),
+            (Comparison::AtLeast, is, should) => order(is, should).map_or(is == should, Ordering::is_ge),
+            (Comparison::AtMost, is, should) => order(is, should).map_or(is == should, Ordering::is_le),
+            (Comparison::Bounds, is, Value::String(bounds)) => match parse_bounds(bounds) {
+                Some(bounds) => bounds.iter().all(|bound| bound.holds(is)),
+                None => is == should,
+            },
+            (_, is, should) => same(is, should),
+        }
+    }
+
+    /// What is said in the place of "is → should", where the comparison knows better. Nothing is
+    /// said of sealed values.
+    pub fn explain(self, is: &Value, should: &Value) -> Option<EcoString> {
+        if is.holds_sensitive() || should.holds_sensitive() {
+            return None;
+        }
+        match (self, is, should) {
+            (Comparison::Subset, Value::Array(is), Value::Array(should)) => {
+                let missing = should.iter().filter(|wanted| !holds_one(is, wanted));
+                let missing: Vec<String> = missing.map(ToString::to_string).collect();
+                Some(eco_format!("adding missing members {}", missing.join(", ")))
+            }
+            (Comparison::Subset, Value::Hash(is), Value::Hash(should)) => {
+                let missing = should.iter().filter(|(key, wanted)| is.get(*key) != Some(*wanted));
+                let missing: Vec<String> = missing.map(|(key, wanted)| format!("{key}: {wanted}")).collect();
+                Some(eco_format!("setting entries {}", missing.join(", ")))
+            }
+            (Comparison::AtLeast, is, should) if !is.is_undef() => Some(eco_format!("{is} is less than {should}")),
+            (Comparison::AtMost, is, should) if !is.is_undef() => Some(eco_format!("{is} is more than {should}")),
+            (Comparison::Bounds, is, should) if !is.is_undef() => {
+                Some(eco_format!("{is} is not within the bounds {should}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// What values an attribute must be able to take for the comparison to say anything; none when
+    /// `data_type` has such.
+    pub(crate) fn lacks(self, data_type: &DataType) -> Option<&'static str> {
+        use Sort::{Hash, List, Number, Text};
+        let (sorts, wanted): (&[Sort], _) = match self {
+            Comparison::Equal => return None,
+            Comparison::Set => (&[List], "arrays"),
+            Comparison::Subset => (&[List, Hash], "arrays or hashes"),
+            Comparison::CaseInsensitive => (&[Text, List], "texts"),
+            Comparison::AtLeast | Comparison::AtMost => (&[Number, Text], "numbers or versions"),
+            Comparison::Bounds => (&[Text], "texts"),
+        };
+        (!sorts.iter().any(|sort| takes(data_type, *sort))).then_some(wanted)
+    }
+}
+
+/// Sorts of values that comparisons are made for.
+#[derive(Clone, Copy, PartialEq)]
+enum Sort {
+    List,
+    Hash,
+    Text,
+    Number,
+}
+
+/// Whether some values of the type are of a sort; of types that say nothing of it, yes.
+fn takes(data_type: &DataType, sort: Sort) -> bool {
+    match data_type {
+        DataType::Undef | DataType::Boolean(_) | DataType::Binary => false,
+        DataType::Integer(..) | DataType::Float(..) | DataType::Numeric => sort == Sort::Number,
+        DataType::String(..) | DataType::Enum(_) | DataType::Pattern(_) => sort == Sort::Text,
+        DataType::Array(..) | DataType::Tuple(..) => sort == Sort::List,
+        DataType::Hash(..) | DataType::Struct(_) => sort == Sort::Hash,
+        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => takes(inner, sort),
+        DataType::Variant(types) => types.iter().any(|data_type| takes(data_type, sort)),
+        _ => true,
+    }
+}
+
+fn same(is: &Value, should: &Value) -> bool {
+    is.unwrap_sensitive() == should.unwrap_sensitive()
+}
+
+fn holds_one(values: &[Value], wanted: &Value) -> bool {
+    values.iter().any(|value| same(value, wanted))
+}
+
+fn same_but_capitals(is: &Value, should: &Value) -> bool {
+    match (is.unwrap_sensitive(), should.unwrap_sensitive()) {
+        (Value::String(is), Value::String(should)) => is.to_lowercase() == should.to_lowercase(),
+        (Value::Array(is), Value::Array(should)) => {
+            is.len() == should.len() && is.iter().zip(should.iter()).all(|(is, should)| same_but_capitals(is, should))
+        }
+        (is, should) => is == should,
+    }
+}
+
+/// The order of two numbers, or of two texts as versions.
+fn order(is: &Value, should: &Value) -> Option<Ordering> {
+    match (is, should) {
+        (Value::Integer(is), Value::Integer(should)) => Some(is.cmp(should)),
+        (Value::Integer(is), Value::Float(should)) => (*is as f64).partial_cmp(should),
+        (Value::Float(is), Value::Integer(should)) => is.partial_cmp(&(*should as f64)),
+        (Value::Float(is), Value::Float(should)) => is.partial_cmp(should),
+        (Value::String(is), Value::String(should)) => Some(compare_versions(is, should)),
+        _ => None,
+    }
+}
+
+/// One of the bounds in `">= 1.2, < 2"`.
+struct Bound<'a> {
+    operator: &'a str,
+    version: &'a str,
+}
+
+impl Bound<'_> {
+    fn holds(&self, is: &Value) -> bool {
+        let Some(is) = is.to_text() else { return false };
+        let order = compare_versions(&is, self.version);
+        match self.operator {
+            ">=" => order.is_ge(),
+            "<=" => order.is_le(),
+            ">" => order.is_gt(),
+            "<" => order.is_lt(),
+            "!=" => order.is_ne(),
+            _ => order.is_eq(),
+        }
+    }
+}
+
+/// Bounds with commas between them; none when one of them has no version.
+fn parse_bounds(text: &str) -> Option<Vec<Bound<'_>>> {
+    let bound = |text| {
+        let text = str::trim(text);
+        let end = text.find(|c| !matches!(c, '<' | '>' | '=' | '!')).unwrap_or(text.len());
+        let (operator, version) = (&text[..end], text[end..].trim());
+        let known = matches!(operator, "" | "=" | "==" | "!=" | "<" | "<=" | ">" | ">=");
+        (known && !version.is_empty()).then_some(Bound { operator, version })
+    };
+    text.split(',').map(bound).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(comparison: Comparison, is: impl Into<Value>, should: impl Into<Value>) -> bool {
+        comparison.holds(&is.into(), &should.into())
+    }
+
+    #[test]
+    fn a_set_is_the_same_in_any_order_and_however_often() {
+        let list = |words: &[&str]| Value::strings(words.iter().copied());
+        assert!(holds(Comparison::Set, list(&["a", "b", "a"]), list(&["b", "a"])));
+        assert!(!holds(Comparison::Set, list(&["a", "b"]), list(&["a"])));
+        assert!(!holds(Comparison::Set, list(&["a"]), list(&["a", "b"])));
+        assert!(!holds(Comparison::Equal, list(&["a", "b"]), list(&["b", "a"])));
+    }
+
+    #[test]
+    fn a_subset_holds_while_nothing_wanted_is_missing() {
+        let list = |words: &[&str]| Value::strings(words.iter().copied());
+        let (is, should) = (list(&["a", "b"]), list(&["b", "c", "d"]));
+        assert!(holds(Comparison::Subset, is.clone(), list(&["b"])));
+        assert!(holds(Comparison::Subset, is.clone(), "a"));
+        assert!(!holds(Comparison::Subset, is.clone(), should.clone()));
+        assert_eq!(Comparison::Subset.explain(&is, &should).unwrap(), "adding missing members c, d");
+        let hash = Value::hash([("a", Value::Integer(1)), ("b", Value::Integer(2))]);
+        assert!(holds(Comparison::Subset, hash.clone(), Value::hash([("b", Value::Integer(2))])));
+        assert!(!holds(Comparison::Subset, hash, Value::hash([("b", Value::Integer(3))])));
+    }
+
+    #[test]
+    fn capitals_do_not_matter_where_that_is_said() {
+        assert!(holds(Comparison::CaseInsensitive, "FooBar", "fooBAR"));
+        assert!(holds(Comparison::CaseInsensitive, Value::strings(["ÄB"]), Value::strings(["äb"])));
+        assert!(!holds(Comparison::CaseInsensitive, "a", "b"));
+        assert!(!holds(Comparison::Equal, "A", "a"));
+    }
+
+    #[test]
+    fn bounds_are_kept_by_numbers_and_versions() {
+        assert!(holds(Comparison::AtLeast, 5_i64, 3_i64) && !holds(Comparison::AtLeast, 2_i64, 3_i64));
+        assert!(holds(Comparison::AtLeast, "1.10", "1.9") && !holds(Comparison::AtMost, "1.10", "1.9"));
+        assert!(holds(Comparison::AtMost, Value::Float(0.5), 1_i64));
+        assert!(!holds(Comparison::AtLeast, Value::Undef, 3_i64));
+        assert!(holds(Comparison::Bounds, "2.4.1", "> 2.0.0, < 3"));
+        assert!(!holds(Comparison::Bounds, "1.2.3", "> 2.0.0"));
+        assert!(holds(Comparison::Bounds, "1.2.3", "1.2.3") && !holds(Comparison::Bounds, "1.2.3", "~~"));
+        assert!(!holds(Comparison::Bounds, Value::Undef, "> 1"));
+    }
+
+    #[test]
+    fn secrets_are_compared_but_never_told() {
+        let (is, should) = (Value::sensitive(Value::strings(["a"])), Value::sensitive(Value::strings(["b"])));
+        assert!(!Comparison::Subset.holds(&is, &should));
+        assert!(Comparison::Subset.holds(&is, &Value::strings(["a"])));
+        assert_eq!(Comparison::Subset.explain(&is, &should), None);
+    }
+}

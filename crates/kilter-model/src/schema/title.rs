@@ -1,0 +1,246 @@
+//! Titles and the namevars in them.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use ecow::{EcoString, eco_format};
+use fancy_regex::Regex;
+
+use super::{AttributeSchema, Attributes, TypeSchema};
+use crate::data_type::{DataType, Mismatch};
+use crate::json::to_json;
+use crate::names::AttributeName;
+use crate::pattern::{self, PatternError};
+use crate::value::Value;
+
+/// How long a title may be, in bytes.
+const LONGEST: usize = 16 << 10;
+
+/// A regular expression in Ruby's dialect whose named groups are namevars.
+///
+/// It is compiled when it is first needed, once for all of its clones.
+#[derive(Clone)]
+pub struct TitlePattern {
+    /// The expression, without slashes.
+    pub pattern: EcoString,
+    /// Which titles it is for.
+    pub desc: EcoString,
+    compiled: Arc<OnceLock<Result<Regex, PatternError>>>,
+}
+
+impl TitlePattern {
+    /// A pattern, not compiled yet.
+    pub fn new(pattern: impl Into<EcoString>, desc: impl Into<EcoString>) -> TitlePattern {
+        TitlePattern { pattern: pattern.into(), desc: desc.into(), compiled: Arc::default() }
+    }
+
+    fn compiled(&self) -> Result<&Regex, &PatternError> {
+        self.compiled.get_or_init(|| pattern::compile(&self.pattern)).as_ref()
+    }
+
+    /// The names of its groups, in order, each once.
+    ///
+    /// # Errors
+    /// Says why it is no regular expression.
+    pub fn names(&self) -> Result<Vec<EcoString>, EcoString> {
+        let regex = self.compiled().map_err(|error| EcoString::from(error.reason()))?;
+        let mut names: Vec<EcoString> = Vec::new();
+        for name in regex.capture_names().flatten() {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.into());
+            }
+        }
+        Ok(names)
+    }
+
+    /// The named groups and their texts if it matches; a group that took no part has none.
+    fn captures(&self, title: &str) -> Result<Option<Vec<(EcoString, EcoString)>>, EcoString> {
+        let regex = self.compiled().map_err(|error| EcoString::from(error.reason()))?;
+        let found = regex.captures(title).map_err(|error| {
+            let error = PatternError::Match(Box::new(error));
+            EcoString::from(error.reason())
+        })?;
+        Ok(found.map(|found| {
+            let named = regex.capture_names().flatten();
+            named.filter_map(|name| Some((name.into(), found.name(name)?.as_str().into()))).collect()
+        }))
+    }
+}
+
+impl PartialEq for TitlePattern {
+    fn eq(&self, other: &TitlePattern) -> bool {
+        self.pattern == other.pattern && self.desc == other.desc
+    }
+}
+
+impl fmt::Debug for TitlePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}/ ({})", self.pattern, self.desc)
+    }
+}
+
+/// Says why a title does not name a resource of its type.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum TitleError {
+    /// None of the type's patterns matches it.
+    NoMatch {
+        /// The title.
+        title: EcoString,
+        /// The patterns that were tried.
+        patterns: Vec<EcoString>,
+    },
+    /// It is longer than titles may be.
+    TooLong {
+        /// How many bytes it has.
+        length: usize,
+    },
+    /// A pattern could not be held against it.
+    Pattern {
+        /// The title.
+        title: EcoString,
+        /// The pattern.
+        pattern: EcoString,
+        /// Why.
+        reason: EcoString,
+    },
+    /// What it says of a namevar is no value of the namevar's type.
+    Value {
+        /// The title.
+        title: EcoString,
+        /// The namevar.
+        attribute: AttributeName,
+        /// What should have been there.
+        mismatch: Box<Mismatch>,
+    },
+    /// It says something else than the resource's attributes do.
+    Disagrees {
+        /// The title.
+        title: EcoString,
+        /// The namevars that differ, with what the title says and what the resource has.
+        namevars: Vec<(AttributeName, Value, Value)>,
+    },
+}
+
+impl std::error::Error for TitleError {}
+
+impl fmt::Display for TitleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TitleError::NoMatch { title, patterns } => {
+                let patterns: Vec<String> = patterns.iter().map(|pattern| format!("/{pattern}/")).collect();
+                write!(f, "No set of title patterns matched the title {title:?}: tried {}", patterns.join(", "))
+            }
+            TitleError::TooLong { length } => write!(f, "the title has {length} bytes; it may have {LONGEST}"),
+            TitleError::Pattern { title, pattern, reason } => {
+                write!(f, "cannot hold the title pattern /{pattern}/ against the title {title:?}: {reason}")
+            }
+            TitleError::Value { title, attribute, mismatch } => {
+                write!(f, "the title {title:?} gives the namevar `{attribute}` a wrong value: {attribute} {mismatch}")
+            }
+            TitleError::Disagrees { title, namevars } => {
+                write!(f, "the title {title:?} does not match all namevars:")?;
+                for (index, (name, titled, given)) in namevars.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { "," };
+                    write!(f, "{comma} `{name}` is {given:?}, by the title {titled:?}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl TypeSchema {
+    /// The namevars that a title gives, by the first pattern that matches it. Those that it does not
+    /// give come from the attributes of the resource.
+    ///
+    /// Without patterns the title is the value of the first namevar (Puppet; a type with several is
+    /// told to have patterns by [`definition`](crate::definition)). A type without namevars gets
+    /// nothing from a title.
+    ///
+    /// # Errors
+    /// When no pattern matches, a pattern takes too many steps, or a namevar cannot have the value.
+    pub fn parse_title(&self, title: &str) -> Result<Vec<(AttributeName, Value)>, TitleError> {
+        if title.len() > LONGEST {
+            return Err(TitleError::TooLong { length: title.len() });
+        }
+        let typed = |attribute: &AttributeSchema, text: &str| {
+            let value = from_text(&attribute.data_type, text).map_err(|mismatch| TitleError::Value {
+                title: title.into(),
+                attribute: attribute.name.clone(),
+                mismatch: Box::new(mismatch),
+            })?;
+            Ok((attribute.name.clone(), value))
+        };
+        if self.title_patterns.is_empty() {
+            return self.namevars().next().map(|namevar| typed(namevar, title)).into_iter().collect();
+        }
+        for pattern in &self.title_patterns {
+            let found = pattern.captures(title).map_err(|reason| TitleError::Pattern {
+                title: title.into(),
+                pattern: pattern.pattern.clone(),
+                reason,
+            })?;
+            let Some(found) = found else { continue };
+            let namevars = found.iter().filter_map(|(name, text)| Some((self.find(name)?, text)));
+            return namevars.map(|(attribute, text)| typed(attribute, text)).collect();
+        }
+        let patterns = self.title_patterns.iter().map(|pattern| pattern.pattern.clone()).collect();
+        Err(TitleError::NoMatch { title: title.into(), patterns })
+    }
+
+    /// What identifies a resource among those of its type: the text of its namevar, or, where there
+    /// are several, a JSON object of them in the order of the schema. Two resources have the same if
+    /// and only if their namevars are the same.
+    ///
+    /// None when a namevar is missing that must have a value, or one is sealed: a key is shown.
+    pub fn key(&self, attributes: &Attributes) -> Option<EcoString> {
+        let mut namevars = self.namevars();
+        let first = namevars.next()?;
+        if namevars.next().is_none() {
+            let value = attributes.get(first.name.as_str()).filter(|value| !value.holds_sensitive())?;
+            return Some(value.to_text().unwrap_or_else(|| eco_format!("{}", to_json(value))));
+        }
+        let mut object = serde_json::Map::new();
+        for namevar in self.namevars() {
+            let value = attributes.get(namevar.name.as_str()).unwrap_or(&Value::Undef);
+            if value.holds_sensitive() || value.is_undef() && namevar.data_type.check(value).is_err() {
+                return None;
+            }
+            object.insert(namevar.name.to_string(), to_json(value));
+        }
+        Some(eco_format!("{}", serde_json::Value::Object(object)))
+    }
+
+    /// Checks the title that a provider gave a resource: a pattern must match it, and the namevars in
+    /// it must be those of the resource (Puppet Resource API, "Resource implementation").
+    ///
+    /// # Errors
+    /// When no pattern matches, or a namevar is another one.
+    pub fn check_title(&self, title: &str, attributes: &Attributes) -> Result<(), TitleError> {
+        let mut namevars = Vec::new();
+        for (name, titled) in self.parse_title(title)? {
+            let given = attributes.get(name.as_str()).unwrap_or(&Value::Undef);
+            if given.unwrap_sensitive() != titled.unwrap_sensitive() {
+                namevars.push((name, titled, given.clone()));
+            }
+        }
+        if namevars.is_empty() { Ok(()) } else { Err(TitleError::Disagrees { title: title.into(), namevars }) }
+    }
+}
+
+/// The value of a type that a text stands for: the text itself where the type has texts, else a
+/// number or a truth.
+fn from_text(data_type: &DataType, text: &str) -> Result<Value, Mismatch> {
+    let seal = |value| if data_type.is_sensitive() { Value::sensitive(value) } else { value };
+    let plain = seal(Value::from(text));
+    let Err(mismatch) = data_type.check(&plain) else { return Ok(plain) };
+    let truth = text.parse().ok().map(Value::Boolean);
+    let whole = || text.parse().ok().map(Value::Integer);
+    let float = || text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Float);
+    let others = [truth, whole(), float()].into_iter().flatten().map(seal);
+    others.into_iter().find(|value| data_type.check(value).is_ok()).ok_or(mismatch)
+}
+
+#[cfg(test)]
+mod tests;

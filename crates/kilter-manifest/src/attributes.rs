@@ -59,8 +59,17 @@ impl<'e, 't> Body<'e, 't> {
         for (key, value) in entry.body.entries() {
             self.entry(key, value, number, type_, &values, &mut resource, catalog);
         }
-        self.name(type_, entry, &mut resource);
-        self.complete(type_, entry, &mut resource);
+        match type_.schema.filter(|schema| !schema.title_patterns.is_empty()) {
+            Some(schema) => {
+                self.take_apart(schema, entry, &mut resource);
+                self.complete(type_, entry, &mut resource);
+                self.name_by_key(schema, entry, &mut resource);
+            }
+            None => {
+                self.name(type_, entry, &mut resource);
+                self.complete(type_, entry, &mut resource);
+            }
+        }
         resource.attributes.shrink();
         resource
     }
@@ -234,6 +243,46 @@ impl<'e, 't> Body<'e, 't> {
                     let hint = eco_format!("the title is the `{}` unless that is given", namevar.name);
                     self.environment.report(problem.at(entry.key.span()).hint(hint));
                 }
+            }
+        }
+    }
+
+    /// Takes the namevars that are not given from the title, by the patterns of the type (Puppet Resource
+    /// API, "Composite Namevars").
+    fn take_apart(&mut self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) {
+        let namevars = match schema.parse_title(resource.reference.title.as_str()) {
+            Ok(namevars) => namevars,
+            Err(error) => {
+                let forms = schema.title_patterns.iter().map(|pattern| pattern.desc.as_str());
+                let forms: Vec<&str> = forms.filter(|desc| !desc.is_empty()).collect();
+                let hint = (!forms.is_empty()).then(|| eco_format!("titles have these forms: {}", forms.join("; ")));
+                let problem = Diagnostic::new(eco_format!("{error}")).at(entry.key.span());
+                return self.environment.report(problem.hint_if(hint));
+            }
+        };
+        for (name, value) in namevars {
+            let at = schema.attributes.iter().position(|attribute| attribute.name == name);
+            let Some(at) = at.filter(|at| !self.given[*at]) else { continue };
+            self.given[at] = true;
+            resource.attributes.push(name, value);
+        }
+    }
+
+    fn name_by_key(&self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) {
+        for namevar in schema.namevars() {
+            if let Some(deferred) = resource.deferred.iter().find(|deferred| deferred.attribute == namevar.name) {
+                let message = eco_format!("`{}` names the resource and must be known before the run", namevar.name);
+                self.environment.report(Diagnostic::new(message).at(deferred.span));
+            }
+        }
+        match schema.key(&resource.attributes) {
+            Some(key) => resource.name = key,
+            None => {
+                let names: Vec<&str> = schema.namevars().map(|namevar| namevar.name.as_str()).collect();
+                let message = eco_format!("`{}` is not fully named: it needs {}", resource.reference, names.join(", "));
+                let hint = "give them as attributes, not sealed, or in the title";
+                self.environment.report(Diagnostic::new(message).at(entry.key.span()).hint(hint));
+                resource.name = resource.reference.title.text().clone();
             }
         }
     }

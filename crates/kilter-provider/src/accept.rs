@@ -3,7 +3,7 @@
 use ecow::EcoString;
 use kilter_model::{Feature, State, Value};
 
-use crate::check::read;
+use crate::check::{is_composite, read};
 use crate::context::{Context, Level, Strictness};
 use crate::contract::{Provider, ProviderError, Query, Wanted};
 
@@ -78,7 +78,7 @@ fn broken(provider: &dyn Provider, name: &str, why: &str) -> ProviderError {
 /// What is wrong with the title of a resource with several namevars.
 fn untitled(provider: &dyn Provider, state: &State) -> Option<EcoString> {
     let schema = provider.schema();
-    if !schema.is_composite() {
+    if !is_composite(schema) {
         return None;
     }
     match &state.title {

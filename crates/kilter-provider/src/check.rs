@@ -1,6 +1,6 @@
 //! The engine's check: read, hold against the schema, compare.
 
-use kilter_model::{Attributes, Difference, Feature, State};
+use kilter_model::{Attributes, Difference, Feature, State, TypeSchema};
 
 use crate::accept::accepted;
 use crate::compare::compare;
@@ -74,10 +74,15 @@ pub fn check_state(
     found(provider, accepted(provider, cx, state)?, wanted)
 }
 
+/// Whether resources of a type are identified by several namevars.
+pub(crate) fn is_composite(schema: &TypeSchema) -> bool {
+    schema.namevars().nth(1).is_some()
+}
+
 /// Resources with several namevars are known by the key that these amount to.
 fn named(provider: &dyn Provider, state: &mut State) {
     let schema = provider.schema();
-    if schema.is_composite()
+    if is_composite(schema)
         && let Some(key) = schema.key(&state.attributes)
     {
         state.name = key;

@@ -45,7 +45,8 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
             differences.push(difference);
         }
     }
-    if schema.has(Feature::CustomInsync) && !schema.has_properties() {
+    let has_properties = schema.attributes.iter().any(|attribute| attribute.behaviour == Behaviour::Property);
+    if schema.has(Feature::CustomInsync) && !has_properties {
         differences.extend(triggered(provider, is, should)?);
     }
     differences.extend(is.drift.iter().cloned());
@@ -84,8 +85,8 @@ fn compare_one(
     let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync);
     let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };
     let message = match answer {
-        Insync::Default if found.unwrap_sensitive() == wanted.unwrap_sensitive() => return Ok(None),
-        Insync::Default => None,
+        Insync::Default if attribute.comparison.holds(found, wanted) => return Ok(None),
+        Insync::Default => attribute.comparison.explain(found, wanted),
         Insync::Same => return Ok(None),
         Insync::Differs(message) => message,
         Insync::Failed(why) => return Err(uncompared(provider, is, Some(name), &why)),

@@ -1,7 +1,7 @@
 //! Every edge of a catalog: written, carrying a value, automatic.
 
 use kilter_engine::{Edge, Origin, Reason, VertexId};
-use kilter_model::Catalog;
+use kilter_model::{Catalog, RelationKind, Resource, TypeSchema};
 use kilter_provider::{Direction, Match, Registry, Wish};
 
 use crate::lookup::Lookup;
@@ -50,7 +50,38 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
             };
             edges.push(Edge { first, second, notify: false, origin: Origin::Automatic(reason) });
         });
+        if !provider.schema().relations.is_empty() {
+            declared(
+                provider.schema(),
+                resource,
+                me,
+                &|name, title| {
+                    let at = registry.index(name)? as u16;
+                    lookup.titled(at, name, title).filter(|other| *other != me && !opted_out(*other))
+                },
+                edges,
+            );
+        }
     }
+}
+
+/// The edges that the type declares: `autorequire` and its like. Titles that cannot be told are left
+/// out: they were a problem before.
+fn declared(
+    schema: &TypeSchema,
+    resource: &Resource,
+    me: VertexId,
+    find: &dyn Fn(&str, &str) -> Option<VertexId>,
+    edges: &mut Vec<Edge>,
+) {
+    schema.wishes(&resource.attributes, &resource.name, &mut |kind, type_name, title| {
+        let Some(other) = find(type_name.as_str(), title) else { return };
+        let (first, second) = match kind {
+            RelationKind::Require | RelationKind::Subscribe => (other, me),
+            RelationKind::Before | RelationKind::Notify => (me, other),
+        };
+        edges.push(Edge { first, second, notify: kind.refreshes(), origin: Origin::Automatic(Reason::Name) });
+    });
 }
 
 fn granted(wish: Wish<'_>, registry: &Registry, lookup: &Lookup<'_>) -> Option<(VertexId, Reason)> {

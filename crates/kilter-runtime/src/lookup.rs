@@ -46,6 +46,11 @@ impl<'a> Lookup<'a> {
         index.get(name).map(|v| VertexId(*v))
     }
 
+    /// The resource of a type with a name on the system, or else with a title.
+    pub(crate) fn titled(&self, provider: u16, type_name: &str, title: &str) -> Option<VertexId> {
+        self.named(provider, title).or_else(|| self.referred(&ResourceRef::new(type_name, title)))
+    }
+
     /// The resource of a reference.
     pub(crate) fn referred(&self, reference: &ResourceRef) -> Option<VertexId> {
         let index =

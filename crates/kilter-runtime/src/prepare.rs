@@ -69,6 +69,7 @@ fn surveyed(
 ) -> (Vec<u16>, Vec<(VertexId, Problem)>) {
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
+    let mut particular = vec![None; registry.len()];
     for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(VertexId)) {
         let at = match registry.choose(resource.reference.type_name.as_str(), resource.provider.as_deref()) {
             Ok(at) => at,
@@ -79,7 +80,9 @@ fn surveyed(
         };
         providers.push(at as u16);
         if !is_broken(vertex) {
-            problems.extend(faults(registry.at(at).as_ref(), resource).into_iter().map(|problem| (vertex, problem)));
+            let provider = registry.at(at).as_ref();
+            let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
+            problems.extend(faults(provider, resource, particular).into_iter().map(|problem| (vertex, problem)));
         }
     }
     if providers.len() == catalog.resources.len() {
@@ -131,14 +134,52 @@ fn contradictions(
 
 /// What is wrong with one resource; makes it canonical if nothing is. Values that are only known
 /// during the run are made canonical then.
-fn faults(provider: &dyn Provider, resource: &mut Resource) -> Vec<Problem> {
+fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<Problem> {
     let deferred: Vec<&str> = resource.deferred.iter().map(|deferred| deferred.attribute.as_str()).collect();
     let mut problems = provider.validate(&resource.name, &resource.attributes, &deferred);
+    if particular {
+        problems.extend(unsupported(provider, resource));
+    }
     if problems.is_empty() && deferred.is_empty() {
         problems.extend(provider.canonicalize(&resource.name, &mut resource.attributes).err());
         resource.attributes.shrink();
     }
     problems.into_iter().map(|problem| sealed(problem, &resource.attributes)).collect()
+}
+
+/// Whether a type has attributes that not all providers have, or relations of its own.
+fn is_particular(provider: &dyn Provider) -> bool {
+    let schema = provider.schema();
+    let has_particular = |attribute: &kilter_model::AttributeSchema| {
+        !attribute.providers.is_empty() || !attribute.required_features.is_empty()
+    };
+    !schema.relations.is_empty() || schema.attributes.iter().any(has_particular)
+}
+
+/// Attributes that the type has, but not with this provider; relations of the type that cannot be told.
+fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
+    let schema = provider.schema();
+    let has = |feature: &str| schema.has_word(feature);
+    let mut problems = Vec::new();
+    for (name, _) in resource.attributes.iter() {
+        let Some(attribute) = schema.find(name.as_str()) else { continue };
+        // Nearly all attributes are everybody's.
+        let is_open = attribute.providers.is_empty() && attribute.required_features.is_empty();
+        if is_open || attribute.is_supported_by(provider.name(), &has) || attribute.default.is_some() {
+            continue;
+        }
+        let message = format!("the provider `{}` of {} does not support it", provider.name(), schema.name);
+        let problem = Problem::with(name.as_str(), message);
+        problems.push(match attribute.providers.is_empty() {
+            true => problem.hint(format!("it needs {}", attribute.required_features.join(", "))),
+            false => problem.hint(format!("name one with `provider:` that does: {}", attribute.providers.join(", "))),
+        });
+    }
+    if !schema.relations.is_empty() {
+        let errors = schema.wishes(&resource.attributes, &resource.name, &mut |_, _, _| {});
+        problems.extend(errors.into_iter().map(|error| Problem::new(error.to_string())));
+    }
+    problems
 }
 
 /// A problem with a sensitive value, without the value that its message may show.

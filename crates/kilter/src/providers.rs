@@ -20,7 +20,7 @@ pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dy
     if let Some(provider) = registry.find(type_name) {
         return Ok(provider.as_ref());
     }
-    let known: Vec<&str> = registry.iter().map(|provider| provider.schema().name.as_str()).collect();
+    let known: Vec<&str> = registry.types().map(|provider| provider.schema().name.as_str()).collect();
     let meant = nearest(&type_name.to_lowercase(), known.iter().copied());
     let hint = match meant {
         Some(meant) => format!("did you mean `{meant}`?"),

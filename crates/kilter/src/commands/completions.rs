@@ -16,7 +16,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Exit {
 /// The command with the types that there are as values of `TYPE`.
 fn command() -> Command {
     let registry = providers::registry();
-    let types: Vec<String> = registry.iter().map(|provider| provider.schema().name.to_string()).collect();
+    let types: Vec<String> = registry.types().map(|provider| provider.schema().name.to_string()).collect();
     ["get", "set", "types"].into_iter().fold(Cli::command(), |command, name| {
         let parser = PossibleValuesParser::new(types.clone());
         command.mut_subcommand(name, |command| command.mut_arg("type_name", |arg| arg.value_parser(parser)))

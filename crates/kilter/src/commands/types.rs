@@ -14,18 +14,19 @@ pub(crate) fn run(args: &TypesArgs) -> Exit {
     let registry = providers::registry();
     let text = match &args.type_name {
         None => {
-            let all: Vec<&dyn Provider> = registry.iter().map(|provider| provider.as_ref()).collect();
+            let all: Vec<&dyn Provider> =
+                registry.types().filter_map(|of| registry.find(of.schema().name.as_str())).map(AsRef::as_ref).collect();
             match args.format {
                 TypesFormat::Human => human::list(&all),
-                TypesFormat::Json => format!("{:#}\n", json::list(&all)),
+                TypesFormat::Json => format!("{:#}\n", json::list(&all, &registry)),
                 TypesFormat::Markdown => page::list(&all),
             }
         }
         Some(name) => match providers::find(&registry, name) {
             Err(exit) => return exit,
             Ok(provider) => match args.format {
-                TypesFormat::Human => human::describe(provider),
-                TypesFormat::Json => format!("{:#}\n", json::describe(provider)),
+                TypesFormat::Human => human::describe(provider, &registry.candidates(name)),
+                TypesFormat::Json => format!("{:#}\n", json::describe(provider, &registry.candidates(name))),
                 TypesFormat::Markdown => page::describe(provider),
             },
         },

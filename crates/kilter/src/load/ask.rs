@@ -27,7 +27,7 @@ impl Schemas for Types<'_> {
     }
 
     fn names(&self) -> Vec<&str> {
-        self.0.iter().map(|provider| provider.schema().name.as_str()).collect()
+        self.0.types().map(|provider| provider.schema().name.as_str()).collect()
     }
 }
 

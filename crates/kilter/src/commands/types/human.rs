@@ -1,7 +1,7 @@
 //! Types for people.
 
 use kilter_model::{AttributeSchema, Behaviour, Value};
-use kilter_provider::Provider;
+use kilter_provider::{Candidate, Provider, Suitability};
 
 use crate::render::{FAINT, NAME, styled};
 use crate::table::Table;
@@ -18,12 +18,13 @@ pub(super) fn list(providers: &[&dyn Provider]) -> String {
 }
 
 /// One type with its attributes.
-pub(super) fn describe(provider: &dyn Provider) -> String {
+pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> String {
     let schema = provider.schema();
     let width = terminal::text_width();
     let mut text =
         format!("{}  {}\n\n", styled(NAME, &schema.name), styled(FAINT, format!("provider {}", provider.name())));
     text += &markdown::render(&schema.desc, 0, width);
+    text += &not_chosen(candidates);
     text += &format!("\n{}\n", styled(NAME, "ATTRIBUTES"));
     for attribute in &schema.attributes {
         text += &describe_attribute(attribute, width);
@@ -38,6 +39,24 @@ pub(super) fn describe(provider: &dyn Provider) -> String {
     if !schema.features.is_empty() {
         let features: Vec<&str> = schema.features.iter().map(|feature| feature.word()).collect();
         text += &format!("\n{}\n  {}\n", styled(NAME, "FEATURES OF THE PROVIDER"), features.join(", "));
+    }
+    text
+}
+
+/// The providers of a type and why all but one were not chosen; nothing where there is no choice.
+fn not_chosen(candidates: &[Candidate]) -> String {
+    let Some(chosen) = candidates.iter().find(|candidate| candidate.is_chosen) else { return String::new() };
+    if let ([_], Suitability::Suitable) = (candidates, &chosen.suitability) {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", styled(NAME, "PROVIDERS"));
+    for candidate in candidates {
+        let why = match (&candidate.suitability, candidate.why_not(chosen.name)) {
+            (_, Some(why)) => why,
+            (Suitability::Unsuitable(why), None) => format!("chosen, though it is not suitable yet: {why}").into(),
+            (Suitability::Suitable, None) => "chosen".into(),
+        };
+        text += &format!("  {}  {}\n", styled(NAME, candidate.name), styled(FAINT, why));
     }
     text
 }
@@ -61,4 +80,31 @@ fn describe_attribute(attribute: &AttributeSchema, width: usize) -> String {
 /// A default as a manifest writes it.
 pub(super) fn default_text(default: &Value) -> String {
     kilter_model::to_json(default).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &'static str, suitability: Suitability, is_chosen: bool) -> Candidate {
+        Candidate { index: 0, name, suitability, is_default: false, is_chosen }
+    }
+
+    #[test]
+    fn it_is_said_why_a_provider_was_not_chosen() {
+        let missing = Suitability::Unsuitable("there is no command dnf".into());
+        let text = not_chosen(&[
+            candidate("apt", Suitability::Suitable, true),
+            candidate("dnf", missing.clone(), false),
+            candidate("dpkg", Suitability::Suitable, false),
+        ]);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(
+            text,
+            "\nPROVIDERS\n  apt  chosen\n  dnf  it is not suitable: there is no command dnf\n  dpkg  `apt` is preferred; say \
+             `provider: dpkg` for this one\n"
+        );
+        assert!(not_chosen(&[candidate("apt", Suitability::Suitable, true)]).is_empty());
+        assert!(not_chosen(&[candidate("dnf", missing, true)]).contains("not suitable yet"));
+    }
 }

@@ -1,25 +1,37 @@
 //! Types for programs (docs/reference/json.md).
 
 use kilter_model::{AttributeSchema, to_json};
-use kilter_provider::Provider;
+use kilter_provider::{Candidate, Provider, Registry};
 use serde_json::{Value as Json, json};
 
 /// All types.
-pub(super) fn list(providers: &[&dyn Provider]) -> Json {
-    providers.iter().map(|provider| describe(*provider)).collect()
+pub(super) fn list(providers: &[&dyn Provider], registry: &Registry) -> Json {
+    let one = |provider: &&dyn Provider| describe(*provider, &registry.candidates(provider.schema().name.as_str()));
+    providers.iter().map(one).collect()
 }
 
 /// One type.
-pub(super) fn describe(provider: &dyn Provider) -> Json {
+pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Json {
     let schema = provider.schema();
     let outputs = schema.outputs.iter().map(|(name, desc)| json!({"name": name.as_str(), "desc": desc.as_str()}));
     json!({
         "name": schema.name.as_str(),
         "provider": provider.name(),
+        "providers": candidates.iter().map(|each| candidate(each, provider.name())).collect::<Vec<_>>(),
         "desc": schema.desc.as_str(),
         "features": schema.features.iter().map(|feature| feature.word()).collect::<Vec<_>>(),
         "attributes": schema.attributes.iter().map(attribute).collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
+    })
+}
+
+fn candidate(candidate: &Candidate, chosen: &str) -> Json {
+    json!({
+        "name": candidate.name,
+        "chosen": candidate.is_chosen,
+        "suitable": candidate.suitability.is_suitable(),
+        "default": candidate.is_default,
+        "why_not": candidate.why_not(chosen).as_deref(),
     })
 }
 

@@ -205,12 +205,14 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             self.tick();
             self.heed_stop();
             self.machine.commands_into(&mut commands);
-            let idle = commands.is_empty();
+            let mut idle = commands.is_empty();
             for command in commands.drain(..) {
                 self.carry_out(command);
             }
             while let Ok(message) = self.receiver.try_recv() {
                 self.take(message);
+                // What it brought may have given the machine something to do: no waiting before that.
+                idle = false;
             }
             if !idle {
                 continue;

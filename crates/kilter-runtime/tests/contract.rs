@@ -1,0 +1,537 @@
+//! What a run promises its providers, and holds them to (Puppet Resource API).
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ecow::EcoString;
+use kilter_model::{
+    Attributes, Behaviour, Catalog, Change, Feature, Meta, Outcome, Relation, RelationKind, Resource, ResourceRef,
+    SourceId, Span, State, TypeSchema, Value,
+};
+use kilter_provider::{
+    Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Problem, Provider, ProviderError, Query, Registry,
+    Strictness, Suitability,
+};
+use kilter_runtime::{Mode, Options, Report, Silent, Status, Stop, plan_of};
+
+type Judge = Box<dyn Fn(&str, &State, &Attributes) -> Insync + Send + Sync>;
+
+/// A provider whose resources are hashes in memory, and that remembers how it was called.
+struct Store {
+    schema: TypeSchema,
+    name: &'static str,
+    world: Mutex<BTreeMap<EcoString, Attributes>>,
+    calls: Mutex<Vec<String>>,
+    is_suitable: Arc<AtomicBool>,
+    /// What a change of this store makes suitable.
+    brings: Option<Arc<AtomicBool>>,
+    failing: Mutex<u32>,
+    insync: Option<Judge>,
+}
+
+impl Store {
+    fn new(schema: TypeSchema) -> Store {
+        Store {
+            schema,
+            name: "memory",
+            world: Mutex::default(),
+            calls: Mutex::default(),
+            is_suitable: Arc::new(AtomicBool::new(true)),
+            brings: None,
+            failing: Mutex::new(0),
+            insync: None,
+        }
+    }
+
+    /// A type with a name, a value and a state.
+    fn things(type_name: &str, features: &[Feature]) -> Store {
+        Store::new(thing_type(type_name).features(features))
+    }
+
+    fn holding<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Store {
+        for name in names {
+            self.put(name, "x");
+        }
+        self
+    }
+
+    fn put(&self, name: &str, value: &str) {
+        let attributes = Attributes::from_iter([("name", name), ("ensure", "present"), ("value", value)]);
+        self.world.lock().unwrap().insert(name.into(), attributes);
+    }
+
+    fn called(&self, what: String) {
+        self.calls.lock().unwrap().push(what);
+    }
+
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+}
+
+fn thing_type(type_name: &str) -> TypeSchema {
+    TypeSchema::new(type_name, "A thing in memory.")
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether it is there.")
+        .attribute("name", "String", Behaviour::Namevar, "Its name.")
+        .attribute("value", "String", Behaviour::Property, "What it holds.")
+        .attribute("base", "String", Behaviour::InitOnly, "What it was made of.")
+}
+
+impl Provider for Store {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn suitable(&self) -> Suitability {
+        match self.is_suitable.load(Ordering::SeqCst) {
+            true => Suitability::Suitable,
+            false => Suitability::Unsuitable("there is no command `stored`".into()),
+        }
+    }
+
+    fn open(&self, _: &Context<'_>) -> Result<(), ProviderError> {
+        self.called("open".into());
+        Ok(())
+    }
+
+    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => self.called("get all".into()),
+            Query::Named(wanted) => {
+                let name = |wanted: &kilter_provider::Wanted<'_>| match wanted.namevars.map(|n| self.schema.key(n)) {
+                    Some(Some(key)) => key.to_string(),
+                    _ => wanted.name.to_string(),
+                };
+                self.called(format!("get {}", wanted.iter().map(name).collect::<Vec<_>>().join(" ")));
+            }
+        }
+        let mut failing = self.failing.lock().unwrap();
+        if *failing > 0 {
+            *failing -= 1;
+            return Err(ProviderError::new("the store is closed"));
+        }
+        let world = self.world.lock().unwrap();
+        let all = world.iter().map(|(name, attributes)| {
+            let mut state = State::present(name.clone(), attributes.clone());
+            state.title = attributes.text("package").zip(attributes.text("manager")).map(|(p, m)| format!("{p}-{m}").into());
+            state
+        });
+        Ok(match query {
+            Query::All => all.collect(),
+            Query::Named(wanted) => all.filter(|state| wanted.iter().any(|wanted| *wanted.name == state.name)).collect(),
+        })
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], mode: Setting) -> Vec<Outcome> {
+        let names: Vec<&str> = changes.iter().map(|change| change.name.as_str()).collect();
+        let word = if mode == Setting::Preview { "preview" } else { "set" };
+        self.called(format!("{word} {}", names.join(" ")));
+        if mode == Setting::Preview {
+            let told = |change: &Change<'_>| Outcome {
+                notes: vec![format!("would store {}", change.name).into()],
+                ..Outcome::default()
+            };
+            return changes.iter().map(told).collect();
+        }
+        for change in changes {
+            let mut world = self.world.lock().unwrap();
+            match change.should.filter(|should| should.text("ensure") != Some("absent")) {
+                Some(should) => {
+                    let mut attributes = should.clone();
+                    attributes.set("ensure", "present");
+                    world.insert(change.name.clone(), attributes);
+                }
+                None => drop(world.remove(change.name)),
+            }
+        }
+        if let Some(brings) = &self.brings {
+            brings.store(true, Ordering::SeqCst);
+        }
+        vec![Outcome::done(); changes.len()]
+    }
+
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        if self.schema.has(Feature::Canonicalize)
+            && let Some(value) = should.text("value").map(str::to_lowercase)
+        {
+            should.set("value", value);
+        }
+        Ok(())
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        self.called(format!("insync {attribute}"));
+        self.insync.as_ref().map_or(Insync::Default, |judge| judge(attribute, is, should))
+    }
+}
+
+fn resource(type_name: &str, title: &str, attributes: &[(&str, &str)]) -> Resource {
+    Resource {
+        reference: ResourceRef::new(type_name, title),
+        name: title.into(),
+        attributes: attributes.iter().copied().collect(),
+        deferred: Vec::new(),
+        meta: None,
+        provider: None,
+        span: Span::new(SourceId(0), 0, 0),
+    }
+}
+
+fn present(name: &str) -> Resource {
+    resource("thing", name, &[("ensure", "present"), ("value", "x")])
+}
+
+/// Each resource after the one before it.
+fn chain(count: u32) -> Vec<Relation> {
+    let span = Span::new(SourceId(0), 0, 0);
+    (1..count).map(|second| Relation { first: second - 1, second, kind: RelationKind::Require, span }).collect()
+}
+
+struct Run {
+    mode: Mode,
+    strictness: Strictness,
+}
+
+impl Run {
+    fn of(&self, stores: &[&Arc<Store>], resources: Vec<Resource>, relations: Vec<Relation>) -> Report {
+        let registry = Registry::new(stores.iter().map(|store| Arc::clone(store) as Arc<dyn Provider>));
+        let catalog = Catalog { resources, relations, ..Catalog::default() };
+        let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
+        let Run { mode, strictness } = *self;
+        let options = Options { mode, jobs: 4, durability: Durability::Flushed, strictness, state_dir: None };
+        prepared.execute(&options, &Stop::new().unwrap(), &mut Silent).unwrap()
+    }
+}
+
+const APPLY: Run = Run { mode: Mode::Apply, strictness: Strictness::Warning };
+const PLAN: Run = Run { mode: Mode::Noop, strictness: Strictness::Warning };
+
+fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("n{n}")).collect()
+}
+
+fn failures(report: &Report) -> Vec<String> {
+    let failed = report.resources.iter().filter(|resource| resource.status == Status::Failed);
+    failed.map(|r| format!("{}: {}", r.reference, r.failure.as_deref().unwrap_or_default())).collect()
+}
+
+#[test]
+fn ten_of_a_thousand_are_asked_for_with_one_call_where_the_provider_can_filter() {
+    let names = numbered(1000);
+    let store = Store::things("thing", &[Feature::SimpleGetFilter]).holding(names.iter().map(String::as_str));
+    let store = Arc::new(store);
+    let report = APPLY.of(&[&store], names[..10].iter().map(|name| present(name)).collect(), Vec::new());
+    assert_eq!(report.counts.in_sync, 10);
+    assert_eq!(store.calls(), ["open", "get n0 n1 n2 n3 n4 n5 n6 n7 n8 n9"]);
+}
+
+#[test]
+fn all_are_read_once_where_it_cannot() {
+    let names = numbered(100);
+    let store = Arc::new(Store::things("thing", &[]).holding(names.iter().map(String::as_str)));
+    APPLY.of(&[&store], names[..10].iter().map(|name| present(name)).collect(), chain(10));
+    assert_eq!(store.calls(), ["open", "get all"]);
+}
+
+#[test]
+fn resources_that_wait_for_each_other_are_read_together_and_absent_ones_are_not_asked_for_again() {
+    let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a", "c"]));
+    let gone = resource("thing", "b", &[("ensure", "absent")]);
+    let report = APPLY.of(&[&store], vec![present("a"), gone, present("c")], chain(3));
+    assert_eq!(report.counts.in_sync, 3);
+    assert_eq!(store.calls(), ["open", "get a b c"]);
+}
+
+#[test]
+fn what_the_provider_changes_itself_leaves_the_rest_known_and_is_read_again_alone() {
+    let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]));
+    let report = APPLY.of(&[&store], vec![present("a"), present("b"), present("c")], chain(3));
+    assert_eq!(report.counts.changed, 3);
+    assert_eq!(store.calls(), ["open", "get a b c", "set a", "get a", "set b", "get b", "set c", "get c"]);
+}
+
+#[test]
+fn independent_changes_are_made_in_one_batch() {
+    let store = Arc::new(Store::things("thing", &[]));
+    APPLY.of(&[&store], vec![present("a"), present("b"), present("c")], Vec::new());
+    assert_eq!(store.calls(), ["open", "get all", "set a b c", "get all"]);
+}
+
+#[test]
+fn what_was_read_before_another_provider_changed_something_is_read_again() {
+    let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a", "b"]));
+    let other = Arc::new(Store::things("other", &[Feature::SimpleGetFilter]));
+    let change = resource("other", "o", &[("ensure", "present")]);
+    APPLY.of(&[&store, &other], vec![present("a"), change, present("b")], chain(3));
+    assert_eq!(store.calls(), ["open", "get a b", "get b"]);
+}
+
+#[test]
+fn a_provider_that_cannot_read_is_unavailable_for_the_run_and_fails_its_resources_only() {
+    let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a", "b"]));
+    *store.failing.lock().unwrap() = u32::MAX;
+    let other = Arc::new(Store::things("other", &[]));
+    let sound = resource("other", "o", &[("ensure", "present")]);
+    let late = resource("other", "late", &[("ensure", "present")]);
+    let resources = vec![present("a"), sound, late, present("b")];
+    let span = Span::new(SourceId(0), 0, 0);
+    // The second thing comes long after the first.
+    let after = Relation { first: 2, second: 3, kind: RelationKind::Require, span };
+    let report = APPLY.of(&[&store, &other], resources, vec![after]);
+    assert_eq!(failures(&report), ["thing[a]: the store is closed", "thing[b]: the store is closed"]);
+    assert_eq!(report.counts.changed, 2);
+    assert_eq!(store.calls(), ["open", "get a b"]);
+}
+
+#[test]
+fn a_resource_that_is_to_be_tried_again_asks_an_unavailable_provider_again() {
+    let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a"]));
+    *store.failing.lock().unwrap() = 1;
+    let meta = Meta { retry: 1, delay: 1, ..Meta::default() };
+    let again = Resource { meta: Some(Box::new(meta)), ..present("a") };
+    let report = APPLY.of(&[&store], vec![again], Vec::new());
+    assert_eq!(failures(&report), [""; 0]);
+    assert_eq!(store.calls(), ["open", "get a", "get a"]);
+}
+
+#[test]
+fn a_provider_is_opened_as_late_as_possible_when_what_it_needs_has_come() {
+    let is_there = Arc::new(AtomicBool::new(false));
+    let needy = Arc::new(Store { is_suitable: Arc::clone(&is_there), ..Store::things("thing", &[]) });
+    let bringer = Arc::new(Store { brings: Some(is_there), ..Store::things("other", &[]) });
+    let resources = || vec![resource("other", "package", &[("ensure", "present")]), present("a")];
+    let plan = PLAN.of(&[&needy, &bringer], resources(), chain(2));
+    assert_eq!(
+        failures(&plan),
+        ["thing[a]: the provider `memory` of thing is not suitable here: there is no command `stored`"]
+    );
+    let report = APPLY.of(&[&needy, &bringer], resources(), chain(2));
+    assert_eq!(report.counts.changed, 2, "{:?}", failures(&report));
+}
+
+#[test]
+fn of_several_providers_the_suitable_one_is_chosen_then_the_one_that_is_named() {
+    let unsuitable = Arc::new(AtomicBool::new(false));
+    let [dnf, apt, dpkg] = ["dnf", "apt", "dpkg"].map(|name| Store { name, ..Store::things("thing", &[]) });
+    let (dnf, apt, dpkg) = (Arc::new(Store { is_suitable: unsuitable, ..dnf }), Arc::new(apt), Arc::new(dpkg));
+    let named = Resource { provider: Some("dpkg".into()), ..present("b") };
+    APPLY.of(&[&dnf, &apt, &dpkg], vec![present("a"), named], Vec::new());
+    assert_eq!(dnf.calls(), [""; 0]);
+    assert_eq!(apt.calls(), ["open", "get all", "set a", "get all"]);
+    assert_eq!(dpkg.calls(), ["open", "get all", "set b", "get all"]);
+
+    let registry = Registry::new([apt as Arc<dyn Provider>, dpkg]);
+    let unknown = Resource { provider: Some("rpm".into()), ..present("b") };
+    let catalog = Catalog { resources: vec![unknown], ..Catalog::default() };
+    let Err(rejected) = plan_of(catalog, &registry) else { panic!("there is no such provider") };
+    assert_eq!(rejected.problems[0].1.message, "the type `thing` has no provider `rpm`: it has apt, dpkg");
+}
+
+#[test]
+fn an_attribute_that_only_some_providers_have_is_refused_with_the_others() {
+    let schema = thing_type("thing")
+        .attribute("flavour", "String", Behaviour::Property, "What it tastes of.")
+        .only_for(["apt"]);
+    let store = Store { name: "dpkg", ..Store::new(schema) };
+    let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]);
+    let resources = vec![resource("thing", "a", &[("flavour", "sweet")])];
+    let Err(rejected) = plan_of(Catalog { resources, ..Catalog::default() }, &registry) else {
+        panic!("dpkg has no flavour")
+    };
+    let said = rejected.problems[0].1.to_string();
+    assert!(said.starts_with("flavour: the provider `dpkg` of thing does not support it"), "{said}");
+    assert!(said.contains("apt"), "{said}");
+}
+
+#[test]
+fn a_state_that_does_not_match_the_type_fails_its_resource_and_an_unmanaged_one_nobody() {
+    let store = Store::things("thing", &[]).holding(["good", "bad", "unmanaged"]);
+    for name in ["bad", "unmanaged"] {
+        store.world.lock().unwrap().get_mut(name).unwrap().set("value", 7);
+    }
+    let store = Arc::new(store);
+    let report = APPLY.of(&[&store], vec![present("good"), present("bad")], Vec::new());
+    let [failure] = failures(&report).try_into().unwrap();
+    assert!(failure.starts_with("thing[bad]: the provider `memory` does not keep its promises"), "{failure}");
+    assert!(failure.contains("expects a String value, got Integer"), "{failure}");
+    assert_eq!(report.counts.in_sync, 1);
+}
+
+#[test]
+fn values_that_get_returns_must_be_canonical_when_that_is_asked_for() {
+    let store = || {
+        let store = Store::things("thing", &[Feature::Canonicalize]);
+        store.put("a", "LOUD");
+        Arc::new(store)
+    };
+    let wanted = || vec![resource("thing", "a", &[("value", "Quiet")])];
+    let strict = Run { strictness: Strictness::Error, ..APPLY };
+    let [failure] = failures(&strict.of(&[&store()], wanted(), Vec::new())).try_into().unwrap();
+    assert!(failure.contains("it returned `value` as LOUD, which is not canonical: loud"), "{failure}");
+    let report = APPLY.of(&[&store()], wanted(), Vec::new());
+    let difference = &report.resources[0].differences[0];
+    // What is wanted was made canonical before it was compared, and what is set is.
+    assert_eq!((difference.is.to_string(), difference.should.to_string()), ("LOUD".into(), "quiet".into()));
+}
+
+#[test]
+fn a_provider_that_can_preview_is_asked_what_it_would_do_and_another_never_called() {
+    let store = Arc::new(Store::things("thing", &[Feature::SupportsNoop]));
+    let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
+    assert_eq!(report.resources[0].notes, ["would store a"]);
+    assert_eq!(store.calls(), ["open", "get all", "preview a b"]);
+
+    let noop = |name| Resource { meta: Some(Box::new(Meta { noop: true, ..Meta::default() })), ..present(name) };
+    let report = APPLY.of(&[&store], vec![noop("a"), present("b")], Vec::new());
+    assert_eq!(report.resources[0].notes, ["would store a"]);
+    assert_eq!(report.counts.changed, 1);
+    assert_eq!(store.calls(), ["open", "get all", "preview a", "set b", "get all"]);
+
+    let other = Arc::new(Store::things("thing", &[]));
+    let report = PLAN.of(&[&other], vec![present("a")], Vec::new());
+    assert_eq!(report.resources[0].status, Status::WouldChange);
+    assert_eq!(other.calls(), ["open", "get all"]);
+}
+
+#[test]
+fn only_managed_properties_are_compared_by_the_provider() {
+    let store = Store { insync: Some(Box::new(|_, _, _| Insync::Default)), ..Store::things("thing", &[Feature::CustomInsync]) };
+    store.put("a", "x");
+    store.world.lock().unwrap().get_mut("a").unwrap().set("base", "oak");
+    let store = Arc::new(store);
+    APPLY.of(&[&store], vec![resource("thing", "a", &[("value", "x"), ("base", "oak")])], Vec::new());
+    assert_eq!(store.calls(), ["open", "get all", "insync value"]);
+}
+
+#[test]
+fn the_answers_of_a_comparison_are_kept_to() {
+    let judge: Judge = Box::new(|_, _, should| match should.text("value") {
+        Some("same") => Insync::Same,
+        Some("other") => Insync::Differs(Some("Adding missing members [c]".into())),
+        Some("boom") => Insync::Failed("it returned a String with a value of \"yes\"".into()),
+        _ => Insync::Default,
+    });
+    let store = Store { insync: Some(judge), ..Store::things("thing", &[Feature::CustomInsync]) };
+    let store = Arc::new(store.holding(["a", "b", "c"]));
+    let wanted = |name: &str, value: &str| resource("thing", name, &[("value", value)]);
+    let resources = || vec![wanted("a", "same"), wanted("b", "other"), wanted("c", "boom")];
+    let report = PLAN.of(&[&store], resources(), Vec::new());
+    let by_name = |name: &str| report.resources.iter().find(|r| r.reference.title.as_str() == name);
+    assert!(by_name("a").is_none());
+    assert_eq!(by_name("b").unwrap().differences[0].message.as_deref(), Some("Adding missing members [c]"));
+    assert_eq!(
+        failures(&report),
+        ["thing[c]: cannot compare `value` of thing[c]: it returned a String with a value of \"yes\""]
+    );
+}
+
+#[test]
+fn a_type_without_properties_is_compared_as_a_whole() {
+    let schema = TypeSchema::new("example", "No properties.")
+        .attribute("name", "String", Behaviour::Namevar, "Its name.")
+        .attribute("force", "String", Behaviour::Parameter, "Whether it is out of sync.")
+        .features(&[Feature::CustomInsync]);
+    let judge: Judge = Box::new(|attribute, _, should| {
+        assert_eq!(attribute, INSYNC_TRIGGER);
+        if should.text("force").is_some() { Insync::Differs(None) } else { Insync::Same }
+    });
+    let store = Store { insync: Some(judge), ..Store::new(schema) };
+    store.world.lock().unwrap().insert("example".into(), Attributes::from_iter([("name", "example")]));
+    let store = Arc::new(store);
+    let report = PLAN.of(&[&store], vec![resource("example", "example", &[])], Vec::new());
+    assert_eq!(report.counts.in_sync, 1);
+    let report = PLAN.of(&[&store], vec![resource("example", "example", &[("force", "yes")])], Vec::new());
+    let message = report.resources[0].differences[0].message.as_deref();
+    assert_eq!(message, Some("Custom insync logic determined that this resource is out of sync"));
+}
+
+#[test]
+fn an_init_only_attribute_of_a_resource_that_exists_is_never_changed() {
+    let store = Store::things("thing", &[]).holding(["a"]);
+    store.world.lock().unwrap().get_mut("a").unwrap().set("base", "oak");
+    let store = Arc::new(store);
+    let report = APPLY.of(&[&store], vec![resource("thing", "a", &[("base", "ash")])], Vec::new());
+    assert_eq!(
+        failures(&report),
+        ["thing[a]: cannot change the init_only attribute `base` of thing[a] from oak to ash: it can only be set when the \
+          resource is created"]
+    );
+    assert_eq!(store.calls(), ["open", "get all"]);
+}
+
+#[test]
+fn resources_with_several_namevars_are_known_by_all_of_them() {
+    let schema = TypeSchema::new("software", "Packages of package managers.")
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether it is there.")
+        .attribute("package", "String", Behaviour::Namevar, "The package.")
+        .attribute("manager", "String", Behaviour::Namevar, "What installs it.")
+        .title_pattern(r"^(?<package>.*[^-])-(?<manager>.*)$", "the package and the manager, with a hyphen between")
+        .title_pattern(r"^(?<package>.*)$", "the package")
+        .features(&[Feature::SimpleGetFilter]);
+    let store = Arc::new(Store::new(schema.clone()));
+    let named = |title: &str, package: &str, manager: &str, ensure: &str| {
+        let mut resource =
+            resource("software", title, &[("ensure", ensure), ("package", package), ("manager", manager)]);
+        resource.name = schema.key(&resource.attributes).unwrap();
+        resource
+    };
+    let yum = named("php-yum", "php", "yum", "present");
+    let gem = named("php-gem", "php", "gem", "absent");
+    store.world.lock().unwrap().insert(gem.name.clone(), gem.attributes.clone());
+    store.world.lock().unwrap().get_mut(&gem.name).unwrap().set("ensure", "present");
+    let wanted = r#"{"package":"php","manager":"yum"} {"package":"php","manager":"gem"}"#;
+    let plan = PLAN.of(&[&store], vec![yum.clone()], Vec::new());
+    assert_eq!(plan.resources[0].status, Status::WouldChange);
+    store.calls();
+    APPLY.of(&[&store], vec![yum, gem], Vec::new());
+    let calls = store.calls();
+    assert_eq!(calls[1], format!("get {wanted}"));
+    assert_eq!(calls[2], format!("set {wanted}"));
+}
+
+#[test]
+fn relations_that_a_type_declares_order_its_resources() {
+    let schema = thing_type("thing")
+        .attribute("source", "String", Behaviour::Parameter, "Where it comes from.")
+        .autorequire("other", ["$source", "always"]);
+    let store = Arc::new(Store::new(schema));
+    let other = Arc::new(Store::things("other", &[]));
+    let made = |title: &str| resource("other", title, &[("ensure", "present")]);
+    let sourced = resource("thing", "a", &[("ensure", "present"), ("source", "file")]);
+    // Declared first, and made last.
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let report = APPLY.of(&[&store, &other], vec![sourced, made("file"), made("always"), made("beside")], Vec::new());
+    assert_eq!(report.counts.changed, 4);
+    order.lock().unwrap().extend(other.calls());
+    let schema = store.schema();
+    assert_eq!(schema.relations.len(), 1);
+    let registry = Registry::new([Arc::clone(&store) as Arc<dyn Provider>, other]);
+    let resources = vec![
+        resource("thing", "a", &[("ensure", "present"), ("source", "file")]),
+        made("file"),
+        made("always"),
+        made("beside"),
+    ];
+    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry).unwrap_or_else(|_| panic!("sound"));
+    let edges: Vec<(u32, u32)> = prepared.graph().edges().iter().map(|edge| (edge.first.0, edge.second.0)).collect();
+    assert_eq!(edges, [(1, 0), (2, 0)]);
+}
+
+#[test]
+fn a_line_that_is_written_while_a_call_ends_never_leaves_the_run_waiting() {
+    // Each reading writes a warning just before it answers; whichever of the two is taken first, and
+    // wherever the driver is meanwhile, the run goes on.
+    for _ in 0..300 {
+        let store = Store::things("thing", &[Feature::Canonicalize]);
+        store.put("a", "LOUD");
+        let report = APPLY.of(&[&Arc::new(store)], vec![resource("thing", "a", &[("value", "Quiet")])], Vec::new());
+        assert_eq!(report.counts.changed, 1);
+    }
+}

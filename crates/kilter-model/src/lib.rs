@@ -13,6 +13,7 @@
 mod catalog;
 mod change;
 mod data_type;
+pub mod definition;
 pub mod expr;
 mod json;
 mod names;

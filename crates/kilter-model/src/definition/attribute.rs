@@ -28,7 +28,7 @@ const KEYS: [&str; 10] = [
 pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, reader: &mut Reader) -> AttributeSchema {
     let mut schema = AttributeSchema::new(name, DataType::Any, Behaviour::Property, "");
     let Some(entries) = value.as_hash() else {
-        reader.unsure = true;
+        reader.unread.behaviours = true;
         let fault = Fault::new(path.clone(), eco_format!("expects a hash with `type` and `desc`, got {}", kind(value)));
         let text = value.as_str().filter(|text| text.parse::<DataType>().is_ok());
         reader.fault(fault.hint_if(text.map(|text| eco_format!("write {{type: \"{text}\", desc: …}}"))));
@@ -104,11 +104,11 @@ fn behaviour(entries: &Entries<'_>, reader: &mut Reader) -> Behaviour {
     }
     let found = british.or(american);
     let (Some((_, path)), Some(text)) = (found.clone(), reader.text(found.clone(), "a word")) else {
-        reader.unsure |= found.is_some();
+        reader.unread.behaviours |= found.is_some();
         return Behaviour::Property;
     };
     Behaviour::from_word(symbol(text)).unwrap_or_else(|| {
-        reader.unsure = true;
+        reader.unread.behaviours = true;
         let known = Behaviour::ALL.map(Behaviour::word);
         reader.fault(choice(path, symbol(text), "a behaviour", &known));
         Behaviour::Property

@@ -4,9 +4,11 @@ use ecow::{EcoString, eco_format};
 
 use super::fault::{Fault, Path, Place};
 use super::relations::word;
+use crate::data_type::DataType;
 use crate::expr::{Name, Template};
-use crate::schema::{AttributeSchema, AutoTitle, Behaviour, TypeSchema};
+use crate::schema::{AttributeSchema, AutoTitle, Behaviour, TypeSchema, from_text};
 use crate::suggest;
+use crate::value::Value;
 
 /// Names that resources have for other things: attributes of every resource.
 const RESERVED: [&str; 16] = [
@@ -28,23 +30,27 @@ const RESERVED: [&str; 16] = [
     "rsapi_custom_insync_trigger",
 ];
 
-/// What has been told already, so that what follows from it is not.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Told {
-    /// There is no name.
+/// What could not be read, which has been told, so that what seems to follow from it is not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unread {
+    /// The name of the type.
     pub(super) name: bool,
-    /// Some attributes or title patterns could not be read.
+    /// The attributes altogether.
     pub(super) attributes: bool,
+    /// The behaviour of some attribute.
+    pub(super) behaviours: bool,
+    /// The title patterns altogether.
+    pub(super) patterns: bool,
 }
 
 /// Everything that is wrong with a schema.
 pub fn check(schema: &TypeSchema) -> Vec<Fault> {
-    faults(schema, Told::default())
+    faults(schema, Unread::default())
 }
 
-pub(super) fn faults(schema: &TypeSchema, told: Told) -> Vec<Fault> {
+pub(super) fn faults(schema: &TypeSchema, unread: Unread) -> Vec<Fault> {
     let mut faults = Vec::new();
-    if !told.name && !is_type_name(schema.name.as_str()) {
+    if !unread.name && !is_type_name(schema.name.as_str()) {
         faults.push(type_name(Path::root().key("name"), schema.name.as_str()));
     }
     for (index, attribute) in schema.attributes.iter().enumerate() {
@@ -55,11 +61,11 @@ pub(super) fn faults(schema: &TypeSchema, told: Told) -> Vec<Fault> {
         }
         check_attribute(attribute, &path, &mut faults);
     }
-    if !told.attributes {
-        check_namevars(schema, &mut faults);
+    check_namevars(schema, unread, &mut faults);
+    check_patterns(schema, unread, &mut faults);
+    if !unread.attributes {
+        check_relations(schema, &mut faults);
     }
-    check_patterns(schema, told, &mut faults);
-    check_relations(schema, told, &mut faults);
     faults
 }
 
@@ -91,12 +97,20 @@ fn check_attribute(attribute: &AttributeSchema, path: &Path, faults: &mut Vec<Fa
     if let Some(default) = &attribute.default
         && let Err(mismatch) = attribute.data_type.check(default)
     {
-        let text = default.to_text().filter(|text| attribute.data_type.check(&text.clone().into()).is_ok());
-        let hint = text.filter(|_| !default.holds_sensitive()).map(|text| eco_format!("put it in quotes: \"{text}\""));
+        let hint = (!default.holds_sensitive()).then(|| quotes(&attribute.data_type, default)).flatten();
         let message = eco_format!("the default does not match the attribute's type: {mismatch}");
         faults.push(Fault::new(path.key("default"), message).hint_if(hint).tolerated());
     }
     check_behaviour(attribute, path, faults);
+}
+
+/// What a default should have been written like, if quotes are all that is wrong with it.
+fn quotes(data_type: &DataType, default: &Value) -> Option<EcoString> {
+    let text = default.to_text()?;
+    match default {
+        Value::String(_) => from_text(data_type, &text).is_ok().then(|| eco_format!("take it out of quotes: {text}")),
+        _ => data_type.check(&Value::String(text.clone())).is_ok().then(|| eco_format!("put it in quotes: \"{text}\"")),
+    }
 }
 
 /// What does not go together with the attribute's behaviour.
@@ -130,19 +144,19 @@ fn check_behaviour(attribute: &AttributeSchema, path: &Path, faults: &mut Vec<Fa
     }
 }
 
-fn check_namevars(schema: &TypeSchema, faults: &mut Vec<Fault>) {
+fn check_namevars(schema: &TypeSchema, unread: Unread, faults: &mut Vec<Fault>) {
     let namevars: Vec<EcoString> = schema.namevars().map(|namevar| eco_format!("`{}`", namevar.name)).collect();
     let path = Path::root().key("attributes");
-    if namevars.is_empty() {
+    if namevars.is_empty() && !unread.attributes && !unread.behaviours {
         let fault = Fault::new(path, "no attribute is a namevar: nothing identifies a resource").at(Place::Key);
         faults.push(fault.hint("add `behaviour: namevar` to the one that names it").tolerated());
-    } else if namevars.len() > 1 && schema.title_patterns.is_empty() {
+    } else if namevars.len() > 1 && schema.title_patterns.is_empty() && !unread.patterns {
         let message = eco_format!("the namevars {} need `title_patterns`", namevars.join(", "));
         faults.push(Fault::new(path, message).at(Place::Key).tolerated());
     }
 }
 
-fn check_patterns(schema: &TypeSchema, told: Told, faults: &mut Vec<Fault>) {
+fn check_patterns(schema: &TypeSchema, unread: Unread, faults: &mut Vec<Fault>) {
     let namevars: Vec<&str> = schema.namevars().map(|namevar| namevar.name.as_str()).collect();
     for (index, pattern) in schema.title_patterns.iter().enumerate().filter(|(_, p)| !p.pattern.is_empty()) {
         let path = Path::root().key("title_patterns").index(index).key("pattern");
@@ -158,7 +172,8 @@ fn check_patterns(schema: &TypeSchema, told: Told, faults: &mut Vec<Fault>) {
             faults.push(fault.hint_if(namevars.first().map(|name| eco_format!("such as (?<{name}>.*)"))));
             continue;
         }
-        for name in names.iter().filter(|name| !told.attributes && !namevars.contains(&name.as_str())) {
+        let unknown = |name: &str| unread.attributes || unread.behaviours && schema.find(name).is_some();
+        for name in names.iter().filter(|name| !namevars.contains(&name.as_str()) && !unknown(name)) {
             let hint = match suggest::nearest(name, namevars.iter().copied()) {
                 Some(near) => Some(eco_format!("did you mean `{near}`?")),
                 None if schema.find(name).is_some() => Some(eco_format!("`{name}` has another behaviour")),
@@ -171,13 +186,13 @@ fn check_patterns(schema: &TypeSchema, told: Told, faults: &mut Vec<Fault>) {
     }
 }
 
-fn check_relations(schema: &TypeSchema, told: Told, faults: &mut Vec<Fault>) {
+fn check_relations(schema: &TypeSchema, faults: &mut Vec<Fault>) {
     for relation in &schema.relations {
         let path = Path::root().key(word(relation.kind)).key(relation.type_name.text().clone());
         if !is_type_name(relation.type_name.as_str()) {
             faults.push(type_name(path.clone(), relation.type_name.as_str()).at(Place::Key));
         }
-        for (index, title) in relation.titles.iter().enumerate().filter(|_| !told.attributes) {
+        for (index, title) in relation.titles.iter().enumerate() {
             let path = if relation.titles.len() > 1 { path.index(index) } else { path.clone() };
             match title {
                 AutoTitle::Constant(_) => {}

@@ -11,7 +11,7 @@ use crate::value::Value;
 pub(super) fn read(found: Option<(&Value, Path)>, reader: &mut Reader) -> Vec<TitlePattern> {
     let Some((value, path)) = found else { return Vec::new() };
     let Some(list) = value.as_array() else {
-        reader.unsure = true;
+        reader.unread.patterns = true;
         reader.expected(path, "a list of patterns, each with `pattern` and `desc`", value);
         return Vec::new();
     };

@@ -5,7 +5,7 @@ use ecow::{EcoString, eco_format};
 use super::Reading;
 use super::aliases::Aliases;
 use super::attribute;
-use super::check;
+use super::check::{self, Unread};
 use super::fault::{Fault, Path, Place, Warning};
 use super::patterns;
 use super::relations::{self, KINDS};
@@ -34,8 +34,8 @@ const KEYS: [&str; 12] = [
 pub(super) struct Reader {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Warning>,
-    /// Whether some attribute could not be read, so that none can be said to be missing.
-    pub(super) unsure: bool,
+    /// What could not be read.
+    pub(super) unread: Unread,
 }
 
 /// The entries of a hash by their keys, without the colons of symbols.
@@ -200,7 +200,6 @@ fn definition(entries: &Entries<'_>, reader: &mut Reader) -> TypeSchema {
             Aliases::read(table, &path, reader)
         }
         Some((other, path)) => {
-            reader.unsure = true;
             reader.expected(path, "a hash of types by name", other);
             Aliases::default()
         }
@@ -213,8 +212,8 @@ fn definition(entries: &Entries<'_>, reader: &mut Reader) -> TypeSchema {
     }
     outputs(entries, &mut schema, reader);
     schema.extra = reader.extra(entries, &KEYS);
-    let told = check::Told { name: name.is_none(), attributes: reader.unsure };
-    reader.faults.extend(check::faults(&schema, told));
+    reader.unread.name = name.is_none();
+    reader.faults.extend(check::faults(&schema, reader.unread));
     schema
 }
 
@@ -238,11 +237,11 @@ fn attributes(entries: &Entries<'_>, aliases: &Aliases, schema: &mut TypeSchema,
             }
         }
         Some((other, path)) => {
-            reader.unsure = true;
+            reader.unread.attributes = true;
             reader.expected(path, "a hash of attributes by name", other);
         }
         None => {
-            reader.unsure = true;
+            reader.unread.attributes = true;
             reader.fault(Fault::new(Path::root(), "it has no `attributes`").at(Place::Key));
         }
     }

@@ -34,3 +34,8 @@ pub use schema::{
 };
 pub use span::{SourceId, Span};
 pub use value::{Hash, REDACTED, Value};
+
+/// The examples of the page in Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/type-definitions.md")]
+struct TypeDefinitions;

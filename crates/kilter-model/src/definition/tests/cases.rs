@@ -379,7 +379,7 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
         Make::Attribute,
         r##""type": "Integer", "desc": "d", "default": "7""##,
         &[
-            "attributes.x.default: the default does not match the attribute's type: expects an Integer value, got String",
+            "attributes.x.default: the default does not match the attribute's type: expects an Integer value, got String (take it out of quotes: 7)",
         ],
     ),
     (

@@ -47,8 +47,9 @@ pub(super) struct Entries<'v> {
 impl<'v> Entries<'v> {
     /// The entries at `path`; a key that is there as a text and as a symbol is a fault.
     pub(super) fn new(entries: &'v Hash, path: Path, reader: &mut Reader) -> Entries<'v> {
-        for key in entries.keys().filter(|key| key.starts_with(':')) {
-            if let Some(plain) = key.strip_prefix(':').filter(|plain| entries.contains_key(*plain)) {
+        for key in entries.keys() {
+            let plain = symbol(key);
+            if plain != key && entries.contains_key(plain) {
                 let message = eco_format!("`{plain}` is there twice, as a text and as a symbol");
                 reader.fault(Fault::new(path.key(key.clone()), message).at(Place::Key));
             }
@@ -71,7 +72,8 @@ impl<'v> Entries<'v> {
 
 /// A text without the colon of a symbol.
 pub(super) fn symbol(text: &str) -> &str {
-    text.strip_prefix(':').unwrap_or(text)
+    let name = text.strip_prefix(':').filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
+    name.unwrap_or(text)
 }
 
 /// What a value is, for people.

@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 
 use super::fault::{Fault, Path, Place};
-use super::read::{Entries, Reader, symbol};
+use super::read::{Entries, Reader};
 use crate::catalog::RelationKind;
 use crate::schema::{AutoRelation, AutoTitle};
 use crate::value::Value;
@@ -42,12 +42,10 @@ fn read_titles(value: &Value, path: &Path, reader: &mut Reader, titles: &mut Vec
                 read_titles(value, &path.index(index), reader, titles);
             }
         }
-        Value::String(text) => match AutoTitle::parse(symbol(text)) {
+        Value::String(text) => match AutoTitle::parse(text) {
             Ok(title) => titles.push(title),
             Err(error) => {
-                let from = u32::from(text.starts_with(':'));
-                let place = Place::Within(error.at.start + from..error.at.end + from);
-                reader.fault(Fault::new(path.clone(), error.message).at(place).hint_if(error.hint));
+                reader.fault(Fault::new(path.clone(), error.message).at(Place::Within(error.at)).hint_if(error.hint));
             }
         },
         other => match other.to_text() {

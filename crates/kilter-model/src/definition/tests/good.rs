@@ -51,7 +51,8 @@ pub(super) const SEEDS: [&str; 4] = [
         "autorequire": {"Bind::Zone": ["$name", ["a", ["b"]], null, 7]},
         "autobefore": {"service": "${has(vars.version) ? vars.version : null}"},
         "autosubscribe": {"file": "/etc/${vars.name}"},
-        "autonotify": {"exec": ["$ports", "$${vars.name}"]},
+        "autonotify": {"exec": ["$ports", "$${vars.name}", ":80"]},
+        "::odd": 1,
         "outputs": {"stdout": "What it said."}
     }"#,
     r#"{
@@ -124,6 +125,8 @@ fn everything_kilter_adds_is_read_and_unknown_keys_are_kept() {
         [AutoTitle::Attribute("name".into()), constant("a"), constant("b"), constant("7")]
     );
     assert_eq!(schema.relations[1].kind, RelationKind::Before);
+    assert_eq!(schema.relations[3].titles[1..], [constant("${vars.name}"), constant(":80")]);
+    assert_eq!(schema.extra["::odd"], Value::Integer(1));
     assert_eq!(schema.outputs, [("stdout".into(), "What it said.".into())]);
 }
 

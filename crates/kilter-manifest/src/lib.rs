@@ -4,7 +4,8 @@
 //! secrets, includes, variables), and returns either a [`Catalog`](kilter_model::Catalog) or every
 //! problem there is, each with its place and a hint. [`render`] shows problems to people,
 //! [`to_json`] to programs; [`Places`] puts a place on a problem that is found later, by a
-//! provider. [`json_schema`] describes manifests to editors.
+//! provider. [`json_schema`] describes manifests to editors. [`define`] reads the definition of a type
+//! instead of a manifest.
 //!
 //! Nothing here reads a file, the environment or a clock: whatever comes from outside is asked for
 //! through the traits in [`Inputs`]. Cycles among resources, and what a provider has against a
@@ -14,6 +15,7 @@
 //! - text to tree: `yaml`, `block` and `json` (fast ways for the common forms), `tree`, `scalar`;
 //! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
 //!   values), `resources`, `attributes`, `relations`, `meta`;
+//! - tree to type: `definition`;
 //! - problems: [`Diagnostic`], `render`, `offsets`.
 //!
 //! *Start from* [`compile`] and [`Inputs`].
@@ -21,6 +23,7 @@
 mod attributes;
 mod block;
 mod compile;
+mod definition;
 mod diagnostic;
 mod environment;
 mod json;
@@ -41,9 +44,10 @@ mod value;
 mod yaml;
 
 pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile, compile_partly};
+pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;
 pub use places::Places;
-pub use render::{SHOWN, render, to_json};
+pub use render::{SHOWN, render, render_warnings, to_json};
 pub use schema::json_schema;
 pub use secrets::SecretSource;
 pub use source::{Location, Source, Sources};

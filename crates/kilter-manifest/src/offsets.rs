@@ -23,6 +23,10 @@ fn offset(kind: Kind, written: &str, text: &str, target: usize) -> usize {
         if at >= target {
             break;
         }
+        // An escaped line break stands for nothing, and takes the indentation of the next line with it.
+        while let Some(after) = rest.strip_prefix("\\\n").filter(|_| kind == Kind::Double) {
+            rest = after.trim_start_matches([' ', '\t']);
+        }
         let Some(next) = rest.chars().next() else { return here(rest) };
         let step = match (kind, next) {
             (Kind::Double, '\\') => escape_length(rest),
@@ -51,8 +55,6 @@ fn escape_length(rest: &str) -> usize {
         Some(b'x') => 4,
         Some(b'u') => 6,
         Some(b'U') => 10,
-        // An escaped line break takes the indentation of the next line with it.
-        Some(b'\n') => 2 + rest[2..].len() - rest[2..].trim_start().len(),
         Some(_) => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
         None => 1,
     }

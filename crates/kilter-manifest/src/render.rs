@@ -16,11 +16,20 @@ const NEAR: usize = 12;
 
 /// Shows problems with the lines that they are about, file:line:column and hints.
 pub fn render(problems: &[Diagnostic], sources: &Sources, color: bool) -> String {
+    render_as(Level::ERROR, problems, sources, color)
+}
+
+/// Shows what is allowed but hardly meant, as [`render`] shows problems.
+pub fn render_warnings(warnings: &[Diagnostic], sources: &Sources, color: bool) -> String {
+    render_as(Level::WARNING, warnings, sources, color)
+}
+
+fn render_as(level: Level<'static>, problems: &[Diagnostic], sources: &Sources, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut text = String::new();
     for problem in problems.iter().take(SHOWN) {
-        text.push_str(&renderer.render(&[group(problem, sources)]));
+        text.push_str(&renderer.render(&[group(level.clone(), problem, sources)]));
         text.push_str("\n\n");
     }
     if problems.len() > SHOWN {
@@ -64,8 +73,8 @@ pub fn to_json(problems: &[Diagnostic], sources: &Sources) -> serde_json::Value 
         .collect()
 }
 
-fn group<'a>(problem: &'a Diagnostic, sources: &'a Sources) -> Group<'a> {
-    let mut group = Level::ERROR.primary_title(problem.message.as_str()).elements(Vec::<Element<'_>>::new());
+fn group<'a>(level: Level<'a>, problem: &'a Diagnostic, sources: &'a Sources) -> Group<'a> {
+    let mut group = level.primary_title(problem.message.as_str()).elements(Vec::<Element<'_>>::new());
     let marks = problem.span.iter().map(|span| (*span, None));
     let marks = marks.chain(problem.labels.iter().map(|(span, label)| (*span, Some(label)))).collect::<Vec<_>>();
     for window in windows(marks, sources) {

@@ -2,6 +2,7 @@
 
 mod support;
 
+use kilter_manifest::{Source, Sources, define, render};
 use kilter_model::Value;
 use kilter_model::expr::Expr;
 use support::World;
@@ -21,6 +22,19 @@ fn every_manifest_of_the_reference_compiles() {
     assert!(examples.len() >= 8);
     for example in examples {
         assert!(!World::new().catalog(&example).resources.is_empty(), "{example}");
+    }
+}
+
+#[test]
+fn every_definition_of_the_reference_is_right() {
+    let examples = blocks("type-definitions.md", "yaml");
+    assert!(examples.len() >= 5);
+    for example in examples {
+        let mut sources = Sources::new();
+        let id = sources.add(Source::new("type.yaml", example));
+        let defined = define(&mut sources, id);
+        let defined = defined.unwrap_or_else(|problems| panic!("{}", render(&problems, &sources, false)));
+        assert!(defined.warnings.is_empty(), "{}", render(&defined.warnings, &sources, false));
     }
 }
 

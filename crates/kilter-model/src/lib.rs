@@ -14,6 +14,7 @@ mod bytes;
 mod catalog;
 mod change;
 mod data_type;
+pub mod definition;
 pub mod expr;
 mod json;
 mod names;
@@ -35,3 +36,8 @@ pub use schema::{
 };
 pub use span::{SourceId, Span};
 pub use value::{Hash, REDACTED, Value};
+
+/// The examples of the page in Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/type-definitions.md")]
+struct TypeDefinitions;

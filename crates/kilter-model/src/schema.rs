@@ -14,6 +14,7 @@ pub use attributes::Attributes;
 pub use comparison::Comparison;
 pub use feature::Feature;
 pub use relations::{AutoRelation, AutoTitle, WishError};
+pub(crate) use title::from_text;
 pub use title::{TitleError, TitlePattern};
 
 use crate::catalog::RelationKind;

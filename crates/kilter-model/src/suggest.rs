@@ -2,9 +2,12 @@
 
 /// The word of `known` that is nearest to `word`, if one is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = word.chars().count().div_ceil(3).max(1);
+    let length = word.chars().count();
+    let limit = length.div_ceil(3).max(1);
     known
         .into_iter()
+        // As many insertions or deletions are needed as the lengths differ.
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)

@@ -44,7 +44,14 @@ pub fn native() -> Vec<Arc<dyn Provider>> {
 
 #[cfg(test)]
 mod tests {
-    use kilter_model::DataType;
+    use kilter_model::{DataType, definition};
+
+    #[test]
+    fn no_schema_has_a_fault() {
+        for provider in super::native() {
+            assert_eq!(definition::check(provider.schema()), [], "{}", provider.schema().name);
+        }
+    }
 
     #[test]
     fn every_data_type_of_the_schemas_holds_with_its_patterns() {

@@ -61,7 +61,7 @@ impl AutoTitle {
     /// The title as definitions write it.
     pub fn source(&self) -> EcoString {
         match self {
-            AutoTitle::Constant(text) => text.replace("${", "$${").into(),
+            AutoTitle::Constant(text) => text.replace("${", "$${"),
             AutoTitle::Attribute(name) => eco_format!("${name}"),
             AutoTitle::Expression(template) => template.source().unwrap_or_default().into(),
         }

@@ -231,7 +231,7 @@ impl TypeSchema {
 
 /// The value of a type that a text stands for: the text itself where the type has texts, else a
 /// number or a truth.
-fn from_text(data_type: &DataType, text: &str) -> Result<Value, Mismatch> {
+pub(crate) fn from_text(data_type: &DataType, text: &str) -> Result<Value, Mismatch> {
     let seal = |value| if data_type.is_sensitive() { Value::sensitive(value) } else { value };
     let plain = seal(Value::from(text));
     let Err(mismatch) = data_type.check(&plain) else { return Ok(plain) };

@@ -1,6 +1,6 @@
 //! Types for people.
 
-use kilter_model::{AttributeSchema, Behaviour, Value};
+use kilter_model::{AttributeSchema, Behaviour, Comparison, Value};
 use kilter_provider::{Candidate, Provider, Suitability};
 
 use crate::render::{FAINT, NAME, styled};
@@ -72,9 +72,28 @@ fn describe_attribute(attribute: &AttributeSchema, width: usize) -> String {
     if let Some(default) = &attribute.default {
         traits.push(format!("default {}", default_text(default)));
     }
+    traits.extend(particulars(attribute));
     let traits = if traits.is_empty() { String::new() } else { format!("  ({})", traits.join(", ")) };
     let heading = format!("\n  {}  {}{traits}\n", styled(NAME, &attribute.name), attribute.data_type);
     heading + &markdown::render(&attribute.desc, 6, width)
+}
+
+/// What sets an attribute apart from most.
+pub(super) fn particulars(attribute: &AttributeSchema) -> Vec<String> {
+    let mut particulars = Vec::new();
+    if attribute.comparison != Comparison::Equal {
+        particulars.push(format!("compared by {}", attribute.comparison.word()));
+    }
+    if attribute.lazy {
+        particulars.push("read when it is managed or asked for".to_owned());
+    }
+    if !attribute.providers.is_empty() {
+        particulars.push(format!("only with {}", attribute.providers.join(", ")));
+    }
+    if !attribute.required_features.is_empty() {
+        particulars.push(format!("needs {}", attribute.required_features.join(", ")));
+    }
+    particulars
 }
 
 /// A default as a manifest writes it.

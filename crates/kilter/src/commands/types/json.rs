@@ -14,13 +14,23 @@ pub(super) fn list(providers: &[&dyn Provider], registry: &Registry) -> Json {
 pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Json {
     let schema = provider.schema();
     let outputs = schema.outputs.iter().map(|(name, desc)| json!({"name": name.as_str(), "desc": desc.as_str()}));
+    let own = schema.own_features.iter().map(|feature| feature.as_str());
+    let features = schema.features.iter().map(|feature| feature.word()).chain(own);
+    let patterns = schema.title_patterns.iter();
+    let patterns = patterns.map(|one| json!({"pattern": one.pattern.as_str(), "desc": one.desc.as_str()}));
+    let relations = schema.relations.iter().map(|relation| {
+        let titles: Vec<String> = relation.titles.iter().map(|title| title.source().to_string()).collect();
+        json!({"kind": relation.kind.word(), "type": relation.type_name.as_str(), "titles": titles})
+    });
     json!({
         "name": schema.name.as_str(),
         "provider": provider.name(),
         "providers": candidates.iter().map(|each| candidate(each, provider.name())).collect::<Vec<_>>(),
         "desc": schema.desc.as_str(),
-        "features": schema.features.iter().map(|feature| feature.word()).collect::<Vec<_>>(),
+        "features": features.collect::<Vec<_>>(),
+        "title_patterns": patterns.collect::<Vec<_>>(),
         "attributes": schema.attributes.iter().map(attribute).collect::<Vec<_>>(),
+        "relations": relations.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
     })
 }
@@ -44,6 +54,10 @@ fn attribute(attribute: &AttributeSchema) -> Json {
         "default": attribute.default.as_ref().map(to_json),
         "allowed": attribute.data_type.allowed(),
         "sensitive": attribute.data_type.is_sensitive(),
+        "comparison": attribute.comparison.word(),
+        "lazy": attribute.lazy,
+        "providers": attribute.providers.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
+        "required_features": attribute.required_features.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
         "desc": attribute.desc.as_str(),
     })
 }

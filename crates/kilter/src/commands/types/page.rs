@@ -3,7 +3,7 @@
 use kilter_model::AttributeSchema;
 use kilter_provider::Provider;
 
-use super::human::default_text;
+use super::human::{default_text, particulars};
 use crate::markdown::summary;
 
 /// The page that lists the types.
@@ -48,5 +48,6 @@ fn describe_attribute(attribute: &AttributeSchema) -> String {
     if let Some(default) = &attribute.default {
         traits.push(format!("default `{}`", default_text(default)));
     }
+    traits.extend(particulars(attribute));
     format!("\n### {}\n\n{}\n\n{}\n", attribute.name, traits.join(" · "), attribute.desc.trim())
 }

@@ -1,0 +1,142 @@
+//! Type definitions in YAML and JSON: the same faults as [`kilter_model::definition`] finds, each at
+//! its place in the text.
+
+use std::cell::Cell;
+
+use ecow::eco_format;
+use kilter_model::definition::{self, Path, Place, Step};
+use kilter_model::{SourceId, Span, TypeSchema, Value};
+
+use crate::diagnostic::{Diagnostic, sorted};
+use crate::offsets::place;
+use crate::scalar;
+use crate::source::Sources;
+use crate::tree::{Kind, View};
+use crate::yaml::{Parsed, parse};
+
+/// How deep values may be nested, aliases followed.
+const MAX_DEPTH: u32 = 100;
+
+/// How many values a definition may have, aliases followed.
+const MAX_VALUES: u32 = 100_000;
+
+/// A type as a text defines it.
+#[derive(Clone, Debug)]
+pub struct Defined {
+    /// The type.
+    pub schema: TypeSchema,
+    /// What is allowed, but hardly meant.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads the definition of one type.
+///
+/// Defaults of sensitive attributes are masked when the text is shown from then on.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the places.
+pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagnostic>> {
+    let Parsed { tree, mut problems, complete } = parse(id, sources);
+    let mut roots = tree.roots();
+    let (first, second) = (roots.next(), roots.next());
+    if let Some(second) = second {
+        problems.push(Diagnostic::new("a definition is one document: this is a second one").at(second.span()));
+    }
+    let Some(root) = first.filter(|_| complete) else {
+        if complete {
+            let nothing = Diagnostic::new("there is no definition").at(Span::new(id, 0, 0));
+            problems.push(nothing.hint("begin with `name:`, `desc:` and `attributes:`"));
+        }
+        return Err(sorted(problems));
+    };
+    sources.secrets.extend(secrets(root));
+    let values = Values { left: Cell::new(MAX_VALUES), problem: Cell::new(None) };
+    let value = values.of(root, 0);
+    if tree.is_exhausted() || values.problem.get().is_some() {
+        let span = values.problem.get().unwrap_or(root.span());
+        let message = eco_format!(
+            "the definition is nested more than {MAX_DEPTH} levels deep, or its aliases add up to more than {MAX_VALUES} values"
+        );
+        problems.push(Diagnostic::new(message).at(span));
+        return Err(sorted(problems));
+    }
+    let reading = definition::read(&value);
+    let faults = reading.faults.into_iter();
+    problems.extend(faults.map(|fault| shown(root, &fault.path, &fault.place, &fault.message, fault.hint)));
+    if !problems.is_empty() {
+        return Err(sorted(problems));
+    }
+    let warnings = reading.warnings.into_iter();
+    let warnings = warnings.map(|odd| shown(root, &odd.path, &odd.place, &odd.message, odd.hint)).collect();
+    Ok(Defined { schema: reading.schema, warnings: sorted(warnings) })
+}
+
+/// Puts a place on something that is said of a part of the definition.
+fn shown(root: View<'_>, path: &Path, place: &Place, message: &str, hint: Option<ecow::EcoString>) -> Diagnostic {
+    Diagnostic::new(eco_format!("{path}: {message}")).at(locate(root, path, place)).hint_if(hint)
+}
+
+/// Where a part of the definition is written; of one that is not there, what it is missing from.
+fn locate(root: View<'_>, path: &Path, part: &Place) -> Span {
+    let (mut key, mut value) = (None, root);
+    for step in path.steps() {
+        let next = match step {
+            Step::Key(name) => entry(value, name).map(|(key, value)| (Some(key), value)),
+            Step::Index(index) => value.elements().nth(*index).map(|element| (None, element)),
+        };
+        match next {
+            Some(next) => (key, value) = next,
+            None => break,
+        }
+    }
+    match part {
+        Place::Key => key.unwrap_or(value).span(),
+        Place::Value => value.span(),
+        Place::Within(range) => {
+            // One title may be a list of one.
+            let value = value.elements().next().unwrap_or(value);
+            place(value, range.start, range.end)
+        }
+    }
+}
+
+/// The entry of a key as it is written, as a symbol, or in capitals.
+fn entry<'t>(view: View<'t>, name: &str) -> Option<(View<'t>, View<'t>)> {
+    let plain = |text: &str| text.strip_prefix(':').unwrap_or(text).to_lowercase();
+    let exact = view.entries().find(|(key, _)| key.text() == name);
+    exact.or_else(|| view.entries().find(|(key, _)| plain(key.text()) == plain(name)))
+}
+
+/// The places of defaults that are secrets.
+fn secrets(root: View<'_>) -> Vec<Span> {
+    let attributes = entry(root, "attributes").into_iter().flat_map(|(_, attributes)| attributes.entries());
+    let secret = |(_, attribute): (View<'_>, View<'_>)| {
+        let (_, data_type) = entry(attribute, "type")?;
+        let (_, default) = entry(attribute, "default").filter(|_| data_type.text().contains("Sensitive"))?;
+        Some(default.span())
+    };
+    attributes.filter_map(secret).collect()
+}
+
+/// Makes values of nodes as they are written: nothing is evaluated.
+struct Values {
+    left: Cell<u32>,
+    /// Where there was too much.
+    problem: Cell<Option<Span>>,
+}
+
+impl Values {
+    fn of(&self, view: View<'_>, depth: u32) -> Value {
+        if self.left.get() == 0 || depth > MAX_DEPTH {
+            self.problem.set(self.problem.get().or(Some(view.span())));
+            return Value::Undef;
+        }
+        self.left.set(self.left.get() - 1);
+        match view.kind() {
+            Kind::Mapping => Value::hash(view.entries().map(|(key, value)| (key.text(), self.of(value, depth + 1)))),
+            Kind::Sequence => Value::array(view.elements().map(|element| self.of(element, depth + 1))),
+            Kind::Plain => scalar::typed(view.text()).unwrap_or_else(|| view.text_value()),
+            _ => view.text_value(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The keys of an attribute.
+
+use ecow::{EcoString, eco_format};
+
+use super::aliases::Aliases;
+use super::fault::{Fault, Path, Place};
+use super::read::{Entries, Reader, kind, symbol};
+use crate::data_type::DataType;
+use crate::schema::{AttributeSchema, Behaviour, Comparison};
+use crate::suggest;
+use crate::value::Value;
+
+/// The keys of an attribute that mean something to kilter.
+const KEYS: [&str; 10] = [
+    "type",
+    "desc",
+    "default",
+    "behaviour",
+    "behavior",
+    "required",
+    "comparison",
+    "lazy",
+    "providers",
+    "required_features",
+];
+
+/// Reads one attribute.
+pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, reader: &mut Reader) -> AttributeSchema {
+    let mut schema = AttributeSchema::new(name, DataType::Any, Behaviour::Property, "");
+    let Some(entries) = value.as_hash() else {
+        reader.unread.behaviours = true;
+        let fault = Fault::new(path.clone(), eco_format!("expects a hash with `type` and `desc`, got {}", kind(value)));
+        let text = value.as_str().filter(|text| text.parse::<DataType>().is_ok());
+        reader.fault(fault.hint_if(text.map(|text| eco_format!("write {{type: \"{text}\", desc: …}}"))));
+        return schema;
+    };
+    let entries = Entries::new(entries, path.clone(), reader);
+    schema.data_type = data_type(&entries, aliases, reader);
+    if name == "ensure" {
+        check_ensure(&schema.data_type, path, reader);
+    }
+    schema.desc = reader.desc(&entries, None);
+    schema.behaviour = behaviour(&entries, reader);
+    schema.default = entries.get("default").map(|(value, _)| match schema.data_type.is_sensitive() {
+        true => Value::sensitive(value.clone()),
+        false => value.clone(),
+    });
+    if let (Some((_, path)), Behaviour::ReadOnly) = (entries.get("default"), schema.behaviour) {
+        reader.warn(path, Place::Key, "the default of a read_only attribute is never used", None);
+    }
+    schema.required = reader.truth(entries.get("required"));
+    schema.lazy = reader.truth(entries.get("lazy"));
+    schema.comparison = comparison(&entries, reader);
+    let only = |words: Vec<(EcoString, Path)>| words.into_iter().map(|(word, _)| word).collect();
+    schema.providers = only(reader.words(entries.get("providers"), "names of providers"));
+    schema.required_features = only(reader.words(entries.get("required_features"), "features"));
+    schema.extra = reader.extra(&entries, &KEYS);
+    schema
+}
+
+fn data_type(entries: &Entries<'_>, aliases: &Aliases, reader: &mut Reader) -> DataType {
+    let found = entries.get("type");
+    let Some((_, path)) = found.clone() else {
+        let fault = Fault::new(entries.path.clone(), "it has no `type`").at(Place::Key);
+        reader.fault(fault.hint("such as type: String"));
+        return DataType::Any;
+    };
+    let Some(text) = reader.text(found, "the text of a data type") else { return DataType::Any };
+    match aliases.data_type(text) {
+        Ok(data_type) => data_type,
+        Err(fault) => {
+            reader.faults.extend(fault.map(|(message, hint)| Fault::new(path, message).hint_if(hint)));
+            DataType::Any
+        }
+    }
+}
+
+/// The values that `ensure` may have are fixed: `present`, `absent`, and none where it is optional.
+fn check_ensure(data_type: &DataType, path: &Path, reader: &mut Reader) {
+    fn is_ensure(data_type: &DataType) -> bool {
+        match data_type {
+            DataType::Any => true,
+            DataType::Optional(inner) => is_ensure(inner),
+            DataType::Variant(types) => types.iter().all(|one| *one == DataType::Undef || is_ensure(one)),
+            DataType::Enum(words) => {
+                let has = |wanted| words.iter().any(|word| word == wanted);
+                words.iter().all(|word| word == "present" || word == "absent") && has("present") && has("absent")
+            }
+            _ => false,
+        }
+    }
+    if !is_ensure(data_type) {
+        let message = eco_format!("`ensure` expects the type Enum[present, absent], got {data_type}");
+        let fault = Fault::new(path.key("type"), message);
+        reader.fault(fault.hint("Optional[Enum[present, absent]] leaves alone what is not told"));
+    }
+}
+
+fn behaviour(entries: &Entries<'_>, reader: &mut Reader) -> Behaviour {
+    let (british, american) = (entries.get("behaviour"), entries.get("behavior"));
+    if let (Some(_), Some((_, path))) = (&british, &american) {
+        let fault = Fault::new(path.clone(), "there are both `behaviour` and `behavior`, which mean the same");
+        reader.fault(fault.at(Place::Key).hint("keep one"));
+    }
+    let found = british.or(american);
+    let (Some((_, path)), Some(text)) = (found.clone(), reader.text(found.clone(), "a word")) else {
+        reader.unread.behaviours |= found.is_some();
+        return Behaviour::Property;
+    };
+    Behaviour::from_word(symbol(text)).unwrap_or_else(|| {
+        reader.unread.behaviours = true;
+        let known = Behaviour::ALL.map(Behaviour::word);
+        reader.fault(choice(path, symbol(text), "a behaviour", &known));
+        Behaviour::Property
+    })
+}
+
+fn comparison(entries: &Entries<'_>, reader: &mut Reader) -> Comparison {
+    let found = entries.get("comparison");
+    let (Some((_, path)), Some(text)) = (found.clone(), reader.text(found, "a word")) else {
+        return Comparison::Equal;
+    };
+    Comparison::from_word(symbol(text)).unwrap_or_else(|| {
+        let known = Comparison::ALL.map(Comparison::word);
+        reader.fault(choice(path, symbol(text), "a comparison", &known));
+        Comparison::Equal
+    })
+}
+
+/// Says that a word is none of those that there are.
+fn choice(path: Path, word: &str, what: &str, known: &[&str]) -> Fault {
+    let hint = match suggest::nearest(word, known.iter().copied()) {
+        Some(near) => eco_format!("did you mean `{near}`?"),
+        None => eco_format!("there are {}", known.join(", ")),
+    };
+    Fault::new(path, eco_format!("`{word}` is not {what}")).hint(hint)
+}

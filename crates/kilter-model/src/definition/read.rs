@@ -1,0 +1,282 @@
+//! The keys of a type.
+
+use ecow::{EcoString, eco_format};
+
+use super::Reading;
+use super::aliases::Aliases;
+use super::attribute;
+use super::check::{self, Unread};
+use super::fault::{Fault, Path, Place, Warning};
+use super::patterns;
+use super::relations::{self, KINDS};
+use crate::schema::{Feature, TypeSchema};
+use crate::suggest;
+use crate::value::{Hash, Value};
+
+/// The keys of a type that mean something to kilter.
+const KEYS: [&str; 12] = [
+    "name",
+    "desc",
+    "docs",
+    "aliases",
+    "attributes",
+    "features",
+    "title_patterns",
+    "outputs",
+    "autorequire",
+    "autobefore",
+    "autosubscribe",
+    "autonotify",
+];
+
+/// Collects what is wrong.
+#[derive(Default)]
+pub(super) struct Reader {
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Warning>,
+    /// What could not be read.
+    pub(super) unread: Unread,
+}
+
+/// The entries of a hash by their keys, without the colons of symbols.
+pub(super) struct Entries<'v> {
+    entries: &'v Hash,
+    pub(super) path: Path,
+}
+
+impl<'v> Entries<'v> {
+    /// The entries at `path`; a key that is there as a text and as a symbol is a fault.
+    pub(super) fn new(entries: &'v Hash, path: Path, reader: &mut Reader) -> Entries<'v> {
+        for key in entries.keys() {
+            let plain = symbol(key);
+            if plain != key && entries.contains_key(plain) {
+                let message = eco_format!("`{plain}` is there twice, as a text and as a symbol");
+                reader.fault(Fault::new(path.key(key.clone()), message).at(Place::Key));
+            }
+        }
+        Entries { entries, path }
+    }
+
+    /// The value of a key and the way to it; undef counts as none.
+    pub(super) fn get(&self, key: &str) -> Option<(&'v Value, Path)> {
+        let plain = self.entries.get_key_value(key);
+        let (written, value) = plain.or_else(|| self.entries.get_key_value(eco_format!(":{key}").as_str()))?;
+        (!value.is_undef()).then(|| (value, self.path.key(written.clone())))
+    }
+
+    /// The keys, the ways to their values, and these.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'v str, Path, &'v Value)> {
+        self.entries.iter().map(|(key, value)| (symbol(key), self.path.key(key.clone()), value))
+    }
+}
+
+/// A text without the colon of a symbol.
+pub(super) fn symbol(text: &str) -> &str {
+    let name = text.strip_prefix(':').filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
+    name.unwrap_or(text)
+}
+
+/// What a value is, for people.
+pub(super) fn kind(value: &Value) -> EcoString {
+    match value {
+        Value::Undef => "nothing".into(),
+        Value::Array(_) => "an Array".into(),
+        Value::Integer(_) => "an Integer".into(),
+        other => eco_format!("a {}", other.kind()),
+    }
+}
+
+impl Reader {
+    pub(super) fn fault(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    pub(super) fn warn(&mut self, path: Path, place: Place, message: impl Into<EcoString>, hint: Option<EcoString>) {
+        self.warnings.push(Warning { path, place, message: message.into(), hint });
+    }
+
+    /// Says that another sort of value belongs here.
+    pub(super) fn expected(&mut self, path: Path, what: &str, value: &Value) {
+        self.fault(Fault::new(path, eco_format!("expects {what}, got {}", kind(value))));
+    }
+
+    pub(super) fn text<'v>(&mut self, found: Option<(&'v Value, Path)>, what: &str) -> Option<&'v str> {
+        let (value, path) = found?;
+        let text = value.as_str();
+        if text.is_none() {
+            self.expected(path, what, value);
+        }
+        text
+    }
+
+    pub(super) fn truth(&mut self, found: Option<(&Value, Path)>) -> bool {
+        let Some((value, path)) = found else { return false };
+        if value.as_bool().is_none() {
+            self.expected(path, "true or false", value);
+        }
+        value.as_bool().unwrap_or(false)
+    }
+
+    /// A list of words; one alone may stand for itself.
+    pub(super) fn words(&mut self, found: Option<(&Value, Path)>, what: &str) -> Vec<(EcoString, Path)> {
+        let Some((value, path)) = found else { return Vec::new() };
+        let list = match value.unwrap_sensitive() {
+            Value::Array(_) | Value::String(_) => value.as_list(),
+            other => {
+                self.expected(path, &eco_format!("a list of {what}"), other);
+                return Vec::new();
+            }
+        };
+        let single = value.as_array().is_none();
+        let mut words: Vec<(EcoString, Path)> = Vec::new();
+        for (index, one) in list.iter().enumerate() {
+            let path = if single { path.clone() } else { path.index(index) };
+            match one.as_str().map(symbol) {
+                Some(word) if !word.is_empty() => words.push((word.into(), path)),
+                Some(_) => self.fault(Fault::new(path, eco_format!("one of the {what} is empty"))),
+                None => self.expected(path, &eco_format!("a text among the {what}"), one),
+            }
+        }
+        words
+    }
+
+    /// The text of a `desc`, written `docs` as well; asks for one where there is none.
+    pub(super) fn desc(&mut self, entries: &Entries<'_>, alias: Option<&str>) -> EcoString {
+        let (desc, docs) = (entries.get("desc"), alias.and_then(|alias| entries.get(alias)));
+        if let (Some(_), Some((_, path))) = (&desc, &docs) {
+            let fault = Fault::new(path.clone(), "there are both `desc` and `docs`, which mean the same");
+            self.fault(fault.at(Place::Key).hint("keep `desc`"));
+        }
+        let text = match desc.or(docs) {
+            None => "",
+            Some(found) => match self.text(Some(found), "a text") {
+                Some(text) => text,
+                None => return EcoString::new(),
+            },
+        };
+        if text.trim().is_empty() {
+            self.warn(entries.path.clone(), Place::Key, "it has no documentation", Some("add a `desc`".into()));
+        }
+        text.into()
+    }
+
+    /// Keeps what is not known; says so where a known key was meant.
+    pub(super) fn extra(&mut self, entries: &Entries<'_>, known: &[&'static str]) -> Hash {
+        let mut extra = Hash::default();
+        for (key, path, value) in entries.iter().filter(|(key, ..)| !known.contains(key)) {
+            if let Some(near) = suggest::nearest(key, known.iter().copied()) {
+                let message = eco_format!("the key `{key}` is kept, but means nothing to kilter");
+                self.warn(path, Place::Key, message, Some(eco_format!("did you mean `{near}`?")));
+            }
+            extra.insert(key.into(), value.clone());
+        }
+        extra
+    }
+}
+
+/// Reads a definition as far as it can be.
+pub(super) fn read(value: &Value) -> Reading {
+    let mut reader = Reader::default();
+    let schema = match value.as_hash() {
+        Some(entries) => {
+            let entries = Entries::new(entries, Path::root(), &mut reader);
+            definition(&entries, &mut reader)
+        }
+        None => {
+            reader.expected(Path::root(), "a hash with the keys `name`, `desc` and `attributes`", value);
+            TypeSchema::new("", "")
+        }
+    };
+    Reading { schema, faults: reader.faults, warnings: reader.warnings }
+}
+
+fn definition(entries: &Entries<'_>, reader: &mut Reader) -> TypeSchema {
+    let name = name(entries, reader);
+    let desc = reader.desc(entries, Some("docs"));
+    let mut schema = TypeSchema::new(name.unwrap_or_default(), desc);
+    let aliases = match entries.get("aliases") {
+        None => Aliases::default(),
+        Some((Value::Hash(table), path)) => {
+            let texts = table.iter().filter_map(|(name, text)| Some((name.clone(), text.as_str()?.into())));
+            schema.aliases = texts.collect();
+            Aliases::read(table, &path, reader)
+        }
+        Some((other, path)) => {
+            reader.expected(path, "a hash of types by name", other);
+            Aliases::default()
+        }
+    };
+    attributes(entries, &aliases, &mut schema, reader);
+    features(entries, &mut schema, reader);
+    schema.title_patterns = patterns::read(entries.get("title_patterns"), reader);
+    for kind in KINDS {
+        schema.relations.extend(relations::read(kind, entries, reader));
+    }
+    outputs(entries, &mut schema, reader);
+    schema.extra = reader.extra(entries, &KEYS);
+    reader.unread.name = name.is_none();
+    reader.faults.extend(check::faults(&schema, reader.unread));
+    schema
+}
+
+fn name<'v>(entries: &Entries<'v>, reader: &mut Reader) -> Option<&'v str> {
+    let found = entries.get("name");
+    if found.is_none() {
+        reader.fault(Fault::new(Path::root(), "it has no `name`").at(Place::Key));
+    }
+    reader.text(found, "a text").map(symbol)
+}
+
+fn attributes(entries: &Entries<'_>, aliases: &Aliases, schema: &mut TypeSchema, reader: &mut Reader) {
+    match entries.get("attributes") {
+        Some((Value::Hash(attributes), path)) => {
+            let attributes = Entries::new(attributes, path, reader);
+            for (name, path, value) in attributes.iter() {
+                // The second of two spellings has been told.
+                if schema.find(name).is_none() {
+                    schema.attributes.push(attribute::read(name, value, &path, aliases, reader));
+                }
+            }
+        }
+        Some((other, path)) => {
+            reader.unread.attributes = true;
+            reader.expected(path, "a hash of attributes by name", other);
+        }
+        None => {
+            reader.unread.attributes = true;
+            reader.fault(Fault::new(Path::root(), "it has no `attributes`").at(Place::Key));
+        }
+    }
+}
+
+fn features(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader) {
+    for (word, path) in reader.words(entries.get("features"), "features") {
+        match Feature::from_word(&word) {
+            Some(feature) if !schema.has(feature) => schema.features.push(feature),
+            Some(_) => {}
+            None => {
+                let known = Feature::ALL.map(Feature::word);
+                let hint = match suggest::nearest(&word, known) {
+                    Some(near) => eco_format!("did you mean `{near}`?"),
+                    None => eco_format!("kilter knows {}", known.join(", ")),
+                };
+                let message = eco_format!("the feature `{word}` is kept, but means nothing to kilter");
+                reader.warn(path, Place::Value, message, Some(hint));
+                schema.own_features.push(word);
+            }
+        }
+    }
+}
+
+fn outputs(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader) {
+    match entries.get("outputs") {
+        None => {}
+        Some((Value::Hash(outputs), path)) => {
+            for (name, path, value) in Entries::new(outputs, path, reader).iter() {
+                let desc = reader.text(Some((value, path)), "a text that says what it holds").unwrap_or_default();
+                schema.outputs.push((name.into(), desc.into()));
+            }
+        }
+        Some((other, path)) => reader.expected(path, "a hash of texts by name", other),
+    }
+}

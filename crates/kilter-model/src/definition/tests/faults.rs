@@ -1,0 +1,41 @@
+use super::cases::CASES;
+use super::*;
+
+/// How the text of a case becomes a definition.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Make {
+    /// It is one.
+    Whole,
+    /// It is some keys of a type whose only attribute is the namevar `name`.
+    Type,
+    /// It is more attributes of such a type.
+    Attributes,
+    /// It is the keys of an attribute `x` of such a type.
+    Attribute,
+}
+
+impl Make {
+    pub(super) fn definition(self, text: &str) -> String {
+        let namevar = r#""name": {"type": "String", "desc": "d", "behaviour": "namevar"}"#;
+        let head = r#""name": "t", "desc": "d""#;
+        match self {
+            Make::Whole => text.to_owned(),
+            Make::Type => format!("{{{head}, {text}, \"attributes\": {{{namevar}}}}}"),
+            Make::Attributes => format!("{{{head}, \"attributes\": {{{namevar}, {text}}}}}"),
+            Make::Attribute => format!("{{{head}, \"attributes\": {{{namevar}, \"x\": {{{text}}}}}}}"),
+        }
+    }
+}
+
+#[test]
+fn every_fault_is_told_with_its_place() {
+    assert!(CASES.len() >= 80, "{}", CASES.len());
+    let mut wrong = String::new();
+    for (make, text, expected) in CASES {
+        let found = told(&make.definition(text));
+        if found != *expected || found.is_empty() {
+            wrong += &format!("{make:?} {text}\n{found:#?}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

@@ -1,0 +1,88 @@
+//! Schemas as data.
+
+use std::sync::Arc;
+
+use ecow::EcoString;
+
+use super::relations::{KINDS, word};
+use crate::schema::{AttributeSchema, Behaviour, Comparison, TypeSchema};
+use crate::value::{Hash, Value};
+
+/// The definition that [`from_value`](super::from_value) reads the schema from.
+///
+/// Types are written without the names that the definition gave to them.
+pub fn to_value(schema: &TypeSchema) -> Value {
+    let mut entries = Hash::default();
+    let mut set = |key: &str, value: Value| entries.insert(key.into(), value);
+    set("name", Value::from(schema.name.as_str()));
+    set("desc", Value::String(schema.desc.clone()));
+    if !schema.aliases.is_empty() {
+        set("aliases", texts(&schema.aliases));
+    }
+    let features = schema.features.iter().map(|feature| EcoString::from(feature.word()));
+    let features: Vec<EcoString> = features.chain(schema.own_features.iter().cloned()).collect();
+    if !features.is_empty() {
+        set("features", Value::strings(features));
+    }
+    if !schema.title_patterns.is_empty() {
+        let patterns = schema.title_patterns.iter();
+        let patterns =
+            patterns.map(|p| texts(&[("pattern".into(), p.pattern.clone()), ("desc".into(), p.desc.clone())]));
+        set("title_patterns", Value::array(patterns));
+    }
+    set("attributes", attributes(schema));
+    for kind in KINDS {
+        let mut types: indexmap::IndexMap<EcoString, Vec<EcoString>> = indexmap::IndexMap::new();
+        for relation in schema.relations.iter().filter(|relation| relation.kind == kind) {
+            let titles = types.entry(relation.type_name.text().clone()).or_default();
+            titles.extend(relation.titles.iter().map(crate::schema::AutoTitle::source));
+        }
+        if !types.is_empty() {
+            set(&word(kind), Value::hash(types.into_iter().map(|(name, titles)| (name, Value::strings(titles)))));
+        }
+    }
+    if !schema.outputs.is_empty() {
+        set("outputs", texts(&schema.outputs));
+    }
+    entries.extend(schema.extra.iter().map(|(key, value)| (key.clone(), value.clone())));
+    Value::Hash(Arc::new(entries))
+}
+
+/// The attributes of a type by name, each with all that was said of it (`context.type.attributes` of
+/// the Puppet Resource API).
+pub fn attributes(schema: &TypeSchema) -> Value {
+    Value::hash(schema.attributes.iter().map(|one| (one.name.text().clone(), attribute(one))))
+}
+
+fn attribute(attribute: &AttributeSchema) -> Value {
+    let mut entries = Hash::default();
+    let mut set = |key: &str, value: Value| entries.insert(key.into(), value);
+    set("type", Value::from(attribute.data_type.to_string()));
+    set("desc", Value::String(attribute.desc.clone()));
+    if let Some(default) = &attribute.default {
+        set("default", default.clone());
+    }
+    if attribute.behaviour != Behaviour::Property {
+        set("behaviour", Value::from(attribute.behaviour.word()));
+    }
+    if attribute.required {
+        set("required", Value::Boolean(true));
+    }
+    if attribute.comparison != Comparison::Equal {
+        set("comparison", Value::from(attribute.comparison.word()));
+    }
+    if attribute.lazy {
+        set("lazy", Value::Boolean(true));
+    }
+    for (key, words) in [("providers", &attribute.providers), ("required_features", &attribute.required_features)] {
+        if !words.is_empty() {
+            set(key, Value::strings(words.iter().cloned()));
+        }
+    }
+    entries.extend(attribute.extra.iter().map(|(key, value)| (key.clone(), value.clone())));
+    Value::Hash(Arc::new(entries))
+}
+
+fn texts(entries: &[(EcoString, EcoString)]) -> Value {
+    Value::hash(entries.iter().map(|(name, text)| (name.clone(), Value::String(text.clone()))))
+}

@@ -10,6 +10,9 @@
 //!
 //! Calls block: the runtime decides on which thread they run ([`Placement`]).
 //!
+//! A provider that tells its progress and the status of each resource does so through a
+//! [`ChangeLog`].
+//!
 //! *Start from* [`Provider`] and [`Context`].
 
 mod accept;
@@ -17,6 +20,7 @@ mod check;
 mod compare;
 mod context;
 mod contract;
+mod logging;
 mod outlook;
 mod registry;
 
@@ -28,5 +32,6 @@ pub use contract::{
     Batch, Declared, Direction, INSYNC_TRIGGER, Insync, Match, Mode, Placement, Problem, Provider, ProviderError,
     Query, Suitability, Wanted, Wish,
 };
+pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};

@@ -11,7 +11,7 @@
 //! Calls block: the runtime decides on which thread they run ([`Placement`]).
 //!
 //! A provider that tells its progress and the status of each resource does so through a
-//! [`ChangeLog`].
+//! [`ChangeLog`]; one that follows the usual create, update, delete is a [`SimpleProvider`].
 //!
 //! *Start from* [`Provider`] and [`Context`].
 
@@ -23,6 +23,7 @@ mod contract;
 mod logging;
 mod outlook;
 mod registry;
+mod simple;
 
 pub use accept::get_checked;
 pub use check::{Found, check, check_one, check_state, read};
@@ -35,3 +36,4 @@ pub use contract::{
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};
+pub use simple::{Name, Simple, SimpleError, SimpleProvider};

@@ -29,7 +29,7 @@ mod status;
 mod titles;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use change_log::ChangeLog;
 pub use event::{Action, Block, Happening, ProviderEvent};

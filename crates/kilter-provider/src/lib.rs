@@ -37,3 +37,8 @@ pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, Pr
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
+
+/// Its examples are run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/provider-context.md")]
+struct ReferencePage;

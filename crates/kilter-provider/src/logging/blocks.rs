@@ -23,8 +23,8 @@ pub(super) struct Open {
     /// What is told to have changed if it ends well.
     differences: Vec<Difference>,
     start: Duration,
-    /// How many errors the provider had made when it was opened.
-    misuses: usize,
+    /// The first error that the provider made while this was the innermost block, by index.
+    pub(super) misused: Option<usize>,
 }
 
 impl Open {
@@ -139,7 +139,7 @@ impl<'a> ChangeLog<'a> {
         let block = Block { action, label };
         self.emit(Level::Debug, &self.names(&at), Some(&block), Happening::Started);
         let start = self.now();
-        self.blocks.push(Open { block, at, status, differences: Vec::new(), start, misuses });
+        self.blocks.push(Open { block, at, status, differences: Vec::new(), start, misused: None });
         true
     }
 
@@ -170,8 +170,8 @@ impl<'a> ChangeLog<'a> {
         if let Some(why) = &self.fatal {
             return Err(Failure::Fatal(why.clone()));
         }
-        match self.misuses.get(open.misuses) {
-            Some(misuse) => Err(Failure::new(misuse.to_string())),
+        match open.misused {
+            Some(at) => Err(Failure::new(self.misuses[at].to_string())),
             None => Ok(()),
         }
     }

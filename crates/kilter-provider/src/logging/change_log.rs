@@ -230,6 +230,9 @@ impl<'a> ChangeLog<'a> {
         {
             self.entries[*at].outcome.notes.push(eco_format!("{misuse}"));
         }
+        if let Some(open) = self.blocks.last_mut() {
+            open.misused.get_or_insert(self.misuses.len());
+        }
         self.misuses.push(misuse);
     }
 

@@ -140,6 +140,22 @@ fn an_error_of_the_provider_fails_the_block_it_happens_in() {
 }
 
 #[test]
+fn the_block_around_the_one_that_fails_with_an_error_of_the_provider_goes_on() {
+    let body = |mut log: ChangeLog<'_>| {
+        log.updating("a", None, |log| {
+            assert!(!log.updating("b", None, |log| {
+                log.note("x", "out of bounds");
+                Ok(())
+            }));
+            Ok(())
+        });
+        log.outcomes()
+    };
+    let text = error("`note` for apt_key[x], which is not among the changes of this call");
+    assert_eq!(told_of(&["a", "b"], Mode::Apply, body).failures(), [None, Some(text.as_str())]);
+}
+
+#[test]
 fn blocks_of_one_resource_do_not_nest() {
     let body = |mut log: ChangeLog<'_>| {
         log.updating("a", None, |log| {

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod messages;
+mod random;
 mod reports;
 mod rules;
 

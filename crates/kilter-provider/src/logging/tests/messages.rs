@@ -26,7 +26,7 @@ fn a_message_without_a_title_is_about_the_provider() {
 fn a_message_has_one_title_or_a_list_of_them() {
     let body = |mut log: ChangeLog<'_>| {
         log.debug_for("a", "1");
-        log.info_for(&EcoString::from("a"), "2");
+        log.info_for(EcoString::from("a"), "2");
         log.notice_for(["a", "b"], "3");
         log.warning_for(vec![String::from("b")], "4");
         log.err_for(&["a", "c"][..], "5");
@@ -51,7 +51,7 @@ fn changes_are_titles() {
     let (name, state) = (EcoString::from("a"), State::default());
     let change = Change { name: &name, is: &state, should: None, differences: &[], refresh: false };
     let body = |mut log: ChangeLog<'_>| {
-        log.deleted(&[change], None);
+        log.deleted([change], None);
         log.outcomes()
     };
     told_of(&["a"], Mode::Apply, body).expect(&["notice: apt_key[a]: Deleted"], &[None]);

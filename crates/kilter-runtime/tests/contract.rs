@@ -120,12 +120,15 @@ impl Provider for Store {
         let world = self.world.lock().unwrap();
         let all = world.iter().map(|(name, attributes)| {
             let mut state = State::present(name.clone(), attributes.clone());
-            state.title = attributes.text("package").zip(attributes.text("manager")).map(|(p, m)| format!("{p}-{m}").into());
+            state.title =
+                attributes.text("package").zip(attributes.text("manager")).map(|(p, m)| format!("{p}-{m}").into());
             state
         });
         Ok(match query {
             Query::All => all.collect(),
-            Query::Named(wanted) => all.filter(|state| wanted.iter().any(|wanted| *wanted.name == state.name)).collect(),
+            Query::Named(wanted) => {
+                all.filter(|state| wanted.iter().any(|wanted| *wanted.name == state.name)).collect()
+            }
         })
     }
 
@@ -336,9 +339,8 @@ fn of_several_providers_the_suitable_one_is_chosen_then_the_one_that_is_named() 
 
 #[test]
 fn an_attribute_that_only_some_providers_have_is_refused_with_the_others() {
-    let schema = thing_type("thing")
-        .attribute("flavour", "String", Behaviour::Property, "What it tastes of.")
-        .only_for(["apt"]);
+    let schema =
+        thing_type("thing").attribute("flavour", "String", Behaviour::Property, "What it tastes of.").only_for(["apt"]);
     let store = Store { name: "dpkg", ..Store::new(schema) };
     let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]);
     let resources = vec![resource("thing", "a", &[("flavour", "sweet")])];
@@ -402,7 +404,8 @@ fn a_provider_that_can_preview_is_asked_what_it_would_do_and_another_never_calle
 
 #[test]
 fn only_managed_properties_are_compared_by_the_provider() {
-    let store = Store { insync: Some(Box::new(|_, _, _| Insync::Default)), ..Store::things("thing", &[Feature::CustomInsync]) };
+    let store =
+        Store { insync: Some(Box::new(|_, _, _| Insync::Default)), ..Store::things("thing", &[Feature::CustomInsync]) };
     store.put("a", "x");
     store.world.lock().unwrap().get_mut("a").unwrap().set("base", "oak");
     let store = Arc::new(store);
@@ -460,8 +463,10 @@ fn an_init_only_attribute_of_a_resource_that_exists_is_never_changed() {
     let report = APPLY.of(&[&store], vec![resource("thing", "a", &[("base", "ash")])], Vec::new());
     assert_eq!(
         failures(&report),
-        ["thing[a]: cannot change the init_only attribute `base` of thing[a] from oak to ash: it can only be set when the \
-          resource is created"]
+        [
+            "thing[a]: cannot change the init_only attribute `base` of thing[a] from oak to ash: it can only be set when the \
+          resource is created"
+        ]
     );
     assert_eq!(store.calls(), ["open", "get all"]);
 }

@@ -1,6 +1,7 @@
 //! Providers that follow the usual create, update, delete.
 
 mod name;
+mod provider;
 
 #[cfg(test)]
 mod tests;
@@ -9,86 +10,11 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, DataType, Outcome, State, TypeSchema};
 
 pub use name::Name;
+pub use provider::SimpleProvider;
 
 use crate::context::Context;
-use crate::contract::{Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish};
-use crate::logging::{ChangeLog, Failure};
-
-/// A provider that creates, updates and deletes one resource at a time (Puppet Resource API,
-/// "Implementing simple providers"). [`Simple`] makes a [`Provider`] of it, and takes care of logging and
-/// failures.
-///
-/// The calls run inside of the block of their resource: what is said without a title is said of it, its
-/// status comes from the result.
-pub trait SimpleProvider: Send + Sync {
-    /// The type: with `ensure: Enum[absent, present]` and at least one namevar.
-    fn schema(&self) -> &TypeSchema;
-
-    /// As [`Provider::name`].
-    fn name(&self) -> &'static str;
-
-    /// As [`Provider::get`].
-    ///
-    /// # Errors
-    /// When the provider as a whole cannot read.
-    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError>;
-
-    /// Creates a resource that is not there.
-    ///
-    /// # Errors
-    /// When it cannot be created; a fatal failure ends the run.
-    fn create(&self, log: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure>;
-
-    /// Updates a resource that is there.
-    ///
-    /// # Errors
-    /// When it cannot be updated; a fatal failure ends the run.
-    fn update(&self, log: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure>;
-
-    /// Deletes a resource that is there.
-    ///
-    /// # Errors
-    /// When it cannot be deleted; a fatal failure ends the run.
-    fn delete(&self, log: &mut ChangeLog<'_>, name: Name<'_>) -> Result<(), Failure>;
-
-    /// As [`Provider::refresh`].
-    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        let _ = (cx, wanted);
-        Outcome { refreshed: true, ..Outcome::default() }
-    }
-
-    /// As [`Provider::validate`].
-    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
-        let _ = (name, should, deferred);
-        Vec::new()
-    }
-
-    /// As [`Provider::canonicalize`].
-    ///
-    /// # Errors
-    /// When a value has no such form.
-    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
-        let _ = (name, should);
-        Ok(())
-    }
-
-    /// As [`Provider::insync`].
-    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        let _ = (attribute, is, should);
-        Insync::Default
-    }
-
-    /// As [`Provider::placement`].
-    fn placement(&self, should: &Attributes) -> Placement {
-        let _ = should;
-        Placement::Worker
-    }
-
-    /// As [`Provider::wishes`].
-    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
-        let _ = (name, should, wish);
-    }
-}
+use crate::contract::{Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted, Wish};
+use crate::logging::ChangeLog;
 
 /// Says why a type cannot have a simple provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -200,6 +126,18 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.name()
     }
 
+    fn suitable(&self) -> Suitability {
+        self.inner.suitable()
+    }
+
+    fn is_default(&self) -> bool {
+        self.inner.is_default()
+    }
+
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        self.inner.open(cx)
+    }
+
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         self.inner.get(cx, query)
     }
@@ -231,8 +169,16 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.insync(attribute, is, should)
     }
 
+    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        self.inner.diff(attribute, is, should)
+    }
+
     fn placement(&self, should: &Attributes) -> Placement {
         self.inner.placement(should)
+    }
+
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        self.inner.identities(name, should, say);
     }
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {

@@ -5,8 +5,8 @@ use kilter_model::{Difference, Value};
 
 use super::*;
 use crate::Interrupt;
-use crate::logging::Here;
 use crate::logging::tests::Recorder;
+use crate::logging::{Failure, Here};
 
 /// Keeps the calls it gets.
 struct Keys {

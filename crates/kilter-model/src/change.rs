@@ -110,6 +110,11 @@ impl Change<'_> {
 pub struct Outcome {
     /// Why it failed; none when it succeeded.
     pub failure: Option<EcoString>,
+    /// Whether the failure is of a kind after which the run is to end, in order.
+    pub fatal: bool,
+    /// What the provider itself says it has changed, sealed where it is secret. Empty where it says
+    /// nothing, which is no claim that nothing was changed.
+    pub changed: Vec<Difference>,
     /// Whether an owed refresh was served by it too.
     pub refreshed: bool,
     /// Values for other resources.

@@ -4,13 +4,16 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::contract::Wanted;
+use crate::logging::ProviderEvent;
 use crate::outlook::{Alone, Outlook};
 use ecow::EcoString;
 
-use crate::contract::Wanted;
-
-/// Severities of RFC 5424 that providers use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Severities of RFC 5424, the gravest last.
+///
+/// Providers use those up to [`Level::Err`]: what fails in a provider concerns its resources. The
+/// graver ones are there so that lines of others can be carried as they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// For the author of a provider.
     Debug,
@@ -22,6 +25,12 @@ pub enum Level {
     Warning,
     /// Something that prevented it.
     Err,
+    /// A critical condition. Not for providers.
+    Critical,
+    /// Somebody has to act at once. Not for providers.
+    Alert,
+    /// The system is unusable. Not for providers.
+    Emerg,
 }
 
 impl Level {
@@ -33,6 +42,23 @@ impl Level {
             Level::Notice => "notice",
             Level::Warning => "warning",
             Level::Err => "err",
+            Level::Critical => "critical",
+            Level::Alert => "alert",
+            Level::Emerg => "emerg",
+        }
+    }
+
+    /// Its number in RFC 5424: 7 for debug down to 0 for emerg.
+    pub fn severity(self) -> u8 {
+        match self {
+            Level::Debug => 7,
+            Level::Info => 6,
+            Level::Notice => 5,
+            Level::Warning => 4,
+            Level::Err => 3,
+            Level::Critical => 2,
+            Level::Alert => 1,
+            Level::Emerg => 0,
         }
     }
 }
@@ -41,6 +67,18 @@ impl Level {
 pub trait Log: Send + Sync {
     /// One line about a resource, or about the provider when `name` is empty.
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str);
+
+    /// What a provider reports through a [`ChangeLog`](crate::ChangeLog). As long as nobody wants
+    /// more, it becomes one line for each resource that it is about.
+    fn event(&self, event: &ProviderEvent<'_>) {
+        let text = event.text();
+        if event.titles.is_empty() {
+            self.log(event.level, event.type_name, "", &text);
+        }
+        for title in event.titles {
+            self.log(event.level, event.type_name, title, &text);
+        }
+    }
 }
 
 /// Drops every line.
@@ -48,6 +86,8 @@ pub struct NoLog;
 
 impl Log for NoLog {
     fn log(&self, _: Level, _: &str, _: &str, _: &str) {}
+
+    fn event(&self, _: &ProviderEvent<'_>) {}
 }
 
 /// The wish of the person at the terminal that what is in flight be ended too.
@@ -258,6 +298,11 @@ impl<'a> Context<'a> {
     /// Writes a line about the resource `name` of `type_name`.
     pub fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         self.log.log(level, type_name, name, message);
+    }
+
+    /// Reports an event; its text goes to where lines go.
+    pub fn event(&self, event: &ProviderEvent<'_>) {
+        self.log.event(event);
     }
 
     /// The wish that calls in flight end.

@@ -10,6 +10,9 @@
 //!
 //! Calls block: the runtime decides on which thread they run ([`Placement`]).
 //!
+//! A provider that tells its progress and the status of each resource does so through a
+//! [`ChangeLog`]; one that follows the usual create, update, delete is a [`SimpleProvider`].
+//!
 //! *Start from* [`Provider`] and [`Context`].
 
 mod accept;
@@ -17,8 +20,10 @@ mod check;
 mod compare;
 mod context;
 mod contract;
+mod logging;
 mod outlook;
 mod registry;
+mod simple;
 
 pub use accept::get_checked;
 pub use check::{Found, check, check_one, check_state, read};
@@ -28,5 +33,12 @@ pub use contract::{
     Batch, Declared, Direction, INSYNC_TRIGGER, Insync, Match, Mode, Placement, Problem, Provider, ProviderError,
     Query, Suitability, Wanted, Wish,
 };
+pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};
+pub use simple::{Name, Simple, SimpleError, SimpleProvider};
+
+/// Its examples are run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/provider-context.md")]
+struct ReferencePage;

@@ -97,7 +97,7 @@ impl ExecProvider {
             .map_or_else(|problem| Outcome::failed(problem.to_string()), |refresh| perform::perform(launch, &refresh));
         let notes = [outcome.notes, refreshed.notes].concat();
         let is_done = refreshed.failure.is_none();
-        Outcome { failure: refreshed.failure, refreshed: is_done, outputs: outcome.outputs, notes }
+        Outcome { failure: refreshed.failure, refreshed: is_done, notes, ..outcome }
     }
 
     /// Values that came from other resources have not been looked at before.

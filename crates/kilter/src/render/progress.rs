@@ -141,7 +141,7 @@ impl Observer for Progress {
 /// A line of a provider.
 pub(crate) fn log_line(level: Level, type_name: &str, name: &str, message: &str) -> String {
     let style = match level {
-        Level::Err => FAILED,
+        Level::Err | Level::Critical | Level::Alert | Level::Emerg => FAILED,
         Level::Warning => CHANGED,
         _ => FAINT,
     };

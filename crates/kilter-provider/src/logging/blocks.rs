@@ -1,0 +1,206 @@
+//! Block functions: logging, timing and failures around a core action.
+
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Difference};
+
+use super::change_log::{ChangeLog, Entry};
+use super::event::{Action, Block, Happening};
+use super::failure::Failure;
+use super::processed::{differences, status_of};
+use super::status::{Phase, Rule, Status};
+use super::titles::Titles;
+use crate::context::Level;
+
+/// A block that is open.
+pub(super) struct Open {
+    pub(super) block: Block,
+    /// Its resources, by index.
+    pub(super) at: Vec<usize>,
+    /// What its resources become if it ends well.
+    status: Status,
+    /// What is told to have changed if it ends well.
+    differences: Vec<Difference>,
+    start: Duration,
+    /// The first error that the provider made while this was the innermost block, by index.
+    pub(super) misused: Option<usize>,
+}
+
+impl Open {
+    pub(super) fn names(&self, entries: &[Entry<'_>]) -> Vec<EcoString> {
+        self.at.iter().map(|&at| entries[at].name.clone()).collect()
+    }
+}
+
+impl<'a> ChangeLog<'a> {
+    /// Creates resources: a block whose end is their final status. `message` takes the place of
+    /// `Creating`. Returns whether it ended well.
+    ///
+    /// A failure that escapes `body` is recorded for all of `titles` and consumed; after a fatal one no
+    /// further block is begun.
+    pub fn creating<'m>(
+        &mut self,
+        titles: impl Titles,
+        message: impl Into<Option<&'m str>>,
+        body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>,
+    ) -> bool {
+        self.block(Action::Creating, titles, message.into(), body)
+    }
+
+    /// Updates resources; otherwise as [`ChangeLog::creating`].
+    pub fn updating<'m>(
+        &mut self,
+        titles: impl Titles,
+        message: impl Into<Option<&'m str>>,
+        body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>,
+    ) -> bool {
+        self.block(Action::Updating, titles, message.into(), body)
+    }
+
+    /// Deletes resources; otherwise as [`ChangeLog::creating`].
+    pub fn deleting<'m>(
+        &mut self,
+        titles: impl Titles,
+        message: impl Into<Option<&'m str>>,
+        body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>,
+    ) -> bool {
+        self.block(Action::Deleting, titles, message.into(), body)
+    }
+
+    /// Brings a resource from `is` to `should`: when the block ends well, each attribute that differs between
+    /// them is told as changed. None stands for a resource that is not there, or is to be removed.
+    pub fn processing<'m>(
+        &mut self,
+        title: impl Titles,
+        is: Option<&Attributes>,
+        should: Option<&Attributes>,
+        message: impl Into<Option<&'m str>>,
+        body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>,
+    ) -> bool {
+        if !self.open(Action::Processing, title, message) {
+            return false;
+        }
+        let differences = differences(self.schema(), is, should);
+        if let Some(open) = self.blocks.last_mut() {
+            open.status = status_of(is, should, &differences);
+            open.differences = differences;
+        }
+        let result = body(self);
+        self.close(result)
+    }
+
+    /// Records a failure whatever `body` returns; `message` takes the place of `Failing`. Returns false.
+    pub fn failing<'m>(
+        &mut self,
+        titles: impl Titles,
+        message: impl Into<Option<&'m str>>,
+        body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>,
+    ) -> bool {
+        self.block(Action::Failing, titles, message.into(), body)
+    }
+
+    fn block(
+        &mut self,
+        action: Action,
+        titles: impl Titles,
+        message: Option<&str>,
+        body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>,
+    ) -> bool {
+        if !self.open(action, titles, message) {
+            return false;
+        }
+        let result = body(self);
+        self.close(result)
+    }
+
+    /// Opens a block that [`ChangeLog::close`] ends: the long form, for where a closure does not fit, such as
+    /// a provider that runs in another process. Returns whether it is open: after a fatal failure, and where
+    /// a rule forbids it, nothing may be done.
+    pub fn open<'m>(&mut self, action: Action, titles: impl Titles, message: impl Into<Option<&'m str>>) -> bool {
+        if self.is_ending() {
+            return false;
+        }
+        let (method, misuses) = (action.word(), self.misuses.len());
+        let at = self.resolve(method, &titles);
+        let at = self.advance(method, at, Phase::opened);
+        if self.misuses.len() > misuses {
+            // All or nothing: the action is one for all of them.
+            at.iter().for_each(|&at| self.entries[at].phase = Phase::Untouched);
+            return false;
+        }
+        let label = message.into().unwrap_or(action.label()).into();
+        let status = match action {
+            Action::Creating => Status::Created,
+            Action::Updating | Action::Processing => Status::Updated,
+            Action::Deleting => Status::Deleted,
+            Action::Failing => Status::Failed,
+        };
+        let block = Block { action, label };
+        self.emit(Level::Debug, &self.names(&at), Some(&block), Happening::Started);
+        let start = self.now();
+        self.blocks.push(Open { block, at, status, differences: Vec::new(), start, misused: None });
+        true
+    }
+
+    /// Ends the block that was opened last. Returns whether it ended well: with errors of the provider inside
+    /// of it, or a fatal failure, it does not.
+    pub fn close(&mut self, result: Result<(), Failure>) -> bool {
+        let Some(open) = self.blocks.pop() else {
+            self.misuse("close", None, Rule::NoBlock);
+            return false;
+        };
+        let duration = self.now().saturating_sub(open.start);
+        match self.verdict(&open, result) {
+            Ok(()) if open.status != Status::Failed => {
+                self.succeeded(&open, duration);
+                true
+            }
+            verdict => {
+                self.failed_in(&open, duration, verdict.err());
+                false
+            }
+        }
+    }
+
+    /// The result of a block, with what happened inside of it.
+    fn verdict(&self, open: &Open, result: Result<(), Failure>) -> Result<(), Failure> {
+        result?;
+        // A block is not begun after a fatal failure: it happened inside.
+        if let Some(why) = &self.fatal {
+            return Err(Failure::Fatal(why.clone()));
+        }
+        match open.misused {
+            Some(at) => Err(Failure::new(self.misuses[at].to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn succeeded(&mut self, open: &Open, duration: Duration) {
+        let at: Vec<usize> = open.at.iter().copied().filter(|&at| self.entries[at].phase == Phase::Open).collect();
+        if at.is_empty() && !open.at.is_empty() {
+            return;
+        }
+        for difference in &open.differences {
+            self.tell(&at, Some(&open.block), difference);
+        }
+        at.iter().for_each(|&at| self.entries[at].phase = Phase::Final(open.status));
+        let what = Happening::Finished { duration, status: open.status };
+        self.emit(Level::Notice, &self.names(&at), Some(&open.block), what);
+    }
+
+    fn failed_in(&mut self, open: &Open, duration: Duration, failure: Option<Failure>) {
+        let fatal = failure.as_ref().is_some_and(Failure::is_fatal);
+        let why = failure.as_ref().map(|failure| failure.why().clone());
+        let what = Happening::Failed { duration, why: why.as_deref(), fatal };
+        self.emit(Level::Err, &open.names(&self.entries), Some(&open.block), what);
+        let why = why.unwrap_or_else(|| open.block.label.clone());
+        self.fail(&open.at, &why, fatal);
+        if fatal {
+            self.fatal.get_or_insert_with(|| why.clone());
+        }
+        if open.at.is_empty() {
+            self.strays.push(why);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Plain messages, action functions, changes of attributes.
+
+use ecow::EcoString;
+use kilter_model::{AttributeName, Attributes, Difference, Value};
+
+use super::change_log::ChangeLog;
+use super::event::{Block, Happening};
+use super::processed::{differences, sealed, status_of};
+use super::status::{Phase, Rule, Status};
+use super::titles::Titles;
+use crate::context::Level;
+
+macro_rules! level {
+    ($level:ident, $plain:ident, $for:ident, $use:literal) => {
+        #[doc = concat!("Says ", $use, ": inside a block of its resources, otherwise of the provider.")]
+        pub fn $plain(&mut self, message: &str) {
+            self.say(Level::$level, message);
+        }
+
+        #[doc = concat!("Says ", $use, " of these resources.")]
+        pub fn $for(&mut self, titles: impl Titles, message: &str) {
+            self.say_as(stringify!($plain), Level::$level, titles, message);
+        }
+    };
+}
+
+macro_rules! status {
+    ($name:ident, $status:ident, $what:literal) => {
+        #[doc = concat!("Gives resources their final status: ", $what, ". A message takes the place of the default text.")]
+        pub fn $name<'m>(&mut self, titles: impl Titles, message: impl Into<Option<&'m str>>) {
+            self.ended(stringify!($name), titles, Status::$status, message.into());
+        }
+    };
+}
+
+impl ChangeLog<'_> {
+    level!(Debug, debug, debug_for, "what is needed to understand everything that happens");
+    level!(Info, info, info_for, "how it goes, before what takes long or may fail");
+    level!(Notice, notice, notice_for, "something of notice from the regular work");
+    level!(Warning, warning, warning_for, "what does not (yet) prevent the work");
+    level!(Err, err, err_for, "what made the work fail; the status stays as it is");
+
+    status!(created, Created, "they are there now");
+    status!(updated, Updated, "they are as they should be now");
+    status!(deleted, Deleted, "they are gone");
+    status!(unchanged, Unchanged, "there was nothing to do");
+
+    /// Says something at any level: inside a block of its resources, otherwise of the provider. Levels
+    /// graver than [`Level::Err`] become that.
+    pub fn say(&mut self, level: Level, message: &str) {
+        match self.blocks.last() {
+            Some(_) => self.say_as(level.word(), level, super::Here, message),
+            None => self.emit(level.min(Level::Err), &[], None, Happening::Message(message)),
+        }
+    }
+
+    /// Says something of these resources at any level, as [`ChangeLog::say`].
+    pub fn say_for(&mut self, level: Level, titles: impl Titles, message: &str) {
+        self.say_as(level.word(), level, titles, message);
+    }
+
+    /// Says something of an instance of the type that nobody asked to change, such as one that was found in
+    /// the way. It need not be declared anywhere.
+    pub fn unmanaged(&mut self, title: &str, level: Level, message: &str) {
+        if self.manages(title) {
+            return self.misuse("unmanaged", Some(title.into()), Rule::Managed);
+        }
+        self.emit(level.min(Level::Err), &[title.into()], None, Happening::Unmanaged(message));
+    }
+
+    /// Gives resources their final status: they have failed, and why. The only action function that may be
+    /// called inside the resource's block.
+    pub fn failed(&mut self, titles: impl Titles, message: &str) {
+        self.ended("failed", titles, Status::Failed, Some(message));
+    }
+
+    /// Tells that an attribute has changed. [`Value::Undef`] where there is no value; `message` takes the place
+    /// of `is → should`. Secrets are sealed: those that are sealed already, and those of attributes whose
+    /// data type is; a message that holds one is left out.
+    pub fn attribute_changed<'m>(
+        &mut self,
+        title: impl Titles,
+        attribute: impl Into<AttributeName>,
+        is: Value,
+        should: Value,
+        message: impl Into<Option<&'m str>>,
+    ) {
+        let mut difference = Difference::new(attribute, is, should);
+        difference.message = message.into().map(EcoString::from);
+        let difference = sealed(self.schema(), difference);
+        let asked = self.resolve("attribute_changed", &title);
+        let at = self.advance("attribute_changed", asked, Phase::logged);
+        if !at.is_empty() {
+            let block = self.block_of(&at);
+            self.tell(&at, block.as_ref(), &difference);
+        }
+    }
+
+    /// Gives a resource its final status after something else has brought it from `is` to `should`, and tells each
+    /// attribute that differs between them as changed. None stands for a resource that is not there, or is to
+    /// be removed.
+    pub fn processed(&mut self, title: impl Titles, is: Option<&Attributes>, should: Option<&Attributes>) {
+        let differences = differences(self.schema(), is, should);
+        let status = status_of(is, should, &differences);
+        let asked = self.resolve("processed", &title);
+        let at = self.advance("processed", asked, |phase| phase.ended(status));
+        if at.is_empty() {
+            return;
+        }
+        for difference in &differences {
+            self.tell(&at, None, difference);
+        }
+        self.emit_ended(&at, status, status.text());
+    }
+
+    /// Adds a line to the report on these resources.
+    pub fn note(&mut self, titles: impl Titles, line: &str) {
+        for at in self.resolve("note", &titles) {
+            self.entries[at].outcome.notes.push(line.into());
+        }
+    }
+
+    /// Sends a value to other resources.
+    pub fn send(&mut self, title: impl Titles, output: &str, value: impl Into<Value>) {
+        let value = value.into();
+        for at in self.resolve("send", &title) {
+            self.entries[at].outcome.outputs.set(output, value.clone());
+        }
+    }
+
+    /// Tells that a refresh that was owed to these resources has been served too.
+    pub fn refreshed(&mut self, titles: impl Titles) {
+        for at in self.resolve("refreshed", &titles) {
+            self.entries[at].outcome.refreshed = true;
+        }
+    }
+
+    fn say_as(&mut self, method: &'static str, level: Level, titles: impl Titles, message: &str) {
+        let misuses = self.misuses.len();
+        let asked = self.resolve(method, &titles);
+        let at = self.advance(method, asked, Phase::logged);
+        if at.is_empty() && self.misuses.len() > misuses {
+            return;
+        }
+        let block = self.block_of(&at);
+        self.emit(level.min(Level::Err), &self.names(&at), block.as_ref(), Happening::Message(message));
+    }
+
+    fn ended(&mut self, method: &'static str, titles: impl Titles, status: Status, message: Option<&str>) {
+        let asked = self.resolve(method, &titles);
+        let at = self.advance(method, asked, |phase| phase.ended(status));
+        if at.is_empty() {
+            return;
+        }
+        let message = message.unwrap_or(status.text());
+        if status == Status::Failed {
+            self.fail(&at, &message.into(), false);
+        }
+        self.emit_ended(&at, status, message);
+    }
+
+    fn emit_ended(&self, at: &[usize], status: Status, message: &str) {
+        let level = match status {
+            Status::Failed => Level::Err,
+            Status::Unchanged => Level::Info,
+            Status::Created | Status::Updated | Status::Deleted => Level::Notice,
+        };
+        let block = self.block_of(at);
+        self.emit(level, &self.names(at), block.as_ref(), Happening::Ended { status, message });
+    }
+
+    /// Reports a change of an attribute, and keeps it for the outcomes.
+    pub(super) fn tell(&mut self, at: &[usize], block: Option<&Block>, difference: &Difference) {
+        for &at in at {
+            self.entries[at].outcome.changed.push(difference.clone());
+        }
+        self.emit(Level::Notice, &self.names(at), block, Happening::AttributeChanged(difference));
+    }
+
+    /// The innermost block that holds all of these resources: what is said of others while it is open is not
+    /// part of it.
+    fn block_of(&self, at: &[usize]) -> Option<Block> {
+        let holds = |block: &&super::blocks::Open| at.iter().all(|at| block.at.contains(at));
+        self.blocks.iter().rev().find(holds).map(|open| open.block.clone())
+    }
+}

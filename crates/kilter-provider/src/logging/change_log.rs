@@ -1,0 +1,254 @@
+//! The log of one `set`: what is said of its resources, and what became of each.
+
+use std::time::{Duration, Instant};
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Change, Outcome, TypeSchema};
+use rustc_hash::FxHashMap;
+
+use super::blocks::Open;
+use super::event::{Block, Happening, ProviderEvent};
+use super::failure::Failure;
+use super::status::{Misuse, Phase, Rule, Status};
+use super::titles::Titles;
+use crate::context::{Context, Level};
+use crate::contract::{Mode, Provider};
+
+/// The log of one `set`: takes what a provider says of the resources it changes, and knows in the
+/// end what became of each (Puppet Resource API, "Logging and reporting").
+///
+/// ```
+/// # use kilter_model::{Change, Outcome};
+/// # use kilter_provider::{ChangeLog, Context, Failure, Mode, Provider};
+/// # fn make(_: &str) -> std::io::Result<()> { Ok(()) }
+/// fn set(provider: &dyn Provider, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+///     let mut log = ChangeLog::new(provider, cx, changes, mode);
+///     for change in changes {
+///         log.updating(change, None, |log| {
+///             make(change.name)?;
+///             log.info("it is made");
+///             Ok(())
+///         });
+///     }
+///     log.outcomes()
+/// }
+/// ```
+///
+/// The rules: only resources among the changes; an `attribute_changed` before the final status; a block
+/// before anything else that is said of its resources; nothing after the final status. What is said
+/// against a rule is an *error of the provider*: it is not taken, but shown as such. The block in which it
+/// happened fails with it, and so does every resource that has no definite status in the end.
+pub struct ChangeLog<'a> {
+    pub(super) provider: &'a dyn Provider,
+    pub(super) cx: Context<'a>,
+    pub(super) mode: Mode,
+    pub(super) entries: Vec<Entry<'a>>,
+    by_name: FxHashMap<&'a str, usize>,
+    pub(super) blocks: Vec<Open>,
+    pub(super) misuses: Vec<Misuse>,
+    /// The failure after which nothing further is begun.
+    pub(super) fatal: Option<EcoString>,
+    /// Failures of blocks that were about no resource.
+    pub(super) strays: Vec<EcoString>,
+    start: Instant,
+    clock: Option<&'a dyn Fn() -> Duration>,
+}
+
+/// What is known of one resource.
+pub(super) struct Entry<'a> {
+    pub(super) name: &'a EcoString,
+    pub(super) phase: Phase,
+    pub(super) outcome: Outcome,
+}
+
+impl<'a> ChangeLog<'a> {
+    /// A log for these changes.
+    pub fn new(provider: &'a dyn Provider, cx: &Context<'a>, changes: &'a [Change<'a>], mode: Mode) -> ChangeLog<'a> {
+        let entry =
+            |change: &'a Change<'a>| Entry { name: change.name, phase: Phase::Untouched, outcome: Outcome::default() };
+        ChangeLog {
+            provider,
+            cx: *cx,
+            mode,
+            entries: changes.iter().map(entry).collect(),
+            by_name: changes.iter().enumerate().map(|(at, change)| (change.name.as_str(), at)).collect(),
+            blocks: Vec::new(),
+            misuses: Vec::new(),
+            fatal: None,
+            strays: Vec::new(),
+            start: Instant::now(),
+            clock: None,
+        }
+    }
+
+    /// The same log, which reads the time from `clock`.
+    #[must_use]
+    pub fn with_clock(self, clock: &'a dyn Fn() -> Duration) -> ChangeLog<'a> {
+        ChangeLog { clock: Some(clock), ..self }
+    }
+
+    /// What the provider is given of its surroundings.
+    pub fn context(&self) -> &Context<'a> {
+        &self.cx
+    }
+
+    /// The type, its attributes and features.
+    pub fn schema(&self) -> &'a TypeSchema {
+        self.provider.schema()
+    }
+
+    /// Whether changes are made, or only told.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether a fatal failure has happened: nothing further should be begun, and blocks are not.
+    pub fn is_ending(&self) -> bool {
+        self.fatal.is_some()
+    }
+
+    /// The errors of the provider so far.
+    pub fn misuses(&self) -> &[Misuse] {
+        &self.misuses
+    }
+
+    /// Lets `body` make the changes and answers them: a failure that escapes it is that of every resource
+    /// without a definite status.
+    pub fn run(mut self, body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>) -> Vec<Outcome> {
+        match body(&mut self) {
+            Ok(()) => self.outcomes(),
+            Err(failure) => self.abort(failure),
+        }
+    }
+
+    /// Ends the `set`: the answer to each change, in order. What was not marked as failed has succeeded, unless
+    /// the provider made an error or a fatal failure happened.
+    pub fn outcomes(mut self) -> Vec<Outcome> {
+        while let Some(open) = self.blocks.pop() {
+            let titles = open.names(&self.entries);
+            for title in &titles {
+                self.misuse(open.block.action.word(), Some(title.clone()), Rule::LeftOpen);
+            }
+        }
+        self.answer(None)
+    }
+
+    /// Gives up: what has no definite status yet has failed.
+    pub fn abort(mut self, failure: impl Into<Failure>) -> Vec<Outcome> {
+        let failure = failure.into();
+        while !self.blocks.is_empty() {
+            self.close(Err(failure.clone()));
+        }
+        if failure.is_fatal() {
+            self.fatal.get_or_insert_with(|| failure.why().clone());
+        }
+        let what = Happening::Aborted { why: failure.why(), fatal: failure.is_fatal() };
+        self.emit(Level::Err, &[], None, what);
+        self.answer(Some(failure.why().clone()))
+    }
+
+    /// The outcomes; without a definite status a resource fails with the first of what went wrong.
+    fn answer(self, aborted: Option<EcoString>) -> Vec<Outcome> {
+        let ended = || self.fatal.as_ref().map(|why| eco_format!("not done, since the run is to end: {why}"));
+        let misused = || self.misuses.first().map(|misuse| eco_format!("{misuse}"));
+        let why = aborted.or_else(ended).or_else(misused).or_else(|| self.strays.first().cloned());
+        let mut outcomes = Vec::with_capacity(self.entries.len());
+        for Entry { phase, mut outcome, .. } in self.entries {
+            if !phase.is_final() {
+                outcome.failure = why.clone();
+            }
+            outcomes.push(outcome);
+        }
+        if self.fatal.is_some()
+            && !outcomes.iter().any(|outcome| outcome.fatal)
+            && let Some(last) = outcomes.last_mut()
+        {
+            last.fatal = true;
+        }
+        outcomes
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.clock.map_or_else(|| self.start.elapsed(), |clock| clock())
+    }
+
+    /// The resources that are meant, by index. Errors of the provider are taken note of.
+    pub(super) fn resolve(&mut self, method: &'static str, titles: &(impl Titles + ?Sized)) -> Vec<usize> {
+        if titles.is_here() {
+            match self.blocks.last() {
+                Some(open) => return open.at.clone(),
+                None => self.misuse(method, None, Rule::NoBlock),
+            }
+            return Vec::new();
+        }
+        let mut at = Vec::new();
+        titles.each(&mut |title| match self.by_name.get(title) {
+            Some(&found) => at.push(found),
+            None => self.misuse(method, Some(title.into()), Rule::Outside),
+        });
+        at
+    }
+
+    /// Moves resources on by a rule; returns those that it allows.
+    pub(super) fn advance(
+        &mut self,
+        method: &'static str,
+        at: Vec<usize>,
+        step: impl Fn(Phase) -> Result<Phase, Rule>,
+    ) -> Vec<usize> {
+        let mut moved = Vec::with_capacity(at.len());
+        for at in at {
+            match step(self.entries[at].phase) {
+                Ok(phase) => {
+                    self.entries[at].phase = phase;
+                    moved.push(at);
+                }
+                Err(rule) => self.misuse(method, Some(self.entries[at].name.clone()), rule),
+            }
+        }
+        moved
+    }
+
+    pub(super) fn manages(&self, title: &str) -> bool {
+        self.by_name.contains_key(title)
+    }
+
+    pub(super) fn names(&self, at: &[usize]) -> Vec<EcoString> {
+        at.iter().map(|&at| self.entries[at].name.clone()).collect()
+    }
+
+    /// Takes note of an error of the provider, and shows it.
+    pub(super) fn misuse(&mut self, method: &'static str, title: Option<EcoString>, rule: Rule) {
+        let provider = self.provider.name().into();
+        let type_name = self.provider.schema().name.text().clone();
+        let misuse = Misuse { provider, type_name, method, title: title.clone(), rule };
+        let shown: Vec<EcoString> =
+            title.filter(|title| self.by_name.contains_key(title.as_str())).into_iter().collect();
+        self.emit(Level::Err, &shown, None, Happening::Misuse(&misuse));
+        if let Rule::Final(_) = rule
+            && let Some(at) = shown.first().and_then(|title| self.by_name.get(title.as_str()))
+        {
+            self.entries[*at].outcome.notes.push(eco_format!("{misuse}"));
+        }
+        if let Some(open) = self.blocks.last_mut() {
+            open.misused.get_or_insert(self.misuses.len());
+        }
+        self.misuses.push(misuse);
+    }
+
+    pub(super) fn emit(&self, level: Level, titles: &[EcoString], block: Option<&Block>, what: Happening<'_>) {
+        let type_name = self.provider.schema().name.as_str();
+        let provider = self.provider.name();
+        self.cx.event(&ProviderEvent { level, type_name, provider, titles, mode: self.mode, block, what });
+    }
+
+    /// Marks resources as failed; a failure that is known already is the one that counts.
+    pub(super) fn fail(&mut self, at: &[usize], why: &EcoString, fatal: bool) {
+        for &at in at {
+            let Entry { phase, outcome, .. } = &mut self.entries[at];
+            *phase = Phase::Final(Status::Failed);
+            outcome.failure.get_or_insert_with(|| why.clone());
+            outcome.fatal |= fatal;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The rules and the texts, through a provider of apt keys that does nothing.
+
+mod blocks;
+mod messages;
+mod random;
+mod reports;
+mod rules;
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema};
+
+use super::*;
+use crate::{Context, Level, Log, Mode, Provider, ProviderError, Query};
+
+/// Keeps lines and events.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    lines: Mutex<Vec<String>>,
+    events: Mutex<Vec<serde_json::Value>>,
+}
+
+impl Recorder {
+    pub(crate) fn lines(&self) -> Vec<String> {
+        std::mem::take(&mut self.lines.lock().unwrap())
+    }
+
+    fn events(&self) -> Vec<serde_json::Value> {
+        std::mem::take(&mut self.events.lock().unwrap())
+    }
+}
+
+impl Log for Recorder {
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        let whose = if name.is_empty() { type_name.to_owned() } else { format!("{type_name}[{name}]") };
+        self.lines.lock().unwrap().push(format!("{}: {whose}: {message}", level.word()));
+    }
+
+    fn event(&self, event: &ProviderEvent<'_>) {
+        self.events.lock().unwrap().push(event.to_json());
+        Lines(self).event(event);
+    }
+}
+
+/// The sink that knows nothing of events.
+struct Lines<'a>(&'a Recorder);
+
+impl Log for Lines<'_> {
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        self.0.log(level, type_name, name, message);
+    }
+}
+
+struct AptKey(TypeSchema);
+
+impl AptKey {
+    fn new() -> AptKey {
+        AptKey(
+            TypeSchema::new("apt_key", "Keys of apt.")
+                .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "")
+                .attribute("id", "String", Behaviour::Namevar, "")
+                .attribute("content", "Optional[String]", Behaviour::Property, "")
+                .attribute("trust", "Optional[Integer]", Behaviour::Property, "")
+                .attribute("password", "Optional[Sensitive[String]]", Behaviour::Property, "")
+                .attribute("size", "Optional[Integer]", Behaviour::ReadOnly, "")
+                .attribute("server", "Optional[String]", Behaviour::Parameter, ""),
+        )
+    }
+}
+
+impl Provider for AptKey {
+    fn schema(&self) -> &TypeSchema {
+        &self.0
+    }
+
+    fn name(&self) -> &'static str {
+        "apt"
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        Ok(Vec::new())
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        ChangeLog::new(self, cx, changes, mode).outcomes()
+    }
+}
+
+/// What became of the changes, and which lines were written.
+struct Told {
+    outcomes: Vec<Outcome>,
+    lines: Vec<String>,
+    events: Vec<serde_json::Value>,
+}
+
+impl Told {
+    /// Per change: why it failed.
+    fn failures(&self) -> Vec<Option<&str>> {
+        self.outcomes.iter().map(|outcome| outcome.failure.as_deref()).collect()
+    }
+
+    #[track_caller]
+    fn expect(&self, lines: &[&str], failures: &[Option<&str>]) {
+        assert_eq!(self.lines, lines);
+        assert_eq!(self.failures(), failures);
+    }
+}
+
+/// Runs `body` in a set of the resources `a`, `b` and `c`.
+fn told(body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> Told {
+    told_of(&["a", "b", "c"], Mode::Apply, body)
+}
+
+/// Runs `body` in a set of some resources; every look at the clock takes 123 microseconds.
+fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> Told {
+    let (provider, recorder, ticks) = (AptKey::new(), Recorder::default(), Cell::new(0));
+    let clock = || {
+        ticks.set(ticks.get() + 123);
+        Duration::from_micros(ticks.get())
+    };
+    let names: Vec<EcoString> = names.iter().map(|&name| name.into()).collect();
+    let (state, should) = (State::default(), Attributes::new());
+    let change = |name| Change { name, is: &state, should: Some(&should), differences: &[], refresh: false };
+    let changes: Vec<Change<'_>> = names.iter().map(change).collect();
+    let cx = Context::bare().with_log(&recorder);
+    let outcomes = body(ChangeLog::new(&provider, &cx, &changes, mode).with_clock(&clock));
+    assert_eq!(outcomes.len(), changes.len());
+    Told { outcomes, lines: recorder.lines(), events: recorder.events() }
+}

@@ -1,0 +1,187 @@
+//! Providers that follow the usual create, update, delete.
+
+mod name;
+mod provider;
+
+#[cfg(test)]
+mod tests;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Behaviour, Change, DataType, Outcome, State, TypeSchema};
+
+pub use name::Name;
+pub use provider::SimpleProvider;
+
+use crate::context::Context;
+use crate::contract::{Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted, Wish};
+use crate::logging::ChangeLog;
+
+/// Says why a type cannot have a simple provider.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimpleError {
+    /// There is no `ensure`.
+    #[error("a simple provider needs a type that is ensurable: {0} has no attribute `ensure`")]
+    NoEnsure(EcoString),
+    /// `ensure` has another data type, or another behaviour.
+    #[error("a simple provider needs `ensure` to be a property of the type Enum[absent, present]: that of {0} is not")]
+    OtherEnsure(EcoString),
+    /// There is no namevar.
+    #[error("a simple provider needs a namevar: {0} has none")]
+    NoNamevar(EcoString),
+}
+
+/// The [`Provider`] that a [`SimpleProvider`] amounts to.
+///
+/// The changes of a call are made one after the other, each in a block: `creating`, `updating` or
+/// `deleting`. A failure is that of its resource alone, a fatal one ends the run. A preview calls nothing.
+#[derive(Debug)]
+pub struct Simple<P> {
+    inner: P,
+    has_several_namevars: bool,
+}
+
+impl<P: SimpleProvider> Simple<P> {
+    /// The provider that `inner` amounts to.
+    ///
+    /// # Errors
+    /// When its type does not follow the conventions.
+    pub fn new(inner: P) -> Result<Simple<P>, SimpleError> {
+        let schema = inner.schema();
+        let name = || schema.name.text().clone();
+        let ensure = schema.find("ensure").ok_or_else(|| SimpleError::NoEnsure(name()))?;
+        if ensure.behaviour != Behaviour::Property || !is_present_or_absent(&ensure.data_type) {
+            return Err(SimpleError::OtherEnsure(name()));
+        }
+        match schema.namevars().count() {
+            0 => Err(SimpleError::NoNamevar(name())),
+            namevars => Ok(Simple { inner, has_several_namevars: namevars > 1 }),
+        }
+    }
+
+    /// What it was made of.
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    fn change(&self, log: &mut ChangeLog<'_>, change: &Change<'_>) {
+        if log.is_ending() {
+            return;
+        }
+        if log.context().interrupt().is_raised() {
+            return log.failed(change, "not begun: the run was interrupted");
+        }
+        let hash = match self.has_several_namevars.then(|| namevars(self.schema(), change)).transpose() {
+            Ok(hash) => hash,
+            Err(why) => return log.failed(change, &why),
+        };
+        let name = hash.as_ref().map_or(Name::Single(change.name), Name::Composite);
+        let wanted = change.should.filter(|should| should.text("ensure") != Some("absent"));
+        match wanted {
+            Some(should) if change.is.exists => {
+                log.updating(change, None, |log| self.inner.update(log, name, should));
+            }
+            // Without `ensure` a resource that is not there is left alone.
+            Some(should) if should.get("ensure").is_some() => {
+                log.creating(change, None, |log| self.inner.create(log, name, should));
+            }
+            None if change.is.exists => {
+                log.deleting(change, None, |log| self.inner.delete(log, name));
+            }
+            Some(_) | None => log.unchanged(change, None),
+        }
+    }
+}
+
+fn is_present_or_absent(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Enum(words) => {
+            !words.is_empty()
+                && ["absent", "present"].iter().all(|word| words.iter().any(|known| known == word))
+                && words.iter().all(|word| word == "absent" || word == "present")
+        }
+        DataType::Optional(inner) => is_present_or_absent(inner),
+        _ => false,
+    }
+}
+
+/// The values of all namevars: what is wanted, or else what was found.
+fn namevars(schema: &TypeSchema, change: &Change<'_>) -> Result<Attributes, EcoString> {
+    let value =
+        |namevar: &str| change.should.and_then(|should| should.get(namevar)).or(change.is.attributes.get(namevar));
+    let named = |namevar: &str| {
+        let value = value(namevar).cloned();
+        value
+            .map(|value| (namevar.to_owned(), value))
+            .ok_or_else(|| eco_format!("no value is known for its namevar `{namevar}`"))
+    };
+    schema.namevars().map(|namevar| named(namevar.name.as_str())).collect()
+}
+
+impl<P: SimpleProvider> Provider for Simple<P> {
+    fn schema(&self) -> &TypeSchema {
+        self.inner.schema()
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn suitable(&self) -> Suitability {
+        self.inner.suitable()
+    }
+
+    fn is_default(&self) -> bool {
+        self.inner.is_default()
+    }
+
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        self.inner.open(cx)
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        self.inner.get(cx, query)
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        if mode == Mode::Preview {
+            return changes.iter().map(|_| Outcome::done()).collect();
+        }
+        let mut log = ChangeLog::new(self, cx, changes, mode);
+        for change in changes {
+            self.change(&mut log, change);
+        }
+        log.outcomes()
+    }
+
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        self.inner.refresh(cx, wanted)
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        self.inner.validate(name, should, deferred)
+    }
+
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        self.inner.canonicalize(name, should)
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        self.inner.insync(attribute, is, should)
+    }
+
+    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        self.inner.diff(attribute, is, should)
+    }
+
+    fn placement(&self, should: &Attributes) -> Placement {
+        self.inner.placement(should)
+    }
+
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        self.inner.identities(name, should, say);
+    }
+
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        self.inner.wishes(name, should, wish);
+    }
+}

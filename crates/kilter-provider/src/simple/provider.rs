@@ -1,0 +1,115 @@
+//! What the author of a simple provider writes.
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Outcome, State, TypeSchema};
+
+use super::Name;
+use crate::context::Context;
+use crate::contract::{Insync, Placement, Problem, ProviderError, Query, Suitability, Wanted, Wish};
+use crate::logging::{ChangeLog, Failure};
+
+/// A provider that creates, updates and deletes one resource at a time (Puppet Resource API,
+/// "Implementing simple providers"). [`Simple`](super::Simple) makes a [`Provider`](crate::Provider) of it, and takes care of logging and
+/// failures.
+///
+/// The calls run inside of the block of their resource: what is said without a title is said of it, its
+/// status comes from the result.
+pub trait SimpleProvider: Send + Sync {
+    /// The type: with `ensure: Enum[absent, present]` and at least one namevar.
+    fn schema(&self) -> &TypeSchema;
+
+    /// As [`Provider::name`](crate::Provider::name).
+    fn name(&self) -> &'static str;
+
+    /// As [`Provider::suitable`](crate::Provider::suitable).
+    fn suitable(&self) -> Suitability {
+        Suitability::Suitable
+    }
+
+    /// As [`Provider::is_default`](crate::Provider::is_default).
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    /// As [`Provider::open`](crate::Provider::open).
+    ///
+    /// # Errors
+    /// When the provider cannot work in this run.
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// As [`Provider::get`](crate::Provider::get).
+    ///
+    /// # Errors
+    /// When the provider as a whole cannot read.
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError>;
+
+    /// Creates a resource that is not there.
+    ///
+    /// # Errors
+    /// When it cannot be created; a fatal failure ends the run.
+    fn create(&self, log: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure>;
+
+    /// Updates a resource that is there.
+    ///
+    /// # Errors
+    /// When it cannot be updated; a fatal failure ends the run.
+    fn update(&self, log: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure>;
+
+    /// Deletes a resource that is there.
+    ///
+    /// # Errors
+    /// When it cannot be deleted; a fatal failure ends the run.
+    fn delete(&self, log: &mut ChangeLog<'_>, name: Name<'_>) -> Result<(), Failure>;
+
+    /// As [`Provider::refresh`](crate::Provider::refresh).
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let _ = (cx, wanted);
+        Outcome { refreshed: true, ..Outcome::default() }
+    }
+
+    /// As [`Provider::validate`](crate::Provider::validate).
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        let _ = (name, should, deferred);
+        Vec::new()
+    }
+
+    /// As [`Provider::canonicalize`](crate::Provider::canonicalize).
+    ///
+    /// # Errors
+    /// When a value has no such form.
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        let _ = (name, should);
+        Ok(())
+    }
+
+    /// As [`Provider::insync`](crate::Provider::insync).
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        let _ = (attribute, is, should);
+        Insync::Default
+    }
+
+    /// As [`Provider::diff`](crate::Provider::diff).
+    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        let _ = (attribute, is, should);
+        None
+    }
+
+    /// As [`Provider::placement`](crate::Provider::placement).
+    fn placement(&self, should: &Attributes) -> Placement {
+        let _ = should;
+        Placement::Worker
+    }
+
+    /// As [`Provider::identities`](crate::Provider::identities).
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        let _ = (name, should, say);
+    }
+
+    /// As [`Provider::wishes`](crate::Provider::wishes).
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        let _ = (name, should, wish);
+    }
+}

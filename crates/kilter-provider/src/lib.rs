@@ -8,6 +8,8 @@
 //! Reading manifests, deciding what runs when and drawing reports are left to others; so is every
 //! system call, which belongs to the providers.
 //!
+//! [`conformance`] is what every provider is put through.
+//!
 //! Calls block: the runtime decides on which thread they run ([`Placement`]).
 //!
 //! A provider that tells its progress and the status of each resource does so through a
@@ -18,6 +20,7 @@
 mod accept;
 mod check;
 mod compare;
+pub mod conformance;
 mod context;
 mod contract;
 mod logging;

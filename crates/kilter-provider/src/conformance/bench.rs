@@ -1,0 +1,352 @@
+//! Worlds on which laws are tried: declaring, reading and changing as the engine does.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, State, TypeSchema, Value};
+
+use super::specimen::Specimen;
+use super::subject::{Lack, Subject};
+use crate::check::read;
+use crate::compare::compare;
+use crate::context::{Context, Interrupt, Level, Log};
+use crate::contract::{Batch, Mode, Provider, Query, Wanted};
+
+/// Why the trial of a law ended early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Broken(String),
+    NotApplicable(String),
+    Untried(String),
+}
+
+/// What came of the trial of a law; held, perhaps with a note.
+pub(super) type Trial = Result<Option<String>, Stop>;
+
+/// Ends a trial: the law is broken.
+pub(super) fn broken<T>(seen: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Broken(seen.into()))
+}
+
+/// Ends a trial: the law says nothing here.
+pub(super) fn not_applicable<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::NotApplicable(why.into()))
+}
+
+/// Ends a trial: it cannot be made.
+pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Untried(why.into()))
+}
+
+/// Makes worlds.
+pub(super) struct Bench {
+    pub(super) make: Arc<dyn Fn() -> Subject + Send + Sync>,
+    pub(super) soon: Duration,
+}
+
+impl Bench {
+    /// A fresh world.
+    pub(super) fn world(&self) -> Result<World, Stop> {
+        let (reader, writer) =
+            UnixStream::pair().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
+        let world =
+            World { subject: (self.make)(), lines: Lines::default(), flag: AtomicBool::new(false), reader, writer };
+        if world.subject.specimens().is_empty() {
+            return untried("the subject has no specimen");
+        }
+        match world.provider().open(&world.cx()) {
+            Ok(()) => Ok(world),
+            Err(error) => untried(format!("the provider cannot be opened: {error}")),
+        }
+    }
+
+    /// A world in which every specimen has been made.
+    pub(super) fn made(&self) -> Result<World, Stop> {
+        let world = self.world()?;
+        for specimen in world.subject.specimens() {
+            world.arrange(&world.first(specimen)?)?;
+        }
+        Ok(world)
+    }
+
+    /// Ends a trial that nothing could be learnt from: the fingerprint has to be the same for worlds
+    /// made alike, and another one when there is something more in them.
+    pub(super) fn is_sighted(&self) -> Result<(), Stop> {
+        let fresh = self.world()?.subject.fingerprint();
+        if fresh != self.world()?.subject.fingerprint() {
+            return untried("the fingerprints of two fresh worlds differ: they hold times, or paths that are random");
+        }
+        if fresh == self.made()?.subject.fingerprint() {
+            return not_applicable("making the specimens leaves no trace in the fingerprint of the world");
+        }
+        Ok(())
+    }
+}
+
+/// A declared resource in its canonical form.
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    pub(super) name: EcoString,
+    pub(super) should: Attributes,
+}
+
+impl Declared {
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted::new(&self.name, Some(&self.should))
+    }
+}
+
+/// A subject, and what surrounds its provider.
+pub(super) struct World {
+    pub(super) subject: Subject,
+    pub(super) lines: Lines,
+    flag: AtomicBool,
+    reader: UnixStream,
+    writer: UnixStream,
+}
+
+impl World {
+    pub(super) fn provider(&self) -> &dyn Provider {
+        self.subject.provider()
+    }
+
+    pub(super) fn schema(&self) -> &TypeSchema {
+        self.provider().schema()
+    }
+
+    pub(super) fn cx(&self) -> Context<'_> {
+        let interrupt = Interrupt::new(&self.flag, Some(self.reader.as_fd()));
+        Context::bare().with_log(&self.lines).with_interrupt(interrupt)
+    }
+
+    /// Raises the interrupt.
+    pub(super) fn interrupt(&self) {
+        self.flag.store(true, Ordering::Release);
+        // The reader's end is held by the world: writing one byte cannot fail.
+        let _ = std::io::Write::write(&mut &self.writer, b"!");
+    }
+
+    /// Takes the interrupt back, as the next run would not have it.
+    pub(super) fn calm(&self) {
+        if self.flag.swap(false, Ordering::AcqRel) {
+            let _ = std::io::Read::read(&mut &self.reader, &mut [0; 8]);
+        }
+    }
+
+    /// Ends the trial if something is lacking.
+    pub(super) fn needs(&self, lack: Lack) -> Result<(), Stop> {
+        self.subject.reason(lack).map_or(Ok(()), not_applicable)
+    }
+
+    /// A declaration, completed as a manifest is and with what is wrong about it, if anything.
+    pub(super) fn declare(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, String> {
+        let declared = self.complete(specimen, given)?;
+        for (name, value) in declared.should.iter() {
+            let Some(attribute) = self.schema().find(name.as_str()) else {
+                return Err(format!("`{name}` is no attribute of the type"));
+            };
+            attribute.data_type.check(value).map_err(|mismatch| format!("{name} {mismatch}"))?;
+        }
+        let problems = self.provider().validate(&declared.name, &declared.should, &[]);
+        match problems.first() {
+            Some(problem) => Err(problem.to_string()),
+            None => self.canonical(declared),
+        }
+    }
+
+    /// The canonical form of a declaration.
+    pub(super) fn canonical(&self, mut declared: Declared) -> Result<Declared, String> {
+        let canonicalised = self.provider().canonicalize(&declared.name, &mut declared.should);
+        canonicalised.map(|()| declared).map_err(|problem| problem.to_string())
+    }
+
+    /// A declaration with namevars, `ensure` and the defaults.
+    pub(super) fn complete(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, String> {
+        let schema = self.schema();
+        let mut should = specimen.namevars(schema);
+        let name = schema.key(&should).ok_or("a namevar has no value")?;
+        given.iter().for_each(|(name, value)| should.set(name.clone(), value.clone()));
+        for attribute in &schema.attributes {
+            let is_given = should.iter().any(|(name, _)| *name == attribute.name);
+            let is_settable = !matches!(attribute.behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
+            if let (false, true, Some(default)) = (is_given, is_settable, &attribute.default) {
+                should.push(attribute.name.clone(), default.clone());
+            }
+        }
+        let present = Value::from("present");
+        if let Some(ensure) = schema.find("ensure")
+            && should.get("ensure").is_none()
+            && ensure.data_type.check(&present).is_ok()
+            && self.says_present()
+        {
+            should.push("ensure", present);
+        }
+        Ok(Declared { name, should })
+    }
+
+    /// Whether `present` and `absent` are all that `ensure` knows: otherwise a provider may derive it.
+    fn says_present(&self) -> bool {
+        let words = self.schema().find("ensure").map(|ensure| ensure.data_type.allowed()).unwrap_or_default();
+        words.len() == 2
+    }
+
+    /// The first declaration of a specimen.
+    pub(super) fn first(&self, specimen: &Specimen) -> Result<Declared, Stop> {
+        self.told(specimen, specimen.first())
+    }
+
+    /// A declaration that the author says is right.
+    pub(super) fn told(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, Stop> {
+        self.declare(specimen, given).or_else(|why| untried(format!("the specimen is not valid: {why}")))
+    }
+
+    /// The declaration of a specimen's absence; none when the type has no word for it.
+    pub(super) fn absence(&self, specimen: &Specimen) -> Result<Option<Declared>, Stop> {
+        let absent = Value::from("absent");
+        let schema = self.schema();
+        if schema.find("ensure").is_none_or(|ensure| ensure.data_type.check(&absent).is_err()) {
+            return Ok(None);
+        }
+        let steers = |name: &str| schema.find(name).is_some_and(|found| found.behaviour == Behaviour::Parameter);
+        let mut given = match specimen.removal() {
+            Some(removal) => removal.clone(),
+            None => specimen.first().iter().filter(|(name, _)| steers(name.as_str())).map(owned).collect(),
+        };
+        given.set("ensure", absent);
+        self.told(specimen, &given).map(Some)
+    }
+
+    /// The state of a declared resource, told what is wanted of it.
+    pub(super) fn see(&self, declared: &Declared) -> Result<State, String> {
+        self.state(self.provider(), declared.wanted())
+    }
+
+    /// The state of a resource that nothing is wanted of.
+    pub(super) fn look(&self, declared: &Declared) -> Result<State, String> {
+        self.state(self.provider(), self.nameless(declared))
+    }
+
+    /// A question for a resource that nothing is wanted of.
+    pub(super) fn nameless<'a>(&self, declared: &'a Declared) -> Wanted<'a> {
+        let has_several = self.schema().namevars().nth(1).is_some();
+        Wanted { name: &declared.name, namevars: has_several.then_some(&declared.should), should: None }
+    }
+
+    /// The state of a resource by some provider.
+    pub(super) fn state(&self, provider: &dyn Provider, wanted: Wanted<'_>) -> Result<State, String> {
+        if provider.reads_singly() {
+            return provider.get_one(&self.cx(), wanted).map_err(|error| error.message.to_string());
+        }
+        let states = read(provider, &self.cx(), &[wanted]).map_err(|error| error.message.to_string())?;
+        let found = states.into_iter().find(|state| state.name == *wanted.name);
+        Ok(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
+    }
+
+    /// Every state that a query brings.
+    pub(super) fn get(&self, query: Query<'_>) -> Result<Vec<State>, String> {
+        match query {
+            Query::All => {
+                let mut states = self.provider().get(&self.cx(), query).map_err(|error| error.message.to_string())?;
+                let keyed = self.schema().namevars().nth(1).is_some();
+                for state in states.iter_mut().filter(|_| keyed) {
+                    state.name = self.schema().key(&state.attributes).unwrap_or_else(|| state.name.clone());
+                }
+                Ok(states)
+            }
+            Query::Named(wanted) => {
+                read(self.provider(), &self.cx(), wanted).map_err(|error| error.message.to_string())
+            }
+        }
+    }
+
+    /// What differs from a declaration, with the state.
+    pub(super) fn check(&self, declared: &Declared) -> Result<(State, Vec<Difference>), String> {
+        let state = self.see(declared)?;
+        let differences =
+            compare(self.provider(), &state, &declared.should).map_err(|error| error.message.to_string())?;
+        Ok((state, differences))
+    }
+
+    /// Brings a resource to a declaration as the engine does: check, set what differs, check again.
+    /// Returns whether anything had to be set.
+    pub(super) fn bring(&self, declared: &Declared) -> Result<bool, String> {
+        let (is, differences) = self.check(declared)?;
+        if differences.is_empty() {
+            return Ok(false);
+        }
+        let change = Change {
+            name: &declared.name,
+            is: &is,
+            should: Some(&declared.should),
+            differences: &differences,
+            refresh: false,
+        };
+        let outcome = self.set(&[change], Mode::Apply).into_iter().next().ok_or("set answered nothing")?;
+        if let Some(failure) = outcome.failure {
+            return Err(format!("set of {} failed: {failure}", declared.name));
+        }
+        match &self.check(declared)?.1[..] {
+            [] => Ok(true),
+            left => Err(format!("after set of {} there still differs {}", declared.name, told(left))),
+        }
+    }
+
+    /// Brings a resource to a declaration so that something else can be tried.
+    pub(super) fn arrange(&self, declared: &Declared) -> Result<(), Stop> {
+        self.bring(declared).map(drop).or_else(untried)
+    }
+
+    /// Sets, with as many changes in one call as the provider takes.
+    pub(super) fn set(&self, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let cx = self.cx().with_only_looks(mode == Mode::Preview);
+        match self.provider().batch() {
+            Batch::Whole => self.provider().set(&cx, changes, mode),
+            Batch::One => changes.chunks(1).flat_map(|one| self.provider().set(&cx, one, mode)).collect(),
+        }
+    }
+
+    /// Removes a resource by a change without `should`.
+    pub(super) fn remove(&self, is: &State) -> Result<(), String> {
+        let change = Change { name: &is.name, is, should: None, differences: &[], refresh: false };
+        match self.set(&[change], Mode::Apply).into_iter().next() {
+            Some(Outcome { failure: None, .. }) => Ok(()),
+            Some(Outcome { failure: Some(failure), .. }) => Err(failure.to_string()),
+            None => Err("set answered nothing".to_owned()),
+        }
+    }
+}
+
+fn owned<'a>((name, value): (&'a kilter_model::AttributeName, &'a Value)) -> (kilter_model::AttributeName, Value) {
+    (name.clone(), value.clone())
+}
+
+/// Differences in one line.
+pub(super) fn told(differences: &[Difference]) -> String {
+    let tell = |difference: &Difference| match &difference.message {
+        Some(message) => format!("`{}` ({message})", difference.attribute),
+        None => format!("`{}` ({:?}, not {:?})", difference.attribute, difference.is, difference.should),
+    };
+    differences.iter().map(tell).collect::<Vec<_>>().join(", ")
+}
+
+/// Keeps every line that a provider writes.
+#[derive(Default)]
+pub(super) struct Lines(Mutex<Vec<String>>);
+
+impl Lines {
+    /// What was written since the last time it was asked.
+    pub(super) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Log for Lines {
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        let line = format!("{}: {type_name}[{name}]: {message}", level.word());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}

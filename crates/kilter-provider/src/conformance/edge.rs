@@ -1,0 +1,172 @@
+//! Values at the edge of data types.
+
+use ecow::EcoString;
+use kilter_model::{DataType, Field, Hash, Value};
+
+/// Texts that somebody may not have thought of: empty, blank, long, with what files, shells and
+/// formats give a meaning to. None does harm where a shell runs it.
+const TEXTS: [&str; 22] = [
+    "",
+    "x",
+    " ",
+    " x ",
+    "ü–漢字",
+    "\u{feff}x",
+    "a\nb",
+    "a\r\n",
+    "a\tb",
+    "it's \"quoted\"",
+    "$(echo kilter) `echo kilter` $HOME",
+    "a:b,c=d#e;f|g&h",
+    "%s%n\\n\\",
+    "[x]",
+    "-x",
+    "--help",
+    "a\0b",
+    "0",
+    "0007",
+    "true",
+    "absent",
+    "/a b/ü",
+];
+
+/// How long a long text is: longer than a file's name may be, and than most lines are.
+const LONG: [usize; 2] = [300, 5000];
+
+/// A size that is still made up for an array or a text with a bound.
+const LARGEST: u64 = 10_000;
+
+/// Texts at the edge of nothing in particular.
+pub(super) fn texts() -> impl Iterator<Item = EcoString> {
+    let long = LONG.into_iter().map(|length| EcoString::from("x".repeat(length)));
+    TEXTS.into_iter().map(EcoString::from).chain(long)
+}
+
+/// Values at the edge of a type; each is of the type, and none is there twice.
+pub(super) fn values(data_type: &DataType) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    for value in candidates(data_type) {
+        if !value.is_undef() && data_type.check(&value).is_ok() && !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+fn candidates(data_type: &DataType) -> Vec<Value> {
+    match data_type {
+        DataType::Boolean(_) => vec![Value::Boolean(true), Value::Boolean(false)],
+        DataType::Integer(from, to) => integers(*from, *to),
+        DataType::Float(from, to) => floats(*from, *to),
+        DataType::Numeric => [integers(None, None), floats(None, None)].concat(),
+        DataType::String(from, to) => strings(*from, *to),
+        DataType::Enum(words) => words.iter().cloned().map(Value::String).collect(),
+        DataType::Pattern(_) => strings(None, None),
+        DataType::Binary => [&b""[..], b"\0\xff", b"\n"].map(|bytes| Value::Binary(bytes.into())).to_vec(),
+        DataType::Array(of, from, to) => arrays(&values(of), *from, *to),
+        DataType::Hash(keys, of, from, _) => hashes(&values(keys), &values(of), from.unwrap_or(0)),
+        DataType::Struct(fields) => structs(fields),
+        DataType::Tuple(types) => vec![Value::array(types.iter().filter_map(|of| values(of).into_iter().next()))],
+        DataType::Variant(types) => types.iter().flat_map(values).collect(),
+        DataType::Optional(inner) | DataType::NotUndef(inner) => values(inner),
+        DataType::Sensitive(inner) => values(inner).into_iter().map(Value::sensitive).collect(),
+        DataType::Scalar | DataType::Data | DataType::Any => anything(),
+        _ => Vec::new(),
+    }
+}
+
+fn integers(from: Option<i64>, to: Option<i64>) -> Vec<Value> {
+    [from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX), 0, 1, -1].map(Value::Integer).to_vec()
+}
+
+fn floats(from: Option<f64>, to: Option<f64>) -> Vec<Value> {
+    [from.unwrap_or(f64::MIN), to.unwrap_or(f64::MAX), 0.0, f64::MIN_POSITIVE, 1e21].map(Value::Float).to_vec()
+}
+
+fn strings(from: Option<u64>, to: Option<u64>) -> Vec<Value> {
+    let of_length = |length: u64| (length <= LARGEST).then(|| EcoString::from("x".repeat(length as usize)));
+    let bounds = [from, to].into_iter().flatten().filter_map(of_length);
+    texts().chain(bounds).map(Value::String).collect()
+}
+
+fn arrays(of: &[Value], from: Option<u64>, to: Option<u64>) -> Vec<Value> {
+    let least = from.unwrap_or(0).min(LARGEST) as usize;
+    let filled = |value: &Value, count: usize| Value::array(std::iter::repeat_n(value.clone(), count));
+    let mut arrays = vec![Value::array([]), Value::array(of.iter().take(least.max(2)).cloned())];
+    arrays.extend(of.iter().map(|value| filled(value, least.max(1))));
+    arrays.extend(of.get(1).or(of.first()).map(|value| filled(value, to.unwrap_or(100).min(LARGEST) as usize)));
+    arrays
+}
+
+fn hashes(keys: &[Value], of: &[Value], least: u64) -> Vec<Value> {
+    let hash = |key: &Value, value: &Value| {
+        let mut entries = Hash::default();
+        entries.insert(key.to_text().unwrap_or_default(), value.clone());
+        Value::hash(entries)
+    };
+    let mut hashes = vec![Value::hash(Hash::default())];
+    hashes.extend(of.first().into_iter().flat_map(|value| keys.iter().map(move |key| hash(key, value))));
+    hashes
+        .extend(keys.get(1).or(keys.first()).into_iter().flat_map(|key| of.iter().map(move |value| hash(key, value))));
+    let full = keys.iter().zip(of.iter().cycle()).take(least as usize);
+    hashes.push(Value::hash(full.map(|(key, value)| (key.to_text().unwrap_or_default(), value.clone()))));
+    hashes
+}
+
+fn structs(fields: &[Field]) -> Vec<Value> {
+    let first = |field: &Field| Some((field.name.clone(), values(&field.data_type).into_iter().next()?));
+    let last = |field: &Field| Some((field.name.clone(), values(&field.data_type).into_iter().next_back()?));
+    let needed = fields.iter().filter(|field| !field.optional);
+    vec![
+        Value::hash(needed.filter_map(first)),
+        Value::hash(fields.iter().filter_map(first)),
+        Value::hash(fields.iter().filter_map(last)),
+    ]
+}
+
+fn anything() -> Vec<Value> {
+    let mut values = strings(None, None);
+    values.extend(integers(None, None));
+    values.extend(floats(None, None));
+    values.extend([Value::Boolean(false), Value::array([]), Value::hash(Hash::default()), Value::strings(["a\nb"])]);
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge(data_type: &str) -> Vec<Value> {
+        let schema =
+            kilter_model::TypeSchema::new("t", "").attribute("a", data_type, kilter_model::Behaviour::Property, "");
+        values(&schema.attributes[0].data_type)
+    }
+
+    #[test]
+    fn bounds_are_among_the_values_and_nothing_beyond_them() {
+        let numbers: Vec<i64> = edge("Integer[-5, 7]").iter().filter_map(Value::as_integer).collect();
+        assert_eq!(numbers, [-5, 7, 0, 1, -1]);
+        let open: Vec<i64> = edge("Optional[Integer]").iter().filter_map(Value::as_integer).collect();
+        assert_eq!(open, [i64::MIN, i64::MAX, 0, 1, -1]);
+        let lengths: Vec<usize> =
+            edge("String[2, 4]").iter().filter_map(Value::as_str).map(|text| text.chars().count()).collect();
+        assert!(lengths.contains(&2) && lengths.contains(&4) && lengths.iter().all(|length| (2..=4).contains(length)));
+    }
+
+    #[test]
+    fn collections_are_empty_single_and_large_where_they_may_be() {
+        let sizes = |data_type| edge(data_type).iter().map(|value| value.as_list().len()).collect::<Vec<_>>();
+        assert!(sizes("Array[String]").starts_with(&[0]) && sizes("Array[String]").contains(&100));
+        assert_eq!(sizes("Array[Integer[0, 0], 3, 3]"), [3]);
+        assert_eq!(edge("Hash[String, Integer]")[0], Value::hash(Hash::default()));
+        assert_eq!(edge("Struct[{a => Enum[x], Optional[b] => Enum[y]}]").len(), 2);
+        assert_eq!(edge("Tuple[Enum[x], Enum[y]]"), [Value::strings(["x", "y"])]);
+    }
+
+    #[test]
+    fn sealed_types_get_sealed_values_and_words_are_all_tried() {
+        assert!(edge("Sensitive[String[1]]").iter().all(Value::holds_sensitive));
+        assert_eq!(edge("Variant[Enum[a, b], Boolean]").len(), 4);
+        assert_eq!(edge("Pattern[/\\A0[0-7]{3}\\z/]"), [Value::from("0007")]);
+    }
+}

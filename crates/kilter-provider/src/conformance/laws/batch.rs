@@ -1,0 +1,115 @@
+//! Laws of several changes at once.
+
+use kilter_model::{Change, Difference, Outcome, State};
+
+use super::reading::declared;
+use crate::compare::compare;
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::subject::Lack;
+use crate::contract::{Batch, Mode};
+
+/// A resource on its way.
+struct Way {
+    declared: Declared,
+    is: State,
+    differences: Vec<Difference>,
+}
+
+impl Way {
+    fn of(world: &World, declared: Declared) -> Result<Way, Stop> {
+        // What is to fail may not even be readable.
+        let is = world.see(&declared).unwrap_or_else(|_| State::absent(declared.name.clone()));
+        let differences =
+            compare(world.provider(), &is, &declared.should).or_else(|e| untried(e.message.to_string()))?;
+        Ok(Way { declared, is, differences })
+    }
+
+    fn change(&self) -> Change<'_> {
+        Change {
+            name: &self.declared.name,
+            is: &self.is,
+            should: Some(&self.declared.should),
+            differences: &self.differences,
+            refresh: false,
+        }
+    }
+}
+
+fn set(world: &World, ways: &[Way]) -> Vec<Outcome> {
+    let changes: Vec<Change<'_>> = ways.iter().map(Way::change).collect();
+    world.set(&changes, Mode::Apply)
+}
+
+/// The specimens on their way, the one that fails first where there is one.
+fn ways(world: &World) -> Result<Vec<Way>, Stop> {
+    let mut all = Vec::new();
+    if let Some(failing) = world.subject.failing_specimen() {
+        let failing = world.complete(failing, failing.first()).or_else(untried)?;
+        // A value that has no canonical form comes as it is.
+        all.push(world.canonical(failing.clone()).unwrap_or(failing));
+    }
+    all.extend(declared(world)?);
+    all.into_iter().map(|one| Way::of(world, one)).collect()
+}
+
+pub(super) fn each_is_answered(bench: &Bench) -> Trial {
+    let world = bench.world()?;
+    let ways = ways(&world)?;
+    let outcomes = set(&world, &ways);
+    if outcomes.len() != ways.len() {
+        return broken(format!("{} changes, {} outcomes", ways.len(), outcomes.len()));
+    }
+    for (way, outcome) in ways.iter().zip(&outcomes) {
+        let is_so = world.check(&way.declared).is_ok_and(|(_, left)| left.is_empty());
+        match &outcome.failure {
+            Some(failure) if is_so => {
+                return broken(format!("{} is as declared, but its change failed: {failure}", way.declared.name));
+            }
+            Some(failure) if failure.trim().is_empty() => {
+                return broken(format!("the change of {} failed without a word", way.declared.name));
+            }
+            None if !is_so => {
+                return broken(format!("{} is not as declared, but its change did not fail", way.declared.name));
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn one_by_one(bench: &Bench) -> Trial {
+    bench.is_sighted()?;
+    let world = bench.world()?;
+    if world.provider().batch() == Batch::One {
+        return not_applicable("the provider takes one change at a time");
+    }
+    let ways: Vec<Way> = declared(&world)?.into_iter().map(|one| Way::of(&world, one)).collect::<Result<_, _>>()?;
+    if ways.len() < 2 {
+        return untried("the subject has only one specimen");
+    }
+    set(&world, &ways);
+    match world.subject.fingerprint() == bench.made()?.subject.fingerprint() {
+        true => Ok(None),
+        false => broken("the fingerprint of the world is another one after the batch"),
+    }
+}
+
+pub(super) fn failure_is_alone(bench: &Bench) -> Trial {
+    let world = bench.world()?;
+    world.needs(Lack::Failing)?;
+    if world.subject.failing_specimen().is_none() {
+        return untried("the subject has no change that fails, nor says why not");
+    }
+    let ways = ways(&world)?;
+    set(&world, &ways);
+    if world.check(&ways[0].declared).is_ok_and(|(_, left)| left.is_empty()) {
+        return untried(format!("{} was to fail, but is as declared", ways[0].declared.name));
+    }
+    for way in &ways[1..] {
+        match world.check(&way.declared) {
+            Ok((_, left)) if left.is_empty() => {}
+            _ => return broken(format!("{} was not made beside one that failed", way.declared.name)),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,137 @@
+//! Laws of values that are declared and of those that are read.
+
+use kilter_model::{Attributes, Behaviour, State};
+
+use super::listing::every_state;
+use super::reading::{Missing, declared, unlike_attributes};
+use crate::compare::compare;
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, untried};
+
+/// Every declaration of every specimen, canonical.
+pub(super) fn all_declared(world: &World) -> Result<Vec<Declared>, Stop> {
+    let mut all = declared(world)?;
+    for specimen in world.subject.specimens() {
+        for other in specimen.others() {
+            all.push(world.told(specimen, other)?);
+        }
+        all.extend(world.absence(specimen)?);
+    }
+    Ok(all)
+}
+
+pub(super) fn is_final(bench: &Bench) -> Trial {
+    let world = bench.world()?;
+    for once in all_declared(&world)? {
+        let twice = world.canonical(once.clone());
+        let twice = twice.or_else(|why| broken(format!("{}: the second time it fails: {why}", once.name)))?;
+        if let Some(what) = unlike_attributes(&once.should, &twice.should, Missing::Matters) {
+            return broken(format!("{}, once and twice: {what}", once.name));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn read_is_canonical(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    for state in every_state(&world)?.into_iter().filter(|state| state.exists) {
+        let read = Declared { name: state.name.clone(), should: state.attributes.clone() };
+        let canonical = world.canonical(read);
+        let canonical = canonical.or_else(|why| broken(format!("{} has no canonical form: {why}", state.name)))?;
+        let returned = |name: &str| state.attributes.get(name).is_some();
+        let kept = canonical.should.iter().filter(|(name, _)| returned(name.as_str()));
+        let kept: Attributes = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        if let Some(what) = unlike_attributes(&state.attributes, &kept, Missing::Matters) {
+            return broken(format!("{}, as it was returned and canonical: {what}", state.name));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn read_can_be_declared(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    for one in declared(&world)? {
+        let state = world.look(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
+        if state.exists {
+            holds_as_declared(&world, &one, &state)?;
+        }
+    }
+    Ok(None)
+}
+
+fn holds_as_declared(world: &World, one: &Declared, state: &State) -> Result<(), Stop> {
+    let schema = world.schema();
+    let is_settable = |name: &str| {
+        schema
+            .find(name)
+            .is_some_and(|attribute| !matches!(attribute.behaviour, Behaviour::ReadOnly | Behaviour::Namevar))
+    };
+    let steers = |name: &str| schema.find(name).is_some_and(|attribute| attribute.behaviour == Behaviour::Parameter);
+    // Parameters are not read, but may be needed: the file that an entry is in.
+    let mut should: Attributes = schema
+        .namevars()
+        .filter_map(|namevar| Some((namevar.name.clone(), one.should.get(namevar.name.as_str())?.clone())))
+        .chain(
+            one.should
+                .iter()
+                .filter(|(name, _)| steers(name.as_str()))
+                .map(|(name, value)| (name.clone(), value.clone())),
+        )
+        .collect();
+    state.attributes.iter().filter(|(name, _)| is_settable(name.as_str())).for_each(|(name, value)| {
+        should.set(name.clone(), value.clone());
+    });
+    if let Some(problem) = world.provider().validate(&one.name, &should, &[]).first() {
+        return broken(format!("{}, declared as it was read: {problem}", one.name));
+    }
+    let read = world.canonical(Declared { name: one.name.clone(), should });
+    let read = read.or_else(|why| broken(format!("{} has no canonical form: {why}", one.name)))?;
+    match world.check(&read) {
+        Err(why) => broken(format!("{}, declared as it was read, cannot be checked: {why}", one.name)),
+        Ok((_, differences)) if !differences.is_empty() => {
+            let told = crate::conformance::bench::told(&differences);
+            broken(format!("{} differs from what was just read of it: {told}", one.name))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+pub(super) fn deferred_is_not_missed(bench: &Bench) -> Trial {
+    let world = bench.world()?;
+    for specimen in world.subject.specimens() {
+        for (deferred, _) in specimen.first().iter() {
+            let without: Attributes = specimen
+                .first()
+                .iter()
+                .filter(|(name, _)| *name != deferred)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            let rest = world.complete(specimen, &without).or_else(untried)?;
+            let mut should = rest.should;
+            should.remove(deferred.as_str());
+            let problems = world.provider().validate(&rest.name, &should, &[deferred.as_str()]);
+            if let Some(problem) = problems.first() {
+                return broken(format!("{}, with `{deferred}` known later: {problem}", rest.name));
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn differences_are_named(bench: &Bench) -> Trial {
+    let fresh = bench.world()?;
+    let made = bench.made()?;
+    let has_properties = fresh.schema().attributes.iter().any(|attribute| attribute.behaviour == Behaviour::Property);
+    for world in [&fresh, &made] {
+        for one in all_declared(world)? {
+            let state = world.see(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
+            let differences = compare(world.provider(), &state, &one.should);
+            let differences = differences.or_else(|error| untried(error.message.to_string()))?;
+            let unknown = |name: &str| fresh.schema().find(name).is_none();
+            let stray = differences.iter().find(|difference| unknown(difference.attribute.as_str()));
+            if let Some(stray) = stray.filter(|_| has_properties) {
+                return broken(format!("{}: `{}` is no attribute of the type", one.name, stray.attribute));
+            }
+        }
+    }
+    Ok(None)
+}

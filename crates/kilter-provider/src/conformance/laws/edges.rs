@@ -1,0 +1,209 @@
+//! Laws of values at the edge of their types.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, Value};
+
+use super::reading::{Missing, declared, seen, unlike_attributes};
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, told};
+use crate::conformance::edge;
+use crate::conformance::specimen::Specimen;
+use crate::conformance::subject::Lack;
+use crate::conformance::suite::message_of;
+use crate::contract::{Mode, Query};
+
+/// What became of the values, counted.
+#[derive(Default)]
+struct Tally {
+    taken: usize,
+    refused: usize,
+    failed: usize,
+    passed_over: Vec<String>,
+}
+
+/// What a provider did with a value.
+enum Fate {
+    Taken,
+    /// By validate or canonicalize.
+    Refused,
+    /// By a check or a set.
+    Failed,
+}
+
+impl Tally {
+    fn count(&mut self, fate: Fate) {
+        match fate {
+            Fate::Taken => self.taken += 1,
+            Fate::Refused => self.refused += 1,
+            Fate::Failed => self.failed += 1,
+        }
+    }
+
+    fn note(self) -> Option<String> {
+        let Tally { taken, refused, failed, passed_over } = self;
+        let left =
+            if passed_over.is_empty() { String::new() } else { format!("; not tried: {}", passed_over.join(", ")) };
+        Some(format!("{taken} taken, {refused} refused, {failed} failed{left}"))
+    }
+}
+
+pub(super) fn values_survive(bench: &Bench) -> Trial {
+    let mut tally = Tally::default();
+    let world = bench.made()?;
+    let is_settable =
+        |attribute: &&AttributeSchema| !matches!(attribute.behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
+    for attribute in world.schema().attributes.iter().filter(is_settable) {
+        let name = attribute.name.as_str();
+        if let Some((_, why)) = world.subject.spared().iter().find(|(spared, _)| spared == name) {
+            tally.passed_over.push(format!("{name} ({why})"));
+            continue;
+        }
+        let values = edge::values(&attribute.data_type);
+        if values.is_empty() {
+            tally.passed_over.push(format!("{name} (no edge of {} is known)", attribute.data_type));
+        }
+        for value in values {
+            let fate = attempt(bench, &format!("{name} = {value:?}"), |specimen, _| {
+                let mut given = specimen.first().clone();
+                given.set(name, value.clone());
+                (specimen.clone(), given)
+            })?;
+            tally.count(fate);
+        }
+    }
+    Ok(tally.note())
+}
+
+pub(super) fn names_survive(bench: &Bench) -> Trial {
+    let mut tally = Tally::default();
+    let world = bench.made()?;
+    for namevar in world.schema().namevars() {
+        for text in edge::texts() {
+            let named = |world: &World| Value::from(world.subject.name_like(&text));
+            if namevar.data_type.check(&named(&world)).is_err() {
+                continue;
+            }
+            let fate = attempt(bench, &format!("{} like {text:?}", namevar.name), |specimen, world| {
+                (specimen.renamed(world.schema(), namevar.name.as_str(), named(world)), specimen.first().clone())
+            })?;
+            tally.count(fate);
+        }
+    }
+    Ok(tally.note())
+}
+
+/// Tries one declaration on a world of its own, in which all specimens but the first have been made.
+fn attempt(
+    bench: &Bench,
+    what: &str,
+    declare: impl Fn(&Specimen, &World) -> (Specimen, Attributes),
+) -> Result<Fate, Stop> {
+    let world = bench.world()?;
+    let (first, others) = world.subject.specimens().split_first().expect("a world has a specimen");
+    for other in others {
+        world.arrange(&world.first(other)?)?;
+    }
+    let (specimen, given) = declare(first, &world);
+    let tried = catch_unwind(AssertUnwindSafe(|| put_through(&world, &specimen, &given)));
+    match tried {
+        Ok(Ok(fate)) => Ok(fate),
+        Ok(Err(Stop::Broken(seen))) => broken(format!("{what}: {seen}")),
+        Ok(Err(stop)) => Err(stop),
+        Err(panic) => broken(format!("{what}: it panicked: {}", message_of(&*panic))),
+    }
+}
+
+fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result<Fate, Stop> {
+    let Ok(one) = world.declare(specimen, given) else { return Ok(Fate::Refused) };
+    ask_around(world, &one);
+    let before = Others::of(world, &one)?;
+    let Ok((is, differences)) = world.check(&one) else {
+        before.are_unchanged(world, &one)?;
+        return Ok(Fate::Failed);
+    };
+    if !differences.is_empty() {
+        let change =
+            Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
+        let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
+        if let Some(failure) = outcome.failure {
+            before.are_unchanged(world, &one)?;
+            return if failure.trim().is_empty() { broken("it failed without a word") } else { Ok(Fate::Failed) };
+        }
+    }
+    before.are_unchanged(world, &one)?;
+    match world.check(&one) {
+        Err(why) => return broken(format!("it was taken, but cannot be read: {why}")),
+        Ok((_, left)) if !left.is_empty() => {
+            return broken(format!("it was taken, but something else is there: {}", told(&left)));
+        }
+        Ok((state, _)) => still_canonical(world, &one, &state.attributes)?,
+    }
+    gone_again(world, &one)?;
+    Ok(Fate::Taken)
+}
+
+/// What the engine asks beside get and set has to stand the value too.
+fn ask_around(world: &World, one: &Declared) {
+    let provider = world.provider();
+    let _ = (provider.reach(&one.should), provider.placement(&one.should), provider.set_placement(&one.should));
+    provider.identities(&one.name, &one.should, &mut |_| {});
+    provider.wishes(&one.name, &one.should, &mut |_| {});
+    let _ = provider.contradictions(&one.name, &one.should, &|_, _| None);
+}
+
+fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<(), Stop> {
+    let read = Declared { name: one.name.clone(), should: found.clone() };
+    let canonical =
+        world.canonical(read).or_else(|why| broken(format!("what is read has no canonical form: {why}")))?;
+    match unlike_attributes(found, &canonical.should, Missing::MayBe) {
+        Some(what) => broken(format!("as it is read and canonical: {what}")),
+        None => Ok(()),
+    }
+}
+
+/// What was made can be removed, whatever it holds.
+fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
+    let is = seen(world, one)?;
+    if world.subject.reason(Lack::Removal).is_some() || !is.exists {
+        return Ok(());
+    }
+    world.remove(&is).or_else(|why| broken(format!("it was taken, but cannot be removed: {why}")))?;
+    match seen(world, one)?.exists {
+        true => broken("it was taken, and is still there after its removal"),
+        false => Ok(()),
+    }
+}
+
+/// What else there is: nothing of it may change with the value of one resource.
+struct Others {
+    names: Vec<ecow::EcoString>,
+    states: Vec<kilter_model::State>,
+}
+
+impl Others {
+    fn of(world: &World, one: &Declared) -> Result<Others, Stop> {
+        let is_other = |other: &Declared| other.name != one.name;
+        let others = declared(world)?.into_iter().skip(1).filter(is_other);
+        let states = others.map(|other| seen(world, &other)).collect::<Result<_, _>>()?;
+        let mut names = Vec::new();
+        if world.subject.reason(Lack::Listing).is_none() {
+            let listed = world.get(Query::All).unwrap_or_default().into_iter().map(|state| state.name);
+            names.extend(listed.filter(|name| *name != one.name));
+        }
+        Ok(Others { names, states })
+    }
+
+    fn are_unchanged(&self, world: &World, one: &Declared) -> Result<(), Stop> {
+        let now = Others::of(world, one)?;
+        if let Some(name) = now.names.iter().find(|name| !self.names.contains(name)) {
+            return broken(format!("`{name}` has come with it"));
+        }
+        if let Some(name) = self.names.iter().find(|name| !now.names.contains(name)) {
+            return broken(format!("`{name}` has gone with it"));
+        }
+        match self.states.iter().zip(&now.states).find(|(before, after)| before != after) {
+            Some((before, _)) => broken(format!("{} is another one with it", before.name)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Laws of interrupts.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use kilter_model::Change;
+
+use super::reading::{agrees_anew, declared, seen};
+use crate::compare::compare;
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, untried};
+use crate::conformance::subject::Lack;
+use crate::contract::Mode;
+
+/// How often it is asked whether a slow change has begun.
+const ASKED: Duration = Duration::from_millis(2);
+
+pub(super) fn ends_a_call(bench: &Bench) -> Trial {
+    let world = Arc::new(bench.world()?);
+    world.needs(Lack::Slow)?;
+    let Some(slow) = world.subject.slow_change() else {
+        return untried("the subject has no change that takes long, nor says why not");
+    };
+    let one = world.first(&slow.specimen)?;
+    let (sender, receiver) = channel();
+    let (setting, setting_one) = (world.clone(), one.clone());
+    // Left behind if the provider never ends: that is what is tried here.
+    std::thread::spawn(move || sender.send(set(&setting, &setting_one)));
+    let begun = Instant::now();
+    while !(slow.has_begun)() {
+        match receiver.recv_timeout(ASKED) {
+            Ok(_) => return untried("the slow change ended before it was seen to begin"),
+            Err(_) if begun.elapsed() > bench.soon => return untried("the slow change was not seen to begin"),
+            Err(_) => {}
+        }
+    }
+    world.interrupt();
+    match receiver.recv_timeout(bench.soon) {
+        Ok(outcome) => {
+            world.calm();
+            told_truly(&world, &one, outcome?)?;
+            agrees_anew(&world, &[one])
+        }
+        Err(RecvTimeoutError::Disconnected) => broken("set panicked when it was interrupted"),
+        Err(RecvTimeoutError::Timeout) => {
+            broken(format!("set did not end within {} s of the interrupt", bench.soon.as_secs_f32()))
+        }
+    }
+}
+
+/// Sets one; tells why it failed, if it did.
+fn set(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
+    let is = seen(world, one)?;
+    let differences =
+        compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
+    let change =
+        Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
+    match world.set(&[change], Mode::Apply).into_iter().next() {
+        Some(outcome) => Ok(outcome.failure.map(|failure| failure.to_string())),
+        None => broken(format!("the interrupted set of {} answered nothing", one.name)),
+    }
+}
+
+/// A change that is said to be made is made.
+fn told_truly(world: &World, one: &Declared, failure: Option<String>) -> Result<(), Stop> {
+    match (failure, world.check(one)) {
+        (_, Err(why)) => broken(format!("{} cannot be read after the interrupt: {why}", one.name)),
+        (None, Ok((_, left))) if !left.is_empty() => {
+            broken(format!("the interrupted set of {} did not fail, but did not make it", one.name))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn leaves_the_truth(bench: &Bench) -> Trial {
+    let world = bench.world()?;
+    let all = declared(&world)?;
+    for one in &all {
+        world.interrupt();
+        let failure = set(&world, one);
+        world.calm();
+        told_truly(&world, one, failure?)?;
+    }
+    agrees_anew(&world, &all)?;
+    for one in &all {
+        world.bring(one).or_else(|why| broken(format!("it could not be made again after the interrupt: {why}")))?;
+    }
+    Ok(None)
+}

@@ -1,0 +1,130 @@
+//! Laws of `get`, for all resources, for none and for those that do not exist.
+
+use kilter_model::{Attributes, State};
+
+use super::reading::{Missing, declared, unlike_attributes};
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::subject::Lack;
+use crate::contract::{Query, Wanted};
+
+/// How many of all resources are asked for one by one: a machine may have very many.
+const LOOKED_AT: usize = 50;
+
+pub(super) fn unknown_is_absent(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    world.needs(Lack::Unknown)?;
+    if world.subject.unknown_names().is_empty() {
+        return untried("the subject names nothing that does not exist, nor says why not");
+    }
+    for name in world.subject.unknown_names() {
+        let wanted = Wanted::new(name, None);
+        let many = world.get(Query::Named(&[wanted]));
+        let many = many.or_else(|why| broken(format!("a get of `{name}` is an error: {why}")))?;
+        let one = world.state(world.provider(), wanted);
+        let one = one.or_else(|why| broken(format!("a get of `{name}` alone is an error: {why}")))?;
+        if one.exists || many.iter().any(|state| state.name == *name && state.exists) {
+            return broken(format!("`{name}` exists"));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn none_is_no_error(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    match world.provider().get(&world.cx(), Query::Named(&[])) {
+        Ok(_) => Ok(None),
+        Err(error) => broken(format!("it is an error: {error}")),
+    }
+}
+
+/// All resources of a world in which the specimens have been made.
+fn all(world: &World) -> Result<Vec<State>, Stop> {
+    world.needs(Lack::Listing)?;
+    world.get(Query::All).or_else(|why| broken(format!("a get of all is an error: {why}")))
+}
+
+pub(super) fn some_among_all(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    let all = all(&world)?;
+    for one in declared(&world)? {
+        let Some(listed) = all.iter().find(|state| state.name == one.name && state.exists) else {
+            return broken(format!("{} is there, but not among all", one.name));
+        };
+        let looked = world.look(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
+        if let Some(what) = unlike_attributes(&listed.attributes, &looked.attributes, Missing::MayBe) {
+            return broken(format!("{}, among all and by name: {what}", one.name));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn once(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    let all = all(&world)?;
+    for (at, state) in all.iter().enumerate().filter(|(_, state)| state.exists) {
+        if all[..at].iter().any(|other| other.name == state.name) {
+            return broken(format!("{} is listed twice", state.name));
+        }
+    }
+    for state in all.iter().filter(|state| state.exists).take(LOOKED_AT) {
+        let listed = Declared { name: state.name.clone(), should: state.attributes.clone() };
+        match world.look(&listed) {
+            Err(why) => return broken(format!("{} is listed, but cannot be asked for: {why}", state.name)),
+            Ok(state) if !state.exists => return broken(format!("{} is listed, but not there", state.name)),
+            Ok(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Every state that can be had: of all, of those that are wanted, and of names.
+pub(super) fn every_state(world: &World) -> Result<Vec<State>, Stop> {
+    let mut states = Vec::new();
+    if world.subject.reason(Lack::Listing).is_none() {
+        // Whether all can be listed is for another law.
+        states.extend(world.get(Query::All).unwrap_or_default());
+    }
+    for one in declared(world)? {
+        let states_of = [world.see(&one), world.look(&one)];
+        for state in states_of {
+            states.push(state.or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?);
+        }
+    }
+    Ok(states)
+}
+
+pub(super) fn fits(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    for state in every_state(&world)? {
+        for (name, value) in state.attributes.iter().filter(|(_, value)| !value.is_undef()) {
+            let Some(attribute) = world.schema().find(name.as_str()) else {
+                return broken(format!("{}: `{name}` is no attribute of the type", state.name));
+            };
+            if let Err(mismatch) = attribute.data_type.check(value) {
+                return broken(format!("{}: {name} {mismatch}", state.name));
+            }
+        }
+        let unknown = |name: &str| world.schema().outputs.iter().all(|(known, _)| known != name);
+        if let Some((name, _)) = state.outputs.iter().find(|(name, _)| unknown(name.as_str())) {
+            return broken(format!("{}: `{name}` is no output of the type", state.name));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn titles_fit(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    if world.schema().namevars().nth(1).is_none() {
+        return not_applicable("the type has one namevar");
+    }
+    let states = every_state(&world)?;
+    for state in states.iter().filter(|state| state.exists) {
+        let Some(title) = &state.title else { return broken(format!("{} is returned without a title", state.name)) };
+        fits_title(&world, title, &state.attributes)?;
+    }
+    Ok(None)
+}
+
+fn fits_title(world: &World, title: &str, attributes: &Attributes) -> Result<(), Stop> {
+    world.schema().check_title(title, attributes).or_else(|error| broken(error.to_string()))
+}

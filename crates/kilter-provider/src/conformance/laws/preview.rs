@@ -1,0 +1,73 @@
+//! Laws of previews.
+
+use kilter_model::{Change, Feature};
+
+use super::canonical::all_declared;
+use super::reading::seen;
+use crate::compare::compare;
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::contract::Mode;
+
+/// What a preview of one declaration said, if it failed; none as well where nothing differs.
+fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
+    let is = seen(world, one)?;
+    let differences =
+        compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
+    if differences.is_empty() {
+        return Ok(None);
+    }
+    let change =
+        Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
+    let outcome = world.set(&[change], Mode::Preview).into_iter().next().unwrap_or_default();
+    Ok(outcome.failure.map(|failure| failure.to_string()))
+}
+
+/// A world without the specimens, and one with them.
+fn worlds(bench: &Bench) -> Result<[World; 2], Stop> {
+    let fresh = bench.world()?;
+    if !fresh.schema().has(Feature::SupportsNoop) {
+        return not_applicable("the provider has not the feature `supports_noop`: nobody asks it for a preview");
+    }
+    Ok([fresh, bench.made()?])
+}
+
+pub(super) fn changes_nothing(bench: &Bench) -> Trial {
+    let worlds = worlds(bench)?;
+    bench.is_sighted()?;
+    for world in worlds {
+        let before = world.subject.fingerprint();
+        for one in all_declared(&world)? {
+            let state = seen(&world, &one)?;
+            previewed(&world, &one)?;
+            let removal = Change { name: &one.name, is: &state, should: None, differences: &[], refresh: false };
+            world.set(&[removal], Mode::Preview);
+            if world.subject.fingerprint() != before {
+                return broken(format!("the preview of {} changed the fingerprint of the world", one.name));
+            }
+            if seen(&world, &one)? != state {
+                return broken(format!("{} is told otherwise since its preview", one.name));
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn foresees_rightly(bench: &Bench) -> Trial {
+    let [fresh, made] = worlds(bench)?;
+    for at in 0..fresh.subject.specimens().len() {
+        let mut ways: Vec<(&World, Declared)> = vec![(&fresh, fresh.first(&fresh.subject.specimens()[at])?)];
+        let specimen = &made.subject.specimens()[at];
+        for other in specimen.others() {
+            ways.push((&made, made.told(specimen, other)?));
+        }
+        for (world, one) in ways {
+            if let Some(failure) = previewed(world, &one)? {
+                // Only what can be made is held against the preview.
+                if world.bring(&one).is_ok() {
+                    return broken(format!("the preview of {} failed, the change did not: {failure}", one.name));
+                }
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,173 @@
+//! Laws of `get`, for one resource and another.
+
+use kilter_model::{Attributes, State};
+
+use crate::check::read;
+use crate::compare::compare;
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, told, untried};
+use crate::contract::{Query, Wanted};
+
+/// The first declarations of all specimens.
+pub(super) fn declared(world: &World) -> Result<Vec<Declared>, Stop> {
+    world.subject.specimens().iter().map(|specimen| world.first(specimen)).collect()
+}
+
+/// A get that has to work for the law to be tried.
+pub(super) fn seen(world: &World, declared: &Declared) -> Result<State, Stop> {
+    world.see(declared).or_else(|why| untried(format!("{} cannot be read: {why}", declared.name)))
+}
+
+pub(super) fn changes_nothing(bench: &Bench) -> Trial {
+    bench.is_sighted()?;
+    for world in [bench.world()?, bench.made()?] {
+        let before = world.subject.fingerprint();
+        let all = declared(&world)?;
+        let wanted: Vec<Wanted<'_>> = all.iter().map(Declared::wanted).collect();
+        let bare: Vec<Wanted<'_>> = all.iter().map(|one| world.nameless(one)).collect();
+        let unknown: Vec<Wanted<'_>> =
+            world.subject.unknown_names().iter().map(|name| Wanted::new(name, None)).collect();
+        let queries = [
+            ("all", Query::All),
+            ("those that are wanted", Query::Named(&wanted)),
+            ("names", Query::Named(&bare)),
+            ("unknown names", Query::Named(&unknown)),
+            ("nothing", Query::Named(&[])),
+        ];
+        for (what, query) in queries {
+            // Whether it can be read is for other laws.
+            let _ = world.provider().get(&world.cx(), query);
+            if let Query::Named(some) = query {
+                some.iter().for_each(|one| drop(world.state(world.provider(), *one)));
+            }
+            if world.subject.fingerprint() != before {
+                return broken(format!("a get of {what} changed the fingerprint of the world"));
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn returns_what_is(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    for one in declared(&world)? {
+        match world.see(&one) {
+            Err(why) => return broken(format!("{} was made, but cannot be read: {why}", one.name)),
+            Ok(state) if !state.exists => return broken(format!("{} was made, but does not exist", one.name)),
+            Ok(state) if state.attributes.text("ensure") == Some("absent") => {
+                return broken(format!("{} was made and exists, but is returned with `ensure: absent`", one.name));
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn is_steady(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    for one in declared(&world)? {
+        let (first, second) = (seen(&world, &one)?, seen(&world, &one)?);
+        if let Some(what) = unlike(&first, &second) {
+            return broken(format!("{}: {what}", one.name));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn one_and_many(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    let all = declared(&world)?;
+    let wanted: Vec<Wanted<'_>> = all.iter().map(Declared::wanted).collect();
+    let many = read(world.provider(), &world.cx(), &wanted)
+        .or_else(|error| broken(format!("many cannot be read at once: {error}")))?;
+    for one in &all {
+        let single = world.provider().get_one(&world.cx(), one.wanted());
+        let single = single.or_else(|error| broken(format!("{} cannot be read alone: {error}", one.name)))?;
+        let absent = State::absent(one.name.clone());
+        let among = many.iter().find(|state| state.name == one.name).unwrap_or(&absent);
+        if let Some(what) = unlike(&single, among) {
+            return broken(format!("{}, alone and among others: {what}", one.name));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn does_not_echo(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    let mut tried = 0;
+    for specimen in world.subject.specimens() {
+        let first = world.first(specimen)?;
+        let true_state = seen(&world, &first)?;
+        for other in specimen.others() {
+            let other = world.told(specimen, other)?;
+            let changes = |state: &State| {
+                compare(world.provider(), state, &other.should).or_else(|error| untried(error.message.to_string()))
+            };
+            if changes(&true_state)?.is_empty() {
+                continue;
+            }
+            tried += 1;
+            let state = seen(&world, &other)?;
+            if changes(&state)?.is_empty() {
+                let wanted = told(&changes(&true_state)?);
+                return broken(format!("{} is told to be what is wanted of it, but it is not: {wanted}", one(&other)));
+            }
+        }
+    }
+    match tried {
+        0 => not_applicable("no specimen has an attribute that is read back and has another value when it is changed"),
+        _ => Ok(None),
+    }
+}
+
+fn one(declared: &Declared) -> &str {
+    &declared.name
+}
+
+pub(super) fn is_on_the_system(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    agrees_anew(&world, &declared(&world)?)
+}
+
+/// Whether another provider tells the same of the world.
+pub(super) fn agrees_anew(world: &World, all: &[Declared]) -> Trial {
+    let other = world.subject.provider_anew();
+    other.open(&world.cx()).or_else(|error| untried(format!("another provider cannot be opened: {error}")))?;
+    for one in all {
+        let here = seen(world, one)?;
+        let there = world.state(&*other, one.wanted());
+        let there = there.or_else(|why| broken(format!("{}: another provider cannot read it: {why}", one.name)))?;
+        if let Some(what) = unlike(&here, &there) {
+            return broken(format!("{}, by this provider and by another: {what}", one.name));
+        }
+    }
+    Ok(None)
+}
+
+/// What is not the same in two states.
+fn unlike(one: &State, other: &State) -> Option<String> {
+    if one.exists != other.exists {
+        return Some(format!("exists is {} and {}", one.exists, other.exists));
+    }
+    unlike_attributes(&one.attributes, &other.attributes, Missing::Matters).or_else(|| {
+        (one.drift != other.drift).then(|| format!("drift: {} and {}", told(&one.drift), told(&other.drift)))
+    })
+}
+
+/// Whether an attribute that only one of two states has is a difference.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Missing {
+    Matters,
+    /// What costs something is read only when it is asked for.
+    MayBe,
+}
+
+/// What is not the same in two sets of attributes.
+pub(super) fn unlike_attributes(one: &Attributes, other: &Attributes, missing: Missing) -> Option<String> {
+    let names = one.iter().chain(other.iter()).map(|(name, _)| name.as_str());
+    names.into_iter().find_map(|name| match (one.get(name), other.get(name)) {
+        (Some(one), Some(other)) if one.unwrap_sensitive() == other.unwrap_sensitive() => None,
+        (Some(_), None) | (None, Some(_)) if missing == Missing::MayBe => None,
+        (None, None) => None,
+        (one, other) => Some(format!("`{name}` is {one:?} and {other:?}")),
+    })
+}

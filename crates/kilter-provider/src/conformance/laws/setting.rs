@@ -1,0 +1,138 @@
+//! Laws of `set` and `refresh`.
+
+use kilter_model::{Change, Feature, State};
+
+use super::reading::{declared, seen};
+use crate::compare::compare;
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::contract::Mode;
+
+pub(super) fn makes_what_was_asked(bench: &Bench) -> Trial {
+    for at in 0..bench.world()?.subject.specimens().len() {
+        let world = bench.world()?;
+        let specimen = &world.subject.specimens()[at];
+        let first = world.first(specimen)?;
+        bring(&world, &first)?;
+        for other in specimen.others() {
+            bring(&world, &world.told(specimen, other)?)?;
+        }
+        bring(&world, &first)?;
+    }
+    Ok(None)
+}
+
+fn bring(world: &World, declared: &Declared) -> Result<(), Stop> {
+    world.bring(declared).map(drop).or_else(broken)
+}
+
+pub(super) fn again_changes_nothing(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    let before = world.subject.fingerprint();
+    for one in declared(&world)? {
+        let is = seen(&world, &one)?;
+        let change = Change { name: &one.name, is: &is, should: Some(&one.should), differences: &[], refresh: false };
+        let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
+        if let Some(failure) = outcome.failure {
+            return broken(format!("{}: the second set failed: {failure}", one.name));
+        }
+        if world.subject.fingerprint() != before {
+            return broken(format!("{}: the second set changed the fingerprint of the world", one.name));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn leaves_others(bench: &Bench) -> Trial {
+    let count = bench.world()?.subject.specimens().len();
+    if count < 2 {
+        return untried("the subject has only one specimen");
+    }
+    for changed in 0..count {
+        let world = bench.made()?;
+        let all = declared(&world)?;
+        let states = |world: &World| all.iter().map(|one| seen(world, one)).collect::<Result<Vec<State>, Stop>>();
+        let before = states(&world)?;
+        let specimen = &world.subject.specimens()[changed];
+        if let Some(other) = specimen.others().first() {
+            world.arrange(&world.told(specimen, other)?)?;
+            unchanged(&all, changed, &before, &states(&world)?, "was changed")?;
+        }
+        // Whether it can be removed is for other laws.
+        let _ = world.remove(&before[changed]);
+        unchanged(&all, changed, &before, &states(&world)?, "was removed")?;
+    }
+    Ok(None)
+}
+
+fn unchanged(all: &[Declared], but: usize, before: &[State], after: &[State], how: &str) -> Result<(), Stop> {
+    let other = (0..all.len()).find(|&at| at != but && before[at] != after[at]);
+    match other {
+        Some(at) => broken(format!("{} is another one since {} {how}", all[at].name, all[but].name)),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn absence_in_any_form(bench: &Bench) -> Trial {
+    let world = bench.world()?;
+    let mut tried = false;
+    for (at, one) in declared(&world)?.iter().enumerate() {
+        if seen(&world, one)?.exists {
+            continue;
+        }
+        tried = true;
+        for is in forms_of_absence(&world, one) {
+            let world = bench.world()?;
+            let one = world.first(&world.subject.specimens()[at])?;
+            created(&world, &one, State { name: one.name.clone(), ..is })?;
+        }
+    }
+    if tried { Ok(None) } else { not_applicable("the specimens exist before they are made") }
+}
+
+fn forms_of_absence(world: &World, one: &Declared) -> Vec<State> {
+    let mut forms = vec![State::absent(one.name.clone())];
+    let absent = kilter_model::Value::from("absent");
+    if world.schema().find("ensure").is_some_and(|ensure| ensure.data_type.check(&absent).is_ok()) {
+        let mut said = State::absent(one.name.clone());
+        said.attributes.push("ensure", absent);
+        forms.push(said);
+    }
+    forms
+}
+
+fn created(world: &World, one: &Declared, is: State) -> Result<(), Stop> {
+    let differences =
+        compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
+    let change =
+        Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
+    let how = if is.attributes.is_empty() { "nothing" } else { "`ensure: absent`" };
+    let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
+    if let Some(failure) = outcome.failure {
+        return broken(format!("{}, whose absence was told by {how}, was not created: {failure}", one.name));
+    }
+    match world.check(one) {
+        Ok((_, left)) if left.is_empty() => Ok(()),
+        Ok(_) => broken(format!("{}, whose absence was told by {how}, is not as declared after set", one.name)),
+        Err(why) => broken(format!("{}, whose absence was told by {how}, cannot be read after set: {why}", one.name)),
+    }
+}
+
+pub(super) fn refreshes(bench: &Bench) -> Trial {
+    let world = bench.made()?;
+    if !world.schema().has(Feature::Refresh) {
+        return not_applicable("the provider has not the feature `refresh`");
+    }
+    for one in declared(&world)? {
+        let outcome = world.provider().refresh(&world.cx(), one.wanted());
+        match outcome.failure {
+            Some(failure) => return broken(format!("the refresh of {} failed: {failure}", one.name)),
+            None if !outcome.refreshed => return broken(format!("{} says it was not refreshed, nor why", one.name)),
+            None => {}
+        }
+        match world.check(&one) {
+            Ok((_, left)) if left.is_empty() => {}
+            _ => return broken(format!("{} is not as declared after its refresh", one.name)),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,171 @@
+//! What a suite is run on.
+
+use std::any::Any;
+
+use ecow::EcoString;
+
+use super::specimen::Specimen;
+use crate::contract::Provider;
+
+/// Something that a subject does not have to offer, with the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// No name is unknown: whatever is asked for exists.
+    Unknown,
+    /// No change that the type allows can fail.
+    Failing,
+    /// No change takes long enough to be interrupted.
+    Slow,
+    /// `get` of all does not list the resources that can be asked for by name.
+    Listing,
+    /// Resources cannot be removed.
+    Removal,
+}
+
+/// A provider on a world of its own, and what can be done with it there.
+///
+/// What a suite needs is given with the methods below, or excused with [`Subject::without`]; what is
+/// neither given nor excused leaves laws untried, and a report with those is no pass.
+pub struct Subject {
+    provider: Box<dyn Provider>,
+    again: Box<dyn Fn() -> Box<dyn Provider> + Send + Sync>,
+    fingerprint: Box<dyn Fn() -> String + Send + Sync>,
+    specimens: Vec<Specimen>,
+    unknown: Vec<EcoString>,
+    failing: Option<Specimen>,
+    slow: Option<Slow>,
+    lacks: Vec<(Lack, String)>,
+    spared: Vec<(String, String)>,
+    name_like: Box<dyn Fn(&str) -> String + Send + Sync>,
+    kept: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+/// A change that takes long, and how to see that it is under way.
+pub(super) struct Slow {
+    pub(super) specimen: Specimen,
+    pub(super) has_begun: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Subject {
+    /// A subject whose provider is made by `provider`, each time for the same world, and whose world
+    /// is told by `fingerprint`: all that the provider could change, in words that are the same for two
+    /// worlds made alike (no times, no random paths).
+    pub fn new<P: Provider + 'static>(
+        provider: impl Fn() -> P + Send + Sync + 'static,
+        fingerprint: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Subject {
+        Subject {
+            provider: Box::new(provider()),
+            again: Box::new(move || Box::new(provider())),
+            fingerprint: Box::new(fingerprint),
+            specimens: Vec::new(),
+            unknown: Vec::new(),
+            failing: None,
+            slow: None,
+            lacks: Vec::new(),
+            spared: Vec::new(),
+            name_like: Box::new(str::to_owned),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Adds a resource that can be made. Some laws need two of them.
+    #[must_use]
+    pub fn specimen(mut self, specimen: Specimen) -> Subject {
+        self.specimens.push(specimen);
+        self
+    }
+
+    /// Names resources that do not exist.
+    #[must_use]
+    pub fn unknown<N: Into<EcoString>>(mut self, names: impl IntoIterator<Item = N>) -> Subject {
+        self.unknown.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Gives a change that fails when it is made, though the schema allows it. It need not be valid:
+    /// values that come from other resources during a run are not validated either.
+    #[must_use]
+    pub fn failing(mut self, specimen: Specimen) -> Subject {
+        self.failing = Some(specimen);
+        self
+    }
+
+    /// Gives a change that takes at least a minute, and a way to see that it is under way.
+    #[must_use]
+    pub fn slow(mut self, specimen: Specimen, has_begun: impl Fn() -> bool + Send + Sync + 'static) -> Subject {
+        self.slow = Some(Slow { specimen, has_begun: Box::new(has_begun) });
+        self
+    }
+
+    /// Says why the subject has not got something.
+    #[must_use]
+    pub fn without(mut self, lack: Lack, reason: impl Into<String>) -> Subject {
+        self.lacks.push((lack, reason.into()));
+        self
+    }
+
+    /// Leaves an attribute out where values at the edge of its type are tried, and says why.
+    #[must_use]
+    pub fn sparing(mut self, attribute: impl Into<String>, reason: impl Into<String>) -> Subject {
+        self.spared.push((attribute.into(), reason.into()));
+        self
+    }
+
+    /// Says how a text becomes a name within this world, where not every text is one: a path below its
+    /// directory.
+    #[must_use]
+    pub fn names_like(mut self, name_like: impl Fn(&str) -> String + Send + Sync + 'static) -> Subject {
+        self.name_like = Box::new(name_like);
+        self
+    }
+
+    /// Keeps something alive as long as the world is needed: a temporary directory.
+    #[must_use]
+    pub fn keeping(mut self, kept: impl Any + Send + Sync) -> Subject {
+        self.kept.push(Box::new(kept));
+        self
+    }
+
+    pub(super) fn provider(&self) -> &dyn Provider {
+        &*self.provider
+    }
+
+    /// Another provider on the same world, which has not seen what the first one did.
+    pub(super) fn provider_anew(&self) -> Box<dyn Provider> {
+        (self.again)()
+    }
+
+    pub(super) fn fingerprint(&self) -> String {
+        (self.fingerprint)()
+    }
+
+    pub(super) fn specimens(&self) -> &[Specimen] {
+        &self.specimens
+    }
+
+    pub(super) fn unknown_names(&self) -> &[EcoString] {
+        &self.unknown
+    }
+
+    pub(super) fn failing_specimen(&self) -> Option<&Specimen> {
+        self.failing.as_ref()
+    }
+
+    pub(super) fn slow_change(&self) -> Option<&Slow> {
+        self.slow.as_ref()
+    }
+
+    /// Why something is lacking, if it is.
+    pub(super) fn reason(&self, lack: Lack) -> Option<&str> {
+        self.lacks.iter().find(|(known, _)| *known == lack).map(|(_, reason)| reason.as_str())
+    }
+
+    pub(super) fn spared(&self) -> &[(String, String)] {
+        &self.spared
+    }
+
+    pub(super) fn name_like(&self, text: &str) -> String {
+        (self.name_like)(text)
+    }
+}

@@ -1,0 +1,117 @@
+//! The conformance suite itself: a provider that keeps every law, and defects that break one each.
+
+mod defect;
+mod shelf;
+
+use std::time::Duration;
+
+use defect::Defect;
+use kilter_provider::conformance::{LAWS, Lack, Report, Specimen, Subject, Suite, Verdict};
+use shelf::{Shelf, Store};
+
+fn subject(defect: Option<Defect>) -> Subject {
+    let store = Store::default();
+    let (made, seen, waiting) = (store.clone(), store.clone(), store.clone());
+    let keyed = defect.is_some_and(Defect::needs_several_namevars);
+    let specimen = |name: &str| match keyed {
+        true => Specimen::keyed([("name", name), ("room", "attic")]),
+        false => Specimen::new(name),
+    };
+    let a = specimen("a").present([("label", "Red paint"), ("note", "Fragile")]).changed([("label", "Blue")]);
+    let b = specimen("b").present([("label", "green")]).changed([("label", "grey")]);
+    let subject = Subject::new(move || Shelf::new(made.clone(), defect, keyed), move || seen.fingerprint())
+        .specimen(a)
+        .specimen(b)
+        .failing(specimen("f").present([("label", "refuse")]))
+        .slow(specimen("s").present([("note", "wait")]), move || waiting.is_waiting());
+    match keyed {
+        true => subject.unknown([r#"{"name":"nothing","room":"attic"}"#]),
+        false => subject.unknown(["nothing"]),
+    }
+}
+
+fn report(defect: Option<Defect>) -> Report {
+    // Only one defect keeps a call from ending, and nothing else may wait for so long.
+    let soon = if defect == Some(Defect::IgnoresInterrupt) { 1 } else { 60 };
+    Suite::new(move || subject(defect)).soon(Duration::from_secs(soon)).run()
+}
+
+#[test]
+fn a_provider_that_keeps_its_promises_keeps_every_law() {
+    let report = report(None);
+    report.assert();
+    assert_eq!(report.not_applicable(), ["titles-fit-namevars"], "{report}");
+}
+
+#[test]
+fn every_defect_breaks_its_law_and_no_other() {
+    let found: Vec<String> = std::thread::scope(|scope| {
+        let attempt = |&(defect, law): &(Defect, &'static str)| {
+            scope.spawn(move || {
+                let report = report(Some(defect));
+                (report.broken() != [law]).then(|| format!("{defect:?} was to break {law}:\n{report}"))
+            })
+        };
+        let all: Vec<_> = Defect::ALL.iter().map(attempt).collect();
+        all.into_iter().filter_map(|one| one.join().expect("a suite does not panic")).collect()
+    });
+    assert!(found.is_empty(), "{}", found.join("\n\n"));
+}
+
+#[test]
+fn every_law_is_broken_by_some_defect() {
+    let unbroken: Vec<&str> =
+        LAWS.iter().map(|law| law.name).filter(|law| Defect::ALL.iter().all(|(_, broken)| broken != law)).collect();
+    assert_eq!(unbroken, [""; 0]);
+}
+
+#[test]
+fn what_a_subject_neither_offers_nor_excuses_is_untried_and_no_pass() {
+    let bare = || {
+        let store = Store::default();
+        let (made, seen) = (store.clone(), store);
+        Subject::new(move || Shelf::new(made.clone(), None, false), move || seen.fingerprint())
+            .specimen(Specimen::new("a").present([("label", "Red")]))
+    };
+    let report = Suite::new(bare).run();
+    assert_eq!(report.broken(), [""; 0], "{report}");
+    assert_eq!(
+        report.untried(),
+        [
+            "unknown-is-absent",
+            "others-are-left-alone",
+            "a-batch-is-one-by-one",
+            "one-failure-is-alone",
+            "an-interrupt-ends-a-call",
+        ],
+        "{report}"
+    );
+    assert!(!report.is_conforming());
+    let excused = move || {
+        let bare = bare().specimen(Specimen::new("b"));
+        [Lack::Unknown, Lack::Failing, Lack::Slow].into_iter().fold(bare, |bare, lack| bare.without(lack, "said so"))
+    };
+    let report = Suite::new(excused).run();
+    report.assert();
+    let why = report.findings.iter().find(|finding| finding.law == "unknown-is-absent").map(|f| f.verdict.clone());
+    assert_eq!(why, Some(Verdict::NotApplicable("said so".into())));
+}
+
+#[test]
+fn a_fingerprint_that_tells_nothing_is_seen_through() {
+    let made = Suite::new(|| {
+        let store = Store::default();
+        Subject::new(move || Shelf::new(store.clone(), None, false), String::new)
+            .specimen(Specimen::new("a").present([("label", "Red")]))
+    });
+    let report = made.run();
+    assert!(report.not_applicable().contains(&"get-changes-nothing"), "{report}");
+    assert!(report.not_applicable().contains(&"preview-changes-nothing"), "{report}");
+}
+
+#[test]
+fn a_provider_that_cannot_work_here_is_untried() {
+    let report = report(Some(Defect::CannotWork));
+    assert_eq!(report.untried().len(), LAWS.len(), "{report}");
+    assert!(report.to_string().contains("there is no shelf"), "{report}");
+}

@@ -257,8 +257,15 @@ fn takes_text(wanted: &DataType) -> bool {
         | DataType::Enum(_)
         | DataType::Pattern(_)
         | DataType::Any
+        | DataType::EnumAnyCase(_)
+        | DataType::Literal(_)
         | DataType::Scalar
-        | DataType::Data => true,
+        | DataType::ScalarData
+        | DataType::Data
+        | DataType::RichData
+        | DataType::Init(_)
+        | DataType::Iterable(_) => true,
+        DataType::Alias(alias) => takes_text(&alias.definition()),
         _ => false,
     }
 }

@@ -48,6 +48,7 @@ pub(crate) fn is_sealed(data_type: &DataType) -> bool {
     match data_type {
         DataType::Variant(types) => types.iter().any(is_sealed),
         DataType::Optional(inner) | DataType::NotUndef(inner) => is_sealed(inner),
+        DataType::Alias(alias) => is_sealed(&alias.definition()),
         other => other.is_sensitive(),
     }
 }
@@ -413,10 +414,10 @@ pub(crate) fn stripped(wanted: &DataType) -> &DataType {
 fn element(wanted: &DataType, index: usize) -> &DataType {
     match stripped(wanted) {
         DataType::Array(of, ..) => of,
-        DataType::Tuple(types) => types.get(index).unwrap_or(&ANY),
+        DataType::Tuple(types, ..) => types.get(index).or(types.last()).unwrap_or(&ANY),
         DataType::Variant(types) => types
             .iter()
-            .find(|t| matches!(stripped(t), DataType::Array(..) | DataType::Tuple(_)))
+            .find(|t| matches!(stripped(t), DataType::Array(..) | DataType::Tuple(..)))
             .map_or(&ANY, |t| element(t, index)),
         _ => &ANY,
     }

@@ -10,6 +10,7 @@
 //!
 //! *Start from* [`Catalog`], [`TypeSchema`] and [`Value`].
 
+mod canonical;
 mod catalog;
 mod change;
 mod data_type;
@@ -18,15 +19,23 @@ mod json;
 mod names;
 mod pattern;
 mod schema;
+mod semver_range;
 mod span;
 pub mod suggest;
+mod time;
 mod value;
 
+pub use canonical::{CanonicalError, from_canonical_json, to_canonical_json, to_canonical_json_clear};
 pub use catalog::{Catalog, Deferred, Meta, Relation, RelationKind, Resource};
 pub use change::{Change, Difference, Outcome, State};
-pub use data_type::{DataType, DataTypeError, Field, Mismatch};
+pub use data_type::{
+    Alias, AliasError, Aliases, DataType, DataTypeError, Fault, Field, Mismatch, Problem, Step, Subject,
+};
 pub use json::{from_json, to_json, to_json_clear};
 pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName};
+pub use pattern::{PatternError, Regexp};
 pub use schema::{AttributeSchema, Attributes, Behaviour, Feature, TypeSchema};
+pub use semver_range::{SemVerRange, SemVerRangeError};
 pub use span::{SourceId, Span};
+pub use time::{TimeError, Timespan, Timestamp};
 pub use value::{Hash, REDACTED, Value};

@@ -86,6 +86,9 @@ impl Interval {
     }
 
     fn covers(&self, inner: &Interval) -> bool {
+        if let (Some(only), true) = (&inner.low, inner.low == inner.high) {
+            return self.includes(&only.version);
+        }
         let low = match (&self.low, &inner.low) {
             (None, _) => true,
             (Some(_), None) => false,

@@ -64,6 +64,9 @@ impl DataType {
 }
 
 fn takes(this: &DataType, other: &DataType, seals: Seals, pairs: &mut Pairs) -> bool {
+    if this == other {
+        return true;
+    }
     if let Some(name) = other.name_of_alias() {
         return takes_alias(this, other, name, seals, pairs);
     }
@@ -85,7 +88,7 @@ fn takes(this: &DataType, other: &DataType, seals: Seals, pairs: &mut Pairs) -> 
 
 /// Puts the definition in the place of an alias. Definitions may go round in a circle.
 fn takes_alias(this: &DataType, other: &DataType, name: EcoString, seals: Seals, pairs: &mut Pairs) -> bool {
-    if *this == DataType::Any || this == other {
+    if *this == DataType::Any {
         return true;
     }
     let definition = other.unfolded().expect("what has a name of its own has a definition");
@@ -176,6 +179,7 @@ fn takes_plain(this: &DataType, other: &DataType, seals: Seals, pairs: &mut Pair
             within_size(&Some(least), &most, a.unwrap_or(0), *b)
                 && own[..count].iter().all(|own| takes(own, of, seals, pairs))
         }
+        (DataType::Init(own), DataType::Init(inner)) => takes(own, inner, seals, pairs),
         (DataType::Iterable(of), other) => takes_elements(of, other, seals, pairs),
         (DataType::Variant(own), _) => own.iter().any(|own| takes(own, other, seals, pairs)),
         (DataType::Optional(own), _) | (DataType::Init(own), _) => takes(own, other, seals, pairs),
@@ -267,7 +271,6 @@ fn takes_elements(of: &DataType, other: &DataType, seals: Seals, pairs: &mut Pai
     match other {
         DataType::Iterable(inner) | DataType::Array(inner, ..) => takes(of, inner, seals, pairs),
         DataType::Tuple(types, ..) => types.iter().all(|part| takes(of, part, seals, pairs)),
-        DataType::Hash(_, _, _, Some(0)) => true,
         DataType::Hash(keys, values, ..) => {
             let pair = DataType::Tuple(vec![(**keys).clone(), (**values).clone()], None, None);
             takes(of, &pair, seals, pairs)

@@ -208,6 +208,8 @@ fn patterns(parameters: Vec<Parameter>) -> Result<DataType, String> {
             _ => return Err("Pattern takes regular expressions".to_owned()),
         }
     }
+    let mut seen = FxHashSet::default();
+    patterns.retain(|pattern| seen.insert(pattern.source().clone()));
     Ok(DataType::Pattern(patterns))
 }
 
@@ -215,6 +217,11 @@ fn compiled(text: EcoString) -> Result<Regexp, String> {
     let regexp = Regexp::new(text);
     regexp.compile().map_err(|error| format!("/{}/ is not a regular expression: {error}", regexp.source()))?;
     Ok(regexp)
+}
+
+/// The type of elements, where there may be any.
+fn unless_empty(of: DataType, size: (Option<u64>, Option<u64>)) -> DataType {
+    if size == (Some(0), Some(0)) { DataType::Unit } else { of }
 }
 
 fn array(mut parameters: Vec<Parameter>) -> Result<DataType, String> {
@@ -227,7 +234,8 @@ fn array(mut parameters: Vec<Parameter>) -> Result<DataType, String> {
         },
         _ => DataType::Any,
     };
-    size("Array", &parameters).map(|(from, to)| DataType::Array(Box::new(of), from, to)).map_err(|_| wrong())
+    let (from, to) = size("Array", &parameters).map_err(|_| wrong())?;
+    Ok(DataType::Array(Box::new(unless_empty(of, (from, to))), from, to))
 }
 
 fn hash(parameters: Vec<Parameter>) -> Result<DataType, String> {
@@ -246,7 +254,8 @@ fn hash(parameters: Vec<Parameter>) -> Result<DataType, String> {
         _ => return Err(wrong()),
     };
     let (from, to) = size("Hash", &rest).map_err(|_| wrong())?;
-    Ok(DataType::Hash(Box::new(keys), Box::new(of), from, to))
+    let [keys, of] = [keys, of].map(|part| Box::new(unless_empty(part, (from, to))));
+    Ok(DataType::Hash(keys, of, from, to))
 }
 
 fn structure(parameters: Vec<Parameter>) -> Result<DataType, String> {

@@ -162,6 +162,9 @@ fn fits_elements(of: &DataType, value: &Value, scope: Scope<'_>) -> bool {
     match value {
         Value::Array(values) => values.iter().all(|value| fits(of, value, scope)),
         Value::Hash(_) if *of == DataType::Any => true,
+        Value::Hash(entries) if entries.is_empty() => {
+            of.takes(&DataType::Tuple(vec![DataType::Unit, DataType::Unit], None, None), scope.seals)
+        }
         Value::Hash(entries) => entries.iter().all(|(key, value)| {
             let pair = Value::array([Value::String(key.clone()), value.clone()]);
             fits(of, &pair, scope)

@@ -80,8 +80,8 @@ fn sorted(mut words: Vec<EcoString>) -> Vec<EcoString> {
     words
 }
 
-fn variant(types: &[DataType]) -> DataType {
-    let mut types: Vec<DataType> = types.iter().map(DataType::normalized).collect();
+fn variant(written: &[DataType]) -> DataType {
+    let mut types: Vec<DataType> = written.iter().map(DataType::normalized).collect();
     if types.len() == 1 {
         return types.remove(0);
     }
@@ -96,11 +96,16 @@ fn variant(types: &[DataType]) -> DataType {
         DataType::Variant(types) => types,
         single => return single,
     };
+    let before = types.clone();
     let types = merged_not_undef(types);
     let types = merged_words(types);
     let types = merged_patterns(types);
     let types = merged_ranges(types);
-    DataType::either(types)
+    // Where nothing is made one, the order stays, words in their order excepted.
+    let is_words = |part: &DataType| matches!(part, DataType::Enum(_) | DataType::EnumAnyCase(_));
+    let same = |(part, written): (&DataType, &DataType)| part == written || is_words(written);
+    let unchanged = before.len() == written.len() && before.iter().zip(written).all(same);
+    DataType::either(if unchanged && types.len() == before.len() { before } else { types })
 }
 
 /// Those that `belongs` and the others, or all as they were if fewer than two belong.

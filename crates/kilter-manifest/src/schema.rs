@@ -201,6 +201,12 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
         | DataType::Scalar
         | DataType::ScalarData
         | DataType::EnumAnyCase(_) => scalar(),
+        DataType::Timestamp(..)
+        | DataType::Timespan(..)
+        | DataType::SemVer(_)
+        | DataType::SemVerRange
+        | DataType::Regexp(_)
+        | DataType::Type(_) => scalar(),
         DataType::Literal(word) => json!({ "const": word.as_str() }),
         DataType::Collection(..) => json!({ "type": ["array", "object"] }),
         DataType::Alias(alias) if depth < 16 => of_type(&alias.definition(), depth + 1),

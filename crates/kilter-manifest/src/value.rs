@@ -102,6 +102,9 @@ impl<'e, 't> Values<'e, 't> {
         if !is_plain(text) {
             return self.template(view);
         }
+        if let Some(value) = read_as(stripped(wanted), text) {
+            return Built::Value(value);
+        }
         if view.kind() != Kind::Plain {
             return Built::Value(view.text_value());
         }
@@ -400,6 +403,19 @@ impl Built {
 
 fn accepts(wanted: &DataType, value: &Value) -> bool {
     wanted.check(value).is_ok()
+}
+
+/// The value that a text stands for where one is wanted that documents have no form for.
+fn read_as(wanted: &DataType, text: &str) -> Option<Value> {
+    match wanted {
+        DataType::Timestamp(..)
+        | DataType::Timespan(..)
+        | DataType::SemVer(_)
+        | DataType::SemVerRange
+        | DataType::Regexp(_)
+        | DataType::Type(_) => wanted.parse_word(text).ok(),
+        _ => None,
+    }
 }
 
 /// The type without what only says that a value may be missing or is sealed.

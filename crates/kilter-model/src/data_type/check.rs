@@ -1,5 +1,7 @@
 //! Whether a value is of a type.
 
+use std::cell::Cell;
+
 use super::alias::Aliases;
 use super::assign::{Seals, is_scalar_data, within_size};
 use super::describe::describe;
@@ -30,10 +32,56 @@ impl DataType {
     }
 
     fn checked(&self, value: &Value, seals: Seals) -> Result<(), Mismatch> {
-        match fits(self, value, Scope { seals, table: None }) {
+        let fuel = Fuel { left: Cell::new(FUEL), whole: Cell::new(Some(value)) };
+        match fits(self, value, Scope { seals, table: None, fuel: &fuel }) {
             true => Ok(()),
+            false if fuel.left.get() == 0 => Err(Mismatch::endless(self)),
             false => Err(describe(self, value, seals)),
         }
+    }
+}
+
+/// How many aliases any value may meet, and how many more for each of its parts. A type that
+/// repeats itself in several ways at once would otherwise try them all at every level of a value.
+const FUEL: u64 = 10_000;
+const FUEL_EACH: u64 = 16;
+
+/// How many aliases may still be met.
+struct Fuel<'a> {
+    left: Cell<u64>,
+    /// The value whose parts have not been counted yet.
+    whole: Cell<Option<&'a Value>>,
+}
+
+impl Fuel<'_> {
+    /// Takes one; whether there was one.
+    fn burn(&self) -> bool {
+        match self.left.get() {
+            // Large values are counted when they turn out to be large, and no others.
+            0 => false,
+            1 => match self.whole.take() {
+                Some(value) => {
+                    self.left.set(1 + FUEL_EACH * parts(value));
+                    true
+                }
+                None => {
+                    self.left.set(0);
+                    false
+                }
+            },
+            left => {
+                self.left.set(left - 1);
+                true
+            }
+        }
+    }
+}
+
+fn parts(value: &Value) -> u64 {
+    match value.unwrap_sensitive() {
+        Value::Array(values) => 1 + values.iter().map(parts).sum::<u64>(),
+        Value::Hash(entries) => 1 + entries.values().map(parts).sum::<u64>(),
+        _ => 1,
     }
 }
 
@@ -43,9 +91,17 @@ struct Scope<'a> {
     seals: Seals,
     /// What the names in the type mean, inside of an alias.
     table: Option<&'a Aliases>,
+    fuel: &'a Fuel<'a>,
 }
 
-fn fits(data_type: &DataType, value: &Value, scope: Scope<'_>) -> bool {
+impl Scope<'_> {
+    /// A part of a type, with names put in their places.
+    fn resolved(self, part: &DataType) -> DataType {
+        self.table.map_or_else(|| part.clone(), |table| part.resolve(table))
+    }
+}
+
+fn fits<'a>(data_type: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
     let value = match scope.seals {
         Seals::Ignored => value.unwrap_sensitive(),
         Seals::Exact => value,
@@ -99,13 +155,15 @@ fn fits(data_type: &DataType, value: &Value, scope: Scope<'_>) -> bool {
         (DataType::Scalar, value) => is_scalar(value),
         (DataType::ScalarData, value) => is_plain(value),
         (DataType::Data, value) => is_data(value, scope.seals),
-        (DataType::Type(of), Value::Type(value)) => **of == DataType::Any || of.accepts_type(value),
+        (DataType::Type(of), Value::Type(value)) => **of == DataType::Any || scope.resolved(of).accepts_type(value),
         (DataType::Iterable(of), value) => fits_elements(of, value, scope),
-        (DataType::Init(of), value) => fits(of, value, scope) || stands_for(of, value),
-        (DataType::Alias(alias), value) => fits(alias.body(), value, Scope { table: Some(&alias.table), ..scope }),
+        (DataType::Init(of), value) => fits(of, value, scope) || stands_for(&scope.resolved(of), value),
+        (DataType::Alias(alias), value) => {
+            scope.fuel.burn() && fits(alias.body(), value, Scope { table: Some(&alias.table), ..scope })
+        }
         (DataType::TypeReference(name), value) => {
             let definition = scope.table.and_then(|table| table.definition(name));
-            definition.is_some_and(|definition| fits(definition, value, scope))
+            definition.is_some_and(|definition| scope.fuel.burn() && fits(definition, value, scope))
         }
         _ => false,
     }
@@ -123,7 +181,7 @@ fn is_any_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Any | DataType::String(None, None) | DataType::Scalar | DataType::ScalarData)
 }
 
-fn fits_struct(fields: &[Field], entries: &Hash, scope: Scope<'_>) -> bool {
+fn fits_struct<'a>(fields: &'a [Field], entries: &Hash, scope: Scope<'a>) -> bool {
     let mut matched = 0;
     let fit = fields.iter().all(|field| match entries.get(&field.name) {
         None => field.optional,
@@ -158,23 +216,23 @@ fn is_data(value: &Value, seals: Seals) -> bool {
 }
 
 /// Whether a value can be gone through, and all that is met is of the type `of`.
-fn fits_elements(of: &DataType, value: &Value, scope: Scope<'_>) -> bool {
+fn fits_elements<'a>(of: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
     match value {
         Value::Array(values) => values.iter().all(|value| fits(of, value, scope)),
         Value::Hash(_) if *of == DataType::Any => true,
         Value::Hash(entries) if entries.is_empty() => {
-            of.takes(&DataType::Tuple(vec![DataType::Unit, DataType::Unit], None, None), scope.seals)
+            scope.resolved(of).takes(&DataType::Tuple(vec![DataType::Unit, DataType::Unit], None, None), scope.seals)
         }
         Value::Hash(entries) => entries.iter().all(|(key, value)| {
             let pair = Value::array([Value::String(key.clone()), value.clone()]);
             fits(of, &pair, scope)
         }),
         // A text has characters; a number those below it; a type of numbers or words all of them.
-        Value::String(_) => of.takes(&DataType::String(Some(1), Some(1)), scope.seals),
+        Value::String(_) => scope.resolved(of).takes(&DataType::String(Some(1), Some(1)), scope.seals),
         Value::Integer(number) if *of == DataType::Any => *number >= 0,
-        Value::Integer(_) => of.takes(&DataType::Integer(None, None), scope.seals),
+        Value::Integer(_) => scope.resolved(of).takes(&DataType::Integer(None, None), scope.seals),
         Value::Type(data_type) => {
-            let iterable = DataType::Iterable(Box::new(of.clone()));
+            let iterable = DataType::Iterable(Box::new(scope.resolved(of)));
             iterable.takes(&DataType::Type(Box::new((**data_type).clone())), scope.seals)
         }
         _ => false,
@@ -250,6 +308,23 @@ mod tests {
             let told = exact.contains("hunter2") || exact.contains("4711");
             assert!(!value.holds_sensitive() || !told, "{exact}");
         }
+    }
+
+    #[test]
+    fn a_type_that_repeats_itself_in_several_ways_is_given_up() {
+        let definition = "Variant[Array[T, 0, 1], Array[T, 0, 2], Array[T, 0, 3], Integer]".parse().unwrap();
+        let aliases = Aliases::new([("T".into(), definition)]).unwrap();
+        let repeating = aliases.get("T").unwrap();
+        let nested = |levels: usize, leaf: Value| (0..levels).fold(leaf, |inner, _| Value::array([inner]));
+        assert!(repeating.check(&nested(100, Value::Integer(1))).is_ok());
+        let mismatch = repeating.check(&nested(100, Value::from("x"))).unwrap_err();
+        assert_eq!(mismatch.to_string(), "cannot be held against T: it repeats itself in too many ways");
+        assert!(!repeating.check(&nested(6, Value::from("x"))).unwrap_err().faults().is_empty());
+        let wide = Value::array((0..2).map(|_| Value::array((0..3).map(Value::Integer).collect::<Vec<_>>())));
+        assert!(repeating.check(&wide).is_ok());
+        let tree = "Variant[Integer, Array[Tree]]".parse().unwrap();
+        let tree = Aliases::new([("Tree".into(), tree)]).unwrap().get("Tree").unwrap();
+        assert!(tree.check(&Value::array((0..100_000).map(Value::Integer).collect::<Vec<_>>())).is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! This runs only once a value is known not to fit, and may take its time.
 
 use ecow::EcoString;
+use rustc_hash::FxHashSet;
 
 use super::assign::{Seals, struct_size, tuple_size, within_size};
 use super::infer::exact;
@@ -15,7 +16,8 @@ const TOLD: usize = 100;
 
 /// Describes why `value` is not of the type `expected`.
 pub(super) fn describe(expected: &DataType, value: &Value, seals: Seals) -> Mismatch {
-    let discreet = seals == Seals::Ignored && (mentions_seals(expected) || value.holds_sensitive());
+    let discreet =
+        seals == Seals::Ignored && (mentions_seals(expected, &mut FxHashSet::default()) || value.holds_sensitive());
     let actual = exact(value);
     let describer = Describer { seals, discreet };
     let mut faults = describer.describe(expected, &actual, &[]);
@@ -27,11 +29,12 @@ pub(super) fn describe(expected: &DataType, value: &Value, seals: Seals) -> Mism
     Mismatch::new(faults)
 }
 
-fn mentions_seals(data_type: &DataType) -> bool {
+/// Whether a type or one that it names wants secrets.
+fn mentions_seals(data_type: &DataType, seen: &mut FxHashSet<EcoString>) -> bool {
     match data_type {
         DataType::Sensitive(_) => true,
-        DataType::Alias(alias) => mentions_seals(alias.body()),
-        other => other.parts().into_iter().any(mentions_seals),
+        DataType::Alias(alias) => seen.insert(alias.name.clone()) && mentions_seals(&alias.definition(), seen),
+        other => other.parts().into_iter().any(|part| mentions_seals(part, seen)),
     }
 }
 

@@ -73,6 +73,8 @@ pub enum Problem {
     Unknown(EcoString),
     /// The type names another one that is not known.
     Unresolved(EcoString),
+    /// The type repeats itself in so many ways that they cannot all be tried.
+    Endless(DataType),
     /// A regular expression cannot be held against it.
     Unmatchable {
         /// The expression.
@@ -93,6 +95,11 @@ pub struct Subject<'a> {
 impl Mismatch {
     pub(super) fn new(faults: Vec<Fault>) -> Mismatch {
         Mismatch { faults: faults.into() }
+    }
+
+    /// The mismatch of a value that was given up.
+    pub(super) fn endless(data_type: &DataType) -> Mismatch {
+        Mismatch::new(vec![Fault { path: Vec::new(), problem: Problem::Endless(data_type.clone()) }])
     }
 
     /// The parts that are not as they should be, one at least.
@@ -173,6 +180,9 @@ impl fmt::Display for Problem {
             Problem::Missing(key) => write!(f, "expects a value for key '{key}'"),
             Problem::Unknown(key) => write!(f, "unrecognized key '{key}'"),
             Problem::Unresolved(name) => write!(f, "references an unresolved type '{name}'"),
+            Problem::Endless(data_type) => {
+                write!(f, "cannot be held against {data_type}: it repeats itself in too many ways")
+            }
             Problem::Unmatchable { pattern, reason } => {
                 write!(f, "cannot be held against the pattern /{pattern}/: {reason}")
             }

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 10] = [
+const REQUIREMENTS: [Requirement; 12] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -27,6 +27,9 @@ const REQUIREMENTS: [Requirement; 10] = [
     Requirement { program: "bash", package: "bash" },
     // Takes a lock that the Rust standard library has no call for.
     Requirement { program: "perl", package: "perl-base" },
+    // Answers what values are of which data types.
+    Requirement { program: "puppet", package: "puppet" },
+    Requirement { program: "ruby", package: "ruby" },
     // What facts are compared with.
     Requirement { program: "getconf", package: "libc-bin" },
 ];

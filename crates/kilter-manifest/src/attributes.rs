@@ -15,7 +15,7 @@ use crate::resources::{Entry, Index, name_of};
 use crate::scalar::has_leading_zero;
 use crate::tree::{Kind, View};
 use crate::types::Type;
-use crate::value::{Built, Values, is_sealed, stripped};
+use crate::value::{Built, Values, is_sealed};
 
 /// Compiles the bodies of resources, one after the other.
 pub(crate) struct Body<'e, 't> {
@@ -232,7 +232,7 @@ impl<'e, 't> Body<'e, 't> {
                 resource.attributes.remove(namevar.name.as_str());
             }
             Some(_) => {}
-            None if stripped(&namevar.data_type) == &DataType::String(None, None) => {}
+            None if *namevar.data_type.open() == DataType::String(None, None) => {}
             None => {
                 let value = Value::String(title.text().clone());
                 let typed = crate::scalar::typed(&title.to_string()).unwrap_or(Value::Undef);
@@ -316,14 +316,19 @@ impl<'e, 't> Body<'e, 't> {
 
 /// Whether some text is of a type, as far as can be told.
 fn takes_text(wanted: &DataType) -> bool {
-    match stripped(wanted) {
+    match &*wanted.open() {
         DataType::Variant(types) => types.iter().any(takes_text),
         DataType::String(..)
         | DataType::Enum(_)
         | DataType::Pattern(_)
         | DataType::Any
+        | DataType::EnumAnyCase(_)
+        | DataType::Literal(_)
         | DataType::Scalar
-        | DataType::Data => true,
+        | DataType::ScalarData
+        | DataType::Data
+        | DataType::RichData
+        | DataType::Iterable(_) => true,
         _ => false,
     }
 }
@@ -345,7 +350,7 @@ pub(crate) fn mismatched(
 
 /// How a value may have been meant.
 fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<EcoString> {
-    let wanted = stripped(wanted);
+    let wanted = &*wanted.open();
     let quoted = view.is_some_and(|view| view.kind() != Kind::Plain);
     let allowed = wanted.allowed();
     match (wanted, value) {

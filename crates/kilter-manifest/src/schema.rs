@@ -215,7 +215,16 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
         }
         DataType::Binary => json!({ "anyOf": [scalar(), { "$ref": "#/$defs/bytes" }] }),
         // Ruby's dialect of regular expressions is not that of JSON Schema.
-        DataType::Pattern(_) | DataType::Scalar => scalar(),
+        DataType::Pattern(_) | DataType::Scalar | DataType::ScalarData | DataType::EnumAnyCase(_) => scalar(),
+        DataType::Timestamp(..)
+        | DataType::Timespan(..)
+        | DataType::SemVer(_)
+        | DataType::SemVerRange
+        | DataType::Regexp(_)
+        | DataType::Type(_) => scalar(),
+        DataType::Literal(word) => json!({ "const": word.as_str() }),
+        DataType::Collection(..) => json!({ "type": ["array", "object"] }),
+        DataType::Alias(alias) if depth < 16 => of_type(&alias.definition(), depth + 1),
         DataType::Array(of, from, to) => {
             let array = json!({ "type": "array", "items": nested(of) });
             bounded(array, "minItems", "maxItems", from.map(Json::from), to.map(Json::from))
@@ -230,9 +239,18 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
             let required: Vec<&str> = fields.iter().filter(|f| !f.optional).map(|f| f.name.as_str()).collect();
             json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
         }
-        DataType::Tuple(types) => {
+        DataType::Tuple(types, from, to) => {
             let items: Vec<Json> = types.iter().map(nested).collect();
-            json!({ "type": "array", "prefixItems": items, "minItems": types.len(), "maxItems": types.len() })
+            let rest = match (from, to) {
+                (None, None) => json!(false),
+                _ => types.last().map_or(json!({}), nested),
+            };
+            let (least, most) = match (from, to) {
+                (None, None) => (Some(types.len() as u64), Some(types.len() as u64)),
+                sizes => (*sizes.0, *sizes.1),
+            };
+            let array = json!({ "type": "array", "prefixItems": items, "items": rest });
+            bounded(array, "minItems", "maxItems", least.map(Json::from), most.map(Json::from))
         }
         DataType::Variant(types) => {
             let alternatives: Vec<Json> = types.iter().map(|t| of_type(t, depth + 1)).collect();

@@ -1,10 +1,11 @@
 //! From nodes to values, guided by the data type that is wanted.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{EvalError, Lookup, Name, Scope, Template, is_plain};
-use kilter_model::{DataType, Hash, ResourceRef, Value};
+use kilter_model::{DataType, Field, Hash, ResourceRef, Value};
 
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
@@ -48,6 +49,7 @@ pub(crate) fn is_sealed(data_type: &DataType) -> bool {
     match data_type {
         DataType::Variant(types) => types.iter().any(is_sealed),
         DataType::Optional(inner) | DataType::NotUndef(inner) => is_sealed(inner),
+        DataType::Alias(alias) => is_sealed(&alias.definition()),
         other => other.is_sensitive(),
     }
 }
@@ -101,13 +103,16 @@ impl<'e, 't> Values<'e, 't> {
         if !is_plain(text) {
             return self.template(view);
         }
+        if let Some(value) = read_as(&wanted.open(), text) {
+            return Built::Value(value);
+        }
         if view.kind() != Kind::Plain {
             return Built::Value(view.text_value());
         }
         Built::Value(match scalar::typed(text) {
             None => view.text_value(),
             Some(Value::Undef) => Value::Undef,
-            Some(value) => match stripped(wanted) {
+            Some(value) => match &*wanted.open() {
                 DataType::String(..) => view.text_value(),
                 wanted if accepts(wanted, &value) => value,
                 wanted if accepts(wanted, &Value::from(text)) => Value::from(text),
@@ -206,7 +211,7 @@ impl<'e, 't> Values<'e, 't> {
     fn sequence(&self, view: View<'t>, wanted: &DataType) -> Built {
         let Some(values) = self.deeper(view) else { return Built::Broken };
         let built: Vec<Built> =
-            view.elements().enumerate().map(|(index, v)| values.build(v, element(wanted, index))).collect();
+            view.elements().enumerate().map(|(index, v)| values.build(v, &element(wanted, index))).collect();
         match Built::verdict(built.iter()) {
             Verdict::Values => Built::Value(Value::array(built.into_iter().filter_map(Built::value))),
             Verdict::Deferred => Built::Deferred(Template::array(built.into_iter().map(Built::template).collect())),
@@ -232,7 +237,7 @@ impl<'e, 't> Values<'e, 't> {
                 built.push(Built::Broken);
                 continue;
             };
-            built.push(values.build(value, entry(wanted, &name)));
+            built.push(values.build(value, &entry(wanted, &name)));
             keys.push(EcoString::from(name));
         }
         match Built::verdict(built.iter()) {
@@ -426,43 +431,64 @@ fn accepts(wanted: &DataType, value: &Value) -> bool {
 
 /// Whether bytes that are no text can be a value of the type.
 fn takes_bytes(wanted: &DataType) -> bool {
-    match stripped(wanted) {
-        DataType::Any | DataType::Binary => true,
+    match &*wanted.open() {
+        DataType::Any | DataType::RichData | DataType::Binary => true,
         DataType::Variant(types) => types.iter().any(takes_bytes),
         _ => false,
     }
 }
 
-/// The type without what only says that a value may be missing or is sealed.
-pub(crate) fn stripped(wanted: &DataType) -> &DataType {
+/// The value that a text stands for where one is wanted that documents have no form for.
+fn read_as(wanted: &DataType, text: &str) -> Option<Value> {
     match wanted {
-        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => stripped(inner),
-        other => other,
+        DataType::Timestamp(..)
+        | DataType::Timespan(..)
+        | DataType::SemVer(_)
+        | DataType::SemVerRange
+        | DataType::Regexp(_)
+        | DataType::Type(_) => wanted.parse_word(text).ok(),
+        _ => None,
     }
 }
 
 /// The type of an element of a list.
-fn element(wanted: &DataType, index: usize) -> &DataType {
-    match stripped(wanted) {
-        DataType::Array(of, ..) => of,
-        DataType::Tuple(types) => types.get(index).unwrap_or(&ANY),
-        DataType::Variant(types) => types
-            .iter()
-            .find(|t| matches!(stripped(t), DataType::Array(..) | DataType::Tuple(_)))
-            .map_or(&ANY, |t| element(t, index)),
-        _ => &ANY,
+fn element(wanted: &DataType, index: usize) -> Cow<'_, DataType> {
+    let inside = |open: &DataType| match open {
+        DataType::Array(of, ..) => (**of).clone(),
+        DataType::Tuple(types, ..) => types.get(index).or(types.last()).unwrap_or(&ANY).clone(),
+        _ => DataType::Any,
+    };
+    match wanted.open() {
+        Cow::Borrowed(DataType::Array(of, ..)) => Cow::Borrowed(of),
+        Cow::Borrowed(DataType::Tuple(types, ..)) => Cow::Borrowed(types.get(index).or(types.last()).unwrap_or(&ANY)),
+        open => match &*open {
+            DataType::Variant(types) => {
+                let lists = types.iter().map(DataType::open);
+                let found = lists.into_iter().find(|t| matches!(**t, DataType::Array(..) | DataType::Tuple(..)));
+                Cow::Owned(found.map_or(DataType::Any, |list| inside(&list)))
+            }
+            other => Cow::Owned(inside(other)),
+        },
     }
 }
 
 /// The type of an entry of a hash.
-fn entry<'d>(wanted: &'d DataType, key: &str) -> &'d DataType {
-    match stripped(wanted) {
-        DataType::Hash(_, of, ..) => of,
-        DataType::Struct(fields) => fields.iter().find(|field| field.name == key).map_or(&ANY, |f| &f.data_type),
-        DataType::Variant(types) => types
-            .iter()
-            .find(|t| matches!(stripped(t), DataType::Hash(..) | DataType::Struct(_)))
-            .map_or(&ANY, |t| entry(t, key)),
-        _ => &ANY,
+fn entry<'d>(wanted: &'d DataType, key: &str) -> Cow<'d, DataType> {
+    let field = |fields: &[Field]| fields.iter().find(|field| field.name == key).map(|field| field.data_type.clone());
+    let inside = |open: &DataType| match open {
+        DataType::Hash(_, of, ..) => (**of).clone(),
+        DataType::Struct(fields) => field(fields).unwrap_or(DataType::Any),
+        _ => DataType::Any,
+    };
+    match wanted.open() {
+        Cow::Borrowed(DataType::Hash(_, of, ..)) => Cow::Borrowed(of),
+        open => match &*open {
+            DataType::Variant(types) => {
+                let hashes = types.iter().map(DataType::open);
+                let found = hashes.into_iter().find(|t| matches!(**t, DataType::Hash(..) | DataType::Struct(_)));
+                Cow::Owned(found.map_or(DataType::Any, |hash| inside(&hash)))
+            }
+            other => Cow::Owned(inside(other)),
+        },
     }
 }

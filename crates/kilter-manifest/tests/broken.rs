@@ -64,7 +64,7 @@ const CASES: &[Case] = &[
     ("resources:\n  exec[a]: { command: null }\n", &[("lacks the attribute `command`", "2:3")]),
     (
         "resources:\n  file[/a]: { ensure: presnt }\n",
-        &[("expects a match for Enum['present', 'absent', 'file', 'directory', 'link'], got 'presnt'", "2:23")],
+        &[("expects a match for Enum['absent', 'directory', 'file', 'link', 'present'], got 'presnt'", "2:23")],
     ),
     ("resources:\n  file[/a]: { ensure: 1 }\n", &[("allowed are: present, absent", "2:23")]),
     ("resources:\n  file[/a]: { backup: yes }\n", &[("write true, without quotes", "2:23")]),

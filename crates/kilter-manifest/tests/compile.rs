@@ -71,6 +71,21 @@ fn variables_from_outside_win_and_later_files_win_over_earlier_ones() {
 }
 
 #[test]
+fn times_and_versions_are_written_as_their_texts() {
+    let world = World::new();
+    let catalog = world.catalog(
+        "resources:\n  service[s]: { since: 2026-01-31T12:00:00+01:00, pause: 90, versions: [1.2.3, \"2.0.0-rc.1\"] }\n",
+    );
+    let attributes = &find(&catalog, "service[s]").attributes;
+    assert_eq!(attributes.get("since"), Some(&Value::Timestamp("2026-01-31T11:00:00".parse().unwrap())));
+    assert_eq!(attributes.get("pause"), Some(&Value::Timespan("0-00:01:30".parse().unwrap())));
+    assert_eq!(attributes.get("versions").map(ToString::to_string).as_deref(), Some("[1.2.3, 2.0.0-rc.1]"));
+    let (result, _) = world.compile("resources:\n  service[s]: { since: noon }\n");
+    let problems = result.expect_err("noon has no date");
+    assert_eq!(problems[0].message, "`since` expects a value of type Undef or Timestamp, got String");
+}
+
+#[test]
 fn relations_are_directed_and_those_to_resources_left_out_are_ignored() {
     let catalog = World::new().catalog(
         "resources:\n  file[/gone]:\n    when: facts.os.family == \"redhat\"\n    notify: service[s]\n  file[/a]:\n    notify: service[s]\n    require: [\"user[u]\", \"file[/gone]\"]\n  service[s]:\n    subscribe: user[u]\n  user[u]:\n    before: [\"service[s]\"]\n    when: true\n",

@@ -8,6 +8,7 @@ use crate::bytes::base64;
 use crate::value::{Hash, REDACTED, Value};
 
 /// The value that a JSON document stands for. Whole numbers beyond 64 bits become floats.
+/// Hashes are hashes, whatever their keys are.
 pub fn from_json(json: &Json) -> Value {
     match json {
         Json::Null => Value::Undef,
@@ -27,8 +28,9 @@ pub fn from_json(json: &Json) -> Value {
 
 /// The value as JSON, for people and logs: sensitive values are redacted.
 ///
-/// Bytes that are not text become `{"base64": "…"}`, floats that JSON has no number for
-/// become their text.
+/// Bytes that are not text become `{"base64": "…"}`, floats that JSON has no number for become
+/// their text; so do times, versions, regular expressions and types. What keeps all of that is
+/// [`to_canonical_json`](crate::to_canonical_json).
 pub fn to_json(value: &Value) -> Json {
     convert(value, &|_| Json::String(REDACTED.into()))
 }
@@ -55,6 +57,7 @@ fn convert(value: &Value, sealed: &dyn Fn(&Value) -> Json) -> Json {
             Json::Object(entries.iter().map(|(k, v)| (k.to_string(), convert(v, sealed))).collect())
         }
         Value::Sensitive(inner) => sealed(inner),
+        rich => Json::String(rich.to_string()),
     }
 }
 

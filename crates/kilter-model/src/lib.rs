@@ -11,6 +11,7 @@
 //! *Start from* [`Catalog`], [`TypeSchema`] and [`Value`].
 
 mod bytes;
+mod canonical;
 mod catalog;
 mod change;
 mod data_type;
@@ -20,21 +21,29 @@ mod json;
 mod names;
 mod pattern;
 mod schema;
+mod semver_range;
 mod span;
 pub mod suggest;
+mod time;
 mod value;
 
 pub use bytes::{base64, from_base64};
+pub use canonical::{CanonicalError, from_canonical_json, to_canonical_json, to_canonical_json_clear};
 pub use catalog::{Catalog, Deferred, Meta, Relation, RelationKind, Resource};
 pub use change::{Change, Difference, Outcome, State};
-pub use data_type::{DataType, DataTypeError, Field, Mismatch};
+pub use data_type::{
+    Alias, AliasError, Aliases, DataType, DataTypeError, Fault, Field, Mismatch, Problem, Step, Subject,
+};
 pub use json::{from_json, to_json, to_json_clear};
 pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName};
+pub use pattern::{PatternError, Regexp};
 pub use schema::{
     AttributeSchema, Attributes, AutoRelation, AutoTitle, Behaviour, Comparison, Feature, TitleError, TitlePattern,
     TypeSchema, WishError,
 };
+pub use semver_range::{SemVerRange, SemVerRangeError};
 pub use span::{SourceId, Span};
+pub use time::{TimeError, Timespan, Timestamp};
 pub use value::{Hash, REDACTED, Value};
 
 /// The examples of the page in Rust.

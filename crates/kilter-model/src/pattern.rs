@@ -1,20 +1,32 @@
-//! Regular expressions, compiled once.
+//! Regular expressions in Ruby's dialect, compiled when they are first needed.
+
+mod ruby;
 
 use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use ecow::EcoString;
+use fancy_regex::{Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 
-/// How many compiled expressions a thread keeps.
+/// How many compiled expressions a thread keeps of those that are written in expressions.
 const KEPT: usize = 128;
 
+/// How often an expression that cannot be matched in linear time may go back. That is some tens of
+/// milliseconds; after that it is given up, with an error that says so.
+const BACKTRACKS: usize = 200_000;
+
+/// How large a compiled expression may be, in bytes.
+const LARGEST: usize = 4 << 20;
+
 thread_local! {
-    static COMPILED: RefCell<FxHashMap<EcoString, fancy_regex::Regex>> = RefCell::default();
+    static COMPILED: RefCell<FxHashMap<EcoString, Regexp>> = RefCell::default();
 }
 
 /// Says why a text could not be held against a regular expression.
 #[derive(Clone, Debug)]
-pub(crate) enum PatternError {
+pub enum PatternError {
     /// It is not a regular expression.
     Compile(Box<fancy_regex::Error>),
     /// It takes too many steps on this text.
@@ -31,30 +43,163 @@ impl PatternError {
     }
 }
 
-/// Whether `pattern` matches somewhere in `text`.
-pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, PatternError> {
-    COMPILED.with_borrow_mut(|compiled| {
-        if !compiled.contains_key(pattern) {
-            let regex = fancy_regex::Regex::new(pattern).map_err(|error| PatternError::Compile(Box::new(error)))?;
-            if compiled.len() >= KEPT {
-                compiled.clear();
-            }
-            compiled.insert(pattern.into(), regex);
-        }
-        let regex = compiled.get(pattern).expect("it was just put there");
-        regex.is_match(text).map_err(|error| PatternError::Match(Box::new(error)))
-    })
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason())
+    }
 }
 
-/// How often an expression may go back before it is given up.
-const BACKTRACKS: usize = 200_000;
+impl std::error::Error for PatternError {}
 
-/// How large a compiled expression may be, in bytes.
-const LARGEST: usize = 4 << 20;
+/// A regular expression as Ruby reads it: `^` and `$` are the ends of lines, `\A` and `\z` those of
+/// the text, `\Z` is the end or before a last line break, `\h` a hexadecimal digit; with look-around
+/// and named groups. Letters and digits (`\w`, `\d`, `\s`) are those of ASCII.
+///
+/// It is compiled when it is first matched, once for all of its clones.
+#[derive(Clone)]
+pub struct Regexp(Arc<Inner>);
 
-/// Compiles an expression in Ruby's dialect: `^` and `$` are the ends of lines.
-pub(crate) fn compile(pattern: &str) -> Result<fancy_regex::Regex, PatternError> {
-    let mut builder = fancy_regex::RegexBuilder::new(pattern);
+struct Inner {
+    source: EcoString,
+    compiled: OnceLock<Result<Regex, PatternError>>,
+}
+
+impl Regexp {
+    /// The expression that is written `source`, without the slashes.
+    pub fn new(source: impl Into<EcoString>) -> Regexp {
+        Regexp(Arc::new(Inner { source: source.into(), compiled: OnceLock::new() }))
+    }
+
+    /// The text between the slashes.
+    pub fn source(&self) -> &EcoString {
+        &self.0.source
+    }
+
+    /// Compiles it, unless that has been done.
+    ///
+    /// # Errors
+    /// When the text is not a regular expression, or one that is too large.
+    pub fn compile(&self) -> Result<(), PatternError> {
+        self.compiled().map(|_| ())
+    }
+
+    pub(crate) fn compiled(&self) -> Result<&Regex, PatternError> {
+        self.0.compiled.get_or_init(|| compile(&self.0.source)).as_ref().map_err(Clone::clone)
+    }
+
+    /// Whether it matches somewhere in `text`.
+    ///
+    /// # Errors
+    /// When it is not a regular expression, or takes too many steps on this text.
+    pub fn is_match(&self, text: &str) -> Result<bool, PatternError> {
+        self.compiled()?.is_match(text).map_err(|error| PatternError::Match(Box::new(error)))
+    }
+}
+
+fn compile(source: &str) -> Result<Regex, PatternError> {
+    let mut builder = RegexBuilder::new(&ruby::rewritten(source));
     builder.oniguruma_mode(true).multi_line(true).backtrack_limit(BACKTRACKS).delegate_size_limit(LARGEST);
     builder.build().map_err(|error| PatternError::Compile(Box::new(error)))
+}
+
+impl PartialEq for Regexp {
+    fn eq(&self, other: &Regexp) -> bool {
+        self.0.source == other.0.source
+    }
+}
+
+/// Shows it between slashes.
+impl fmt::Display for Regexp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("/")?;
+        let mut escaped = false;
+        for c in self.0.source.chars() {
+            match c {
+                '/' if !escaped => f.write_str("\\/")?,
+                c => write!(f, "{c}")?,
+            }
+            escaped = c == '\\' && !escaped;
+        }
+        f.write_str("/")
+    }
+}
+
+impl fmt::Debug for Regexp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Whether `pattern` matches somewhere in `text`.
+pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, PatternError> {
+    let regexp = COMPILED.with_borrow_mut(|compiled| {
+        if let Some(regexp) = compiled.get(pattern) {
+            return regexp.clone();
+        }
+        if compiled.len() >= KEPT {
+            compiled.clear();
+        }
+        let regexp = Regexp::new(pattern);
+        compiled.insert(pattern.into(), regexp.clone());
+        regexp
+    });
+    regexp.is_match(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Regexp::new(pattern).is_match(text).unwrap()
+    }
+
+    #[test]
+    fn the_ends_of_lines_and_texts_are_rubys() {
+        assert!(matches("^b$", "a\nb\nc"));
+        assert!(matches(r"\Aa\Z", "a\n"));
+        assert!(!matches(r"\Aa\z", "a\n"));
+        assert!(!matches(r"\Aa\Z", "a\n\n"));
+        assert!(!matches("a.b", "a\nb"));
+        assert!(matches("(?m)a.b", "a\nb"));
+        assert!(matches("(?m:a.b)", "a\nb"));
+        assert!(!matches("(?m-m:a.b)", "a\nb"));
+    }
+
+    #[test]
+    fn classes_are_those_of_ascii() {
+        assert!(matches(r"\A\h+\z", "00fF") && !matches(r"\h", "xyz"));
+        assert!(matches(r"\H", "x"));
+        assert!(!matches(r"\A\d\z", "٣") && !matches(r"\A\w\z", "é") && matches(r"\A\W\z", "é"));
+        assert!(!matches(r"\A[\d]\z", "٣") && matches(r"\A[\w.-]+\z", "a.b-c"));
+        assert!(matches(r"\A[^\d]\z", "٣"));
+        assert!(matches(r"\A[[:alpha:]]\z", "é"));
+        assert!(matches(r"\A\p{Alpha}\z", "é"));
+    }
+
+    #[test]
+    fn look_around_named_groups_and_recursion_work() {
+        assert!(matches(r"(?<!x)a", "ya") && !matches(r"(?<!x)a", "xa"));
+        assert!(matches(r"a(?=b)", "ab") && !matches(r"a(?!b)", "ab"));
+        assert!(matches(r"\A(?<c>.)\k<c>\z", "aa") && !matches(r"\A(?<c>.)\k<c>\z", "ab"));
+        assert!(matches(r"\A(?<part>[0-9a-z]+)(?:\.\g<part>)*\z", "a.b.c"));
+        assert!(matches(r"\A(?i:https?:\/\/.*\z)", "HTTP://x"));
+        assert!(matches("\\A\\101\\z", "A") && matches(r"\A\e\z", "\u{1b}"));
+    }
+
+    #[test]
+    fn a_pattern_that_takes_for_ever_is_given_up() {
+        for evil in [r"\A((a|a)+)\1b(?!x)\z", r"\A(?:a|a(?=a))+\z(?<=b)", r"\A(?:(a)|(a))+(?<!a)c\z"] {
+            let given_up = Regexp::new(evil).is_match(&"a".repeat(60));
+            assert!(matches!(given_up, Err(PatternError::Match(_))), "{evil}");
+        }
+        assert!(matches!(Regexp::new("(").is_match(""), Err(PatternError::Compile(_))));
+        assert!(matches!(Regexp::new("((a{1000}){1000}){1000}").is_match(""), Err(PatternError::Compile(_))));
+    }
+
+    #[test]
+    fn it_is_shown_between_slashes() {
+        assert_eq!(Regexp::new("a/b").to_string(), r"/a\/b/");
+        assert_eq!(Regexp::new(r"a\/b").to_string(), r"/a\/b/");
+    }
 }

@@ -6,6 +6,11 @@ use std::sync::Arc;
 use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
 
+use crate::data_type::DataType;
+use crate::pattern::Regexp;
+use crate::semver_range::SemVerRange;
+use crate::time::{Timespan, Timestamp};
+
 /// What is shown in the place of a sensitive value.
 pub const REDACTED: &str = "[redacted]";
 
@@ -37,6 +42,20 @@ pub enum Value {
     Hash(Arc<Hash>),
     /// A value that is never shown, logged or stored.
     Sensitive(Arc<Value>),
+    /// What is meant when nothing is said.
+    Default,
+    /// A point in time.
+    Timestamp(Timestamp),
+    /// A span of time.
+    Timespan(Timespan),
+    /// A regular expression.
+    Regexp(Regexp),
+    /// A semantic version.
+    SemVer(Arc<semver::Version>),
+    /// A range of semantic versions.
+    SemVerRange(Arc<SemVerRange>),
+    /// A data type.
+    Type(Arc<DataType>),
 }
 
 impl Value {
@@ -61,6 +80,11 @@ impl Value {
             sealed @ Value::Sensitive(_) => sealed,
             open => Value::Sensitive(Arc::new(open)),
         }
+    }
+
+    /// A range of semantic versions.
+    pub fn semver_range(range: SemVerRange) -> Value {
+        Value::SemVerRange(Arc::new(range))
     }
 
     /// The text of bytes: a string if they are UTF-8, binary otherwise.
@@ -157,7 +181,13 @@ impl Value {
     pub fn to_text(&self) -> Option<EcoString> {
         match self.unwrap_sensitive() {
             Value::String(text) => Some(text.clone()),
-            scalar @ (Value::Boolean(_) | Value::Integer(_) | Value::Float(_)) => Some(eco_format!("{scalar}")),
+            scalar @ (Value::Boolean(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Timestamp(_)
+            | Value::Timespan(_)
+            | Value::SemVer(_)
+            | Value::SemVerRange(_)) => Some(eco_format!("{scalar}")),
             _ => None,
         }
     }
@@ -174,6 +204,13 @@ impl Value {
             Value::Array(_) => "Array",
             Value::Hash(_) => "Hash",
             Value::Sensitive(_) => "Sensitive",
+            Value::Default => "Default",
+            Value::Timestamp(_) => "Timestamp",
+            Value::Timespan(_) => "Timespan",
+            Value::Regexp(_) => "Regexp",
+            Value::SemVer(_) => "SemVer",
+            Value::SemVerRange(_) => "SemVerRange",
+            Value::Type(_) => "Type",
         }
     }
 }
@@ -205,6 +242,13 @@ impl fmt::Display for Value {
                 f.write_str("}")
             }
             Value::Sensitive(_) => f.write_str(REDACTED),
+            Value::Default => f.write_str("default"),
+            Value::Timestamp(time) => write!(f, "{time}"),
+            Value::Timespan(span) => write!(f, "{span}"),
+            Value::Regexp(regexp) => write!(f, "{regexp}"),
+            Value::SemVer(version) => write!(f, "{version}"),
+            Value::SemVerRange(range) => write!(f, "{range}"),
+            Value::Type(data_type) => write!(f, "{data_type}"),
         }
     }
 }
@@ -248,6 +292,24 @@ impl From<bool> for Value {
 impl From<i64> for Value {
     fn from(number: i64) -> Value {
         Value::Integer(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Value {
+        Value::Float(number)
+    }
+}
+
+impl From<semver::Version> for Value {
+    fn from(version: semver::Version) -> Value {
+        Value::SemVer(Arc::new(version))
+    }
+}
+
+impl From<DataType> for Value {
+    fn from(data_type: DataType) -> Value {
+        Value::Type(Arc::new(data_type))
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use ecow::EcoString;
 use indexmap::IndexMap;
 use kilter_manifest::Source;
-use kilter_model::{Value, from_json, to_json_clear};
+use kilter_model::{Value, from_canonical_json, to_canonical_json_clear};
 use kilter_runtime::Report;
 use serde_json::{Map, Value as Json, json};
 
@@ -71,7 +71,7 @@ impl PlanFile {
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let source = |source: &Source| json!({ "name": &*source.name, "text": &*source.text });
         let values = |values: &mut dyn Iterator<Item = (&EcoString, &Value)>| -> Map<String, Json> {
-            values.map(|(name, value)| (name.to_string(), to_json_clear(value))).collect()
+            values.map(|(name, value)| (name.to_string(), to_canonical_json_clear(value))).collect()
         };
         let includes: Vec<Json> = self
             .includes
@@ -165,7 +165,8 @@ fn parsed(json: &Json) -> Option<PlanFile> {
     };
     let values = |key: &str| {
         let entries = json.get(key)?.as_object()?.iter();
-        Some(entries.map(|(name, value)| (EcoString::from(name.as_str()), from_json(value))).collect::<Vec<_>>())
+        let values = entries.map(|(name, value)| Some((EcoString::from(name), from_canonical_json(value).ok()?)));
+        values.collect::<Option<Vec<_>>>()
     };
     Some(PlanFile {
         sources: json.get("sources")?.as_array()?.iter().map(source).collect::<Option<_>>()?,

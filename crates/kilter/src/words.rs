@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kilter_model::suggest::nearest;
-use kilter_model::{AttributeName, AttributeSchema, DataType, Value, from_json};
+use kilter_model::{AttributeName, AttributeSchema, DataType, Value};
 
 /// Says that words are no value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,10 +22,10 @@ impl WordError {
         if let Some(meant) = nearest(given, allowed.iter().copied()) {
             return Some(format!("did you mean `{meant}`? Allowed are {}", allowed.join(", ")));
         }
-        match open(&self.expected) {
+        match &*self.expected.open() {
             _ if !allowed.is_empty() => Some(format!("allowed are {}", allowed.join(", "))),
             DataType::Boolean(_) => Some("allowed are true, false".to_owned()),
-            DataType::Hash(..) | DataType::Struct(_) | DataType::Tuple(_) => Some("it is written as JSON".to_owned()),
+            DataType::Hash(..) | DataType::Struct(_) | DataType::Tuple(..) => Some("it is written as JSON".to_owned()),
             DataType::Array(..) => Some(format!("a list is written {0}=a,b or {0}=a {0}=b", self.attribute)),
             _ => None,
         }
@@ -48,8 +48,7 @@ impl fmt::Display for WordError {
 /// # Errors
 /// When they are no value of the attribute.
 pub(crate) fn value_of(attribute: &AttributeSchema, words: &[&str]) -> Result<Value, WordError> {
-    let value = read(&attribute.data_type, words).filter(|value| attribute.data_type.check(value).is_ok());
-    value.ok_or_else(|| WordError {
+    attribute.data_type.parse_words(words).map_err(|_| WordError {
         attribute: attribute.name.clone(),
         given: (!attribute.data_type.is_sensitive()).then(|| words.join(" ")),
         expected: attribute.data_type.clone(),
@@ -72,92 +71,6 @@ pub(crate) fn value_of_bytes(attribute: &AttributeSchema, bytes: &[u8]) -> Resul
         return Ok(sealed(binary));
     }
     value_of(attribute, &[&String::from_utf8_lossy(bytes)])
-}
-
-fn read(data_type: &DataType, words: &[&str]) -> Option<Value> {
-    match (data_type, words) {
-        (DataType::Optional(inner) | DataType::NotUndef(inner), words) => read(inner, words),
-        (DataType::Sensitive(inner), words) => read(inner, words).map(Value::sensitive),
-        (DataType::Variant(types), words) => read_variant(types, words),
-        (DataType::Array(of, ..), words) => read_array(of, words),
-        (_, [word]) => read_one(data_type, word),
-        _ => None,
-    }
-}
-
-fn read_one(data_type: &DataType, word: &str) -> Option<Value> {
-    match data_type {
-        DataType::Boolean(_) => word.parse().ok().map(Value::Boolean),
-        DataType::Integer(..) => integer(word),
-        DataType::Float(..) => float(word),
-        DataType::Numeric => integer(word).or_else(|| float(word)),
-        DataType::String(..) | DataType::Enum(_) | DataType::Pattern(_) => Some(Value::from(word)),
-        DataType::Binary => Some(Value::Binary(word.as_bytes().into())),
-        DataType::Hash(..) | DataType::Struct(_) | DataType::Tuple(_) => json(word),
-        DataType::Any | DataType::Data | DataType::Scalar => {
-            Some(json(word).filter(|value| data_type.check(value).is_ok()).unwrap_or_else(|| Value::from(word)))
-        }
-        _ => None,
-    }
-}
-
-/// A whole number in decimal digits. One that begins with 0 is none: whether `0644` means an octal
-/// number cannot be known.
-fn integer(word: &str) -> Option<Value> {
-    let digits = word.strip_prefix('-').unwrap_or(word);
-    let plain = digits.bytes().all(|b| b.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
-    plain.then(|| word.parse().ok().map(Value::Integer)).flatten()
-}
-
-fn float(word: &str) -> Option<Value> {
-    let number: f64 = word.parse().ok()?;
-    number.is_finite().then_some(Value::Float(number))
-}
-
-fn json(word: &str) -> Option<Value> {
-    serde_json::from_str(word).ok().as_ref().map(from_json)
-}
-
-fn read_array(of: &DataType, words: &[&str]) -> Option<Value> {
-    let nested =
-        matches!(open(of), DataType::Array(..) | DataType::Hash(..) | DataType::Struct(_) | DataType::Tuple(_));
-    let elements: Vec<&str> = match words {
-        [word] if nested => return json(word),
-        [""] => Vec::new(),
-        [word] => word.split(',').collect(),
-        words => words.to_vec(),
-    };
-    let values: Option<Vec<Value>> = elements.iter().map(|element| read(of, &[element])).collect();
-    values.map(Value::array)
-}
-
-/// The first type that the words are a value of, those with few values before those with many.
-fn read_variant(types: &[DataType], words: &[&str]) -> Option<Value> {
-    let mut types: Vec<&DataType> = types.iter().collect();
-    types.sort_by_key(|data_type| breadth(data_type));
-    types.iter().find_map(|data_type| read(data_type, words).filter(|value| data_type.check(value).is_ok()))
-}
-
-fn breadth(data_type: &DataType) -> u8 {
-    match open(data_type) {
-        DataType::Boolean(_) => 0,
-        DataType::Integer(..) => 1,
-        DataType::Float(..) | DataType::Numeric => 2,
-        DataType::Enum(_) => 3,
-        DataType::Pattern(_) => 4,
-        DataType::String(..) => 5,
-        DataType::Binary => 6,
-        DataType::Array(..) => 7,
-        _ => 8,
-    }
-}
-
-/// The type inside of wrappers that change nothing about how it is written.
-fn open(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => open(inner),
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,10 @@ impl World {
         let service = TypeSchema::new("service", "Services.")
             .attribute("name", "String", Namevar, "The name.")
             .attribute("ensure", "Enum[running, stopped]", Property, "Whether it runs.")
-            .attribute("enable", "Variant[Boolean, Enum[mask]]", Property, "Whether it starts at boot.");
+            .attribute("enable", "Variant[Boolean, Enum[mask]]", Property, "Whether it starts at boot.")
+            .attribute("since", "Optional[Timestamp]", Property, "Since when it runs.")
+            .attribute("pause", "Timespan", Parameter, "How long it waits.")
+            .attribute("versions", "Array[SemVer]", Parameter, "What it may be.");
         World { types: vec![file, exec, user, service], overrides: Vec::new(), asked: RefCell::default() }
     }
 

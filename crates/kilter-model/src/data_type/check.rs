@@ -1,167 +1,250 @@
-//! Whether a value is of a type, and if not, why.
+//! Whether a value is of a type.
 
-use std::fmt;
+use std::cell::Cell;
 
-use super::DataType;
-use crate::value::Value;
-
-/// Says which part of a value is not of the type asked for, in Puppet's words:
-/// `index 2 expects an Integer value, got String`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mismatch {
-    path: Vec<String>,
-    what: What,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum What {
-    Kind { expected: DataType, got: String },
-    Missing,
-    Unknown,
-    Size { thing: &'static str, got: u64, from: Option<u64>, to: Option<u64> },
-}
+use super::alias::Aliases;
+use super::assign::{Seals, is_scalar_data, within_size};
+use super::describe::describe;
+use super::mismatch::Mismatch;
+use super::{DataType, Field};
+use crate::value::{Hash, Value};
 
 impl DataType {
     /// Checks that `value` is of this type.
     ///
     /// A sensitive value is of type `T` if what it holds is: a secret may be given wherever its
-    /// content may.
+    /// content may; and the content of a secret may be given where one is wanted, since it will be
+    /// sealed.
     ///
     /// # Errors
-    /// Says what the first part that does not fit should have been.
+    /// Says which parts do not fit, and what they should have been.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
-        let value = value.unwrap_sensitive();
-        let fits = match (self, value) {
-            (DataType::Any, _) | (DataType::Undef, Value::Undef) => true,
-            (DataType::Boolean(wanted), Value::Boolean(truth)) => wanted.is_none_or(|w| w == *truth),
-            (DataType::Integer(from, to), Value::Integer(n)) => within(n, from, to),
-            (DataType::Float(from, to), Value::Float(n)) => within(n, from, to),
-            (DataType::Numeric, Value::Integer(_) | Value::Float(_))
-            | (DataType::Scalar, Value::String(_) | Value::Integer(_) | Value::Float(_) | Value::Boolean(_))
-            | (DataType::Binary, Value::Binary(_)) => true,
-            (DataType::String(from, to), Value::String(text)) => {
-                let length = text.chars().count() as u64;
-                return size("String", length, *from, *to);
-            }
-            (DataType::Enum(words), Value::String(text)) => words.contains(text),
-            (DataType::Pattern(patterns), Value::String(text)) => patterns.iter().any(|p| matches(p, text)),
-            (DataType::Array(of, from, to), Value::Array(values)) => {
-                size("Array", values.len() as u64, *from, *to)?;
-                return each(values.iter().map(|value| (&**of, value)));
-            }
-            (DataType::Tuple(types), Value::Array(values)) => {
-                let length = types.len() as u64;
-                size("Tuple", values.len() as u64, Some(length), Some(length))?;
-                return each(types.iter().zip(values.iter()));
-            }
-            (DataType::Hash(keys, of, from, to), Value::Hash(entries)) => {
-                size("Hash", entries.len() as u64, *from, *to)?;
-                for (key, value) in entries.iter() {
-                    keys.check(&Value::String(key.clone())).map_err(|e| e.below(format!("key of entry '{key}'")))?;
-                    of.check(value).map_err(|e| e.below(format!("entry '{key}'")))?;
-                }
-                true
-            }
-            (DataType::Struct(_), Value::Hash(_)) => return self.check_struct(value),
-            (DataType::Variant(types), value) => types.iter().any(|t| t.check(value).is_ok()),
-            (DataType::Optional(_), Value::Undef) => true,
-            (DataType::Optional(inner) | DataType::Sensitive(inner), value) => return inner.check(value),
-            (DataType::NotUndef(inner), value) if !value.is_undef() => return inner.check(value),
-            (DataType::Data, value) => is_data(value),
-            _ => false,
-        };
-        if fits { Ok(()) } else { Err(self.mismatch(value)) }
+        self.checked(value, Seals::Ignored)
     }
 
-    fn check_struct(&self, value: &Value) -> Result<(), Mismatch> {
-        let (DataType::Struct(fields), Value::Hash(entries)) = (self, value) else {
-            return Err(self.mismatch(value));
-        };
-        for field in fields {
-            let path = || format!("entry '{}'", field.name);
-            match entries.get(&field.name) {
-                Some(value) => field.data_type.check(value).map_err(|e| e.below(path()))?,
-                None if field.optional => {}
-                None => return Err(Mismatch { path: vec![path()], what: What::Missing }),
-            }
-        }
-        match entries.keys().find(|key| fields.iter().all(|field| field.name != **key)) {
-            Some(key) => Err(Mismatch { path: vec![format!("entry '{key}'")], what: What::Unknown }),
-            None => Ok(()),
-        }
+    /// Checks that `value` is of this type and sealed just where the type says so, which is
+    /// Puppet's rule.
+    ///
+    /// # Errors
+    /// Says which parts do not fit, and what they should have been.
+    pub fn check_sealed(&self, value: &Value) -> Result<(), Mismatch> {
+        self.checked(value, Seals::Exact)
     }
 
-    fn mismatch(&self, value: &Value) -> Mismatch {
-        let got = match (self, value) {
-            (DataType::Enum(_) | DataType::Pattern(_), Value::String(text)) => format!("'{text}'"),
-            (DataType::Integer(..), Value::Integer(n)) => format!("Integer[{n}, {n}]"),
-            (_, value) => value.kind().to_owned(),
-        };
-        Mismatch { path: Vec::new(), what: What::Kind { expected: self.clone(), got } }
+    fn checked(&self, value: &Value, seals: Seals) -> Result<(), Mismatch> {
+        let fuel = Fuel { left: Cell::new(FUEL), whole: Cell::new(Some(value)) };
+        match fits(self, value, Scope { seals, table: None, fuel: &fuel }) {
+            true => Ok(()),
+            false if fuel.left.get() == 0 => Err(Mismatch::endless(self)),
+            false => Err(describe(self, value, seals)),
+        }
     }
 }
 
-fn each<'a>(pairs: impl Iterator<Item = (&'a DataType, &'a Value)>) -> Result<(), Mismatch> {
-    for (index, (data_type, value)) in pairs.enumerate() {
-        data_type.check(value).map_err(|e| e.below(format!("index {index}")))?;
+/// How many aliases any value may meet, and how many more for each of its parts. A type that
+/// repeats itself in several ways at once would otherwise try them all at every level of a value.
+const FUEL: u64 = 10_000;
+const FUEL_EACH: u64 = 16;
+
+/// How many aliases may still be met.
+struct Fuel<'a> {
+    left: Cell<u64>,
+    /// The value whose parts have not been counted yet.
+    whole: Cell<Option<&'a Value>>,
+}
+
+impl Fuel<'_> {
+    /// Takes one; whether there was one.
+    fn burn(&self) -> bool {
+        match self.left.get() {
+            // Large values are counted when they turn out to be large, and no others.
+            0 => false,
+            1 => match self.whole.take() {
+                Some(value) => {
+                    self.left.set(1 + FUEL_EACH * parts(value));
+                    true
+                }
+                None => {
+                    self.left.set(0);
+                    false
+                }
+            },
+            left => {
+                self.left.set(left - 1);
+                true
+            }
+        }
     }
-    Ok(())
+}
+
+fn parts(value: &Value) -> u64 {
+    match value.unwrap_sensitive() {
+        Value::Array(values) => 1 + values.iter().map(parts).sum::<u64>(),
+        Value::Hash(entries) => 1 + entries.values().map(parts).sum::<u64>(),
+        _ => 1,
+    }
+}
+
+/// What a check needs to know beside the type and the value.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    seals: Seals,
+    /// What the names in the type mean, inside of an alias.
+    table: Option<&'a Aliases>,
+    fuel: &'a Fuel<'a>,
+}
+
+impl Scope<'_> {
+    /// A part of a type, with names put in their places.
+    fn resolved(self, part: &DataType) -> DataType {
+        self.table.map_or_else(|| part.clone(), |table| part.resolve(table))
+    }
+}
+
+fn fits<'a>(data_type: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
+    let value = match scope.seals {
+        Seals::Ignored => value.unwrap_sensitive(),
+        Seals::Exact => value,
+    };
+    match (data_type, value) {
+        (DataType::Any | DataType::RichData | DataType::Unit, _)
+        | (DataType::Undef | DataType::Optional(_), Value::Undef)
+        | (DataType::Default, Value::Default)
+        | (DataType::Numeric, Value::Integer(_) | Value::Float(_))
+        | (DataType::Binary, Value::Binary(_))
+        | (DataType::SemVerRange, Value::SemVerRange(_)) => true,
+        (DataType::Boolean(wanted), Value::Boolean(truth)) => wanted.is_none_or(|w| w == *truth),
+        (DataType::Integer(from, to), Value::Integer(n)) => within(n, from, to),
+        (DataType::Float(from, to), Value::Float(n)) => !n.is_nan() && within(n, from, to),
+        (DataType::String(None, None), Value::String(_)) => true,
+        (DataType::String(from, to), Value::String(text)) => sized(text.chars().count(), from, to),
+        (DataType::Literal(word), Value::String(text)) => word == text,
+        (DataType::Enum(words), Value::String(text)) => words.contains(text),
+        (DataType::EnumAnyCase(words), Value::String(text)) => words.iter().any(|word| word.eq_ignore_ascii_case(text)),
+        (DataType::Pattern(patterns), Value::String(text)) => {
+            patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(text).unwrap_or(false))
+        }
+        (DataType::Regexp(wanted), Value::Regexp(regexp)) => wanted.as_ref().is_none_or(|w| w == regexp),
+        (DataType::Timestamp(from, to), Value::Timestamp(time)) => within(time, from, to),
+        (DataType::Timespan(from, to), Value::Timespan(span)) => within(span, from, to),
+        (DataType::SemVer(ranges), Value::SemVer(version)) => {
+            ranges.is_empty() || ranges.iter().any(|range| range.includes(version))
+        }
+        (DataType::Array(of, from, to), Value::Array(values)) => {
+            sized(values.len(), from, to) && values.iter().all(|value| fits(of, value, scope))
+        }
+        (DataType::Tuple(types, from, to), Value::Array(values)) => {
+            let (least, most) = super::assign::tuple_size(types, from, to);
+            let at = |index: usize| types.get(index).or(types.last());
+            sized(values.len(), &Some(least), &most)
+                && values.iter().enumerate().all(|(i, value)| at(i).is_none_or(|t| fits(t, value, scope)))
+        }
+        (DataType::Hash(keys, of, from, to), Value::Hash(entries)) => {
+            sized(entries.len(), from, to)
+                && entries.values().all(|value| fits(of, value, scope))
+                && (is_any_text(keys) || entries.keys().all(|key| fits(keys, &Value::String(key.clone()), scope)))
+        }
+        (DataType::Struct(fields), Value::Hash(entries)) => fits_struct(fields, entries, scope),
+        (DataType::Collection(from, to), Value::Array(values)) => sized(values.len(), from, to),
+        (DataType::Collection(from, to), Value::Hash(entries)) => sized(entries.len(), from, to),
+        (DataType::Variant(types), value) => types.iter().any(|part| fits(part, value, scope)),
+        (DataType::Optional(inner), value) => fits(inner, value, scope),
+        (DataType::Sensitive(inner), Value::Sensitive(value)) => fits(inner, value, scope),
+        (DataType::Sensitive(inner), value) => scope.seals == Seals::Ignored && fits(inner, value, scope),
+        (DataType::NotUndef(inner), value) => !value.is_undef() && fits(inner, value, scope),
+        (DataType::Scalar, value) => is_scalar(value),
+        (DataType::ScalarData, value) => is_plain(value),
+        (DataType::Data, value) => is_data(value, scope.seals),
+        (DataType::Type(of), Value::Type(value)) => **of == DataType::Any || scope.resolved(of).accepts_type(value),
+        (DataType::Iterable(of), value) => fits_elements(of, value, scope),
+        (DataType::Init(of), value) => fits(of, value, scope) || stands_for(&scope.resolved(of), value),
+        (DataType::Alias(alias), value) => {
+            scope.fuel.burn() && fits(alias.body(), value, Scope { table: Some(&alias.table), ..scope })
+        }
+        (DataType::TypeReference(name), value) => {
+            let definition = scope.table.and_then(|table| table.definition(name));
+            definition.is_some_and(|definition| scope.fuel.burn() && fits(definition, value, scope))
+        }
+        _ => false,
+    }
 }
 
 fn within<T: PartialOrd>(n: &T, from: &Option<T>, to: &Option<T>) -> bool {
     from.as_ref().is_none_or(|from| from <= n) && to.as_ref().is_none_or(|to| n <= to)
 }
 
-fn size(thing: &'static str, got: u64, from: Option<u64>, to: Option<u64>) -> Result<(), Mismatch> {
-    if within(&got, &from, &to) {
-        return Ok(());
-    }
-    Err(Mismatch { path: Vec::new(), what: What::Size { thing, got, from, to } })
+fn sized(count: usize, from: &Option<u64>, to: &Option<u64>) -> bool {
+    within_size(from, to, count as u64, Some(count as u64))
 }
 
-fn matches(pattern: &str, text: &str) -> bool {
-    crate::pattern::is_match(pattern, text).unwrap_or(false)
+fn is_any_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Any | DataType::String(None, None) | DataType::Scalar | DataType::ScalarData)
 }
 
-fn is_data(value: &Value) -> bool {
-    match value.unwrap_sensitive() {
-        Value::Binary(_) => false,
-        Value::Array(values) => values.iter().all(is_data),
-        Value::Hash(entries) => entries.values().all(is_data),
-        _ => true,
-    }
-}
-
-impl Mismatch {
-    fn below(mut self, step: String) -> Mismatch {
-        self.path.insert(0, step);
-        self
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for step in &self.path {
-            write!(f, "{step} ")?;
+fn fits_struct<'a>(fields: &'a [Field], entries: &Hash, scope: Scope<'a>) -> bool {
+    let mut matched = 0;
+    let fit = fields.iter().all(|field| match entries.get(&field.name) {
+        None => field.optional,
+        Some(value) => {
+            matched += 1;
+            fits(&field.data_type, value, scope)
         }
-        match &self.what {
-            What::Kind { expected, got } => match expected.allowed() {
-                words if words.is_empty() => write!(f, "expects {}, got {got}", expected.described()),
-                _ => write!(f, "expects a match for {expected}, got {got}"),
-            },
-            What::Missing => f.write_str("is missing"),
-            What::Unknown => f.write_str("is not expected here"),
-            What::Size { thing, got, from, to } => {
-                let bounds = match (from, to) {
-                    (Some(from), Some(to)) if from == to => format!("to be {from}"),
-                    (Some(from), Some(to)) => format!("to be between {from} and {to}"),
-                    (Some(from), None) => format!("to be at least {from}"),
-                    (None, Some(to)) => format!("to be at most {to}"),
-                    (None, None) => "to be anything".to_owned(),
-                };
-                write!(f, "expects size of {thing} {bounds}, got {got}")
-            }
+    });
+    fit && matched == entries.len()
+}
+
+fn is_plain(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Integer(_) | Value::Float(_) | Value::Boolean(_))
+}
+
+fn is_scalar(value: &Value) -> bool {
+    let rich = matches!(
+        value,
+        Value::Regexp(_) | Value::SemVer(_) | Value::SemVerRange(_) | Value::Timestamp(_) | Value::Timespan(_)
+    );
+    rich || is_plain(value)
+}
+
+fn is_data(value: &Value, seals: Seals) -> bool {
+    match value {
+        Value::Sensitive(inner) => seals == Seals::Ignored && is_data(inner, seals),
+        Value::Undef => true,
+        Value::Array(values) => values.iter().all(|value| is_data(value, seals)),
+        Value::Hash(entries) => entries.values().all(|value| is_data(value, seals)),
+        other => is_plain(other),
+    }
+}
+
+/// Whether a value can be gone through, and all that is met is of the type `of`.
+fn fits_elements<'a>(of: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
+    match value {
+        Value::Array(values) => values.iter().all(|value| fits(of, value, scope)),
+        Value::Hash(_) if *of == DataType::Any => true,
+        Value::Hash(entries) if entries.is_empty() => {
+            scope.resolved(of).takes(&DataType::Tuple(vec![DataType::Unit, DataType::Unit], None, None), scope.seals)
         }
+        Value::Hash(entries) => entries.iter().all(|(key, value)| {
+            let pair = Value::array([Value::String(key.clone()), value.clone()]);
+            fits(of, &pair, scope)
+        }),
+        // A text has characters; a number those below it; a type of numbers or words all of them.
+        Value::String(_) => scope.resolved(of).takes(&DataType::String(Some(1), Some(1)), scope.seals),
+        Value::Integer(number) if *of == DataType::Any => *number >= 0,
+        Value::Integer(_) => scope.resolved(of).takes(&DataType::Integer(None, None), scope.seals),
+        Value::Type(data_type) => {
+            let iterable = DataType::Iterable(Box::new(scope.resolved(of)));
+            iterable.takes(&DataType::Type(Box::new((**data_type).clone())), scope.seals)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a text stands for a value of the type.
+fn stands_for(of: &DataType, value: &Value) -> bool {
+    match value {
+        Value::String(text) => of.parse_word(text).is_ok(),
+        Value::Integer(_) => is_scalar_data(of) && matches!(of, DataType::Float(..) | DataType::Numeric),
+        _ => false,
     }
 }
 
@@ -178,16 +261,76 @@ mod tests {
         assert_eq!(refused("Integer", "x".into()), "expects an Integer value, got String");
         assert_eq!(
             refused("Enum[present, absent]", "x".into()),
-            "expects a match for Enum['present', 'absent'], got 'x'"
+            "expects a match for Enum['absent', 'present'], got 'x'"
         );
         assert_eq!(refused("Array[Integer]", Value::strings(["a"])), "index 0 expects an Integer value, got String");
-        assert_eq!(refused("Array[String, 1]", Value::array([])), "expects size of Array to be at least 1, got 0");
+        assert_eq!(refused("Array[String, 1]", Value::array([])), "expects size to be at least 1, got 0");
     }
 
     #[test]
     fn a_secret_fits_where_its_content_does() {
         let secret = Value::sensitive("x".into());
+        let sealed = DataType::Sensitive(Box::new(DataType::text()));
         assert!(DataType::text().check(&secret).is_ok());
+        assert!(sealed.check(&"x".into()).is_ok());
         assert!(DataType::Integer(None, None).check(&secret).is_err());
+        assert!(DataType::text().check_sealed(&secret).is_err());
+        assert!(sealed.check_sealed(&"x".into()).is_err());
+        assert!(sealed.check_sealed(&secret).is_ok());
+    }
+
+    #[test]
+    fn a_message_tells_nothing_of_a_secret() {
+        let secret = |value: Value| Value::sensitive(value);
+        for (data_type, value) in [
+            ("Enum[a, b]", secret("hunter2".into())),
+            ("Sensitive[Enum[a, b]]", "hunter2".into()),
+            ("Sensitive[Enum[a, b]]", secret("hunter2".into())),
+            ("Sensitive[Integer[0, 3]]", Value::Integer(4711)),
+            ("Integer[0, 3]", secret(Value::Integer(4711))),
+            (
+                "Struct[{a => Sensitive[Integer[0, 3]], b => Enum[x]}]",
+                Value::hash([("a", Value::Integer(4711)), ("b", "hunter2".into())]),
+            ),
+            ("Array[Sensitive[Enum[a]]]", Value::array([secret("hunter2".into())])),
+            (
+                "Variant[Sensitive[Integer[1, 2]], Enum[a]]",
+                secret(Value::array([Value::Integer(4711), "hunter2".into()])),
+            ),
+            ("Hash[String, Integer]", secret(Value::hash([("hunter2", Value::from("4711"))]))),
+            ("Sensitive[Hash[Enum[a], Integer]]", secret(Value::hash([("hunter2", Value::Integer(4711))]))),
+        ] {
+            let data_type: DataType = data_type.parse().unwrap();
+            let mismatches = [data_type.check(&value), data_type.check_sealed(&value)].map(Result::unwrap_err);
+            let [loose, exact] = mismatches.map(|mismatch| mismatch.of("t.x").to_string());
+            assert!(!(loose.contains("hunter2") || loose.contains("4711")), "{loose}");
+            // What is not sealed is told where seals are held against the type as they are.
+            let told = exact.contains("hunter2") || exact.contains("4711");
+            assert!(!value.holds_sensitive() || !told, "{exact}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_repeats_itself_in_several_ways_is_given_up() {
+        let definition = "Variant[Array[T, 0, 1], Array[T, 0, 2], Array[T, 0, 3], Integer]".parse().unwrap();
+        let aliases = Aliases::new([("T".into(), definition)]).unwrap();
+        let repeating = aliases.get("T").unwrap();
+        let nested = |levels: usize, leaf: Value| (0..levels).fold(leaf, |inner, _| Value::array([inner]));
+        assert!(repeating.check(&nested(100, Value::Integer(1))).is_ok());
+        let mismatch = repeating.check(&nested(100, Value::from("x"))).unwrap_err();
+        assert_eq!(mismatch.to_string(), "cannot be held against T: it repeats itself in too many ways");
+        assert!(!repeating.check(&nested(6, Value::from("x"))).unwrap_err().faults().is_empty());
+        let wide = Value::array((0..2).map(|_| Value::array((0..3).map(Value::Integer).collect::<Vec<_>>())));
+        assert!(repeating.check(&wide).is_ok());
+        let tree = "Variant[Integer, Array[Tree]]".parse().unwrap();
+        let tree = Aliases::new([("Tree".into(), tree)]).unwrap().get("Tree").unwrap();
+        assert!(tree.check(&Value::array((0..100_000).map(Value::Integer).collect::<Vec<_>>())).is_ok());
+    }
+
+    #[test]
+    fn a_pattern_that_takes_for_ever_is_told() {
+        let text = "a".repeat(40);
+        let message = refused(r"Pattern[/\A((a|a)+)\1b(?!x)\z/]", text.as_str().into());
+        assert!(message.starts_with("cannot be held against the pattern /"), "{message}");
     }
 }

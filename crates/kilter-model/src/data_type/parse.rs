@@ -4,7 +4,13 @@ use std::str::FromStr;
 
 use ecow::EcoString;
 
-use super::{DataType, Field};
+use super::{DataType, build};
+
+/// How many characters of a faulty text a message shows.
+const SHOWN: usize = 120;
+
+/// Nesting beyond which a text is refused.
+const DEEPEST: usize = 32;
 
 /// Says why a text is not a data type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,70 +21,84 @@ pub struct DataTypeError {
     at: usize,
 }
 
+impl DataTypeError {
+    /// Makes the error of what begins at the byte `at` of `text`.
+    pub(super) fn new(text: &str, why: impl Into<String>, at: usize) -> DataTypeError {
+        let shown = match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text.to_owned(),
+        };
+        DataTypeError { text: shown, why: why.into(), at: text[..at.min(text.len())].chars().count() + 1 }
+    }
+
+    /// Which character of the text is the one that is wrong, from 1.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+}
+
 impl FromStr for DataType {
     type Err = DataTypeError;
 
     fn from_str(text: &str) -> Result<DataType, DataTypeError> {
-        let data_type = parse(text)?;
-        match faulty_pattern(&data_type) {
-            Some(why) => Err(DataTypeError { text: text.to_owned(), why, at: 1 }),
-            None => Ok(data_type),
-        }
+        let mut parser = Parser { text, at: 0, depth: 0, patterns: Patterns::Compiled };
+        parser.whole()
     }
 }
 
 /// Parses a data type, but leaves its regular expressions alone: compiling them takes longer than
 /// all the rest of a short run.
 pub(crate) fn parse(text: &str) -> Result<DataType, DataTypeError> {
-    let mut parser = Parser { text, at: 0, depth: 0 };
-    let data_type = parser.data_type()?;
-    parser.space();
-    if parser.at < text.len() {
-        return Err(parser.error("something follows it"));
-    }
-    Ok(data_type)
+    let mut parser = Parser { text, at: 0, depth: 0, patterns: Patterns::AsTheyAre };
+    parser.whole()
 }
 
-/// Why the first pattern that is not a regular expression is none.
-fn faulty_pattern(data_type: &DataType) -> Option<String> {
-    match data_type {
-        DataType::Pattern(patterns) => patterns.iter().find_map(|pattern| {
-            let error = fancy_regex::Regex::new(pattern).err()?;
-            Some(format!("the pattern /{pattern}/ is not a regular expression: {error}"))
-        }),
-        DataType::Array(inner, ..)
-        | DataType::Optional(inner)
-        | DataType::NotUndef(inner)
-        | DataType::Sensitive(inner) => faulty_pattern(inner),
-        DataType::Hash(keys, of, ..) => faulty_pattern(keys).or_else(|| faulty_pattern(of)),
-        DataType::Struct(fields) => fields.iter().find_map(|field| faulty_pattern(&field.data_type)),
-        DataType::Tuple(types) | DataType::Variant(types) => types.iter().find_map(faulty_pattern),
-        _ => None,
-    }
+/// What is done with regular expressions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patterns {
+    Compiled,
+    AsTheyAre,
 }
 
 /// A parameter in brackets, before its meaning is known.
-enum Parameter {
+#[derive(Clone, Debug)]
+pub(super) enum Parameter {
     Type(DataType),
     Word(EcoString),
     Regex(EcoString),
-    Number(f64),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
     Default,
-    Fields(Vec<Field>),
+    /// Keys and the types of their values, each with its place.
+    Fields(Vec<(Parameter, DataType, usize)>),
 }
-
-/// Nesting beyond which a text is refused.
-const DEEPEST: usize = 32;
 
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    patterns: Patterns,
 }
 
+type Result_<T> = Result<T, DataTypeError>;
+
 impl Parser<'_> {
+    fn whole(&mut self) -> Result_<DataType> {
+        let data_type = self.data_type()?;
+        self.space();
+        match self.at < self.text.len() {
+            true => Err(self.error("something follows it")),
+            false => Ok(data_type),
+        }
+    }
+
     fn error(&self, why: impl Into<String>) -> DataTypeError {
-        DataTypeError { text: self.text.to_owned(), why: why.into(), at: self.at + 1 }
+        DataTypeError::new(self.text, why, self.at)
+    }
+
+    fn error_at(&self, at: usize, why: impl Into<String>) -> DataTypeError {
+        DataTypeError::new(self.text, why, at)
     }
 
     fn rest(&self) -> &str {
@@ -99,8 +119,14 @@ impl Parser<'_> {
         found
     }
 
-    fn expect(&mut self, token: &str) -> Result<(), DataTypeError> {
-        if self.eat(token) { Ok(()) } else { Err(self.error(format!("`{token}` expected"))) }
+    fn expect(&mut self, token: &str) -> Result_<()> {
+        if self.eat(token) {
+            return Ok(());
+        }
+        match self.rest().is_empty() {
+            true => Err(self.error(format!("the closing {token} is missing"))),
+            false => Err(self.error(format!("`{token}` expected"))),
+        }
     }
 
     fn word(&mut self) -> EcoString {
@@ -112,50 +138,25 @@ impl Parser<'_> {
         word
     }
 
-    fn quoted(&mut self, quote: char) -> Result<EcoString, DataTypeError> {
-        let mut text = EcoString::new();
-        let mut escaped = false;
-        for (offset, c) in self.text[self.at..].char_indices().skip(1) {
-            match c {
-                _ if escaped => {
-                    if quote == '/' && c != '/' {
-                        text.push('\\');
-                    }
-                    text.push(c);
-                    escaped = false;
-                }
-                '\\' => escaped = true,
-                _ if c == quote => {
-                    self.at += offset + c.len_utf8();
-                    return Ok(text);
-                }
-                _ => text.push(c),
-            }
-        }
-        Err(self.error(format!("the closing {quote} is missing")))
-    }
-
-    fn data_type(&mut self) -> Result<DataType, DataTypeError> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(self.error("it is nested too deeply"));
-        }
+    fn data_type(&mut self) -> Result_<DataType> {
         self.space();
         let start = self.at;
+        if self.depth >= DEEPEST {
+            return Err(self.error(format!("types are nested more than {DEEPEST} deep")));
+        }
         let name = self.word();
-        if !name.starts_with(|c: char| c.is_ascii_uppercase()) {
+        if !is_type_name(&name) {
             self.at = start;
             return Err(self.error("the name of a type, such as String, is expected"));
         }
-        let parameters = if self.eat("[") { self.parameters()? } else { Vec::new() };
+        self.depth += 1;
+        let parameters = if self.eat("[") { Some(self.parameters()?) } else { None };
         self.depth -= 1;
-        build(&name, parameters).map_err(|why| {
-            self.at = start;
-            self.error(why)
-        })
+        let written = &self.text[start..self.at];
+        build::data_type(&name, parameters, written).map_err(|why| self.error_at(start, why))
     }
 
-    fn parameters(&mut self) -> Result<Vec<Parameter>, DataTypeError> {
+    fn parameters(&mut self) -> Result_<Vec<Parameter>> {
         let mut parameters = Vec::new();
         loop {
             parameters.push(self.parameter()?);
@@ -169,174 +170,216 @@ impl Parser<'_> {
         }
     }
 
-    fn parameter(&mut self) -> Result<Parameter, DataTypeError> {
+    fn parameter(&mut self) -> Result_<Parameter> {
         self.space();
         match self.rest().chars().next() {
-            Some(quote @ ('\'' | '"')) => Ok(Parameter::Word(self.quoted(quote)?)),
-            Some('/') => Ok(Parameter::Regex(self.quoted('/')?)),
+            Some('\'') => Ok(Parameter::Word(self.single_quoted()?)),
+            Some('"') => Ok(Parameter::Word(self.double_quoted()?)),
+            Some('/') => self.regex(),
             Some('{') => self.fields(),
             Some(c) if c.is_ascii_uppercase() => Ok(Parameter::Type(self.data_type()?)),
-            Some(c) if c.is_ascii_digit() || c == '-' => {
-                let start = self.at;
-                let rest = self.rest();
-                let end = rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '.' | 'e' | '+')).unwrap_or(rest.len());
-                let number = rest[..end].parse();
-                self.at += end;
-                number.map(Parameter::Number).map_err(|_| {
-                    self.at = start;
-                    self.error("a number is expected")
-                })
-            }
+            Some(c) if c.is_ascii_digit() || c == '-' => self.number(),
             Some(_) => match self.word() {
                 word if word.is_empty() => Err(self.error("a parameter is expected")),
-                word if word == "default" => Ok(Parameter::Default),
-                word => Ok(Parameter::Word(word)),
+                word => Ok(match word.as_str() {
+                    "default" => Parameter::Default,
+                    "true" => Parameter::Boolean(true),
+                    "false" => Parameter::Boolean(false),
+                    _ => Parameter::Word(word),
+                }),
             },
             None => Err(self.error("the closing ] is missing")),
         }
     }
 
-    fn fields(&mut self) -> Result<Parameter, DataTypeError> {
+    /// Reads up to the closing `quote`; `escaped` says what a backslash with a character means.
+    fn quoted(&mut self, quote: char, escaped: &dyn Fn(char, &mut EcoString)) -> Result_<EcoString> {
+        let start = self.at;
+        let mut text = EcoString::new();
+        let mut after_backslash = false;
+        for (offset, c) in self.text[start..].char_indices().skip(1) {
+            match c {
+                _ if after_backslash => {
+                    escaped(c, &mut text);
+                    after_backslash = false;
+                }
+                '\\' => after_backslash = true,
+                _ if c == quote => {
+                    self.at = start + offset + c.len_utf8();
+                    return Ok(text);
+                }
+                _ => text.push(c),
+            }
+        }
+        Err(self.error_at(start, format!("the closing {quote} is missing")))
+    }
+
+    fn single_quoted(&mut self) -> Result_<EcoString> {
+        self.quoted('\'', &|c, text| {
+            if !matches!(c, '\'' | '\\') {
+                text.push('\\');
+            }
+            text.push(c);
+        })
+    }
+
+    /// A text with escapes. Nothing is put into it: what would be a variable is an error.
+    fn double_quoted(&mut self) -> Result_<EcoString> {
+        let start = self.at;
+        // Left as they are written at first: an escape may have several characters.
+        let raw = self.quoted('"', &|c, text| text.extend(['\\', c]))?;
+        let mut text = EcoString::new();
+        let mut rest = raw.as_str();
+        while let Some(c) = rest.chars().next() {
+            rest = &rest[c.len_utf8()..];
+            let named = || rest.starts_with(|c: char| c == '{' || c == '_' || c == ':' || c.is_ascii_alphabetic());
+            match c {
+                '\\' => rest = unescaped(rest, &mut text),
+                '$' if named() => return Err(self.error_at(start, "there are no variables in a data type")),
+                c => text.push(c),
+            }
+        }
+        Ok(text)
+    }
+
+    fn regex(&mut self) -> Result_<Parameter> {
+        let start = self.at;
+        let source = self.quoted('/', &|c, text| {
+            if c != '/' {
+                text.push('\\');
+            }
+            text.push(c);
+        })?;
+        self.compile(&source, start)?;
+        Ok(Parameter::Regex(source))
+    }
+
+    fn compile(&self, source: &EcoString, at: usize) -> Result_<()> {
+        if self.patterns == Patterns::AsTheyAre {
+            return Ok(());
+        }
+        let compiled = crate::pattern::Regexp::new(source.clone()).compile();
+        compiled.map_err(|error| self.error_at(at, format!("/{source}/ is not a regular expression: {error}")))
+    }
+
+    /// A number: decimal, hexadecimal (`0x1f`), octal (`017`), or with a fraction or an exponent.
+    fn number(&mut self) -> Result_<Parameter> {
+        let start = self.at;
+        let rest = &self.text[start..];
+        let mut last = ' ';
+        let end = rest.find(|c: char| {
+            let belongs =
+                c.is_ascii_alphanumeric() || c == '.' || (matches!(c, '-' | '+') && matches!(last, ' ' | 'e' | 'E'));
+            last = c;
+            !belongs
+        });
+        let digits = &rest[..end.unwrap_or(rest.len())];
+        self.at += digits.len();
+        number(digits).map_err(|why| self.error_at(start, why))
+    }
+
+    fn fields(&mut self) -> Result_<Parameter> {
+        if self.depth >= DEEPEST {
+            return Err(self.error(format!("types are nested more than {DEEPEST} deep")));
+        }
+        self.depth += 1;
         self.expect("{")?;
         let mut fields = Vec::new();
         while !self.eat("}") {
-            let (name, optional) = self.field_name()?;
+            self.space();
+            let start = self.at;
+            let key = self.parameter()?;
             self.expect("=>")?;
-            fields.push(Field { name, optional, data_type: self.data_type()? });
+            fields.push((key, self.data_type()?, start));
             if !self.eat(",") {
                 self.expect("}")?;
                 break;
             }
         }
+        self.depth -= 1;
         Ok(Parameter::Fields(fields))
     }
-
-    fn field_name(&mut self) -> Result<(EcoString, bool), DataTypeError> {
-        let optional = self.eat("Optional[");
-        let name = match self.parameter()? {
-            Parameter::Word(name) => name,
-            _ => return Err(self.error("the name of a key is expected")),
-        };
-        if optional {
-            self.expect("]")?;
-        }
-        Ok((name, optional))
-    }
 }
 
-fn build(name: &str, parameters: Vec<Parameter>) -> Result<DataType, String> {
-    match name {
-        "Any" | "Undef" | "Numeric" | "Binary" | "Scalar" | "Data" if !parameters.is_empty() => {
-            Err(format!("{name} takes no parameters"))
-        }
-        "Any" => Ok(DataType::Any),
-        "Undef" => Ok(DataType::Undef),
-        "Numeric" => Ok(DataType::Numeric),
-        "Binary" => Ok(DataType::Binary),
-        "Scalar" => Ok(DataType::Scalar),
-        "Data" => Ok(DataType::Data),
-        "Boolean" => match parameters.as_slice() {
-            [] => Ok(DataType::Boolean(None)),
-            [Parameter::Word(word)] if word == "true" || word == "false" => Ok(DataType::Boolean(Some(word == "true"))),
-            _ => Err("Boolean takes true or false".to_owned()),
+/// Whether a word is the name of a type: parts that begin with capitals, with `::` between.
+fn is_type_name(word: &str) -> bool {
+    word.split("::").all(|part| {
+        part.starts_with(|c: char| c.is_ascii_uppercase())
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    })
+}
+
+/// Takes the rest of an escape; returns what follows it.
+fn unescaped<'a>(rest: &'a str, text: &mut EcoString) -> &'a str {
+    let Some(c) = rest.chars().next() else { return rest };
+    let after = &rest[c.len_utf8()..];
+    let plain = match c {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        's' => ' ',
+        '\\' | '"' | '\'' | '$' => c,
+        'u' => match code_point(after) {
+            Some((c, after)) => {
+                text.push(c);
+                return after;
+            }
+            None => {
+                text.push('\\');
+                c
+            }
         },
-        "Integer" => range(name, &parameters).map(|(a, b)| DataType::Integer(a.map(|n| n as i64), b.map(|n| n as i64))),
-        "Float" => range(name, &parameters).map(|(a, b)| DataType::Float(a, b)),
-        "String" => size(name, &parameters).map(|(a, b)| DataType::String(a, b)),
-        "Enum" => words(name, parameters).map(DataType::Enum),
-        "Pattern" => patterns(parameters).map(DataType::Pattern),
-        "Array" => {
-            let (types, rest) = split(parameters);
-            let of = one(name, types)?.unwrap_or(DataType::Data);
-            size(name, &rest).map(|(a, b)| DataType::Array(Box::new(of), a, b))
+        c => {
+            text.push('\\');
+            c
         }
-        "Hash" => {
-            let (mut types, rest) = split(parameters);
-            let (keys, of) = match (types.pop(), types.pop(), types.len()) {
-                (None, None, _) => (DataType::Scalar, DataType::Data),
-                (Some(of), Some(keys), 0) => (keys, of),
-                _ => return Err("Hash takes the types of keys and values".to_owned()),
-            };
-            size(name, &rest).map(|(a, b)| DataType::Hash(Box::new(keys), Box::new(of), a, b))
-        }
-        "Struct" => match parameters.into_iter().next() {
-            Some(Parameter::Fields(fields)) => Ok(DataType::Struct(fields)),
-            _ => Err("Struct takes {key => Type, …}".to_owned()),
-        },
-        "Tuple" => types(name, parameters).map(DataType::Tuple),
-        "Variant" => types(name, parameters).map(DataType::Variant),
-        "Optional" => one(name, types(name, parameters)?).map(|t| DataType::Optional(boxed(t))),
-        "NotUndef" => one(name, types(name, parameters)?).map(|t| DataType::NotUndef(boxed(t))),
-        "Sensitive" => one(name, types(name, parameters)?).map(|t| DataType::Sensitive(boxed(t))),
-        _ => Err(format!("there is no type {name}")),
-    }
-}
-
-fn boxed(data_type: Option<DataType>) -> Box<DataType> {
-    Box::new(data_type.unwrap_or(DataType::Any))
-}
-
-fn split(parameters: Vec<Parameter>) -> (Vec<DataType>, Vec<Parameter>) {
-    let mut found = Vec::new();
-    let mut rest = Vec::new();
-    for parameter in parameters {
-        match parameter {
-            Parameter::Type(data_type) => found.push(data_type),
-            other => rest.push(other),
-        }
-    }
-    (found, rest)
-}
-
-fn one(name: &str, mut types: Vec<DataType>) -> Result<Option<DataType>, String> {
-    match types.len() {
-        0 | 1 => Ok(types.pop()),
-        _ => Err(format!("{name} takes one type")),
-    }
-}
-
-fn types(name: &str, parameters: Vec<Parameter>) -> Result<Vec<DataType>, String> {
-    let (types, rest) = split(parameters);
-    if rest.is_empty() { Ok(types) } else { Err(format!("{name} takes types")) }
-}
-
-fn words(name: &str, parameters: Vec<Parameter>) -> Result<Vec<EcoString>, String> {
-    parameters
-        .into_iter()
-        .map(|parameter| match parameter {
-            Parameter::Word(word) => Ok(word),
-            _ => Err(format!("{name} takes words")),
-        })
-        .collect()
-}
-
-fn patterns(parameters: Vec<Parameter>) -> Result<Vec<EcoString>, String> {
-    parameters
-        .into_iter()
-        .map(|parameter| match parameter {
-            Parameter::Regex(text) | Parameter::Word(text) => Ok(text),
-            _ => Err("Pattern takes regular expressions".to_owned()),
-        })
-        .collect()
-}
-
-fn range(name: &str, parameters: &[Parameter]) -> Result<(Option<f64>, Option<f64>), String> {
-    let bound = |parameter: &Parameter| match parameter {
-        Parameter::Number(number) => Ok(Some(*number)),
-        Parameter::Default => Ok(None),
-        _ => Err(format!("{name} takes numbers or `default`")),
     };
-    match parameters {
-        [] => Ok((None, None)),
-        [from] => Ok((bound(from)?, None)),
-        [from, to] => Ok((bound(from)?, bound(to)?)),
-        _ => Err(format!("{name} takes two bounds at most")),
+    text.push(plain);
+    after
+}
+
+/// Reads `00e9` or `{e9}`.
+fn code_point(rest: &str) -> Option<(char, &str)> {
+    let (digits, after) = match rest.strip_prefix('{') {
+        Some(rest) => rest.split_once('}')?,
+        None => rest.split_at_checked(4)?,
+    };
+    let code = (digits.len() <= 6).then(|| u32::from_str_radix(digits, 16).ok()).flatten()?;
+    Some((char::from_u32(code)?, after))
+}
+
+pub(super) fn number(text: &str) -> Result<Parameter, String> {
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
+    let digits = digits.trim_start();
+    let radix = match digits.as_bytes() {
+        [b'0', b'x' | b'X', rest @ ..] if !rest.is_empty() => 16,
+        [b'0', rest @ ..] if !rest.is_empty() && rest.iter().all(u8::is_ascii_digit) => 8,
+        all if !all.is_empty() && all.iter().all(u8::is_ascii_digit) => 10,
+        _ => 0,
+    };
+    let whole = match radix {
+        16 => &digits[2..],
+        8 => &digits[1..],
+        10 => digits,
+        _ => return float(text).ok_or_else(|| format!("`{text}` is not a number")),
+    };
+    let valid = whole.bytes().all(|b| char::from(b).is_digit(radix));
+    match i64::from_str_radix(&format!("{sign}{whole}"), radix) {
+        Ok(number) if valid => Ok(Parameter::Integer(number)),
+        Err(_) if valid => Err(format!("`{text}` is beyond whole numbers, which have 64 bits")),
+        _ => Err(format!("`{text}` is not a number")),
     }
 }
 
-fn size(name: &str, parameters: &[Parameter]) -> Result<(Option<u64>, Option<u64>), String> {
-    let (from, to) = range(name, parameters)?;
-    Ok((from.map(|n| n as u64), to.map(|n| n as u64)))
+/// A number with digits on both sides of its point, or an exponent.
+fn float(text: &str) -> Option<Parameter> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+    let number: f64 = (plain(whole) && plain(fraction) && plain(exponent)).then(|| text.parse().ok()).flatten()?;
+    number.is_finite().then_some(Parameter::Float(number))
 }
 
 #[cfg(test)]
@@ -347,13 +390,35 @@ mod tests {
     fn a_type_is_printed_as_it_is_read() {
         for text in [
             "Enum['present', 'absent']",
+            "Enum['a', 'b', true]",
             "Optional[Integer[0, 255]]",
             "Variant[String[1], Array[String]]",
             "Hash[String, Data]",
-            "Struct[{'a' => Integer, Optional['b'] => String}]",
+            "Hash[String, Data, 1, 2]",
+            "Struct[{'a' => Integer, Optional['b'] => String, NotUndef['c'] => Optional[Integer], 'd' => Any}]",
             "Sensitive[String]",
             "Integer[default, 7]",
+            "Float[0.5, 1.0e+20]",
             "Boolean",
+            "Boolean[true]",
+            "Tuple[String, Integer, 1, 3]",
+            "Tuple[String, 1]",
+            "Collection[1, 2]",
+            "Iterable[String]",
+            "Pattern[/^a\\/b/, /(?i:c)/]",
+            "Regexp[/a/]",
+            "Timestamp['2021-01-01T00:00:00.000000000 UTC', '2022-01-01T00:00:00.000000000 UTC']",
+            "Timespan[default, '0-00:00:05.0']",
+            "SemVer['>=1.0.0 <2.0.0', '3.x']",
+            "SemVerRange",
+            "Type[Integer[1, 2]]",
+            "Init[Integer]",
+            "Array[Array[Any, 1], 0, 2]",
+            "Array[Stdlib::HTTPUrl]",
+            "Optional['x']",
+            "Callable[String, Integer]",
+            "RichData",
+            "Default",
         ] {
             assert_eq!(text.parse::<DataType>().unwrap().to_string(), text);
         }
@@ -361,8 +426,50 @@ mod tests {
 
     #[test]
     fn a_wrong_text_says_what_is_expected() {
-        for text in ["Enum[a", "string", "Wibble", "Integer[a]", "Integer]", "Pattern[/(/]"] {
+        for (text, message) in [
+            ("Enum[a", "`Enum[a` is not a data type: the closing ] is missing (at character 7)"),
+            ("string", "`string` is not a data type: the name of a type, such as String, is expected (at character 1)"),
+            ("", "`` is not a data type: the name of a type, such as String, is expected (at character 1)"),
+            ("Integer]", "`Integer]` is not a data type: something follows it (at character 8)"),
+            ("Enum['é', 'b]", "`Enum['é', 'b]` is not a data type: the closing ' is missing (at character 11)"),
+            ("Array[x]", "`Array[x]` is not a data type: Array takes a type and sizes (at character 1)"),
+            ("Enum[a b]", "`Enum[a b]` is not a data type: `]` expected (at character 8)"),
+        ] {
+            assert_eq!(text.parse::<DataType>().unwrap_err().to_string(), message);
+        }
+        let message = "Pattern[/(/]".parse::<DataType>().unwrap_err().to_string();
+        assert!(message.contains("/(/ is not a regular expression: "), "{message}");
+    }
+
+    #[test]
+    fn nesting_has_an_end() {
+        let deep = |levels: usize| format!("{}String{}", "Array[".repeat(levels), "]".repeat(levels));
+        assert!(deep(31).parse::<DataType>().is_ok());
+        assert!(deep(32).parse::<DataType>().is_err());
+        assert!(deep(100_000).parse::<DataType>().is_err());
+        assert!("{".repeat(100_000).parse::<DataType>().is_err());
+        assert!("Struct[{a=>".repeat(100_000).parse::<DataType>().is_err());
+    }
+
+    #[test]
+    fn numbers_are_read_in_every_base() {
+        assert_eq!("Integer[0x1F, 0777]".parse(), Ok(DataType::Integer(Some(31), Some(511))));
+        assert_eq!("Integer[-9223372036854775808]".parse(), Ok(DataType::Integer(Some(i64::MIN), None)));
+        for text in
+            ["Integer[9223372036854775808]", "Integer[08]", "Integer[1.5]", "Integer[0x]", "Float[1.]", "Float[1e999]"]
+        {
             assert!(text.parse::<DataType>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_long_text_takes_no_longer_than_its_length_asks_for() {
+        let words: Vec<String> = (0..200_000).map(|n| format!("w{n}")).collect();
+        let begun = std::time::Instant::now();
+        assert!(format!("Enum[{}]", words.join(",")).parse::<DataType>().is_ok());
+        let fields: Vec<String> = (0..100_000).map(|n| format!("k{n} => Integer")).collect();
+        assert!(format!("Struct[{{{}}}]", fields.join(",")).parse::<DataType>().is_ok());
+        assert!("[".repeat(1_000_000).parse::<DataType>().is_err());
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 }

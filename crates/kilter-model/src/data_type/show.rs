@@ -1,109 +1,291 @@
 //! Data types as text.
 
-use std::fmt::{self, Display};
+use std::fmt::{self, Display, Write};
 
-use super::DataType;
+use ecow::EcoString;
+
+use super::assign::Seals;
+use super::{DataType, Field};
 
 impl DataType {
-    /// The type as part of a sentence: `an Integer value`, `a value of type …`.
-    pub(super) fn described(&self) -> String {
-        match self {
-            DataType::Variant(_)
-            | DataType::Pattern(_)
-            | DataType::Integer(Some(_), _)
-            | DataType::Integer(_, Some(_)) => {
-                format!("a value of type {self}")
-            }
-            DataType::Optional(inner) => match &**inner {
-                DataType::Variant(_) => format!("a value of type {self}"),
-                inner => format!("a value of type Undef or {}", inner.name()),
-            },
-            _ => {
-                let name = self.name();
-                let article = if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };
-                format!("{article} {name} value")
-            }
-        }
-    }
-
     /// The name without its parameters.
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &str {
         match self {
             DataType::Any => "Any",
+            DataType::Unit => "Unit",
             DataType::Undef => "Undef",
+            DataType::Default => "Default",
             DataType::Boolean(_) => "Boolean",
             DataType::Integer(..) => "Integer",
             DataType::Float(..) => "Float",
             DataType::Numeric => "Numeric",
-            DataType::String(..) => "String",
-            DataType::Enum(_) => "Enum",
+            DataType::String(..) | DataType::Literal(_) => "String",
+            DataType::Enum(_) | DataType::EnumAnyCase(_) => "Enum",
             DataType::Pattern(_) => "Pattern",
+            DataType::Regexp(_) => "Regexp",
             DataType::Binary => "Binary",
+            DataType::Timestamp(..) => "Timestamp",
+            DataType::Timespan(..) => "Timespan",
+            DataType::SemVer(_) => "SemVer",
+            DataType::SemVerRange => "SemVerRange",
             DataType::Array(..) => "Array",
             DataType::Hash(..) => "Hash",
+            DataType::Collection(..) => "Collection",
+            DataType::Iterable(_) => "Iterable",
             DataType::Struct(_) => "Struct",
-            DataType::Tuple(_) => "Tuple",
+            DataType::Tuple(..) => "Tuple",
             DataType::Variant(_) => "Variant",
             DataType::Optional(_) => "Optional",
             DataType::NotUndef(_) => "NotUndef",
             DataType::Scalar => "Scalar",
+            DataType::ScalarData => "ScalarData",
             DataType::Data => "Data",
+            DataType::RichData => "RichData",
             DataType::Sensitive(_) => "Sensitive",
+            DataType::Type(_) => "Type",
+            DataType::Init(_) => "Init",
+            DataType::Foreign(text) => text.split('[').next().unwrap_or_default(),
+            DataType::TypeReference(_) => "TypeReference",
+            DataType::Alias(alias) => &alias.name,
         }
+    }
+
+    /// The type with the definitions of its aliases: `My::Port = Integer[1, 65535]`.
+    pub(super) fn expanded(&self) -> String {
+        let mut text = String::new();
+        let mut printer = Printer { out: &mut text, expanded: Some(Vec::new()) };
+        printer.data_type(self).expect("a text takes all that is written to it");
+        text
     }
 }
 
 impl Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())?;
-        let parameters = parameters(self);
-        if parameters.is_empty() { Ok(()) } else { write!(f, "[{}]", parameters.join(", ")) }
+        Printer { out: f, expanded: None }.data_type(self)
     }
 }
 
-fn parameters(data_type: &DataType) -> Vec<String> {
-    match data_type {
-        DataType::Boolean(Some(truth)) => vec![truth.to_string()],
-        DataType::Integer(from, to) => range(from, to),
-        DataType::Float(from, to) => range(&from.map(Shown), &to.map(Shown)),
-        DataType::String(from, to) => range(from, to),
-        DataType::Enum(words) => words.iter().map(|word| format!("'{word}'")).collect(),
-        DataType::Pattern(patterns) => patterns.iter().map(|p| format!("/{}/", p.replace("/", "\\/"))).collect(),
-        DataType::Array(of, None, None) if **of == DataType::Any => Vec::new(),
-        DataType::Array(of, from, to) => [vec![of.to_string()], range(from, to)].concat(),
-        DataType::Hash(keys, of, from, to) => [vec![keys.to_string(), of.to_string()], range(from, to)].concat(),
-        DataType::Struct(fields) => {
-            let fields: Vec<String> = fields
-                .iter()
-                .map(|field| match field.optional {
-                    true => format!("Optional['{}'] => {}", field.name, field.data_type),
-                    false => format!("'{}' => {}", field.name, field.data_type),
-                })
-                .collect();
-            vec![format!("{{{}}}", fields.join(", "))]
+/// Writes types; with the definitions of aliases, each once, where there is a list of those that
+/// have been written.
+struct Printer<'a> {
+    out: &'a mut dyn Write,
+    expanded: Option<Vec<EcoString>>,
+}
+
+impl Printer<'_> {
+    fn data_type(&mut self, data_type: &DataType) -> fmt::Result {
+        match data_type {
+            DataType::Foreign(text) => return self.out.write_str(text),
+            DataType::TypeReference(name) => {
+                // What is written is read again; Puppet says what it is when it tells of it.
+                return match self.expanded {
+                    Some(_) => write!(self.out, "TypeReference['{name}']"),
+                    None => self.out.write_str(name),
+                };
+            }
+            DataType::Alias(alias) => {
+                self.out.write_str(&alias.name)?;
+                if let Some(seen) = &mut self.expanded
+                    && !seen.contains(&alias.name)
+                {
+                    seen.push(alias.name.clone());
+                    self.out.write_str(" = ")?;
+                    self.data_type(&alias.definition())?;
+                }
+                return Ok(());
+            }
+            _ => self.out.write_str(data_type.name())?,
         }
-        DataType::Tuple(types) | DataType::Variant(types) => types.iter().map(ToString::to_string).collect(),
-        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => match &**inner {
-            DataType::Any => Vec::new(),
-            inner => vec![inner.to_string()],
-        },
-        _ => Vec::new(),
+        let mut list = List { printer: self, open: false };
+        list.parameters(data_type)?;
+        match list.open {
+            true => self.out.write_str("]"),
+            false => Ok(()),
+        }
     }
 }
 
-struct Shown(f64);
+/// The parameters of a type; the bracket is opened with the first.
+struct List<'p, 'a> {
+    printer: &'p mut Printer<'a>,
+    open: bool,
+}
 
-impl Display for Shown {
+impl List<'_, '_> {
+    fn next(&mut self) -> fmt::Result {
+        let lead = if self.open { ", " } else { "[" };
+        self.open = true;
+        self.printer.out.write_str(lead)
+    }
+
+    fn text(&mut self, text: impl Display) -> fmt::Result {
+        self.next()?;
+        write!(self.printer.out, "{text}")
+    }
+
+    fn data_type(&mut self, data_type: &DataType) -> fmt::Result {
+        self.next()?;
+        self.printer.data_type(data_type)
+    }
+
+    /// A type that is left out if it is the widest; a literal is shown as the text.
+    fn inner(&mut self, data_type: &DataType) -> fmt::Result {
+        match data_type {
+            DataType::Any => Ok(()),
+            DataType::Literal(text) => self.text(quoted(text)),
+            other => self.data_type(other),
+        }
+    }
+
+    fn range<T: Display>(&mut self, from: &Option<T>, to: &Option<T>) -> fmt::Result {
+        match (from, to) {
+            (None, None) => return Ok(()),
+            (Some(from), _) => self.text(from)?,
+            (None, Some(_)) => self.text("default")?,
+        }
+        to.iter().try_for_each(|to| self.text(to))
+    }
+
+    fn parameters(&mut self, data_type: &DataType) -> fmt::Result {
+        match data_type {
+            DataType::Boolean(Some(truth)) => self.text(truth),
+            DataType::Integer(from, to) => self.range(from, to),
+            DataType::Float(from, to) => self.range(&from.map(Number), &to.map(Number)),
+            DataType::String(from, to) | DataType::Collection(from, to) => self.range(from, to),
+            DataType::Enum(words) => words.iter().try_for_each(|word| self.text(quoted(word))),
+            DataType::EnumAnyCase(words) => {
+                words.iter().try_for_each(|word| self.text(quoted(word)))?;
+                self.text("true")
+            }
+            DataType::Pattern(patterns) => patterns.iter().try_for_each(|pattern| self.text(pattern)),
+            DataType::Regexp(Some(regexp)) => self.text(regexp),
+            DataType::SemVer(ranges) => ranges.iter().try_for_each(|range| self.text(format_args!("'{range}'"))),
+            DataType::Timestamp(from, to) => self.times(&from.map(|t| t.to_string()), &to.map(|t| t.to_string())),
+            DataType::Timespan(from, to) => self.times(&from.map(|t| t.to_string()), &to.map(|t| t.to_string())),
+            DataType::Array(_, Some(0), Some(0)) | DataType::Hash(_, _, Some(0), Some(0)) => {
+                self.range(&Some(0), &Some(0))
+            }
+            DataType::Array(of, None, None) => self.inner(of),
+            DataType::Array(of, from, to) => self.data_type(of).and_then(|()| self.range(from, to)),
+            DataType::Hash(keys, of, None, None) if **keys == DataType::Any && **of == DataType::Any => Ok(()),
+            DataType::Hash(keys, of, from, to) => {
+                self.data_type(keys)?;
+                self.data_type(of)?;
+                self.range(from, to)
+            }
+            DataType::Struct(fields) if fields.is_empty() => Ok(()),
+            DataType::Struct(fields) => self.fields(fields),
+            DataType::Tuple(types, from, to) => {
+                types.iter().try_for_each(|part| self.data_type(part))?;
+                self.range(from, to)
+            }
+            DataType::Variant(types) => types.iter().try_for_each(|part| self.data_type(part)),
+            DataType::Optional(inner)
+            | DataType::NotUndef(inner)
+            | DataType::Sensitive(inner)
+            | DataType::Iterable(inner)
+            | DataType::Type(inner)
+            | DataType::Init(inner) => self.inner(inner),
+            _ => Ok(()),
+        }
+    }
+
+    /// One point alone is shown once.
+    fn times(&mut self, from: &Option<String>, to: &Option<String>) -> fmt::Result {
+        let quote = |text: &String| format!("'{text}'");
+        let to = if from == to { &None } else { to };
+        self.range(&from.as_ref().map(quote), &to.as_ref().map(quote))
+    }
+
+    fn fields(&mut self, fields: &[Field]) -> fmt::Result {
+        self.next()?;
+        for (index, field) in fields.iter().enumerate() {
+            let lead = if index == 0 { "{" } else { ", " };
+            let name = quoted(&field.name);
+            match (field.optional, field.data_type.takes(&DataType::Undef, Seals::Exact)) {
+                (true, false) => write!(self.printer.out, "{lead}Optional[{name}] => ")?,
+                (false, true) => write!(self.printer.out, "{lead}NotUndef[{name}] => ")?,
+                _ => write!(self.printer.out, "{lead}{name} => ")?,
+            }
+            self.printer.data_type(&field.data_type)?;
+        }
+        self.printer.out.write_str("}")
+    }
+}
+
+/// A text in the quotes that the Puppet language reads it in.
+pub(super) fn quoted(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len() + 2);
+    if text.chars().any(|c| c < ' ') {
+        shown.push('"');
+        for c in text.chars() {
+            match c {
+                '\n' => shown.push_str("\\n"),
+                '\t' => shown.push_str("\\t"),
+                '\r' => shown.push_str("\\r"),
+                '"' | '\\' | '$' => shown.extend(['\\', c]),
+                c if c < ' ' => shown.push_str(&format!("\\u{{{:X}}}", u32::from(c))),
+                c => shown.push(c),
+            }
+        }
+        shown.push('"');
+        return shown;
+    }
+    shown.push('\'');
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\'' => shown.push_str("\\'"),
+            // A backslash stands for itself where it could not mean anything else.
+            '\\' if matches!(rest.peek(), None | Some('\\' | '\'')) => shown.push_str("\\\\"),
+            c => shown.push(c),
+        }
+    }
+    shown.push('\'');
+    shown
+}
+
+/// A float as Ruby writes it: `1.0e+20`, `1.0e-07`, `100.0`.
+pub(super) struct Number(pub(super) f64);
+
+impl Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        let size = self.0.abs();
+        if !self.0.is_finite() {
+            let sign = if self.0 < 0.0 { "-" } else { "" };
+            return if self.0.is_nan() { f.write_str("NaN") } else { write!(f, "{sign}Infinity") };
+        }
+        if size == 0.0 || (1e-4..1e16).contains(&size) {
+            return write!(f, "{:?}", self.0);
+        }
+        let text = format!("{:e}", self.0);
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or_default();
+        let point = if digits.contains('.') { "" } else { ".0" };
+        write!(f, "{digits}{point}e{exponent:+03}")
     }
 }
 
-fn range<T: Display>(from: &Option<T>, to: &Option<T>) -> Vec<String> {
-    match (from, to) {
-        (None, None) => Vec::new(),
-        (Some(from), None) => vec![from.to_string()],
-        (None, Some(to)) => vec!["default".to_owned(), to.to_string()],
-        (Some(from), Some(to)) => vec![from.to_string(), to.to_string()],
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_so_that_they_are_read_back() {
+        for text in ["a", "it's", r"a\b", r"\", r"\\", r"\'", "a\nb", "\u{1}$x\"", "é", ""] {
+            let shown = DataType::Enum(vec![text.into()]).to_string();
+            let read: DataType = shown.parse().unwrap();
+            assert_eq!(read, DataType::Enum(vec![text.into()]), "{shown}");
+        }
+        assert_eq!(quoted(r"a\b"), r"'a\b'");
+        assert_eq!(quoted("it's"), r"'it\'s'");
+    }
+
+    #[test]
+    fn floats_are_written_as_ruby_writes_them() {
+        let shown = |number: f64| Number(number).to_string();
+        assert_eq!([shown(1e20), shown(1e-7), shown(100.0)], ["1.0e+20", "1.0e-07", "100.0"]);
+        assert_eq!([shown(0.0001), shown(1.5e16), shown(-2.5e-10)], ["0.0001", "1.5e+16", "-2.5e-10"]);
+        assert_eq!([shown(f64::NAN), shown(f64::NEG_INFINITY)], ["NaN", "-Infinity"]);
     }
 }

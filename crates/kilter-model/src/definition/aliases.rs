@@ -1,171 +1,102 @@
 //! Names that a definition gives to types of its own.
 
 use ecow::{EcoString, eco_format};
-use indexmap::IndexMap;
 
 use super::fault::{Fault, Path};
 use super::read::Reader;
-use crate::data_type::DataType;
+use crate::data_type::{self, AliasError, DataType, NAMES, is_type_name};
 use crate::suggest;
 use crate::value::Hash;
 
-/// How long a type may become when names in it are replaced by what they stand for.
-const LONGEST: usize = 64 << 10;
-
-/// The types of the language.
-const TYPES: [&str; 22] = [
-    "Any",
-    "Array",
-    "Binary",
-    "Boolean",
-    "Data",
-    "Enum",
-    "Float",
-    "Hash",
-    "Integer",
-    "NotUndef",
-    "Numeric",
-    "Optional",
-    "Pattern",
-    "Regexp",
-    "Scalar",
-    "Sensitive",
-    "String",
-    "Struct",
-    "Tuple",
-    "Undef",
-    "Variant",
-    "Timestamp",
-];
-
-/// The names, with the texts of the types that they stand for; those at fault have none.
+/// The names with the types that they stand for, and those whose types are at fault.
 #[derive(Default)]
 pub(super) struct Aliases {
-    texts: IndexMap<EcoString, EcoString>,
+    table: data_type::Aliases,
+    names: Vec<EcoString>,
     broken: Vec<EcoString>,
 }
 
-/// Why a name in a type could not be replaced.
-enum Stop {
-    /// It leads back to itself.
-    Circular(EcoString),
-    /// What it stands for is at fault, which has been told.
-    Broken,
-    /// The type becomes too long.
-    Long,
-}
+/// What is wrong with a type, and how to mend it; nothing if it has been told already.
+type Refusal = Option<(EcoString, Option<EcoString>)>;
 
 impl Aliases {
     /// Reads the table, and tells what is wrong with each name.
     pub(super) fn read(entries: &Hash, path: &Path, reader: &mut Reader) -> Aliases {
         let mut aliases = Aliases::default();
+        let mut sound: Vec<(EcoString, DataType)> = Vec::new();
         for (name, value) in entries {
-            let path = path.key(name.clone());
-            match value.as_str() {
-                _ if TYPES.contains(&name.as_str()) => {
-                    reader.fault(Fault::new(path, eco_format!("`{name}` is a type of the language")));
+            match definition(name, value) {
+                Ok(data_type) => sound.push((name.clone(), data_type)),
+                Err((message, hint)) => {
+                    reader.fault(Fault::new(path.key(name.clone()), message).hint_if(hint));
+                    aliases.broken.push(name.clone());
                 }
-                _ if !is_name(name) => {
-                    let message = eco_format!("`{name}` is not the name of a type: it begins with a capital letter");
-                    reader.fault(Fault::new(path, message).hint("such as Port or My::Port"));
-                }
-                Some(text) => {
-                    aliases.texts.insert(name.clone(), text.into());
+            }
+        }
+        aliases.names = sound.iter().map(|(name, _)| name.clone()).collect();
+        loop {
+            match data_type::Aliases::new(sound.iter().cloned()) {
+                Ok(table) => aliases.table = table,
+                Err(error) => {
+                    let (AliasError::Taken(name) | AliasError::NoName(name) | AliasError::Circular(name)) = &error;
+                    reader.fault(Fault::new(path.key(name.clone()), eco_format!("{error}")));
+                    sound.retain(|(other, _)| other != name);
+                    aliases.broken.push(name.clone());
                     continue;
                 }
-                None => reader.expected(path, "the text of a data type", value),
             }
-            aliases.broken.push(name.clone());
+            break;
         }
-        let names: Vec<EcoString> = aliases.texts.keys().cloned().collect();
-        for name in names {
-            if let Err(fault) = aliases.data_type(&name) {
-                aliases.broken.push(name.clone());
-                reader.faults.extend(fault.map(|(message, hint)| Fault::new(path.key(name), message).hint_if(hint)));
+        for (name, data_type) in sound {
+            if let Err(Some((message, hint))) = aliases.resolve(&data_type) {
+                reader.fault(Fault::new(path.key(name), message).hint_if(hint));
             }
         }
         aliases
     }
 
-    /// The type that a text stands for. An error without a message has been told already.
-    pub(super) fn data_type(&self, text: &str) -> Result<DataType, Option<(EcoString, Option<EcoString>)>> {
-        let mut expanded = String::new();
-        self.expand(text, &mut Vec::new(), &mut expanded).map_err(|stop| match stop {
-            Stop::Broken => None,
-            Stop::Circular(name) => Some((eco_format!("the type `{name}` is defined by itself"), None)),
-            Stop::Long => Some((eco_format!("the type takes more than {LONGEST} bytes"), None)),
-        })?;
-        expanded.parse().map_err(|error: crate::data_type::DataTypeError| {
-            Some((eco_format!("{error}"), self.suggestion(&expanded)))
-        })
+    /// The type that a text stands for.
+    pub(super) fn data_type(&self, text: &str) -> Result<DataType, Refusal> {
+        let data_type: DataType = text.parse().map_err(|error| Some(refused(&error, text)))?;
+        self.resolve(&data_type)
     }
 
-    /// Puts what names stand for in their places.
-    fn expand<'a>(&'a self, text: &'a str, way: &mut Vec<&'a str>, into: &mut String) -> Result<(), Stop> {
-        for part in parts(text) {
-            if into.len() > LONGEST {
-                return Err(Stop::Long);
-            }
-            let known = self.texts.get_key_value(part);
-            match known {
-                _ if self.broken.iter().any(|broken| broken == part) => return Err(Stop::Broken),
-                Some((name, _)) if way.contains(&name.as_str()) => return Err(Stop::Circular(name.clone())),
-                Some((name, text)) => {
-                    way.push(name);
-                    self.expand(text, way, into)?;
-                    way.pop();
-                }
-                None => into.push_str(part),
-            }
+    /// The type with what its names stand for. A name that is unknown inside of another one is told
+    /// there.
+    fn resolve(&self, data_type: &DataType) -> Result<DataType, Refusal> {
+        let resolved = data_type.resolve(&self.table);
+        let mut left = Vec::new();
+        resolved.references(&mut left);
+        if let Some(unknown) = left.iter().find(|name| !self.broken.contains(name)) {
+            return Err(Some(no_such_type(unknown, &self.names)));
         }
-        Ok(())
-    }
-
-    /// The type that was meant by the first name that there is not.
-    fn suggestion(&self, text: &str) -> Option<EcoString> {
-        let known = || TYPES.into_iter().chain(self.texts.keys().map(EcoString::as_str));
-        let names = parts(text).filter(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()));
-        let wrong = names.into_iter().find(|name| !known().any(|known| known == *name))?;
-        let same = known().find(|known| known.eq_ignore_ascii_case(wrong));
-        same.or_else(|| suggest::nearest(wrong, known())).map(|near| eco_format!("did you mean `{near}`?"))
+        if resolved.unresolved().is_some() { Err(None) } else { Ok(resolved) }
     }
 }
 
-fn is_name(text: &str) -> bool {
-    text.split("::").all(|part| {
-        part.starts_with(|c: char| c.is_ascii_uppercase())
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    })
-}
-
-/// A text in parts: names, quoted texts and regular expressions as a whole, all else by character.
-fn parts(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let first = rest.chars().next()?;
-        let end = match first {
-            '\'' | '"' | '/' => quoted(rest, first),
-            c if c.is_alphanumeric() || c == '_' => {
-                rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len())
-            }
-            c => c.len_utf8(),
-        };
-        let (part, after) = rest.split_at(end);
-        rest = after;
-        Some(part)
-    })
-}
-
-/// Where a quoted text ends.
-fn quoted(text: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            _ if c == quote => return at + 1,
-            _ => {}
-        }
+fn definition(name: &str, value: &crate::value::Value) -> Result<DataType, (EcoString, Option<EcoString>)> {
+    if !is_type_name(name) {
+        let message = eco_format!("`{name}` is not the name of a type: it begins with a capital letter");
+        return Err((message, Some("such as Port or My::Port".into())));
     }
-    text.len()
+    let Some(text) = value.as_str() else {
+        return Err((super::read::expectation("the text of a data type", value), None));
+    };
+    text.parse().map_err(|error| refused(&error, text))
+}
+
+/// Says that a text is no type, with the name that was meant if it is only written small.
+fn refused(error: &data_type::DataTypeError, text: &str) -> (EcoString, Option<EcoString>) {
+    let word: String = text.chars().skip(error.at() - 1).take_while(char::is_ascii_alphabetic).collect();
+    let near = NAMES.into_iter().find(|name| *name != word && name.eq_ignore_ascii_case(&word));
+    (eco_format!("{error}"), near.map(|near| eco_format!("did you mean `{near}`?")))
+}
+
+/// Says that there is no such type, with the one that was meant.
+pub(super) fn no_such_type(reference: &str, others: &[EcoString]) -> (EcoString, Option<EcoString>) {
+    let name = reference.split('[').next().unwrap_or(reference);
+    let known = || NAMES.into_iter().chain(others.iter().map(EcoString::as_str));
+    let same = known().find(|known| known.eq_ignore_ascii_case(name));
+    let near = same.or_else(|| suggest::nearest(name, known()));
+    (eco_format!("there is no type {name}"), near.map(|near| eco_format!("did you mean `{near}`?")))
 }

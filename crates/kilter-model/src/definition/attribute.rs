@@ -81,6 +81,7 @@ fn check_ensure(data_type: &DataType, path: &Path, reader: &mut Reader) {
         match data_type {
             DataType::Any => true,
             DataType::Optional(inner) => is_ensure(inner),
+            DataType::Alias(alias) => is_ensure(&alias.definition()),
             DataType::Variant(types) => types.iter().all(|one| *one == DataType::Undef || is_ensure(one)),
             DataType::Enum(words) => {
                 let has = |wanted| words.iter().any(|word| word == wanted);

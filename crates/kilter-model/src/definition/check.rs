@@ -2,6 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 
+use super::aliases::no_such_type;
 use super::fault::{Fault, Path, Place};
 use super::relations::word;
 use crate::data_type::DataType;
@@ -94,7 +95,10 @@ fn check_attribute(attribute: &AttributeSchema, path: &Path, faults: &mut Vec<Fa
         let message = eco_format!("`{name}` is not the name of an attribute: it holds letters, digits and `_`");
         faults.push(Fault::new(path.clone(), message).at(Place::Key));
     }
-    if let Some(default) = &attribute.default
+    if let Some(unknown) = attribute.data_type.unresolved() {
+        let (message, hint) = no_such_type(&unknown, &[]);
+        faults.push(Fault::new(path.key("type"), message).hint_if(hint));
+    } else if let Some(default) = &attribute.default
         && let Err(mismatch) = attribute.data_type.check(default)
     {
         let hint = (!default.holds_sensitive()).then(|| quotes(&attribute.data_type, default)).flatten();
@@ -158,7 +162,7 @@ fn check_namevars(schema: &TypeSchema, unread: Unread, faults: &mut Vec<Fault>) 
 
 fn check_patterns(schema: &TypeSchema, unread: Unread, faults: &mut Vec<Fault>) {
     let namevars: Vec<&str> = schema.namevars().map(|namevar| namevar.name.as_str()).collect();
-    for (index, pattern) in schema.title_patterns.iter().enumerate().filter(|(_, p)| !p.pattern.is_empty()) {
+    for (index, pattern) in schema.title_patterns.iter().enumerate().filter(|(_, p)| !p.pattern.source().is_empty()) {
         let path = Path::root().key("title_patterns").index(index).key("pattern");
         let names = match pattern.names() {
             Ok(names) => names,

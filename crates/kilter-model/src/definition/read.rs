@@ -97,7 +97,7 @@ impl Reader {
 
     /// Says that another sort of value belongs here.
     pub(super) fn expected(&mut self, path: Path, what: &str, value: &Value) {
-        self.fault(Fault::new(path, eco_format!("expects {what}, got {}", kind(value))));
+        self.fault(Fault::new(path, expectation(what, value)));
     }
 
     pub(super) fn text<'v>(&mut self, found: Option<(&'v Value, Path)>, what: &str) -> Option<&'v str> {
@@ -279,4 +279,9 @@ fn outputs(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader) 
         }
         Some((other, path)) => reader.expected(path, "a hash of texts by name", other),
     }
+}
+
+/// Says that a value is not what is wanted.
+pub(super) fn expectation(what: &str, value: &Value) -> EcoString {
+    eco_format!("expects {what}, got {}", kind(value))
 }

@@ -27,7 +27,7 @@ pub fn to_value(schema: &TypeSchema) -> Value {
     if !schema.title_patterns.is_empty() {
         let patterns = schema.title_patterns.iter();
         let patterns =
-            patterns.map(|p| texts(&[("pattern".into(), p.pattern.clone()), ("desc".into(), p.desc.clone())]));
+            patterns.map(|p| texts(&[("pattern".into(), p.pattern.source().clone()), ("desc".into(), p.desc.clone())]));
         set("title_patterns", Value::array(patterns));
     }
     set("attributes", attributes(schema));

@@ -53,6 +53,13 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Hash(_) => "a map",
         Value::Sensitive(_) => "a sensitive value",
+        Value::Default => "default",
+        Value::Timestamp(_) => "a point in time",
+        Value::Timespan(_) => "a span of time",
+        Value::Regexp(_) => "a regular expression",
+        Value::SemVer(_) => "a version",
+        Value::SemVerRange(_) => "a range of versions",
+        Value::Type(_) => "a data type",
     }
 }
 

@@ -141,13 +141,16 @@ enum Sort {
 
 /// Whether some values of the type are of a sort; of types that say nothing of it, yes.
 fn takes(data_type: &DataType, sort: Sort) -> bool {
-    match data_type {
-        DataType::Undef | DataType::Boolean(_) | DataType::Binary => false,
+    match &*data_type.open() {
+        DataType::Undef | DataType::Boolean(_) | DataType::Binary | DataType::Regexp(_) | DataType::Type(_) => false,
         DataType::Integer(..) | DataType::Float(..) | DataType::Numeric => sort == Sort::Number,
-        DataType::String(..) | DataType::Enum(_) | DataType::Pattern(_) => sort == Sort::Text,
+        DataType::String(..)
+        | DataType::Enum(_)
+        | DataType::EnumAnyCase(_)
+        | DataType::Literal(_)
+        | DataType::Pattern(_) => sort == Sort::Text,
         DataType::Array(..) | DataType::Tuple(..) => sort == Sort::List,
         DataType::Hash(..) | DataType::Struct(_) => sort == Sort::Hash,
-        DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Sensitive(inner) => takes(inner, sort),
         DataType::Variant(types) => types.iter().any(|data_type| takes(data_type, sort)),
         _ => true,
     }

@@ -1,16 +1,14 @@
 //! Titles and the namevars in them.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
 
 use ecow::{EcoString, eco_format};
-use fancy_regex::Regex;
 
 use super::{AttributeSchema, Attributes, TypeSchema};
 use crate::data_type::{DataType, Mismatch};
 use crate::json::to_json;
 use crate::names::AttributeName;
-use crate::pattern::{self, PatternError};
+use crate::pattern::{PatternError, Regexp};
 use crate::value::Value;
 
 /// How long a title may be, in bytes.
@@ -19,23 +17,18 @@ const LONGEST: usize = 16 << 10;
 /// A regular expression in Ruby's dialect whose named groups are namevars.
 ///
 /// It is compiled when it is first needed, once for all of its clones.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct TitlePattern {
-    /// The expression, without slashes.
-    pub pattern: EcoString,
+    /// The expression.
+    pub pattern: Regexp,
     /// Which titles it is for.
     pub desc: EcoString,
-    compiled: Arc<OnceLock<Result<Regex, PatternError>>>,
 }
 
 impl TitlePattern {
     /// A pattern, not compiled yet.
     pub fn new(pattern: impl Into<EcoString>, desc: impl Into<EcoString>) -> TitlePattern {
-        TitlePattern { pattern: pattern.into(), desc: desc.into(), compiled: Arc::default() }
-    }
-
-    fn compiled(&self) -> Result<&Regex, &PatternError> {
-        self.compiled.get_or_init(|| pattern::compile(&self.pattern)).as_ref()
+        TitlePattern { pattern: Regexp::new(pattern), desc: desc.into() }
     }
 
     /// The names of its groups, in order, each once.
@@ -43,7 +36,7 @@ impl TitlePattern {
     /// # Errors
     /// Says why it is no regular expression.
     pub fn names(&self) -> Result<Vec<EcoString>, EcoString> {
-        let regex = self.compiled().map_err(|error| EcoString::from(error.reason()))?;
+        let regex = self.pattern.compiled().map_err(|error| EcoString::from(error.reason()))?;
         let mut names: Vec<EcoString> = Vec::new();
         for name in regex.capture_names().flatten() {
             if !names.iter().any(|known| known == name) {
@@ -55,7 +48,7 @@ impl TitlePattern {
 
     /// The named groups and their texts if it matches; a group that took no part has none.
     fn captures(&self, title: &str) -> Result<Option<Vec<(EcoString, EcoString)>>, EcoString> {
-        let regex = self.compiled().map_err(|error| EcoString::from(error.reason()))?;
+        let regex = self.pattern.compiled().map_err(|error| EcoString::from(error.reason()))?;
         let found = regex.captures(title).map_err(|error| {
             let error = PatternError::Match(Box::new(error));
             EcoString::from(error.reason())
@@ -67,15 +60,9 @@ impl TitlePattern {
     }
 }
 
-impl PartialEq for TitlePattern {
-    fn eq(&self, other: &TitlePattern) -> bool {
-        self.pattern == other.pattern && self.desc == other.desc
-    }
-}
-
 impl fmt::Debug for TitlePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/{}/ ({})", self.pattern, self.desc)
+        write!(f, "{} ({})", self.pattern, self.desc)
     }
 }
 
@@ -128,12 +115,11 @@ impl fmt::Display for TitleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TitleError::NoMatch { title, patterns } => {
-                let patterns: Vec<String> = patterns.iter().map(|pattern| format!("/{pattern}/")).collect();
                 write!(f, "No set of title patterns matched the title {title:?}: tried {}", patterns.join(", "))
             }
             TitleError::TooLong { length } => write!(f, "the title has {length} bytes; it may have {LONGEST}"),
             TitleError::Pattern { title, pattern, reason } => {
-                write!(f, "cannot hold the title pattern /{pattern}/ against the title {title:?}: {reason}")
+                write!(f, "cannot hold the title pattern {pattern} against the title {title:?}: {reason}")
             }
             TitleError::Value { title, attribute, mismatch } => {
                 write!(f, "the title {title:?} gives the namevar `{attribute}` a wrong value: {attribute} {mismatch}")
@@ -178,14 +164,14 @@ impl TypeSchema {
         for pattern in &self.title_patterns {
             let found = pattern.captures(title).map_err(|reason| TitleError::Pattern {
                 title: title.into(),
-                pattern: pattern.pattern.clone(),
+                pattern: eco_format!("{}", pattern.pattern),
                 reason,
             })?;
             let Some(found) = found else { continue };
             let namevars = found.iter().filter_map(|(name, text)| Some((self.find(name)?, text)));
             return namevars.map(|(attribute, text)| typed(attribute, text)).collect();
         }
-        let patterns = self.title_patterns.iter().map(|pattern| pattern.pattern.clone()).collect();
+        let patterns = self.title_patterns.iter().map(|pattern| eco_format!("{}", pattern.pattern)).collect();
         Err(TitleError::NoMatch { title: title.into(), patterns })
     }
 
@@ -229,17 +215,15 @@ impl TypeSchema {
     }
 }
 
-/// The value of a type that a text stands for: the text itself where the type has texts, else a
-/// number or a truth.
+/// The value of a type that a title stands for: the text itself where the type has texts, else what
+/// the word means to it.
 pub(crate) fn from_text(data_type: &DataType, text: &str) -> Result<Value, Mismatch> {
-    let seal = |value| if data_type.is_sensitive() { Value::sensitive(value) } else { value };
-    let plain = seal(Value::from(text));
-    let Err(mismatch) = data_type.check(&plain) else { return Ok(plain) };
-    let truth = text.parse().ok().map(Value::Boolean);
-    let whole = || text.parse().ok().map(Value::Integer);
-    let float = || text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Float);
-    let others = [truth, whole(), float()].into_iter().flatten().map(seal);
-    others.into_iter().find(|value| data_type.check(value).is_ok()).ok_or(mismatch)
+    let plain = Value::from(text);
+    let plain = if data_type.is_sensitive() { Value::sensitive(plain) } else { plain };
+    match data_type.check(&plain) {
+        Ok(()) => Ok(plain),
+        Err(_) => data_type.parse_word(text),
+    }
 }
 
 #[cfg(test)]

@@ -66,13 +66,47 @@ fn candidates(data_type: &DataType) -> Vec<Value> {
         DataType::Array(of, from, to) => arrays(&values(of), *from, *to),
         DataType::Hash(keys, of, from, _) => hashes(&values(keys), &values(of), from.unwrap_or(0)),
         DataType::Struct(fields) => structs(fields),
-        DataType::Tuple(types) => vec![Value::array(types.iter().filter_map(|of| values(of).into_iter().next()))],
+        DataType::Tuple(types, ..) => vec![Value::array(types.iter().filter_map(|of| values(of).into_iter().next()))],
         DataType::Variant(types) => types.iter().flat_map(values).collect(),
         DataType::Optional(inner) | DataType::NotUndef(inner) => values(inner),
         DataType::Sensitive(inner) => values(inner).into_iter().map(Value::sensitive).collect(),
-        DataType::Scalar | DataType::Data | DataType::Any => anything(),
+        DataType::Literal(word) => vec![Value::String(word.clone())],
+        DataType::EnumAnyCase(words) => {
+            words.iter().flat_map(|word| [word.clone(), word.to_uppercase()]).map(Value::String).collect()
+        }
+        DataType::Timestamp(from, to) => {
+            let bounds = [from, to].into_iter().flatten().copied();
+            bounds
+                .chain(parsed(&["1970-01-01T00:00:00Z", "2024-02-29T23:59:59.999999999Z"]))
+                .map(Value::Timestamp)
+                .collect()
+        }
+        DataType::Timespan(from, to) => {
+            let bounds = [from, to].into_iter().flatten().copied();
+            bounds.chain(parsed(&["0-00:00:00.0", "-1-00:00:00.0", "9-23:59:59.999"])).map(Value::Timespan).collect()
+        }
+        DataType::SemVer(_) => words_of(data_type, &["0.0.0", "1.2.3", "1.2.3-rc.1+build.5", "4.0.0"]),
+        DataType::SemVerRange => words_of(data_type, &["1.x", ">=1.2.3 <2.0.0", "~1.2"]),
+        DataType::Regexp(_) => words_of(data_type, &["/a/", r"/\A[^\/]+\z/"]),
+        DataType::Type(_) => words_of(data_type, &["String", "Array[Integer[0, 1]]"]),
+        DataType::Alias(alias) => values(&alias.definition()),
+        DataType::Iterable(of) => arrays(&values(of), None, None),
+        DataType::Collection(..)
+        | DataType::Scalar
+        | DataType::ScalarData
+        | DataType::Data
+        | DataType::RichData
+        | DataType::Any => anything(),
         _ => Vec::new(),
     }
+}
+
+fn parsed<T: std::str::FromStr>(texts: &[&str]) -> impl Iterator<Item = T> {
+    texts.iter().filter_map(|text| text.parse().ok())
+}
+
+fn words_of(data_type: &DataType, words: &[&str]) -> Vec<Value> {
+    words.iter().filter_map(|word| data_type.parse_word(word).ok()).collect()
 }
 
 fn integers(from: Option<i64>, to: Option<i64>) -> Vec<Value> {
@@ -161,6 +195,14 @@ mod tests {
         assert_eq!(edge("Hash[String, Integer]")[0], Value::hash(Hash::default()));
         assert_eq!(edge("Struct[{a => Enum[x], Optional[b] => Enum[y]}]").len(), 2);
         assert_eq!(edge("Tuple[Enum[x], Enum[y]]"), [Value::strings(["x", "y"])]);
+    }
+
+    #[test]
+    fn times_versions_and_names_of_types_have_values() {
+        for data_type in ["Timestamp", "Timespan", "SemVer", "SemVerRange", "Regexp", "Type", "Enum[a, true]"] {
+            assert!(edge(data_type).len() >= 2, "{data_type}: {:?}", edge(data_type));
+        }
+        assert!(edge("Collection[1, 1]").iter().all(|value| value.as_list().len() == 1));
     }
 
     #[test]

@@ -93,13 +93,12 @@ impl<P: SimpleProvider> Simple<P> {
 }
 
 fn is_present_or_absent(data_type: &DataType) -> bool {
-    match data_type {
+    match &*data_type.open() {
         DataType::Enum(words) => {
             !words.is_empty()
                 && ["absent", "present"].iter().all(|word| words.iter().any(|known| known == word))
                 && words.iter().all(|word| word == "absent" || word == "present")
         }
-        DataType::Optional(inner) => is_present_or_absent(inner),
         _ => false,
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Jso
     let own = schema.own_features.iter().map(|feature| feature.as_str());
     let features = schema.features.iter().map(|feature| feature.word()).chain(own);
     let patterns = schema.title_patterns.iter();
-    let patterns = patterns.map(|one| json!({"pattern": one.pattern.as_str(), "desc": one.desc.as_str()}));
+    let patterns = patterns.map(|one| json!({"pattern": one.pattern.source().as_str(), "desc": one.desc.as_str()}));
     let relations = schema.relations.iter().map(|relation| {
         let titles: Vec<String> = relation.titles.iter().map(|title| title.source().to_string()).collect();
         json!({"kind": relation.kind.word(), "type": relation.type_name.as_str(), "titles": titles})

@@ -1,0 +1,317 @@
+//! Why a value is not of a type, in Puppet's words.
+
+use std::fmt;
+
+use ecow::EcoString;
+
+use super::DataType;
+use super::assign::Seals;
+
+/// How many characters of a text a message shows.
+const SHOWN: usize = 200;
+
+/// Says which parts of a value are not of the type asked for, in Puppet's words:
+/// `index 2 expects an Integer value, got String`.
+///
+/// Shown alone it is one line; [`of`](Mismatch::of) names what the value is of. What is sealed is
+/// never part of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mismatch {
+    faults: Box<[Fault]>,
+}
+
+/// One part of a value that is not as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// The way to it.
+    pub path: Vec<Step>,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// A step from a value to a part of it, or from a type to one that it is a choice of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The element at an index.
+    Index(usize),
+    /// The value of a key.
+    Entry(EcoString),
+    /// A key itself.
+    Key(EcoString),
+    /// The type at an index of a choice of types.
+    Variant(usize),
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// It is of another type.
+    Type {
+        /// The type that it should be of.
+        expected: DataType,
+        /// The type that it is of.
+        actual: DataType,
+    },
+    /// It is none of the words, and matches none of the patterns.
+    Pattern {
+        /// The type that it should be of.
+        expected: DataType,
+        /// The type that it is of.
+        actual: DataType,
+    },
+    /// It has too few or too many elements.
+    Size {
+        /// How many it should have, from … to.
+        expected: (u64, Option<u64>),
+        /// How many it has.
+        actual: (u64, Option<u64>),
+    },
+    /// It lacks a key.
+    Missing(EcoString),
+    /// It has a key that it should not have.
+    Unknown(EcoString),
+    /// The type names another one that is not known.
+    Unresolved(EcoString),
+    /// The type repeats itself in so many ways that they cannot all be tried.
+    Endless(DataType),
+    /// A regular expression cannot be held against it.
+    Unmatchable {
+        /// The expression.
+        pattern: EcoString,
+        /// Why not.
+        reason: EcoString,
+    },
+}
+
+/// A mismatch together with what the value is of: `file.mode expects …`. Several faults are lines
+/// of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    name: &'a str,
+    mismatch: &'a Mismatch,
+}
+
+impl Mismatch {
+    pub(super) fn new(faults: Vec<Fault>) -> Mismatch {
+        Mismatch { faults: faults.into() }
+    }
+
+    /// The mismatch of a value that was given up.
+    pub(super) fn endless(data_type: &DataType) -> Mismatch {
+        Mismatch::new(vec![Fault { path: Vec::new(), problem: Problem::Endless(data_type.clone()) }])
+    }
+
+    /// The parts that are not as they should be, one at least.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// The message with the name of what the value is of in front, exactly as Puppet shows it.
+    pub fn of<'a>(&'a self, name: &'a str) -> Subject<'a> {
+        Subject { name, mismatch: self }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            let lead = if index == 0 { "" } else { "; " };
+            write!(f, "{lead}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name;
+        match &*self.mismatch.faults {
+            [fault] => write!(f, "{name} {fault}"),
+            faults => faults.iter().enumerate().try_for_each(|(index, fault)| {
+                let lead = if index == 0 { " " } else { "\n  " };
+                write!(f, "{lead}{name} {fault}")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Index(index) => write!(f, "index {index}"),
+            Step::Entry(key) => write!(f, "entry '{key}'"),
+            Step::Key(key) => write!(f, "key of entry '{key}'"),
+            Step::Variant(index) => write!(f, "variant {index}"),
+        }
+    }
+}
+
+impl Fault {
+    /// The way without the choices of types: what part of the value it is.
+    pub(super) fn place(&self) -> impl Iterator<Item = &Step> {
+        self.path.iter().filter(|step| !matches!(step, Step::Variant(_)))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.iter().try_for_each(|step| write!(f, "{step} "))?;
+        self.problem.fmt(f)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Type { expected, actual } => f.write_str(&kinds(expected, actual)),
+            Problem::Pattern { expected, actual } => {
+                let (or, expected) = match expected {
+                    DataType::Optional(inner) => ("an undef value or ", &**inner),
+                    other => ("", other),
+                };
+                write!(f, "expects {or}a match for {}, got {}", expected.expanded(), shown(actual))
+            }
+            Problem::Size { expected, actual } => {
+                write!(f, "expects size to be {}, got {}", size(*expected), size(*actual))
+            }
+            Problem::Missing(key) => write!(f, "expects a value for key '{key}'"),
+            Problem::Unknown(key) => write!(f, "unrecognized key '{key}'"),
+            Problem::Unresolved(name) => write!(f, "references an unresolved type '{name}'"),
+            Problem::Endless(data_type) => {
+                write!(f, "cannot be held against {data_type}: it repeats itself in too many ways")
+            }
+            Problem::Unmatchable { pattern, reason } => {
+                write!(f, "cannot be held against the pattern /{pattern}/: {reason}")
+            }
+        }
+    }
+}
+
+/// `expects an Integer value, got String`, `expects a value of type Undef or String, got Float`.
+fn kinds(expected: &DataType, actual: &DataType) -> String {
+    let (optional, expected) = match expected {
+        DataType::Optional(inner) => (true, &**inner),
+        other => (false, other),
+    };
+    let choices: &[DataType] = match expected {
+        DataType::Variant(types) => types,
+        single => std::slice::from_ref(single),
+    };
+    let detailed = in_detail(choices, actual);
+    let mut words: Vec<String> = Vec::new();
+    for choice in choices {
+        let word = if detailed { choice.expanded() } else { short(choice) };
+        if detailed || !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    if optional {
+        words.insert(0, "Undef".to_owned());
+    }
+    let got = if detailed { detail(choices, actual) } else { short(actual) };
+    match words.as_slice() {
+        [one] => format!("expects {} {one} value, got {got}", article(one)),
+        [a, b] => format!("expects a value of type {a} or {b}, got {got}"),
+        [] => format!("expects a Variant value, got {got}"),
+        [first @ .., last] => format!("expects a value of type {}, or {last}, got {got}", first.join(", ")),
+    }
+}
+
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+/// The name of a type, and of the one that it wraps.
+fn short(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Optional(inner)
+        | DataType::NotUndef(inner)
+        | DataType::Sensitive(inner)
+        | DataType::Iterable(inner)
+        | DataType::Type(inner)
+            if **inner != DataType::Any =>
+        {
+            format!("{}[{}]", data_type.name(), inner.name())
+        }
+        other => other.name().to_owned(),
+    }
+}
+
+/// Whether names alone would not tell the difference.
+fn in_detail(choices: &[DataType], actual: &DataType) -> bool {
+    choices.iter().any(|choice| alike(choice, actual) || takes_in_general(choice, actual))
+}
+
+/// Whether two types differ in their parameters alone.
+fn alike(expected: &DataType, actual: &DataType) -> bool {
+    let same = expected.name_of_alias().is_some() || class(expected) == class(actual);
+    let special = matches!(
+        (expected, actual),
+        (DataType::Struct(_), DataType::Hash(..)) | (DataType::Tuple(..), DataType::Array(..))
+    );
+    same || special
+}
+
+fn class(data_type: &DataType) -> std::mem::Discriminant<DataType> {
+    match data_type {
+        DataType::Literal(_) => std::mem::discriminant(&DataType::String(None, None)),
+        DataType::EnumAnyCase(_) => std::mem::discriminant(&DataType::Enum(Vec::new())),
+        other => std::mem::discriminant(other),
+    }
+}
+
+/// Whether the type without its parameters would have taken the other.
+fn takes_in_general(expected: &DataType, actual: &DataType) -> bool {
+    let any = || Box::new(DataType::Any);
+    let general = match expected {
+        DataType::Enum(_) | DataType::EnumAnyCase(_) | DataType::Pattern(_) => DataType::Pattern(Vec::new()),
+        DataType::SemVer(_) => DataType::SemVer(Vec::new()),
+        DataType::Regexp(_) => DataType::Regexp(None),
+        DataType::Array(..) => DataType::Array(any(), None, None),
+        DataType::Hash(..) => DataType::Hash(any(), any(), None, None),
+        DataType::Tuple(..) => DataType::Tuple(Vec::new(), None, None),
+        DataType::Struct(_) => DataType::Struct(Vec::new()),
+        DataType::Variant(_) | DataType::Foreign(_) | DataType::TypeReference(_) => return false,
+        DataType::NotUndef(_) => DataType::NotUndef(any()),
+        DataType::Optional(_) => DataType::Optional(any()),
+        DataType::Sensitive(_) => DataType::Sensitive(any()),
+        DataType::Iterable(_) => DataType::Iterable(any()),
+        DataType::Type(_) => DataType::Type(any()),
+        DataType::Init(_) => return false,
+        other => other.generalized(),
+    };
+    general.takes(actual, Seals::Exact)
+}
+
+/// What a value is, told as far as it helps.
+fn detail(choices: &[DataType], actual: &DataType) -> String {
+    let unfolded: Vec<DataType> =
+        choices.iter().map(|choice| choice.unfolded().unwrap_or_else(|| choice.clone())).collect();
+    let general = actual.generalized();
+    let told = unfolded.iter().any(|choice| alike(choice, actual))
+        || unfolded.iter().any(|choice| choice.takes(&general, Seals::Exact));
+    if told { actual.expanded() } else { actual.name().to_owned() }
+}
+
+fn shown(actual: &DataType) -> String {
+    match actual {
+        DataType::Literal(text) => match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("'{}…'", &text[..end]),
+            None => format!("'{text}'"),
+        },
+        other => short(other),
+    }
+}
+
+fn size((from, to): (u64, Option<u64>)) -> String {
+    match (from, to) {
+        (from, Some(to)) if from == to => from.to_string(),
+        (0, None) => "unlimited".to_owned(),
+        (0, Some(to)) => format!("at most {to}"),
+        (from, None) => format!("at least {from}"),
+        (from, Some(to)) => format!("between {from} and {to}"),
+    }
+}

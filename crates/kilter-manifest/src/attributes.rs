@@ -46,17 +46,15 @@ impl<'e, 't> Body<'e, 't> {
         let mut resource = Resource {
             reference: ResourceRef { type_name: type_.name.clone(), title },
             name: EcoString::new(),
-            attributes: Attributes::with_capacity(entry.body.count() + type_.defaults.len()),
-            deferred: Vec::new(),
-            meta: None,
-            provider: None,
+            attributes: Attributes::with_capacity(entry.body().count() + type_.defaults.len()),
+            particulars: None,
             span: entry.key.span(),
         };
         self.given.clear();
         self.given.resize(type_.attributes().len(), false);
         self.guess = 0;
-        let values = Values::of_resource(self.environment, self.index, number, entry.at.is_some());
-        for (key, value) in entry.body.entries() {
+        let values = Values::of_resource(self.environment, self.index, number, entry.at().is_some());
+        for (key, value) in entry.body().entries() {
             self.entry(key, value, number, type_, &values, &mut resource, catalog);
         }
         match type_.schema.filter(|schema| !schema.title_patterns.is_empty()) {
@@ -98,8 +96,16 @@ impl<'e, 't> Body<'e, 't> {
         }
         match name {
             "when" => {}
-            "provider" => resource.provider = self.provider(value),
-            "meta" => resource.meta = meta::compile(self.environment, value, values),
+            "provider" => {
+                if let Some(provider) = self.provider(value) {
+                    resource.particulars_mut().provider = Some(provider);
+                }
+            }
+            "meta" => {
+                if let Some(meta) = meta::compile(self.environment, value, values) {
+                    resource.particulars_mut().meta = Some(meta);
+                }
+            }
             _ if !key.is_scalar() => {}
             _ => self.unknown(type_, key),
         }
@@ -165,7 +171,8 @@ impl<'e, 't> Body<'e, 't> {
                 self.keep_names(&template, catalog);
                 let sensitive = is_sealed(&attribute.data_type);
                 let span = view.span();
-                resource.deferred.push(Deferred { attribute: attribute.name.clone(), template, sensitive, span });
+                let deferred = Deferred { attribute: attribute.name.clone(), template, sensitive, span };
+                resource.particulars_mut().deferred.push(deferred);
                 true
             }
             Built::Skipped | Built::Broken => true,
@@ -217,7 +224,7 @@ impl<'e, 't> Body<'e, 't> {
             resource.name = title.text().clone();
             return;
         };
-        if let Some(deferred) = resource.deferred.iter().find(|deferred| deferred.attribute == namevar.name) {
+        if let Some(deferred) = resource.deferred().iter().find(|deferred| deferred.attribute == namevar.name) {
             let message = eco_format!("`{}` names the resource and must be known before the run", namevar.name);
             self.environment.report(Diagnostic::new(message).at(deferred.span));
         }
@@ -237,7 +244,7 @@ impl<'e, 't> Body<'e, 't> {
                 let value = Value::String(title.text().clone());
                 let typed = crate::scalar::typed(&title.to_string()).unwrap_or(Value::Undef);
                 let fits = namevar.data_type.check(&value).is_ok() || namevar.data_type.check(&typed).is_ok();
-                let asked = resource.deferred.iter().all(|deferred| deferred.attribute != namevar.name);
+                let asked = resource.deferred().iter().all(|deferred| deferred.attribute != namevar.name);
                 if let (false, true, Err(mismatch)) = (fits, asked, namevar.data_type.check(&value)) {
                     let problem = mismatched(namevar.name.as_str(), &namevar.data_type, &value, &mismatch, None);
                     let hint = eco_format!("the title is the `{}` unless that is given", namevar.name);
@@ -270,7 +277,7 @@ impl<'e, 't> Body<'e, 't> {
 
     fn name_by_key(&self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) {
         for namevar in schema.namevars() {
-            if let Some(deferred) = resource.deferred.iter().find(|deferred| deferred.attribute == namevar.name) {
+            if let Some(deferred) = resource.deferred().iter().find(|deferred| deferred.attribute == namevar.name) {
                 let message = eco_format!("`{}` names the resource and must be known before the run", namevar.name);
                 self.environment.report(Diagnostic::new(message).at(deferred.span));
             }

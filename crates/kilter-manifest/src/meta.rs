@@ -31,11 +31,7 @@ const LATER: [&str; 14] = [
 ];
 
 /// What `meta` says; none if it says nothing.
-pub(crate) fn compile<'t>(
-    environment: &Environment<'t>,
-    value: View<'t>,
-    values: &Values<'_, 't>,
-) -> Option<Box<Meta>> {
+pub(crate) fn compile<'t>(environment: &Environment<'t>, value: View<'t>, values: &Values<'_, 't>) -> Option<Meta> {
     if value.is_null() {
         return None;
     }
@@ -56,7 +52,7 @@ pub(crate) fn compile<'t>(
             None => unknown(environment, key),
         }
     }
-    (meta != Meta::default()).then(|| Box::new(meta))
+    (meta != Meta::default()).then_some(meta)
 }
 
 pub(crate) fn data_type(name: &str) -> Option<DataType> {

@@ -49,11 +49,35 @@ impl Equivalent<Key> for Wanted<'_> {
 }
 
 /// A resource as it was found in a manifest.
+///
+/// There is one for each for as long as manifests are compiled, when most memory is in use.
 pub(crate) struct Entry<'t> {
     pub(crate) key: View<'t>,
-    pub(crate) body: View<'t>,
-    /// Its place in the catalog; none if its `when` is false or wrong.
-    pub(crate) at: Option<u32>,
+    /// Which node of the key's tree its body is.
+    body: u32,
+    /// Its place in the catalog, or [`LEFT_OUT`].
+    at: u32,
+}
+
+/// The place in the catalog of what has none.
+const LEFT_OUT: u32 = u32::MAX;
+
+impl<'t> Entry<'t> {
+    /// An entry with its place in the catalog; none if its `when` is false or wrong. The body is of
+    /// the tree of the key.
+    fn new(key: View<'t>, body: View<'t>, at: Option<u32>) -> Entry<'t> {
+        Entry { key, body: body.index(), at: at.unwrap_or(LEFT_OUT) }
+    }
+
+    /// What is said of the resource.
+    pub(crate) fn body(&self) -> View<'t> {
+        self.key.of_same_tree(self.body)
+    }
+
+    /// Its place in the catalog.
+    pub(crate) fn at(&self) -> Option<u32> {
+        (self.at != LEFT_OUT).then_some(self.at)
+    }
 }
 
 /// All resources of the manifest, those included that are left out.
@@ -84,7 +108,7 @@ impl<'t> Index<'t> {
 
     /// The place of a resource in the catalog.
     pub(crate) fn position(&self, at: u32) -> Option<u32> {
-        self.entries.get_index(at as usize).and_then(|(_, entry)| entry.at)
+        self.entries.get_index(at as usize).and_then(|(_, entry)| entry.at())
     }
 
     pub(crate) fn is_left_out(&self, reference: &ResourceRef) -> bool {
@@ -159,7 +183,7 @@ impl<'e, 't> Resources<'e, 't> {
             if resource.name != key.title {
                 explicit.push((key.type_id, resource.name.clone(), small(at)));
             }
-            if entry.at.is_some() {
+            if entry.at().is_some() {
                 catalog.resources.push(resource);
             }
         }
@@ -195,7 +219,7 @@ impl<'e, 't> Resources<'e, 't> {
         let is_known = self.index.types.get(type_id).schema.is_some();
         let at = (self.is_wanted(body) && is_known).then_some(*kept);
         *kept += u32::from(at.is_some());
-        self.index.entries.insert(Key { type_id, title: title.into() }, Entry { key, body, at });
+        self.index.entries.insert(Key { type_id, title: title.into() }, Entry::new(key, body, at));
     }
 
     fn reference(&self, key: View<'t>) -> Option<Cow<'t, str>> {

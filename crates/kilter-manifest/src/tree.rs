@@ -32,17 +32,30 @@ pub(crate) enum Kind {
     Alias,
 }
 
+/// A part of a text, in 16 bytes: a manifest has seven or so for each resource.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: Kind,
     /// Scalar: whether its text is one of its own. Mapping: whether it has a merge key.
     flag: bool,
+    /// How far it reaches beyond its text, or, where that is not in the source, its start.
+    more: u8,
     start: u32,
-    end: u32,
     /// Scalar: where its text starts, or which of its own texts it is. Collection: how many children. Alias: what it stands for.
     a: u32,
-    /// Scalar: where its text ends. Collection: one past its last descendant; 0 while open.
+    /// Scalar: where its text ends; one with a text of its own, and alias: where it ends. Collection: one past its last
+    /// descendant; 0 while open.
     b: u32,
+}
+
+impl Node {
+    /// Where it ends in the source; of a collection, where what begins it ends.
+    fn end(&self) -> u32 {
+        match self.kind {
+            Kind::Sequence | Kind::Mapping => self.start + u32::from(self.more),
+            _ => self.b + u32::from(self.more),
+        }
+    }
 }
 
 /// All documents of one text.
@@ -104,6 +117,16 @@ impl Tree {
 }
 
 impl<'t> View<'t> {
+    /// Which node of its tree it is.
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Another node of the same tree.
+    pub(crate) fn of_same_tree(self, index: u32) -> View<'t> {
+        View { tree: self.tree, index }
+    }
+
     fn node(self) -> &'t Node {
         &self.tree.nodes[self.index as usize]
     }
@@ -129,11 +152,10 @@ impl<'t> View<'t> {
     #[inline]
     pub(crate) fn text(self) -> &'t str {
         let node = self.node();
-        let range = node.a as usize..node.b as usize;
         match node.kind {
             Kind::Sequence | Kind::Mapping | Kind::Alias => "",
             _ if node.flag => &self.tree.texts[node.a as usize],
-            _ => &self.tree.text[range],
+            _ => &self.tree.text[node.a as usize..node.b as usize],
         }
     }
 
@@ -151,12 +173,12 @@ impl<'t> View<'t> {
     /// The text of a scalar as it is written, quotes included.
     pub(crate) fn written(self) -> &'t str {
         let node = self.node();
-        &self.tree.text[node.start as usize..node.end as usize]
+        &self.tree.text[node.start as usize..node.end() as usize]
     }
 
     pub(crate) fn span(self) -> Span {
         let node = self.node();
-        Span::new(self.tree.source, node.start, node.end)
+        Span::new(self.tree.source, node.start, node.end())
     }
 
     /// How many elements or entries there are, merged ones not counted.
@@ -269,7 +291,7 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new(source: SourceId, sources: &Sources) -> Builder {
         let text = Arc::clone(&sources.get(source).text);
-        // A manifest has a node for every 16 bytes or so.
+        // A manifest has a node for every 16 bytes or so; what is not needed is never touched.
         let nodes = Vec::with_capacity(text.len() / 16 + 8);
         let tree = Tree { source, text, texts: Vec::new(), nodes, roots: Vec::new(), merged: Cell::new(0) };
         Builder { tree, open: Vec::new(), anchors: FxHashMap::default(), problems: Vec::new() }
@@ -290,15 +312,19 @@ impl Builder {
 
     /// Adds a scalar whose text is a part of the source.
     pub(crate) fn borrowed(&mut self, kind: Kind, at: (usize, usize), text: (usize, usize), anchor: usize) {
+        let Some(more) = at.1.checked_sub(text.1).and_then(|more| u8::try_from(more).ok()) else {
+            let text: EcoString = self.tree.text[text.0..text.1].into();
+            return self.owned(kind, at, &text, anchor);
+        };
         let (a, b) = (small(text.0), small(text.1));
-        self.push(Node { kind, flag: false, start: small(at.0), end: small(at.1), a, b }, anchor);
+        self.push(Node { kind, flag: false, more, start: small(at.0), a, b }, anchor);
     }
 
     /// Adds a scalar whose text is not in the source as it is.
     pub(crate) fn owned(&mut self, kind: Kind, at: (usize, usize), text: &str, anchor: usize) {
         let a = small(self.tree.texts.len());
         self.tree.texts.push(text.into());
-        self.push(Node { kind, flag: true, start: small(at.0), end: small(at.1), a, b: a }, anchor);
+        self.push(Node { kind, flag: true, more: 0, start: small(at.0), a, b: small(at.1) }, anchor);
     }
 
     pub(crate) fn alias(&mut self, at: (usize, usize), anchor: usize) {
@@ -310,7 +336,8 @@ impl Builder {
             return self.null(at);
         }
         let target = if node.kind == Kind::Alias { node.a } else { target };
-        self.push(Node { kind: Kind::Alias, flag: false, start: small(at.0), end: small(at.1), a: target, b: 0 }, 0);
+        let node = Node { kind: Kind::Alias, flag: false, more: 0, start: small(at.0), a: target, b: small(at.1) };
+        self.push(node, 0);
     }
 
     /// Adds nothing, in the place of something that is wrong.
@@ -320,7 +347,8 @@ impl Builder {
 
     pub(crate) fn start(&mut self, kind: Kind, at: (usize, usize), anchor: usize) {
         let index = small(self.tree.nodes.len());
-        self.push(Node { kind, flag: false, start: small(at.0), end: small(at.1), a: 0, b: 0 }, anchor);
+        let more = u8::try_from(at.1.saturating_sub(at.0)).unwrap_or(u8::MAX);
+        self.push(Node { kind, flag: false, more, start: small(at.0), a: 0, b: 0 }, anchor);
         self.open.push(index);
     }
 

@@ -108,9 +108,9 @@ fn nothing_is_evaluated_for_a_resource_that_is_left_out() {
 fn meta_says_how_the_engine_treats_a_resource() {
     let catalog = World::new()
         .catalog("resources:\n  user[a]: { meta: { noop: true, retry: -1, delay: 500, autoedge: false } }\n  user[b]: { meta: {} }\n");
-    let meta = find(&catalog, "user[a]").meta();
+    let meta = find(&catalog, "user[a]").meta().cloned().unwrap_or_default();
     assert!(meta.noop && meta.no_autoedge && meta.retry == -1 && meta.delay == 500);
-    assert!(find(&catalog, "user[b]").meta.is_none());
+    assert!(find(&catalog, "user[b]").meta().is_none());
 }
 
 #[test]
@@ -147,16 +147,16 @@ fn values_from_outputs_are_deferred_to_the_run() {
     );
     let file = find(&catalog, "file[/a]");
     assert_eq!(shown(file), r#"owner="root" ensure="present""#, "what is known already is no deferred value");
-    let values: Vec<Value> = file.deferred.iter().map(|d| d.template.render(&Run).unwrap()).collect();
+    let values: Vec<Value> = file.deferred().iter().map(|d| d.template.render(&Run).unwrap()).collect();
     assert_eq!(values[0], "<exec[token].stdout>:80".into());
     assert_eq!(values[1], Value::strings(["plain", "<exec[token].stdout>"]));
-    assert_eq!(file.deferred[0].template.references()[0].to_string(), "exec[token]");
+    assert_eq!(file.deferred()[0].template.references()[0].to_string(), "exec[token]");
     let kept: Vec<&str> = catalog.vars.keys().map(|k| k.as_str()).collect();
     assert_eq!(kept, ["port"], "only variables that the run needs are kept");
-    assert!(find(&catalog, "user[u]").deferred[0].sensitive);
-    assert!(matches!(find(&catalog, "user[u]").deferred[0].template.render(&Run), Ok(Value::Sensitive(_))));
-    assert!(find(&catalog, "exec[e]").deferred[0].template.render(&Run).unwrap().holds_sensitive());
-    assert!(!matches!(file.deferred[0].template.render(&Run), Err(EvalError::Unknown(_))));
+    assert!(find(&catalog, "user[u]").deferred()[0].sensitive);
+    assert!(matches!(find(&catalog, "user[u]").deferred()[0].template.render(&Run), Ok(Value::Sensitive(_))));
+    assert!(find(&catalog, "exec[e]").deferred()[0].template.render(&Run).unwrap().holds_sensitive());
+    assert!(!matches!(file.deferred()[0].template.render(&Run), Err(EvalError::Unknown(_))));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn json_is_read_as_yaml_is() {
     for (a, b) in json.catalog.resources.iter().zip(&yaml.resources) {
         assert_eq!(a.reference, b.reference);
         assert_eq!(a.attributes, b.attributes);
-        assert_eq!(a.meta, b.meta);
+        assert_eq!(a.meta(), b.meta());
     }
 }
 

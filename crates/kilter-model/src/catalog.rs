@@ -22,6 +22,8 @@ pub struct Catalog {
 }
 
 /// A resource as it was declared.
+///
+/// There is one for each throughout a run: what is said of few is kept aside.
 #[derive(Clone, Debug)]
 pub struct Resource {
     /// Its reference.
@@ -30,14 +32,21 @@ pub struct Resource {
     pub name: EcoString,
     /// What is wanted: values that are known, defaults included.
     pub attributes: Attributes,
+    /// What is said of few resources; none when nothing of it was said.
+    pub particulars: Option<Box<Particulars>>,
+    /// Where it was declared.
+    pub span: Span,
+}
+
+/// What is said of few resources.
+#[derive(Clone, Debug, Default)]
+pub struct Particulars {
     /// Values that are known when other resources have run.
     pub deferred: Vec<Deferred>,
     /// How the engine treats it; none when nothing was said.
-    pub meta: Option<Box<Meta>>,
+    pub meta: Option<Meta>,
     /// The provider that was named for it; none leaves the choice to kilter.
     pub provider: Option<EcoString>,
-    /// Where it was declared.
-    pub span: Span,
 }
 
 /// An attribute whose value comes from the outputs of other resources.
@@ -110,9 +119,29 @@ pub struct Relation {
 }
 
 impl Resource {
-    /// What the engine was told about the resource.
-    pub fn meta(&self) -> Meta {
-        self.meta.as_deref().cloned().unwrap_or_default()
+    /// A resource of which nothing is said yet.
+    pub fn new(reference: ResourceRef, name: impl Into<EcoString>, span: Span) -> Resource {
+        Resource { reference, name: name.into(), attributes: Attributes::default(), particulars: None, span }
+    }
+
+    /// Values that are known when other resources have run.
+    pub fn deferred(&self) -> &[Deferred] {
+        self.particulars.as_deref().map_or(&[], |particulars| &particulars.deferred)
+    }
+
+    /// What the engine was told about it.
+    pub fn meta(&self) -> Option<&Meta> {
+        self.particulars.as_deref()?.meta.as_ref()
+    }
+
+    /// The provider that was named for it.
+    pub fn provider(&self) -> Option<&EcoString> {
+        self.particulars.as_deref()?.provider.as_ref()
+    }
+
+    /// What is said of few resources, to be added to.
+    pub fn particulars_mut(&mut self) -> &mut Particulars {
+        self.particulars.get_or_insert_default()
     }
 
     /// The value of an attribute that is known.

@@ -154,7 +154,7 @@ impl Prepared<'_> {
         let all = self.catalog.resources.iter().zip(&self.providers);
         all.map(|(resource, at)| {
             let provider = self.registry.at(usize::from(*at));
-            let meta = resource.meta.as_deref();
+            let meta = resource.meta();
             let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
             Vertex {
                 group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + u16::from(*place == Placement::Worker)),

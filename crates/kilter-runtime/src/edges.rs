@@ -10,7 +10,7 @@ use crate::lookup::Lookup;
 pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>) -> Vec<Edge> {
     let mut edges: Vec<Edge> = catalog.relations.iter().map(written).collect();
     for (resource, second) in catalog.resources.iter().zip((0..).map(VertexId)) {
-        for deferred in &resource.deferred {
+        for deferred in resource.deferred() {
             for reference in deferred.template.references() {
                 if let Some(first) = lookup.referred(&reference) {
                     let origin = Origin::Output { span: deferred.span };
@@ -33,7 +33,7 @@ fn written(relation: &kilter_model::Relation) -> Edge {
 }
 
 fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>, edges: &mut Vec<Edge>) {
-    let opted_out = |v: VertexId| catalog.resources[v.0 as usize].meta.as_ref().is_some_and(|meta| meta.no_autoedge);
+    let opted_out = |v: VertexId| catalog.resources[v.0 as usize].meta().is_some_and(|meta| meta.no_autoedge);
     for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
         if opted_out(me) {
             continue;

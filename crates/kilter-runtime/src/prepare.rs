@@ -71,7 +71,9 @@ fn surveyed(
     let mut problems = Vec::new();
     let mut particular = vec![None; registry.len()];
     for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(VertexId)) {
-        let at = match registry.choose(resource.reference.type_name.as_str(), resource.provider.as_deref()) {
+        let at = match registry
+            .choose(resource.reference.type_name.as_str(), resource.provider().map(|name| name.as_str()))
+        {
             Ok(at) => at,
             Err(error) => {
                 problems.push((vertex, Problem::new(error.to_string())));
@@ -135,7 +137,7 @@ fn contradictions(
 /// What is wrong with one resource; makes it canonical if nothing is. Values that are only known
 /// during the run are made canonical then.
 fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<Problem> {
-    let deferred: Vec<&str> = resource.deferred.iter().map(|deferred| deferred.attribute.as_str()).collect();
+    let deferred: Vec<&str> = resource.deferred().iter().map(|deferred| deferred.attribute.as_str()).collect();
     let mut problems = provider.validate(&resource.name, &resource.attributes, &deferred);
     if particular {
         problems.extend(unsupported(provider, resource));

@@ -180,9 +180,7 @@ fn resource(type_name: &str, title: &str, attributes: &[(&str, &str)]) -> Resour
         reference: ResourceRef::new(type_name, title),
         name: title.into(),
         attributes: attributes.iter().copied().collect(),
-        deferred: Vec::new(),
-        meta: None,
-        provider: None,
+        particulars: None,
         span: Span::new(SourceId(0), 0, 0),
     }
 }
@@ -223,6 +221,20 @@ fn numbered(count: usize) -> Vec<String> {
 fn failures(report: &Report) -> Vec<String> {
     let failed = report.resources.iter().filter(|resource| resource.status == Status::Failed);
     failed.map(|r| format!("{}: {}", r.reference, r.failure.as_deref().unwrap_or_default())).collect()
+}
+
+/// A resource that the engine is told something about.
+fn governed(name: &str, meta: Meta) -> Resource {
+    let mut resource = present(name);
+    resource.particulars_mut().meta = Some(meta);
+    resource
+}
+
+/// A resource for which a provider is named.
+fn by(provider: &str, name: &str) -> Resource {
+    let mut resource = present(name);
+    resource.particulars_mut().provider = Some(provider.into());
+    resource
 }
 
 #[test]
@@ -298,7 +310,7 @@ fn a_resource_that_is_to_be_tried_again_asks_an_unavailable_provider_again() {
     let store = Arc::new(Store::things("thing", &[Feature::SimpleGetFilter]).holding(["a"]));
     *store.failing.lock().unwrap() = 1;
     let meta = Meta { retry: 1, delay: 1, ..Meta::default() };
-    let again = Resource { meta: Some(Box::new(meta)), ..present("a") };
+    let again = governed("a", meta);
     let report = APPLY.of(&[&store], vec![again], Vec::new());
     assert_eq!(failures(&report), [""; 0]);
     assert_eq!(store.calls(), ["open", "get a", "get a"]);
@@ -324,14 +336,14 @@ fn of_several_providers_the_suitable_one_is_chosen_then_the_one_that_is_named() 
     let unsuitable = Arc::new(AtomicBool::new(false));
     let [dnf, apt, dpkg] = ["dnf", "apt", "dpkg"].map(|name| Store { name, ..Store::things("thing", &[]) });
     let (dnf, apt, dpkg) = (Arc::new(Store { is_suitable: unsuitable, ..dnf }), Arc::new(apt), Arc::new(dpkg));
-    let named = Resource { provider: Some("dpkg".into()), ..present("b") };
+    let named = by("dpkg", "b");
     APPLY.of(&[&dnf, &apt, &dpkg], vec![present("a"), named], Vec::new());
     assert_eq!(dnf.calls(), [""; 0]);
     assert_eq!(apt.calls(), ["open", "get all", "set a", "get all"]);
     assert_eq!(dpkg.calls(), ["open", "get all", "set b", "get all"]);
 
     let registry = Registry::new([apt as Arc<dyn Provider>, dpkg]);
-    let unknown = Resource { provider: Some("rpm".into()), ..present("b") };
+    let unknown = by("rpm", "b");
     let catalog = Catalog { resources: vec![unknown], ..Catalog::default() };
     let Err(rejected) = plan_of(catalog, &registry) else { panic!("there is no such provider") };
     assert_eq!(rejected.problems[0].1.message, "the type `thing` has no provider `rpm`: it has apt, dpkg");
@@ -390,7 +402,7 @@ fn a_provider_that_can_preview_is_asked_what_it_would_do_and_another_never_calle
     assert_eq!(report.resources[0].notes, ["would store a"]);
     assert_eq!(store.calls(), ["open", "get all", "preview a b"]);
 
-    let noop = |name| Resource { meta: Some(Box::new(Meta { noop: true, ..Meta::default() })), ..present(name) };
+    let noop = |name| governed(name, Meta { noop: true, ..Meta::default() });
     let report = APPLY.of(&[&store], vec![noop("a"), present("b")], Vec::new());
     assert_eq!(report.resources[0].notes, ["would store a"]);
     assert_eq!(report.counts.changed, 1);

@@ -147,9 +147,7 @@ fn thing(name: &str, attributes: &[(&str, Value)]) -> Resource {
         reference: ResourceRef::new("thing", name),
         name: name.into(),
         attributes: attributes.iter().map(|(name, value)| (*name, value.clone())).collect(),
-        deferred: Vec::new(),
-        meta: None,
-        provider: None,
+        particulars: None,
         span: span(),
     }
 }
@@ -265,7 +263,7 @@ fn a_provider_that_panics_fails_its_resource_only() {
 fn a_failure_is_tried_again_as_often_as_asked() {
     let fixture = Fixture::inline();
     let mut resource = thing("a", &[("value", "x".into()), ("fail", Value::from(2))]);
-    resource.meta = Some(Box::new(Meta { retry: 2, delay: 1, ..Meta::default() }));
+    resource.particulars_mut().meta = Some(Meta { retry: 2, delay: 1, ..Meta::default() });
     let report = fixture.run(Mode::Apply, vec![resource], &[]);
     assert_eq!(statuses(&report), [("a".to_owned(), Status::Changed)]);
     assert_eq!(report.resources[0].tries, 3);
@@ -337,7 +335,9 @@ fn a_journal_that_cannot_be_written_ends_the_run_before_the_change_and_is_report
 fn receiver() -> Resource {
     let template = Template::parse("got ${thing[a].sent}").unwrap();
     let deferred = Deferred { attribute: "value".into(), template, sensitive: false, span: span() };
-    Resource { deferred: vec![deferred], ..thing("b", &[]) }
+    let mut receiver = thing("b", &[]);
+    receiver.particulars_mut().deferred.push(deferred);
+    receiver
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn an_interrupt_takes_back_what_no_worker_has_begun() {
 fn a_noop_resource_is_looked_at_and_lets_others_pass() {
     let fixture = Fixture::inline();
     let mut looked_at = valued("a");
-    looked_at.meta = Some(Box::new(Meta { noop: true, ..Meta::default() }));
+    looked_at.particulars_mut().meta = Some(Meta { noop: true, ..Meta::default() });
     let report = fixture.run(Mode::Apply, vec![looked_at, valued("b")], &[relation(0, 1, RelationKind::Notify)]);
     assert_eq!(fixture.things.log(), ["set b"]);
     assert_eq!((report.counts.would_change, report.counts.changed), (1, 1));

@@ -89,9 +89,7 @@ fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<Str
             reference: ResourceRef::new("key", *name),
             name: (*name).into(),
             attributes,
-            deferred: Vec::new(),
-            meta: None,
-            provider: None,
+            particulars: None,
             span: Span::new(SourceId(0), 0, 0),
         }
     };

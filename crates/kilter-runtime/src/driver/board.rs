@@ -57,7 +57,7 @@ impl<'run> Board<'run> {
         lookup: &'run Lookup<'run>,
         options: &'run Options,
     ) -> Board<'run> {
-        let written = prepared.resources().iter().flat_map(|resource| &resource.deferred);
+        let written = prepared.resources().iter().flat_map(|resource| resource.deferred());
         let names = written.flat_map(|deferred| deferred.template.references());
         let senders = names.filter_map(|reference| lookup.referred(&reference)).collect();
         Board {
@@ -103,7 +103,7 @@ impl<'run> Board<'run> {
         let mut items = Vec::with_capacity(vertices.len());
         let mut answers = Vec::new();
         for &vertex in vertices {
-            if !self.prepared.resource(vertex).deferred.is_empty() {
+            if !self.prepared.resource(vertex).deferred().is_empty() {
                 match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
                     Resolution::Known(attributes) => {
                         self.resolved.insert(vertex, Arc::new(attributes));
@@ -220,7 +220,7 @@ impl<'run> Board<'run> {
 
     /// Resources that are about to be read ahead: not in their turn yet, and with nothing to wait for.
     pub(super) fn ahead(&self, vertices: Vec<VertexId>) -> Vec<Item<'run>> {
-        let is_known = |vertex: &VertexId| self.prepared.resource(*vertex).deferred.is_empty();
+        let is_known = |vertex: &VertexId| self.prepared.resource(*vertex).deferred().is_empty();
         vertices.into_iter().filter(is_known).map(|vertex| self.item(vertex)).collect()
     }
 
@@ -231,7 +231,7 @@ impl<'run> Board<'run> {
 
     /// Whether a resource is never changed in this run.
     fn is_looked_at(&self, vertex: VertexId) -> bool {
-        self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta.as_ref().is_some_and(|meta| meta.noop)
+        self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta().is_some_and(|meta| meta.noop)
     }
 
     /// The outputs of a resource that is in its state: what it says, or what was kept of its last
@@ -306,7 +306,7 @@ impl<'run> Board<'run> {
     pub(super) fn tell_retry(&mut self, vertex: VertexId, observer: &mut dyn Observer) {
         let resource = self.prepared.resource(vertex);
         let failure = self.drafts.get(&vertex).and_then(|draft| draft.failure.as_deref()).unwrap_or_default();
-        let delay = resource.meta.as_ref().map_or(0, |meta| meta.delay);
+        let delay = resource.meta().map_or(0, |meta| meta.delay);
         observer.event(Event::Retrying { reference: &resource.reference, failure, delay });
     }
 

@@ -31,7 +31,7 @@ pub(super) fn resolve<'l>(
     let scope = Sent { prepared, outputs, lookup };
     let mut attributes = resource.attributes.clone();
     let mut unknown = Vec::new();
-    for deferred in &resource.deferred {
+    for deferred in resource.deferred() {
         match deferred.template.render(&scope) {
             Ok(value) if deferred.sensitive => attributes.set(deferred.attribute.clone(), Value::sensitive(value)),
             Ok(value) => attributes.set(deferred.attribute.clone(), value),
@@ -43,7 +43,7 @@ pub(super) fn resolve<'l>(
         return Resolution::Unknown(unknown);
     }
     let provider = prepared.provider(vertex);
-    for deferred in &resource.deferred {
+    for deferred in resource.deferred() {
         let schema = provider.schema().find(deferred.attribute.as_str());
         let value = attributes.get(deferred.attribute.as_str());
         if let (Some(schema), Some(value)) = (schema, value)

@@ -173,15 +173,8 @@ fn resource(schema: &TypeSchema, name: &str, mut attributes: Attributes) -> Reso
             attributes.push(attribute.name.clone(), default.clone());
         }
     }
-    Resource {
-        reference: ResourceRef::new(schema.name.clone(), name),
-        name: name.into(),
-        attributes,
-        deferred: Vec::new(),
-        meta: None,
-        provider: None,
-        span: Span::new(SourceId(0), 0, 0),
-    }
+    let reference = ResourceRef::new(schema.name.clone(), name);
+    Resource { attributes, ..Resource::new(reference, name, Span::new(SourceId(0), 0, 0)) }
 }
 
 /// Says what the provider holds against the resource.

@@ -98,7 +98,7 @@ fn from(edge: &kilter_engine::Edge, prepared: &Prepared<'_>) -> From {
         Origin::Automatic(Reason::Directory) => From::Automatic("directory"),
         Origin::Automatic(Reason::Name) => From::Automatic("name"),
         Origin::Output { span } => {
-            let deferred = &prepared.resource(edge.second).deferred;
+            let deferred = prepared.resource(edge.second).deferred();
             let here = |place: &kilter_model::Span| {
                 place.source == span.source && place.start <= span.start && span.end <= place.end
             };

@@ -27,6 +27,11 @@ pub struct State {
 }
 
 impl State {
+    /// How people know it: by its title, or else by its name.
+    pub fn label(&self) -> &EcoString {
+        self.title.as_ref().unwrap_or(&self.name)
+    }
+
     /// A resource that is not there.
     pub fn absent(name: impl Into<EcoString>) -> State {
         State { name: name.into(), ..State::default() }

@@ -223,6 +223,9 @@ pub(crate) struct GetArgs {
     /// The resources; all that there are when none is named
     #[arg(value_name = "NAME", index = 2)]
     pub(crate) names: Vec<String>,
+    /// Print only these attributes; lazy ones are read when they are named
+    #[arg(short, long = "attribute", value_name = "ATTR", value_delimiter = ',')]
+    pub(crate) attributes: Vec<String>,
     /// How they are printed; `yaml` is a manifest that `kilter apply` takes, `puppet` one for Puppet
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ResourceFormat,

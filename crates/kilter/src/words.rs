@@ -3,7 +3,10 @@
 use std::fmt;
 
 use kilter_model::suggest::nearest;
-use kilter_model::{AttributeName, AttributeSchema, DataType, Value};
+use kilter_model::{AttributeName, AttributeSchema, DataType, TitleError, TypeSchema, Value};
+
+use crate::exit::Exit;
+use crate::say;
 
 /// Says that words are no value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +74,34 @@ pub(crate) fn value_of_bytes(attribute: &AttributeSchema, bytes: &[u8]) -> Resul
         return Ok(sealed(binary));
     }
     value_of(attribute, &[&String::from_utf8_lossy(bytes)])
+}
+
+/// Says that a type has no such attribute.
+pub(crate) fn no_attribute(schema: &TypeSchema, name: &str) -> Exit {
+    let type_name = &schema.name;
+    let known = schema.attributes.iter().map(|attribute| attribute.name.as_str());
+    let hint = match nearest(name, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("`kilter types {type_name}` tells which there are"),
+    };
+    say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
+}
+
+/// Says that a title names no resource of a type.
+pub(crate) fn misnamed(schema: &TypeSchema, title: &str, error: &TitleError) -> Exit {
+    let type_name = &schema.name;
+    let patterns = schema.title_patterns.iter().map(|pattern| pattern.desc.as_str()).filter(|desc| !desc.is_empty());
+    let forms: Vec<&str> = patterns.collect();
+    match error {
+        TitleError::Value { attribute, mismatch, .. } => {
+            say::fail(format_args!("{type_name}[{title}]: `{attribute}` {mismatch}"))
+        }
+        error if forms.is_empty() => say::fail(format_args!("{type_name}[{title}]: {error}")),
+        error => {
+            let hint = format!("names have these forms: {}", forms.join("; "));
+            say::fail_with(format_args!("{type_name}[{title}]: {error}"), [hint])
+        }
+    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ impl Attributes {
         self.0.push((name.into(), value.into()));
     }
 
+    /// Keeps those attributes for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(&AttributeName, &Value) -> bool) {
+        self.0.retain(|(name, value)| keep(name, value));
+    }
+
     /// Takes an attribute out.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.0.iter().position(|(key, _)| key == name)?;

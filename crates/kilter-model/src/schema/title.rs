@@ -6,7 +6,7 @@ use ecow::{EcoString, eco_format};
 
 use super::{AttributeSchema, Attributes, TypeSchema};
 use crate::data_type::{DataType, Mismatch};
-use crate::json::to_json;
+use crate::json::{from_json, to_json};
 use crate::names::AttributeName;
 use crate::pattern::{PatternError, Regexp};
 use crate::value::Value;
@@ -46,16 +46,17 @@ impl TitlePattern {
         Ok(names)
     }
 
-    /// The named groups and their texts if it matches; a group that took no part has none.
+    /// The named groups and their texts if it matches, each name once; a group that took no part has
+    /// none.
     fn captures(&self, title: &str) -> Result<Option<Vec<(EcoString, EcoString)>>, EcoString> {
+        let names = self.names()?;
         let regex = self.pattern.compiled().map_err(|error| EcoString::from(error.reason()))?;
         let found = regex.captures(title).map_err(|error| {
             let error = PatternError::Match(Box::new(error));
             EcoString::from(error.reason())
         })?;
         Ok(found.map(|found| {
-            let named = regex.capture_names().flatten();
-            named.filter_map(|name| Some((name.into(), found.name(name)?.as_str().into()))).collect()
+            names.into_iter().filter_map(|name| Some((name.clone(), found.name(&name)?.as_str().into()))).collect()
         }))
     }
 }
@@ -100,6 +101,13 @@ pub enum TitleError {
         /// What should have been there.
         mismatch: Box<Mismatch>,
     },
+    /// It does not say all that names a resource of the type.
+    Partial {
+        /// The title.
+        title: EcoString,
+        /// What names a resource.
+        namevars: Vec<AttributeName>,
+    },
     /// It says something else than the resource's attributes do.
     Disagrees {
         /// The title.
@@ -124,6 +132,10 @@ impl fmt::Display for TitleError {
             TitleError::Value { title, attribute, mismatch } => {
                 write!(f, "the title {title:?} gives the namevar `{attribute}` a wrong value: {attribute} {mismatch}")
             }
+            TitleError::Partial { title, namevars } => {
+                let names: Vec<&str> = namevars.iter().map(AttributeName::as_str).collect();
+                write!(f, "{title:?} does not fully name a resource, which takes {}", names.join(", "))
+            }
             TitleError::Disagrees { title, namevars } => {
                 write!(f, "the title {title:?} does not match all namevars:")?;
                 for (index, (name, titled, given)) in namevars.iter().enumerate() {
@@ -139,6 +151,8 @@ impl fmt::Display for TitleError {
 impl TypeSchema {
     /// The namevars that a title gives, by the first pattern that matches it. Those that it does not
     /// give come from the attributes of the resource.
+    ///
+    /// The [key](TypeSchema::key) of a resource with several namevars is a title of it as well.
     ///
     /// Without patterns the title is the value of the first namevar (Puppet; a type with several is
     /// told to have patterns by [`definition`](crate::definition)). A type without namevars gets
@@ -161,6 +175,9 @@ impl TypeSchema {
         if self.title_patterns.is_empty() {
             return self.namevars().next().map(|namevar| typed(namevar, title)).into_iter().collect();
         }
+        if let Some(namevars) = self.taken_from_key(title) {
+            return Ok(namevars);
+        }
         for pattern in &self.title_patterns {
             let found = pattern.captures(title).map_err(|reason| TitleError::Pattern {
                 title: title.into(),
@@ -173,6 +190,51 @@ impl TypeSchema {
         }
         let patterns = self.title_patterns.iter().map(|pattern| eco_format!("{}", pattern.pattern)).collect();
         Err(TitleError::NoMatch { title: title.into(), patterns })
+    }
+
+    /// The namevars in a key; none of what is another title.
+    fn taken_from_key(&self, title: &str) -> Option<Vec<(AttributeName, Value)>> {
+        if !title.starts_with('{') || self.namevars().nth(1).is_none() {
+            return None;
+        }
+        let Ok(serde_json::Value::Object(object)) = serde_json::from_str(title) else { return None };
+        if object.len() != self.namevars().count() {
+            return None;
+        }
+        self.namevars()
+            .map(|namevar| {
+                let value = from_json(object.get(namevar.name.as_str())?);
+                namevar.data_type.check(&value).is_ok().then(|| (namevar.name.clone(), value))
+            })
+            .collect()
+    }
+
+    /// The key and the namevars of a resource, by its title and by those of its attributes that are
+    /// given. What is given counts, also against the title.
+    ///
+    /// # Errors
+    /// When the title cannot be taken apart, or both together do not name a resource.
+    pub fn identify(&self, title: &str, given: &Attributes) -> Result<(EcoString, Attributes), TitleError> {
+        let mut namevars = Attributes::default();
+        for namevar in self.namevars() {
+            if let Some(value) = given.get(namevar.name.as_str()) {
+                namevars.set(namevar.name.clone(), value.clone());
+            }
+        }
+        let titled = self.parse_title(title)?;
+        for (name, value) in titled {
+            if namevars.get(name.as_str()).is_none() {
+                namevars.set(name, value);
+            }
+        }
+        match self.key(&namevars) {
+            Some(key) => Ok((key, namevars)),
+            None if self.namevars().next().is_none() => Ok((title.into(), namevars)),
+            None => Err(TitleError::Partial {
+                title: title.into(),
+                namevars: self.namevars().map(|namevar| namevar.name.clone()).collect(),
+            }),
+        }
     }
 
     /// What identifies a resource among those of its type: the text of its namevar, or, where there

@@ -1,13 +1,13 @@
 //! `kilter get`: reads resources.
 
 use ecow::EcoString;
-use kilter_model::State;
+use kilter_model::{Attributes, State, TypeSchema};
 use kilter_provider::{Context, Level, Log, Provider, Query, Wanted, get_checked};
 
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
 use crate::resources::{self, Secrets};
-use crate::{providers, say, terminal};
+use crate::{providers, say, terminal, words};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     let registry = providers::registry();
@@ -16,14 +16,18 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Ok(provider) => provider,
         Err(exit) => return exit,
     };
-    let names = names(first, &args.names);
-    if let Err(exit) = validate(provider, &names) {
-        return exit;
-    }
+    let asked = match asked(provider.schema(), &args.attributes) {
+        Ok(asked) => asked,
+        Err(exit) => return exit,
+    };
+    let names = match identified(provider.schema(), &names(first, &args.names)) {
+        Ok(names) => names,
+        Err(exit) => return exit,
+    };
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
-    let cx = Context::bare().with_log(&log).with_strictness(global.strict.into());
+    let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_asked(&asked);
     match read(provider, &cx, &names) {
-        Ok(states) => say::data(&shown(args, global, provider, &states, names.len())),
+        Ok(states) => say::data(&shown(args, global, provider, &only(states, &asked), names.len())),
         Err(error) => {
             say::error(format_args!("cannot read {type_name} resources: {error}"));
             Exit::Failed
@@ -42,36 +46,74 @@ fn names(first: Option<&str>, rest: &[String]) -> Vec<EcoString> {
     names
 }
 
-/// Says of names that cannot be ones what is wrong with them. Attributes that a declaration would
-/// need do not matter here.
-fn validate(provider: &dyn Provider, names: &[EcoString]) -> Result<(), Exit> {
-    let schema = provider.schema();
-    let mut exit = Ok(());
-    for namevar in schema.namevars().take(1) {
-        for name in names {
-            if let Err(mismatch) = namevar.data_type.check(&name.clone().into()) {
-                exit = Err(say::fail(format_args!("{}[{name}]: `{}` {mismatch}", schema.name, namevar.name)));
+/// A resource that was asked for.
+struct Named {
+    title: EcoString,
+    /// Its name on the system.
+    name: EcoString,
+    /// The values of its namevars, where the type has several.
+    namevars: Option<Attributes>,
+}
+
+/// Finds out which resources the titles name, and says of those that name none what is wrong with
+/// them. Attributes that a declaration would need do not matter here.
+fn identified(schema: &TypeSchema, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
+    let is_composite = schema.namevars().nth(1).is_some();
+    let mut named = Vec::with_capacity(titles.len());
+    let mut refused = None;
+    for title in titles {
+        match schema.identify(title, &Attributes::default()) {
+            Ok((name, namevars)) => {
+                named.push(Named { title: title.clone(), name, namevars: is_composite.then_some(namevars) });
             }
+            Err(error) => refused = Some(words::misnamed(schema, title, &error)),
         }
     }
-    exit
+    match refused {
+        Some(exit) => Err(exit),
+        None => Ok(named),
+    }
+}
+
+/// The attributes that are to be printed, each of which the type has; none for all.
+fn asked(schema: &TypeSchema, names: &[String]) -> Result<Vec<EcoString>, Exit> {
+    let mut refused = None;
+    for name in names.iter().filter(|name| schema.find(name).is_none()) {
+        refused = Some(words::no_attribute(schema, name));
+    }
+    match refused {
+        Some(exit) => Err(exit),
+        None => Ok(names.iter().map(EcoString::from).collect()),
+    }
 }
 
 fn read(
     provider: &dyn Provider,
     cx: &Context<'_>,
-    names: &[EcoString],
+    names: &[Named],
 ) -> Result<Vec<State>, kilter_provider::ProviderError> {
     if names.is_empty() {
         return get_checked(provider, cx, Query::All);
     }
-    let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, None)).collect();
+    let wanted = names.iter();
+    let wanted: Vec<Wanted<'_>> =
+        wanted.map(|one| Wanted { name: &one.name, namevars: one.namevars.as_ref(), should: None }).collect();
     let mut found = get_checked(provider, cx, Query::Named(&wanted))?;
-    let in_order = names.iter().map(|name| match found.iter().position(|state| state.name == *name) {
+    let in_order = names.iter().map(|one| match found.iter().position(|state| state.name == one.name) {
         Some(at) => found.swap_remove(at),
-        None => State::absent(name.clone()),
+        None => State { title: Some(one.title.clone()), ..State::absent(one.name.clone()) },
     });
     Ok(in_order.collect())
+}
+
+/// The states with only those attributes that were asked for.
+fn only(mut states: Vec<State>, asked: &[EcoString]) -> Vec<State> {
+    if !asked.is_empty() {
+        for state in &mut states {
+            state.attributes.retain(|name, _| asked.iter().any(|asked| name == asked.as_str()));
+        }
+    }
+    states
 }
 
 fn shown(args: &GetArgs, global: &Global, provider: &dyn Provider, states: &[State], named: usize) -> String {

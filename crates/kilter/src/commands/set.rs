@@ -3,7 +3,6 @@
 use std::io::Read;
 
 use ecow::EcoString;
-use kilter_model::suggest::nearest;
 use kilter_model::{
     AttributeSchema, Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, TypeSchema, Value,
 };
@@ -30,7 +29,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
     let Said { type_name, name, words } = said(args)?;
     let schema = providers::find(&registry, type_name)?.schema();
     let attributes = attributes(schema, &words)?;
-    let catalog = Catalog { resources: vec![resource(schema, name, attributes)], ..Catalog::default() };
+    let catalog = Catalog { resources: vec![resource(schema, name, attributes)?], ..Catalog::default() };
     let prepared = plan_of(catalog, &registry).map_err(|rejected| refuse(&rejected))?;
     signals::listen()?;
     let pass = Pass {
@@ -110,17 +109,14 @@ fn is_missing(attribute: &AttributeSchema, words: &[(&str, &str)]) -> bool {
 fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<&'s AttributeSchema, Exit> {
     let type_name = &schema.name;
     let Some(attribute) = schema.find(name) else {
-        let known = schema.attributes.iter().map(|attribute| attribute.name.as_str());
-        let hint = match name {
+        return Err(match name {
             "require" | "before" | "notify" | "subscribe" | "meta" | "when" => {
-                format!("`{name}` is about other resources, or about how a run treats one: write a manifest")
+                let hint =
+                    format!("`{name}` is about other resources, or about how a run treats one: write a manifest");
+                say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
             }
-            _ => match nearest(name, known) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("`kilter types {type_name}` tells which there are"),
-            },
-        };
-        return Err(say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint]));
+            _ => words::no_attribute(schema, name),
+        });
     };
     match attribute.behaviour {
         Behaviour::ReadOnly => Err(say::fail(format_args!("the attribute `{name}` of {type_name} can only be read"))),
@@ -166,15 +162,21 @@ impl Input {
     }
 }
 
-/// The resource with the defaults of its type.
-fn resource(schema: &TypeSchema, name: &str, mut attributes: Attributes) -> Resource {
+/// The resource with the defaults of its type, and with the namevars that its name gives where there
+/// are several.
+fn resource(schema: &TypeSchema, title: &str, mut attributes: Attributes) -> Result<Resource, Exit> {
+    let (name, namevars) =
+        schema.identify(title, &attributes).map_err(|error| words::misnamed(schema, title, &error))?;
+    if namevars.len() > 1 {
+        namevars.iter().for_each(|(name, value)| attributes.set(name.clone(), value.clone()));
+    }
     for attribute in &schema.attributes {
         if let (Some(default), None) = (&attribute.default, attributes.get(attribute.name.as_str())) {
             attributes.push(attribute.name.clone(), default.clone());
         }
     }
-    let reference = ResourceRef::new(schema.name.clone(), name);
-    Resource { attributes, ..Resource::new(reference, name, Span::new(SourceId(0), 0, 0)) }
+    let reference = ResourceRef::new(schema.name.clone(), title);
+    Ok(Resource { attributes, ..Resource::new(reference, name, Span::new(SourceId(0), 0, 0)) })
 }
 
 /// Says what the provider holds against the resource.

@@ -27,8 +27,8 @@ pub(crate) fn table(
             None => String::new(),
         });
         let name = match state.exists || can_be_absent(schema) {
-            true => visible(&state.name),
-            false => format!("{} (does not exist)", visible(&state.name)),
+            true => visible(state.label()),
+            false => format!("{} (does not exist)", visible(state.label())),
         };
         table.row([name].into_iter().chain(cells).collect());
     }
@@ -68,7 +68,7 @@ fn shown(attribute: &AttributeSchema, state: &State) -> Option<Value> {
 
 /// One resource with all its attributes.
 pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
-    let mut text = format!("{}\n", styled(NAME, format!("{}[{}]", schema.name, visible(&state.name))));
+    let mut text = format!("{}\n", styled(NAME, format!("{}[{}]", schema.name, visible(state.label()))));
     if !state.exists && !can_be_absent(schema) {
         return text + "  does not exist\n";
     }

@@ -24,7 +24,7 @@ fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> Json {
         attributes.insert("ensure".to_owned(), "absent".into());
     }
     json!({
-        "resource": format!("{}[{}]", schema.name, state.name),
+        "resource": format!("{}[{}]", schema.name, state.label()),
         "type": schema.name.as_str(),
         "name": state.name.as_str(),
         "exists": state.exists,

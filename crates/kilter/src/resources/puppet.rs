@@ -14,7 +14,7 @@ pub(crate) fn puppet(schema: &TypeSchema, states: &[State], secrets: Secrets) ->
 
 fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
     if !state.exists && !can_be_absent(schema) {
-        return format!("# {}[{}] does not exist\n", schema.name, visible(&state.name));
+        return format!("# {}[{}] does not exist\n", schema.name, visible(state.label()));
     }
     let declared = declared(schema, state, secrets);
     let mut attributes: Vec<(&str, String)> = Vec::new();
@@ -27,7 +27,7 @@ fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
         attributes.push((name.as_str(), shown));
     }
     let widest = attributes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = format!("{} {{ {}:\n", schema.name, string(&state.name));
+    let mut text = format!("{} {{ {}:\n", schema.name, string(state.label()));
     for (name, shown) in attributes {
         text += &format!("  {name:widest$} => {shown},\n");
     }

@@ -18,7 +18,7 @@ pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: Secrets) -> S
 }
 
 fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secrets) {
-    let reference = format!("{}[{}]", schema.name, state.name);
+    let reference = format!("{}[{}]", schema.name, state.label());
     if !state.exists && !can_be_absent(schema) {
         return yaml.comment(1, &format!("{reference} does not exist"));
     }

@@ -30,6 +30,20 @@ fn resources_come_in_the_order_asked_and_once() {
 }
 
 #[test]
+fn attributes_that_are_named_are_all_that_is_printed() {
+    let place = Place::new();
+    let ended = place.run(&["get", "user", "root", "daemon", "-a", "home,uid", "--format", "json"]);
+    let shown: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let attributes = shown.as_array().unwrap().iter().map(|one| one["attributes"].as_object().unwrap());
+    let names: Vec<Vec<&String>> = attributes.map(|attributes| attributes.keys().collect()).collect();
+    assert_eq!(names, [["uid", "home"], ["uid", "home"]]);
+
+    let wrong = place.run(&["get", "user", "root", "--attribute", "hom", "--attribute", "uidd"]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (1, ""));
+    assert!(wrong.stderr.contains("did you mean `home`?") && wrong.stderr.contains("did you mean `uid`?"), "{wrong:?}");
+}
+
+#[test]
 fn users_are_a_table_for_people() {
     let ended = Place::new().run(&["get", "user"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));

@@ -11,6 +11,7 @@ mod foresee;
 mod get;
 mod graph;
 mod help;
+mod puppet;
 mod set;
 mod support;
 mod types;

@@ -106,3 +106,38 @@ fn a_title_must_agree_with_the_namevars() {
     );
     assert!(matches!(software().check_title("", &php), Err(TitleError::Disagrees { .. })));
 }
+
+#[test]
+fn a_title_and_what_is_given_name_a_resource_together() {
+    let schema = TypeSchema::new("software", "")
+        .title_pattern(r"^(?<package>.*[^-])-(?<manager>.*)$", "PACKAGE-MANAGER")
+        .title_pattern("^(?<package>.*)$", "PACKAGE, with a manager")
+        .attribute("package", "String", Behaviour::Namevar, "")
+        .attribute("manager", "Enum[apt, gem]", Behaviour::Namevar, "");
+    let key = |title: &str, given: &[(&str, &str)]| {
+        let given = attributes(given);
+        schema.identify(title, &given).map(|(key, _)| key.to_string()).map_err(|error| error.to_string())
+    };
+    let php = r#"{"package":"php","manager":"apt"}"#;
+    assert_eq!(key("php-apt", &[]).as_deref(), Ok(php));
+    assert_eq!(key("php", &[("manager", "apt")]).as_deref(), Ok(php));
+    assert_eq!(key(php, &[]).as_deref(), Ok(php), "a key is a title");
+    assert_eq!(key("x-gem", &[("package", "php"), ("manager", "apt")]).as_deref(), Ok(php), "what is given counts");
+    assert_eq!(key("php", &[]).unwrap_err(), r#""php" does not fully name a resource, which takes package, manager"#);
+    assert!(key("php-yum", &[]).unwrap_err().contains("Enum['apt', 'gem']"));
+    assert_eq!(
+        key(r#"{"package":"php"}"#, &[("manager", "apt")]).unwrap(),
+        r#"{"package":"{\"package\":\"php\"}","manager":"apt"}"#
+    );
+}
+
+#[test]
+fn a_name_that_groups_share_gives_one_value() {
+    let schema = TypeSchema::new("t", "")
+        .title_pattern(r"^(?<package>.*[^-])-(?<package>.*)$|^(?<package>x)$", "")
+        .attribute("package", "String", Behaviour::Namevar, "");
+    for title in ["php-yum", "x"] {
+        let namevars = schema.parse_title(title).unwrap();
+        assert!(namevars.len() <= 1, "{title}: {namevars:?}");
+    }
+}

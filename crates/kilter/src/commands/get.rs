@@ -1,8 +1,8 @@
 //! `kilter get`: reads resources.
 
 use ecow::EcoString;
-use kilter_model::State;
-use kilter_provider::{Context, Level, Log, Provider, Query, Wanted, get_checked};
+use kilter_model::{Attributes, State};
+use kilter_provider::{Context, Level, Log, Provider, Query, Wanted, canonical_name, get_checked};
 
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
@@ -20,6 +20,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     if let Err(exit) = validate(provider, &names) {
         return exit;
     }
+    let names = canonical(provider, names);
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
     let cx = Context::bare().with_log(&log).with_strictness(global.strict.into());
     match read(provider, &cx, &names) {
@@ -40,6 +41,18 @@ fn names(first: Option<&str>, rest: &[String]) -> Vec<EcoString> {
         }
     }
     names
+}
+
+/// The names as the provider reports them: what is asked for in another form is found as well.
+fn canonical(provider: &dyn Provider, names: Vec<EcoString>) -> Vec<EcoString> {
+    let mut canonical: Vec<EcoString> = Vec::with_capacity(names.len());
+    for name in names {
+        let name = canonical_name(provider, &name, &Attributes::new()).map_or(name, |(name, _)| name);
+        if !canonical.contains(&name) {
+            canonical.push(name);
+        }
+    }
+    canonical
 }
 
 /// Says of names that cannot be ones what is wrong with them. Attributes that a declaration would

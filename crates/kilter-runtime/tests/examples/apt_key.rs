@@ -328,3 +328,20 @@ fn the_source_and_the_package_come_first_where_they_are_managed() {
     let alone = format!("resources:\n  apt_key[{VENDOR}]: {{ ensure: present, source: /etc/vendor.asc }}\n");
     assert!(site.prepare(&alone).unwrap().graph().edges().is_empty());
 }
+
+#[test]
+fn an_id_is_canonical_before_the_source_is_known() {
+    let (keys, sources) = AptKey::holding(LIST);
+    let vendor = sources.lock().unwrap().remove("https://example.com/vendor.asc").unwrap();
+    sources.lock().unwrap().insert("/srv/vendor".to_owned(), vendor);
+    let site = Site::new([Arc::clone(&keys) as Arc<dyn Provider>, Shelf::new("mirror").provider()]).strict();
+    let lower = VENDOR.to_lowercase();
+    let key = format!("  apt_key[0x{lower}]: {{ ensure: present, source: '${{mirror[vendor].path}}' }}\n");
+    let manifest = format!("resources:\n{key}  mirror[vendor]: {{ ensure: present }}\n");
+    assert_eq!(site.prepare(&manifest).unwrap().resources()[0].name, VENDOR);
+    let ran = site.apply(&manifest);
+    assert_eq!(ran.report.counts.changed, 2, "{:#?}", ran.told());
+    assert!(keys.changes()[0].starts_with(&format!("{VENDOR} exists: false")));
+    let twice = format!("{manifest}  apt_key[{VENDOR}]: {{}}\n");
+    assert_eq!(site.refused(&twice), [format!("apt_key[{VENDOR}]: apt_key[0x{lower}] manages the same `{VENDOR}`")]);
+}

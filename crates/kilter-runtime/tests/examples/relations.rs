@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use kilter_model::{Attributes, Outcome, State, TypeSchema};
 use kilter_provider::{
-    ChangeLog, Context, Failure, Name, Provider, ProviderError, Query, Simple, SimpleProvider, Wanted,
+    ChangeLog, Context, Failure, Here, Name, Provider, ProviderError, Query, Simple, SimpleProvider, Wanted,
 };
 
 use crate::site::{Site, defined};
@@ -27,7 +27,8 @@ impl Shelf {
     /// A type with more attributes and relations.
     fn with_relations(type_name: &str, attributes: &str, relations: &str) -> Shelf {
         let text = format!(
-            "name: {type_name}\ndesc: Things on a shelf.\nfeatures: [refresh]\nattributes:\n  \
+            "name: {type_name}\ndesc: Things on a shelf.\nfeatures: [refresh]\n\
+             outputs: {{ path: Where it is. }}\nattributes:\n  \
              ensure: {{ type: 'Enum[absent, present]', desc: Whether it is there. }}\n  \
              name: {{ type: String, desc: Its name., behaviour: namevar }}\n{attributes}{relations}"
         );
@@ -70,7 +71,8 @@ impl SimpleProvider for Shelf {
         Ok(items.iter().map(state).collect())
     }
 
-    fn create(&self, _: &mut ChangeLog<'_>, name: Name<'_>, _: &Attributes) -> Result<(), Failure> {
+    fn create(&self, log: &mut ChangeLog<'_>, name: Name<'_>, _: &Attributes) -> Result<(), Failure> {
+        log.send(Here, "path", format!("/srv/{name}"));
         let name = name.to_string();
         self.happened("created", &name);
         (self.on_create)(&name);

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use kilter_model::{Attributes, State, TypeSchema};
-use kilter_provider::{ChangeLog, Context, Failure, Name, Provider, ProviderError, Query, Simple, SimpleProvider};
+use ecow::EcoString;
+use kilter_model::{Attributes, Feature, State, TypeSchema};
+use kilter_provider::{
+    ChangeLog, Context, Failure, Name, Problem, Provider, ProviderError, Query, Simple, SimpleProvider,
+};
 
 use crate::site::{Site, defined, definition};
 
@@ -67,6 +70,14 @@ impl SimpleProvider for Software {
             state
         };
         Ok(installed.iter().map(state).collect())
+    }
+
+    fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        if let (true, Some(package)) = (self.schema.has(Feature::Canonicalize), should.text("package")) {
+            let package = package.to_lowercase();
+            should.set("package", package);
+        }
+        Ok(())
     }
 
     fn create(&self, _: &mut ChangeLog<'_>, name: Name<'_>, should: &Attributes) -> Result<(), Failure> {
@@ -170,6 +181,19 @@ fn a_title_that_no_pattern_matches_is_an_error_that_names_the_patterns() {
             r#"2:3 No set of title patterns matched the title "php123": "#,
             r"tried /^(?<package>.*[^-])-(?<manager>.*)$/, /^(?<package>[a-z]+)$/"
         )]
+    );
+}
+
+#[test]
+fn the_key_of_several_namevars_is_canonical() {
+    let text = format!("{}features: [canonicalize]\n", definition!("software"));
+    let installed = Mutex::new([("php".to_owned(), "yum".to_owned())].into());
+    let software = Software { schema: defined(&text), installed, titles: Titles::Right };
+    let site = Site::new([Arc::new(Simple::new(software).unwrap()) as Arc<dyn Provider>]).strict();
+    assert_eq!(site.apply("resources:\n  software[PHP-yum]: {}\n").in_sync(), 1);
+    assert_eq!(
+        site.refused("resources:\n  software[PHP-yum]: {}\n  software[php-yum]: {}\n"),
+        [r#"software[php-yum]: software[PHP-yum] manages the same `{"package":"php","manager":"yum"}`"#]
     );
 }
 

@@ -1,5 +1,7 @@
-//! `cargo xtask docs`: the generated pages, the links and the examples of the documents.
+//! `cargo xtask docs`: the generated pages, the links, the examples of the documents and the tests that they
+//! name.
 
+mod evidence;
 mod examples;
 mod links;
 mod markdown;
@@ -28,6 +30,7 @@ pub(crate) fn run(root: &Path, mode: Pages) -> Result<String, Vec<String>> {
     let (documents, unreadable) = documents(root);
     problems.extend(unreadable);
     problems.extend(links::broken(root, &documents));
+    problems.extend(evidence::missing(root, &documents));
     let plan = |manifests: &[PathBuf]| examples::plan(&kilter, manifests);
     problems.extend(examples::failing(root, &documents, &plan));
     if !problems.is_empty() {

@@ -5,7 +5,7 @@
 //! | `ci` | everything that has to pass before a change is taken |
 //! | `test` | brings what the tests need, and runs all of them |
 //! | `layers` | holds the dependencies of the crates against `layers.toml` |
-//! | `docs` | writes the generated pages, checks links and examples; `--check` writes nothing |
+//! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes nothing |
 //!
 //! Knows nothing of what kilter does: it starts programs and reads files.
 

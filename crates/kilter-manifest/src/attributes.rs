@@ -59,9 +59,12 @@ impl<'e, 't> Body<'e, 't> {
         }
         match type_.schema.filter(|schema| !schema.title_patterns.is_empty()) {
             Some(schema) => {
-                self.take_apart(schema, entry, &mut resource);
+                let is_named = self.take_apart(schema, entry, &mut resource);
                 self.complete(type_, entry, &mut resource);
-                self.name_by_key(schema, entry, &mut resource);
+                match is_named {
+                    true => self.name_by_key(schema, entry, &mut resource),
+                    false => resource.name = resource.reference.title.text().clone(),
+                }
             }
             None => {
                 self.name(type_, entry, &mut resource);
@@ -241,9 +244,13 @@ impl<'e, 't> Body<'e, 't> {
             Some(_) => {}
             None if *namevar.data_type.open() == DataType::String(None, None) => {}
             None => {
-                let value = Value::String(title.text().clone());
+                let mut value = Value::String(title.text().clone());
                 let typed = crate::scalar::typed(&title.to_string()).unwrap_or(Value::Undef);
                 let fits = namevar.data_type.check(&value).is_ok() || namevar.data_type.check(&typed).is_ok();
+                // A number that is too large is still no text.
+                if !typed.is_undef() && !takes_text(&namevar.data_type) {
+                    value = typed;
+                }
                 let asked = resource.deferred().iter().all(|deferred| deferred.attribute != namevar.name);
                 if let (false, true, Err(mismatch)) = (fits, asked, namevar.data_type.check(&value)) {
                     let problem = mismatched(namevar.name.as_str(), &namevar.data_type, &value, &mismatch, None);
@@ -255,8 +262,8 @@ impl<'e, 't> Body<'e, 't> {
     }
 
     /// Takes the namevars that are not given from the title, by the patterns of the type (Puppet Resource
-    /// API, "Composite Namevars").
-    fn take_apart(&mut self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) {
+    /// API, "Composite Namevars"). Whether the title could be taken apart.
+    fn take_apart(&mut self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) -> bool {
         let namevars = match schema.parse_title(resource.reference.title.as_str()) {
             Ok(namevars) => namevars,
             Err(error) => {
@@ -264,7 +271,8 @@ impl<'e, 't> Body<'e, 't> {
                 let forms: Vec<&str> = forms.filter(|desc| !desc.is_empty()).collect();
                 let hint = (!forms.is_empty()).then(|| eco_format!("titles have these forms: {}", forms.join("; ")));
                 let problem = Diagnostic::new(eco_format!("{error}")).at(entry.key.span());
-                return self.environment.report(problem.hint_if(hint));
+                self.environment.report(problem.hint_if(hint));
+                return false;
             }
         };
         for (name, value) in namevars {
@@ -273,6 +281,7 @@ impl<'e, 't> Body<'e, 't> {
             self.given[at] = true;
             resource.attributes.push(name, value);
         }
+        true
     }
 
     fn name_by_key(&self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) {

@@ -283,8 +283,6 @@ fn small(n: usize) -> u32 {
 
 /// The name of a resource on the system: the namevar that was given, or else the title.
 pub(crate) fn name_of(given: Option<&Value>, title: &Title) -> EcoString {
-    match given.and_then(Value::as_str) {
-        Some(name) => name.into(),
-        None => title.text().clone(),
-    }
+    // A number names a resource as well as a text does.
+    given.filter(|value| !value.holds_sensitive()).and_then(Value::to_text).unwrap_or_else(|| title.text().clone())
 }

@@ -303,7 +303,8 @@ pub trait Provider: Send + Sync {
     }
 
     /// Compares one attribute. Only asked for if the schema has the feature `custom_insync`, and only
-    /// for properties that something is wanted of.
+    /// for properties that something is wanted of. Of a resource that is to be created it is asked as well, for
+    /// what is said of its values: nothing is found of them then ([`State::exists`]).
     fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
         let _ = (attribute, is, should);
         Insync::Default

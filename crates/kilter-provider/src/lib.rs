@@ -18,6 +18,7 @@
 //! *Start from* [`Provider`] and [`Context`].
 
 mod accept;
+mod canonical;
 mod check;
 mod compare;
 pub mod conformance;
@@ -29,6 +30,7 @@ mod registry;
 mod simple;
 
 pub use accept::get_checked;
+pub use canonical::{canonical_name, canonicalize};
 pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, Strictness};

@@ -142,6 +142,7 @@ impl Prepared<'_> {
                 in_flight: 0,
                 seen_requests: 0,
                 broken: None,
+                fatal: false,
                 going_on: Vec::new(),
             };
             driver.run()
@@ -194,6 +195,8 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     seen_requests: u32,
     /// Why the journal cannot be written any more.
     broken: Option<EcoString>,
+    /// Whether a provider said that the run is to end.
+    fatal: bool,
     /// Resources that workers were given one by one, and since when.
     going_on: Vec<(VertexId, Instant)>,
 }
@@ -231,7 +234,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
 
     fn heed_stop(&mut self) {
         let requests = self.stop.requests();
-        if requests > 0 && !self.machine.is_interrupted() {
+        if self.is_ending() && !self.machine.is_interrupted() {
             self.machine.input(self.now, Input::Interrupt);
             self.wakes.clear();
             self.take_back();
@@ -240,6 +243,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             self.seen_requests = requests;
             self.observer.event(Event::Interrupted(self.in_flight));
         }
+    }
+
+    /// Whether nothing further is begun: somebody asked for it, or a failure was fatal.
+    fn is_ending(&self) -> bool {
+        self.fatal || self.stop.requests() > 0
     }
 
     /// What has not been begun is not begun any more.
@@ -331,7 +339,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn apply(&mut self, batch: &Batch) {
         let portion = if batch.group & CHANGES_ON_WORKER == 0 { PORTION } else { batch.vertices.len() };
         for vertices in batch.vertices.chunks(portion) {
-            if self.stop.requests() > 0 {
+            if self.is_ending() {
                 self.drop_vertices(vertices);
                 continue;
             }
@@ -349,7 +357,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let together = !self.prepared.registry.at(usize::from(group / 4)).reads_singly();
         let chunk = if group & CHECKS_ON_WORKER == 0 && !together { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
-            if self.stop.requests() > 0 {
+            if self.is_ending() {
                 self.drop_vertices(vertices);
                 continue;
             }
@@ -426,6 +434,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             && let Some(first) = done.first()
         {
             self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
+            // A preview that foresees it ends nothing.
+            self.fatal |= done.iter().any(|done| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal));
         }
         for done in done {
             let input = match doing {

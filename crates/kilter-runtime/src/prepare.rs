@@ -2,7 +2,8 @@
 
 use kilter_engine::{Cycle, Graph, VertexId};
 use kilter_model::{AttributeName, Attributes, Catalog, Resource, Value};
-use kilter_provider::{Problem, Provider, Registry};
+use kilter_provider::{Problem, Provider, Registry, canonical_name, canonicalize};
+use rustc_hash::FxHashMap;
 
 use crate::edges;
 use crate::lookup::Lookup;
@@ -70,6 +71,7 @@ fn surveyed(
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     let mut particular = vec![None; registry.len()];
+    let mut renamed = Vec::new();
     for (resource, vertex) in catalog.resources.iter_mut().zip((0..).map(VertexId)) {
         let at = match registry
             .choose(resource.reference.type_name.as_str(), resource.provider().map(|name| name.as_str()))
@@ -84,14 +86,43 @@ fn surveyed(
         if !is_broken(vertex) {
             let provider = registry.at(at).as_ref();
             let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
+            let declared = resource.name.clone();
             problems.extend(faults(provider, resource, particular).into_iter().map(|problem| (vertex, problem)));
+            if resource.name != declared {
+                renamed.push(vertex);
+            }
         }
     }
     if providers.len() == catalog.resources.len() {
+        problems.extend(named_twice(catalog, registry, &providers, &renamed));
         problems.extend(managed_twice(catalog, registry, &providers));
         problems.extend(contradictions(catalog, registry, &providers, is_broken));
     }
     (providers, problems)
+}
+
+/// Resources that have the name of another one now that names are canonical: `0xa123` and `A123`.
+fn named_twice(
+    catalog: &Catalog,
+    registry: &Registry,
+    providers: &[u16],
+    renamed: &[VertexId],
+) -> Vec<(VertexId, Problem)> {
+    let mut problems = Vec::new();
+    if renamed.is_empty() {
+        return problems;
+    }
+    let mut owners: FxHashMap<(u16, &str), VertexId> = FxHashMap::default();
+    for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+        let name = resource.name.as_str();
+        let Some(first) = owners.insert((registry.slot(usize::from(*at)), name), vertex) else { continue };
+        let is_news = renamed.binary_search(&first).is_ok() || renamed.binary_search(&vertex).is_ok();
+        if is_news {
+            let first = &catalog.resources[first.0 as usize].reference;
+            problems.push((vertex, Problem::new(format!("{first} manages the same `{name}`"))));
+        }
+    }
+    problems
 }
 
 /// Resources that are another one under a name that means the same: `/etc/motd` and `/etc/motd/`.
@@ -143,8 +174,16 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
         problems.extend(unsupported(provider, resource));
     }
     if problems.is_empty() && deferred.is_empty() {
-        problems.extend(provider.canonicalize(&resource.name, &mut resource.attributes).err());
+        problems.extend(canonicalize(provider, &mut resource.name, &mut resource.attributes).err());
         resource.attributes.shrink();
+    } else if problems.is_empty()
+        && let Some((name, namevars)) = canonical_name(provider, &resource.name, &resource.attributes)
+    {
+        // Names do not wait for the run: others are found by them.
+        resource.name = name;
+        for (namevar, value) in namevars.iter() {
+            resource.attributes.set(namevar.clone(), value.clone());
+        }
     }
     problems.into_iter().map(|problem| sealed(problem, &resource.attributes)).collect()
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Attributes, Change, Difference, Feature, Outcome, State};
-use kilter_provider::{Context, Found, Mode, Provider, ProviderError, Wanted};
+use kilter_provider::{Context, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Wanted};
 use rustc_hash::FxHashMap;
 
 use crate::driver::{CHUNK, Read};
@@ -247,9 +247,11 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Ve
     all
 }
 
-/// A resource that still differs after its change has failed.
+/// A resource that still differs after its change has failed. The answer for a resource as a whole is
+/// no state that could have been reached: it says that the change is to be made, and it was.
 fn settled(result: Result<Found, EcoString>) -> Result<Found, EcoString> {
     let mut found = result?;
+    found.differences.retain(|difference| difference.attribute != *INSYNC_TRIGGER);
     if found.differences.is_empty() {
         found.state.attributes = Attributes::new();
         return Ok(found);

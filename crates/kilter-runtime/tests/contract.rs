@@ -30,6 +30,10 @@ struct Store {
     brings: Option<Arc<AtomicBool>>,
     failing: Mutex<u32>,
     insync: Option<Judge>,
+    /// What a change of some name comes to instead of success.
+    outcomes: BTreeMap<&'static str, Outcome>,
+    /// Whether the last change of a call is left without an answer.
+    is_lazy: bool,
 }
 
 impl Store {
@@ -43,6 +47,8 @@ impl Store {
             brings: None,
             failing: Mutex::new(0),
             insync: None,
+            outcomes: BTreeMap::new(),
+            is_lazy: false,
         }
     }
 
@@ -157,7 +163,8 @@ impl Provider for Store {
         if let Some(brings) = &self.brings {
             brings.store(true, Ordering::SeqCst);
         }
-        vec![Outcome::done(); changes.len()]
+        let outcome = |name: &str| self.outcomes.get(name).cloned().unwrap_or_default();
+        names[usize::from(self.is_lazy)..].iter().map(|name| outcome(name)).collect()
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
@@ -445,6 +452,49 @@ fn the_answers_of_a_comparison_are_kept_to() {
         failures(&report),
         ["thing[c]: cannot compare `value` of thing[c]: it returned a String with a value of \"yes\""]
     );
+}
+
+#[test]
+fn a_comparison_is_given_what_is_canonical() {
+    let judge: Judge = Box::new(|_, is, should| {
+        assert_eq!((is.attributes.text("value"), should.text("value")), (Some("loud"), Some("loud")));
+        Insync::Default
+    });
+    let features = [Feature::CustomInsync, Feature::Canonicalize];
+    let store = Store { insync: Some(judge), ..Store::things("thing", &features) };
+    store.put("a", "loud");
+    let store = Arc::new(store);
+    let report = APPLY.of(&[&store], vec![resource("thing", "a", &[("value", "LOUD")])], Vec::new());
+    assert_eq!(report.counts.in_sync, 1);
+    assert_eq!(store.calls(), ["open", "get all", "insync value"]);
+}
+
+#[test]
+fn a_fatal_failure_ends_the_run_and_what_comes_after_is_not_begun() {
+    let fatal = Outcome { fatal: true, ..Outcome::failed("no power") };
+    let store = Store { outcomes: [("b", fatal)].into(), ..Store::things("thing", &[]) };
+    let store = Arc::new(store);
+    let other = Arc::new(Store::things("other", &[]));
+    let last = resource("other", "last", &[("ensure", "present")]);
+    // The last one does not depend on the failure; it is its turn later all the same.
+    let span = Span::new(SourceId(0), 0, 0);
+    let relation = |first, second| Relation { first, second, kind: RelationKind::Require, span };
+    let resources = vec![present("a"), present("b"), present("c"), last];
+    let report = APPLY.of(&[&store, &other], resources, vec![relation(0, 2), relation(2, 3)]);
+    assert_eq!(failures(&report), ["thing[b]: no power"]);
+    let statuses: Vec<&str> = report.resources.iter().map(|resource| resource.status.word()).collect();
+    assert_eq!(statuses, ["changed", "failed", "interrupted", "interrupted"]);
+    assert_eq!(store.calls(), ["open", "get all", "set a b", "get all"]);
+    assert_eq!(other.calls(), [""; 0]);
+    assert!(!report.interrupted, "nobody asked for it");
+}
+
+#[test]
+fn a_call_with_too_few_answers_fails_all_of_its_changes() {
+    let store = Arc::new(Store { is_lazy: true, ..Store::things("thing", &[]) });
+    let report = APPLY.of(&[&store], vec![present("a"), present("b")], Vec::new());
+    let why = "the provider answered 1 of 2 changes";
+    assert_eq!(failures(&report), [format!("thing[a]: {why}"), format!("thing[b]: {why}")]);
 }
 
 #[test]

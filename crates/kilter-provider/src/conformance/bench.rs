@@ -11,6 +11,7 @@ use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, State, Ty
 
 use super::specimen::Specimen;
 use super::subject::{Lack, Subject};
+use crate::canonical::canonicalize;
 use crate::check::read;
 use crate::compare::compare;
 use crate::context::{Context, Interrupt, Level, Log};
@@ -160,7 +161,7 @@ impl World {
 
     /// The canonical form of a declaration.
     pub(super) fn canonical(&self, mut declared: Declared) -> Result<Declared, String> {
-        let canonicalised = self.provider().canonicalize(&declared.name, &mut declared.should);
+        let canonicalised = canonicalize(self.provider(), &mut declared.name, &mut declared.should);
         canonicalised.map(|()| declared).map_err(|problem| problem.to_string())
     }
 

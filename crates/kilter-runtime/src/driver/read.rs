@@ -99,7 +99,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         if parked.is_empty() {
             return;
         }
-        if self.stop.requests() > 0 {
+        if self.is_ending() {
             return self.drop_vertices(&parked);
         }
         let items = self.board.items(&parked);

@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, State, TypeSchema};
-use kilter_provider::{Context, Level, Log, Provider, Query, Wanted, get_checked};
+use kilter_provider::{Context, Level, Log, Provider, Query, Wanted, canonical_name, get_checked};
 
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Ok(asked) => asked,
         Err(exit) => return exit,
     };
-    let names = match identified(provider.schema(), &names(first, &args.names)) {
+    let names = match identified(provider, &names(first, &args.names)) {
         Ok(names) => names,
         Err(exit) => return exit,
     };
@@ -57,13 +57,21 @@ struct Named {
 
 /// Finds out which resources the titles name, and says of those that name none what is wrong with
 /// them. Attributes that a declaration would need do not matter here.
-fn identified(schema: &TypeSchema, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
+///
+/// A name in another form is brought into the one that the provider reports.
+fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named>, Exit> {
+    let schema = provider.schema();
     let is_composite = schema.namevars().nth(1).is_some();
-    let mut named = Vec::with_capacity(titles.len());
+    let mut named: Vec<Named> = Vec::with_capacity(titles.len());
     let mut refused = None;
     for title in titles {
         match schema.identify(title, &Attributes::default()) {
             Ok((name, namevars)) => {
+                let given = if is_composite { namevars } else { Attributes::new() };
+                let (name, namevars) = canonical_name(provider, &name, &given).unwrap_or((name, given));
+                if named.iter().any(|one| one.name == name) {
+                    continue;
+                }
                 named.push(Named { title: title.clone(), name, namevars: is_composite.then_some(namevars) });
             }
             Err(error) => refused = Some(words::misnamed(schema, title, &error)),

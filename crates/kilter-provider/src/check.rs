@@ -1,6 +1,7 @@
 //! The engine's check: read, hold against the schema, compare.
 
-use kilter_model::{Attributes, Difference, Feature, State, TypeSchema};
+use ecow::eco_format;
+use kilter_model::{Attributes, Difference, Feature, ResourceRef, State, TypeSchema};
 
 use crate::accept::accepted;
 use crate::compare::compare;
@@ -43,7 +44,7 @@ pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -
 /// # Errors
 /// When it cannot be read, or cannot be brought to what should be.
 pub fn check_one(provider: &dyn Provider, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
-    found(provider, provider.get_one(cx, wanted)?, wanted)
+    found(provider, cx, provider.get_one(cx, wanted)?, wanted)
 }
 
 /// Reads resources with as few calls as can be: those that are wanted where the provider can filter,
@@ -71,7 +72,7 @@ pub fn check_state(
     state: State,
     wanted: Wanted<'_>,
 ) -> Result<Found, ProviderError> {
-    found(provider, accepted(provider, cx, state)?, wanted)
+    found(provider, cx, accepted(provider, cx, state)?, wanted)
 }
 
 /// Whether resources of a type are identified by several namevars.
@@ -89,8 +90,21 @@ fn named(provider: &dyn Provider, state: &mut State) {
     }
 }
 
-fn found(provider: &dyn Provider, state: State, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
+fn found(provider: &dyn Provider, cx: &Context<'_>, state: State, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
     let none = Attributes::new();
-    let differences = compare(provider, &state, wanted.should.unwrap_or(&none))?;
+    let mut differences = compare(provider, &state, wanted.should.unwrap_or(&none))?;
+    if provider.schema().has(Feature::CustomGenerate) {
+        let children = provider.generate(cx, wanted, &state)?;
+        differences.extend(children.iter().filter(|child| is_stray(cx, child)).map(removal));
+    }
     Ok(Found { state, differences })
+}
+
+/// Whether nobody declares a resource that is on the system.
+fn is_stray(cx: &Context<'_>, child: &ResourceRef) -> bool {
+    cx.outlook().declared(child.type_name.as_str(), child.title.as_str()).is_none()
+}
+
+fn removal(child: &ResourceRef) -> Difference {
+    Difference::new("ensure", "present".into(), "absent".into()).of_entry(eco_format!("{child}"))
 }

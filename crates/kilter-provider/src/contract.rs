@@ -310,6 +310,26 @@ pub trait Provider: Send + Sync {
         Insync::Default
     }
 
+    /// The resources that belong to this one and are on the system, by type and name on the system: the
+    /// rules of a chain, the entries of a table. Only asked for if the schema has the feature
+    /// `custom_generate`.
+    ///
+    /// Those that nobody declares are to go: they become differences of this resource, each with the
+    /// reference as its [entry](kilter_model::Difference::entry), and `set` removes them. Nothing is
+    /// returned where they may stay.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn generate(
+        &self,
+        cx: &Context<'_>,
+        wanted: Wanted<'_>,
+        is: &State,
+    ) -> Result<Vec<kilter_model::ResourceRef>, ProviderError> {
+        let _ = (cx, wanted, is);
+        Ok(Vec::new())
+    }
+
     /// The unified diff of an attribute, if it may and can be shown.
     fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
         let _ = (attribute, is, should);

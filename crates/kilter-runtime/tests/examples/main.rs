@@ -5,6 +5,7 @@
 
 mod apt_key;
 mod behaviours;
+mod chain;
 mod nx9k_vlan;
 mod relations;
 mod site;

@@ -1,0 +1,158 @@
+//! A chain of rules that is to have just the declared ones: what is on the system beside them is
+//! generated and removed (`custom_generate`).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
+use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Wanted};
+
+use crate::site::{Ran, Site, defined};
+
+const CHAIN: &str = r"
+name: chain
+desc: A chain of rules.
+features: [custom_generate]
+attributes:
+  ensure: { type: 'Enum[present, absent]', desc: Whether it is there., default: present }
+  name: { type: String, desc: Its name., behaviour: namevar }
+  purge: { type: Boolean, desc: Whether it has declared rules only., behaviour: parameter, default: false }
+";
+
+const RULE: &str = r"
+name: rule
+desc: A rule of a chain.
+attributes:
+  ensure: { type: 'Enum[present, absent]', desc: Whether it is there., default: present }
+  name: { type: String, desc: 'Chain and rule, with a space between.', behaviour: namevar }
+";
+
+/// The chains and the rules that there are; those of a chain begin with its name.
+#[derive(Default)]
+struct Firewall {
+    chains: Mutex<BTreeSet<String>>,
+    rules: Mutex<BTreeSet<String>>,
+}
+
+struct Chains(TypeSchema, Arc<Firewall>);
+
+struct Rules(TypeSchema, Arc<Firewall>);
+
+fn states(names: &BTreeSet<String>) -> Vec<State> {
+    let present = |name: &String| {
+        let attributes: Attributes =
+            [("ensure", Value::from("present")), ("name", Value::from(name.as_str()))].into_iter().collect();
+        State::present(name.as_str(), attributes)
+    };
+    names.iter().map(present).collect()
+}
+
+fn bring(names: &mut BTreeSet<String>, change: &Change<'_>) {
+    match change.should.and_then(|should| should.text("ensure")) {
+        Some("present") => names.insert(change.name.to_string()),
+        _ => names.remove(change.name.as_str()),
+    };
+}
+
+impl Provider for Chains {
+    fn schema(&self) -> &TypeSchema {
+        &self.0
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        Ok(states(&self.1.chains.lock().unwrap()))
+    }
+
+    fn generate(&self, _: &Context<'_>, wanted: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
+        let purges = wanted.should.and_then(|should| should.truth("purge")) == Some(true);
+        let rules = self.1.rules.lock().unwrap();
+        let own = rules.iter().filter(|rule| rule.split(' ').next() == Some(is.name.as_str()));
+        Ok(own.filter(|_| purges).map(|rule| ResourceRef::new("rule", rule.as_str())).collect())
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+        for change in changes {
+            bring(&mut self.1.chains.lock().unwrap(), change);
+            for entry in change.differences.iter().filter_map(|difference| difference.entry.as_ref()) {
+                let rule: ResourceRef = entry.parse().unwrap();
+                self.1.rules.lock().unwrap().remove(rule.title.as_str());
+            }
+        }
+        changes.iter().map(|_| Outcome::done()).collect()
+    }
+}
+
+impl Provider for Rules {
+    fn schema(&self) -> &TypeSchema {
+        &self.0
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        Ok(states(&self.1.rules.lock().unwrap()))
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+        changes.iter().for_each(|change| bring(&mut self.1.rules.lock().unwrap(), change));
+        changes.iter().map(|_| Outcome::done()).collect()
+    }
+}
+
+fn site(rules: &[&str]) -> (Site, Arc<Firewall>) {
+    let firewall = Arc::new(Firewall::default());
+    firewall.chains.lock().unwrap().insert("input".into());
+    firewall.rules.lock().unwrap().extend(rules.iter().map(|rule| (*rule).to_owned()));
+    let chains: Arc<dyn Provider> = Arc::new(Chains(defined(CHAIN), Arc::clone(&firewall)));
+    let rules: Arc<dyn Provider> = Arc::new(Rules(defined(RULE), Arc::clone(&firewall)));
+    (Site::new([chains, rules]), firewall)
+}
+
+const MANIFEST: &str = "resources:\n  chain[input]: { purge: true }\n  rule[input ssh]: {}\n  rule[input dns]: {}\n";
+
+/// What was to be done to entries inside of resources.
+fn entries(ran: &Ran) -> Vec<String> {
+    let differences = ran.report.resources.iter().flat_map(|resource| &resource.differences);
+    differences
+        .filter_map(|difference| {
+            let entry = difference.entry.as_ref()?;
+            Some(format!("{entry}: {} → {}", difference.is.to_text()?, difference.should.to_text()?))
+        })
+        .collect()
+}
+
+#[test]
+fn generated_children_that_nobody_declares_are_previewed_and_removed() {
+    let (site, firewall) = site(&["input ssh", "input old", "input older", "output old"]);
+    let strays = ["rule[input old]: present → absent", "rule[input older]: present → absent"];
+    let plan = site.plan(MANIFEST);
+    assert_eq!(entries(&plan), strays);
+    assert_eq!(firewall.rules.lock().unwrap().len(), 4, "a plan changes nothing");
+
+    assert_eq!(entries(&site.apply(MANIFEST)), strays);
+    let left: Vec<String> = firewall.rules.lock().unwrap().iter().cloned().collect();
+    assert_eq!(left, ["input dns", "input ssh", "output old"]);
+    assert_eq!(site.apply(MANIFEST).in_sync(), 3);
+}
+
+#[test]
+fn generated_children_stay_where_they_may() {
+    let (site, firewall) = site(&["input old"]);
+    let applied = site.apply("resources:\n  chain[input]: {}\n");
+    assert_eq!(applied.in_sync(), 1);
+    assert_eq!(firewall.rules.lock().unwrap().len(), 1);
+}

@@ -26,6 +26,7 @@ mod contract;
 mod logging;
 mod outlook;
 mod registry;
+mod seal;
 mod simple;
 
 pub use accept::get_checked;
@@ -39,6 +40,7 @@ pub use contract::{
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};
+pub use seal::Seal;
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 
 /// Its examples are run as tests.

@@ -43,7 +43,12 @@ pub use registry::{Candidate, ChoiceError, Registry};
 pub use seal::Seal;
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 
-/// Its examples are run as tests.
+/// The examples of these pages are run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/reference/provider-context.md")]
-struct ReferencePage;
+mod pages {
+    #[doc = include_str!("../../../docs/reference/provider-context.md")]
+    struct ProviderContext;
+
+    #[doc = include_str!("../../../docs/reference/conformance.md")]
+    struct Conformance;
+}

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let names = names(first, &args.names);
-    if let Err(exit) = validate(provider, &names) {
+    if let Err(exit) = providers::check_names(provider.schema(), &names) {
         return exit;
     }
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
@@ -40,21 +40,6 @@ fn names(first: Option<&str>, rest: &[String]) -> Vec<EcoString> {
         }
     }
     names
-}
-
-/// Says of names that cannot be ones what is wrong with them. Attributes that a declaration would
-/// need do not matter here.
-fn validate(provider: &dyn Provider, names: &[EcoString]) -> Result<(), Exit> {
-    let schema = provider.schema();
-    let mut exit = Ok(());
-    for namevar in schema.namevars().take(1) {
-        for name in names {
-            if let Err(mismatch) = namevar.data_type.check(&name.clone().into()) {
-                exit = Err(say::fail(format_args!("{}[{name}]: `{}` {mismatch}", schema.name, namevar.name)));
-            }
-        }
-    }
-    exit
 }
 
 fn read(

@@ -29,6 +29,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
     let registry = providers::registry();
     let Said { type_name, name, words } = said(args)?;
     let schema = providers::find(&registry, type_name)?.schema();
+    providers::check_names(schema, &[name.into()])?;
     let attributes = attributes(schema, &words)?;
     let catalog = Catalog { resources: vec![resource(schema, name, attributes)], ..Catalog::default() };
     let prepared = plan_of(catalog, &registry).map_err(|rejected| refuse(&rejected))?;

@@ -79,11 +79,7 @@ fn fingerprint(root: &Path) -> String {
 }
 
 fn need_root_and_tools() {
-    assert!(
-        rustix::process::geteuid().is_root(),
-        "this test changes accounts in mount namespaces and needs root: \
-         sudo -E cargo test -p kilter-native --test conformance"
-    );
+    crate::need_root();
     let path = kilter_process::DEFAULT_PATH.as_ref();
     for (tool, package) in
         [("unshare", "util-linux"), ("useradd", "passwd"), ("chage", "passwd"), ("gpasswd", "passwd")]

@@ -1,11 +1,13 @@
 use std::path::Path;
 
+use kilter_model::Value;
 use kilter_native::{ExecProvider, System};
 use kilter_provider::conformance::{Lack, Specimen, Subject, Suite};
 
 use crate::{assert_edges, assert_held_but, tree};
 
 const OTHER_COMMAND: &str = "another command does not make the file that tells that it has run";
+const OTHER_GUARD: &str = "another guard does not tell whether the command has run";
 const OTHER_FILE: &str = "the command does not make another file, and without one runs every time";
 
 /// A command that makes a directory, which tells that it has run. To set it again is to run it again:
@@ -15,7 +17,23 @@ fn making(directory: &Path, name: &str) -> Specimen {
     Specimen::new(name).present([("command", format!("/bin/mkdir -p -m 0755 {path}")), ("creates", path)])
 }
 
-fn subject() -> Subject {
+/// The same, in a shell and asked for by commands.
+fn making_in_a_shell(directory: &Path, name: &str) -> Specimen {
+    let path = directory.join(name).to_string_lossy().into_owned();
+    Specimen::new(name).present([
+        ("command", Value::from(format!("mkdir -p -m 0755 '{path}' && echo made | cat"))),
+        ("shell", true.into()),
+        ("unless", Value::array([format!("[ -d '{path}' ]").into(), Value::strings(["test", "-d", &path])])),
+        ("onlyif", "true".into()),
+        ("cwd", directory.to_string_lossy().into_owned().into()),
+        ("refresh", "true".into()),
+        ("tries", Value::Integer(2)),
+        ("user", "root".into()),
+        ("umask", "0077".into()),
+    ])
+}
+
+fn subject(making: fn(&Path, &str) -> Specimen) -> Subject {
     let directory = tempfile::tempdir().expect("a directory can be made");
     let root = directory.path().to_owned();
     let begun = root.join("begun");
@@ -36,31 +54,39 @@ fn subject() -> Subject {
     .unknown(["nothing"])
     .failing(failing)
     .slow(slow, move || begun.exists())
-    .sparing("command", OTHER_COMMAND)
-    .sparing("creates", OTHER_FILE)
     .without(Lack::Listing, "commands are not on the system")
     .without(Lack::Removal, "what a command has done cannot be taken back")
     .keeping(directory)
 }
 
+const NOT_APPLICABLE: [(&str, &str); 8] = [
+    ("wanted-is-not-echoed", "no specimen has an attribute that is read back and has another value when it is changed"),
+    ("some-are-among-all", "commands are not on the system"),
+    ("each-is-listed-once", "commands are not on the system"),
+    ("titles-fit-namevars", "the type has one namevar"),
+    ("absence-in-any-form", "the specimens exist before they are made"),
+    ("ensure-absent-removes", "what a command has done cannot be taken back"),
+    ("absent-stays-absent", "the type has no `ensure: absent`"),
+    ("a-batch-is-one-by-one", "the provider takes one change at a time"),
+];
+
 #[test]
-fn exec_keeps_every_law_that_applies() {
-    let report = Suite::new(subject).run();
-    assert_held_but(
-        &report,
-        &[
-            (
-                "wanted-is-not-echoed",
-                "no specimen has an attribute that is read back and has another value when it is changed",
-            ),
-            ("some-are-among-all", "commands are not on the system"),
-            ("each-is-listed-once", "commands are not on the system"),
-            ("titles-fit-namevars", "the type has one namevar"),
-            ("absence-in-any-form", "the specimens exist before they are made"),
-            ("ensure-absent-removes", "what a command has done cannot be taken back"),
-            ("absent-stays-absent", "the type has no `ensure: absent`"),
-            ("a-batch-is-one-by-one", "the provider takes one change at a time"),
-        ],
-    );
+fn commands_keep_every_law_that_applies() {
+    let making = || subject(making).sparing("command", OTHER_COMMAND).sparing("creates", OTHER_FILE);
+    let report = Suite::new(making).run();
+    assert_held_but(&report, &NOT_APPLICABLE);
     assert_edges(&report, 200, &format!("command ({OTHER_COMMAND}), creates ({OTHER_FILE})"));
+}
+
+#[test]
+fn commands_in_a_shell_keep_every_law_that_applies() {
+    crate::need_root();
+    let making = || {
+        let subject = subject(making_in_a_shell).sparing("command", OTHER_COMMAND);
+        ["unless", "onlyif"].into_iter().fold(subject, |subject, guard| subject.sparing(guard, OTHER_GUARD))
+    };
+    let report = Suite::new(making).run();
+    assert_held_but(&report, &NOT_APPLICABLE);
+    let spared = format!("command ({OTHER_COMMAND}), unless ({OTHER_GUARD}), onlyif ({OTHER_GUARD})");
+    assert_edges(&report, 200, &spared);
 }

@@ -34,3 +34,12 @@ fn assert_edges(report: &Report, least: usize, spared: &str) {
     assert!(tried >= least, "{note}");
     assert_eq!(not_tried, spared, "{report}");
 }
+
+/// Fails unless the test runs as root.
+fn need_root() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test acts as other users, or in mount namespaces: run it as root, \
+         for example `sudo -E cargo test -p kilter-native --test conformance`"
+    );
+}

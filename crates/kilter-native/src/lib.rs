@@ -63,3 +63,8 @@ mod tests {
         }
     }
 }
+
+/// The example of the guide compiles by itself; what it says is tried by the test `guide`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/native-provider.md")]
+struct Guide;

@@ -82,7 +82,11 @@ impl Provider for NotifyProvider {
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
-        changes.iter().map(|_| Outcome::done()).collect()
+        let said = |change: &Change<'_>| match change.should {
+            Some(_) => Outcome::done(),
+            None => Outcome::failed("what was said cannot be taken back"),
+        };
+        changes.iter().map(said).collect()
     }
 
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
@@ -130,6 +134,13 @@ mod tests {
         assert!(provider.refresh(&cx, wanted[0]).refreshed);
         let hello = "notice: notify[greeting]: hello";
         assert_eq!(*lines.0.lock().unwrap(), [hello, "notice: notify[just this]: just this", hello]);
+    }
+
+    #[test]
+    fn what_was_said_cannot_be_taken_back() {
+        let is = State::present("x", Attributes::new());
+        let change = Change { name: &"x".into(), is: &is, should: None, differences: &[], refresh: false };
+        assert!(!NotifyProvider::new().set(&Context::bare(), &[change], Mode::Apply)[0].is_done());
     }
 
     #[test]

@@ -19,6 +19,11 @@ pub(crate) fn texts(list: Option<&Value>) -> Vec<EcoString> {
     list.iter().filter_map(Value::as_str).map(EcoString::from).collect()
 }
 
+/// A value in the place of another: sealed if that one was, or held something that was.
+pub(crate) fn sealed_like(old: &Value, new: impl Into<Value>) -> Value {
+    if old.holds_sensitive() { Value::sensitive(new.into()) } else { new.into() }
+}
+
 /// The text of a scalar for a program that is to be given it; sealed ones in clear.
 pub(crate) fn word(value: &Value) -> String {
     value.to_text().unwrap_or_default().into()

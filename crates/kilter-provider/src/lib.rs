@@ -27,6 +27,7 @@ mod contract;
 mod logging;
 mod outlook;
 mod registry;
+mod seal;
 mod simple;
 
 pub use accept::get_checked;
@@ -41,9 +42,15 @@ pub use contract::{
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};
+pub use seal::Seal;
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 
-/// Its examples are run as tests.
+/// The examples of these pages are run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/reference/provider-context.md")]
-struct ReferencePage;
+mod pages {
+    #[doc = include_str!("../../../docs/reference/provider-context.md")]
+    struct ProviderContext;
+
+    #[doc = include_str!("../../../docs/reference/conformance.md")]
+    struct Conformance;
+}

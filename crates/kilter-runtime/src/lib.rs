@@ -24,7 +24,6 @@ mod outlook;
 mod outputs;
 mod prepare;
 mod report;
-mod seal;
 mod state_dir;
 mod step;
 mod worker;

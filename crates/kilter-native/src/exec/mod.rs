@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Wanted, Wish,
+    Batch, Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Seal, Wanted,
+    Wish,
 };
 use rustc_hash::FxHashSet;
 
@@ -22,6 +23,7 @@ use crate::words::{texts, word};
 use command::{command_of, guards_of, program_path, refresh_of, shell_of};
 use guard::Verdict;
 use launch::{Launch, account_problems, environment};
+use secrets::Secrets;
 
 /// Why a command without a guard has to run.
 const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onlyif`";
@@ -141,7 +143,10 @@ impl Provider for ExecProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let Some(should) = wanted.should else { return Ok(State::absent(wanted.name.clone())) };
         let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
-        if let Verdict::Due(why) = self.verdict(cx, wanted.name, should)? {
+        let verdict = self.verdict(cx, wanted.name, should);
+        let verdict = verdict.map_err(|error| ProviderError::new(Secrets::of(should).redact(&error.message)))?;
+        if let Verdict::Due(why) = verdict {
+            let why = Secrets::of(should).redact(&why);
             state.attributes.push("due", why.clone());
             state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
         }
@@ -162,7 +167,9 @@ impl Provider for ExecProvider {
 
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         let none = Attributes::new();
-        self.refreshed(cx, wanted.name, wanted.should.unwrap_or(&none)).unwrap_or_else(Outcome::failed)
+        let should = wanted.should.unwrap_or(&none);
+        let failed = |why: EcoString| Outcome::failed(Secrets::of(should).redact(&why));
+        self.refreshed(cx, wanted.name, should).unwrap_or_else(failed)
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
@@ -190,7 +197,8 @@ impl Provider for ExecProvider {
                 problems.push(Problem::with("environment", "an entry has the form NAME=value"));
             }
         }
-        problems
+        let seal = Seal::of(should);
+        problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
     /// Nothing is known of a command but whether it has to run, and that is told apart.

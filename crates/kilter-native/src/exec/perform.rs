@@ -41,9 +41,10 @@ pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
 
 /// Waits between two tries; says whether there is to be another.
 fn pause(cx: &Context<'_>, should: &Attributes) -> bool {
-    let until = Instant::now() + seconds(should.get("try_sleep")).unwrap_or_default();
+    // A time beyond what the clock can tell has no end.
+    let until = Instant::now().checked_add(seconds(should.get("try_sleep")).unwrap_or_default());
     while !cx.is_ending() && !cx.interrupt().is_raised() {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return true;
         }

@@ -389,6 +389,41 @@ fn an_interrupt_ends_the_command() {
 }
 
 #[test]
+fn an_interrupt_ends_a_pause_of_any_length() {
+    let bench = Bench::new();
+    let flag = AtomicBool::new(false);
+    let cx = Context::bare().with_interrupt(Interrupt::new(&flag, None));
+    let mut wanted = sh(format!("echo x >> {}; exit 1", bench.path("log")));
+    wanted.set("tries", Value::Integer(2));
+    wanted.set("try_sleep", Value::Integer(i64::MAX));
+    let is = State::default();
+    let change = Change { name: &"work".into(), is: &is, should: Some(&wanted), differences: &[], refresh: false };
+    let outcome = std::thread::scope(|scope| {
+        let running = scope.spawn(|| bench.provider.set(&cx, &[change], Mode::Apply).remove(0));
+        let begun = Instant::now();
+        while bench.lines("log") == 0 && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::yield_now();
+        }
+        flag.store(true, std::sync::atomic::Ordering::Release);
+        running.join().unwrap()
+    });
+    assert!(!outcome.is_done(), "{outcome:?}");
+    assert_eq!(bench.lines("log"), 1);
+}
+
+#[test]
+fn a_sensitive_path_is_told_by_nobody() {
+    let bench = Bench::new();
+    let secret = bench.path("secret");
+    let wanted = should(&[("command", "true".into()), ("creates", Value::sensitive(secret.clone().into()))]);
+    let told = format!("{:?}", bench.check(&wanted));
+    assert!(told.contains("does not exist") && !told.contains(&secret), "{told}");
+    let relative = [("command", "true".into()), ("creates", Value::sensitive("some/secret".into()))];
+    let problems = bench.provider.validate("work", &should(&relative), &[]);
+    assert_eq!(problems[0].to_string(), "creates: `[redacted]` is not an absolute path");
+}
+
+#[test]
 fn a_preview_runs_nothing_but_guards() {
     let bench = Bench::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));

@@ -1,11 +1,12 @@
 //! What can be wrong with a declared file, and the canonical form of one that is right.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Value};
+use kilter_model::Attributes;
 use kilter_provider::{Match, Problem, Wish};
 
 use super::{accept, mode, place};
 use crate::accounts::{number, number_problem};
+use crate::words::sealed_like;
 
 /// What the schema cannot say.
 pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
@@ -173,27 +174,29 @@ fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mu
 /// Brings declared values into the form that `get` returns, and adds what follows from them.
 pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), Problem> {
     for attribute in ["path", "source"] {
-        if let Some(text) = should.text(attribute)
+        if let Some(given) = should.get(attribute)
+            && let Some(text) = given.as_str()
             && place::trim(text) != text
         {
-            let trimmed = EcoString::from(place::trim(text));
+            let trimmed = sealed_like(given, EcoString::from(place::trim(text)));
             should.set(attribute, trimmed);
         }
     }
     ensure(should);
-    if let Some(text) = should.text("mode")
+    if let Some(given) = should.get("mode")
+        && let Some(text) = given.as_str()
         && let Some(bits) = mode::octal(text)
         && text.len() != 4
     {
-        should.set("mode", mode::text(bits));
+        let mode = sealed_like(given, mode::text(bits));
+        should.set("mode", mode);
     }
     for attribute in ["owner", "group"] {
         let Some(account) = should.get(attribute) else { continue };
         if let Some(number) = number(account)
             && account.as_str() != Some(&eco_format!("{number}"))
         {
-            let digits = Value::from(eco_format!("{number}"));
-            let digits = if account.holds_sensitive() { Value::sensitive(digits) } else { digits };
+            let digits = sealed_like(account, eco_format!("{number}"));
             should.set(attribute, digits);
         }
     }

@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Wish,
+    Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted, Wish,
 };
 use rustc_hash::FxHashSet;
 
@@ -113,7 +113,10 @@ impl Provider for FileProvider {
             Some(should) => observe::declared(cx, &self.accounts, wanted.name, path, should),
             None => observe::whole(&self.accounts, wanted.name, path),
         };
-        state.map_err(|error| ProviderError::new(eco_format!("{error}")))
+        state.map_err(|error| match wanted.should {
+            Some(should) => ProviderError::new(Seal::of(should).hide(eco_format!("{error}"))),
+            None => ProviderError::new(eco_format!("{error}")),
+        })
     }
 
     fn reads_singly(&self) -> bool {
@@ -126,7 +129,7 @@ impl Provider for FileProvider {
                 Some(error) => Outcome::failed(eco_format!("{error}")),
                 None => Outcome::done(),
             };
-            return changes.iter().map(preview).collect();
+            return changes.iter().map(|change| sealed(change, preview(change))).collect();
         }
         self.accounts.expire();
         let around =
@@ -135,11 +138,12 @@ impl Provider for FileProvider {
         for (index, change) in changes.iter().enumerate() {
             batch.change(index, change);
         }
-        batch.finish()
+        batch.finish().into_iter().zip(changes).map(|(outcome, change)| sealed(change, outcome)).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
-        declared::validate(name, should, deferred)
+        let seal = Seal::of(should);
+        declared::validate(name, should, deferred).into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
@@ -209,6 +213,14 @@ impl Provider for FileProvider {
         self.touched.flush().map_err(|errno| {
             ProviderError::new(eco_format!("the changed files may not survive a crash: flushing them failed: {errno}"))
         })
+    }
+}
+
+/// What became of a change, without its secrets. Most have nothing to tell.
+fn sealed(change: &Change<'_>, outcome: Outcome) -> Outcome {
+    match change.should {
+        Some(should) if outcome.failure.is_some() || !outcome.notes.is_empty() => Seal::of(should).outcome(outcome),
+        _ => outcome,
     }
 }
 

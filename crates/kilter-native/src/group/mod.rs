@@ -7,11 +7,11 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted,
+    Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem};
-use crate::words::{texts, word};
+use crate::words::{sealed_like, texts, word};
 use tools::is_inclusive;
 
 const DESC: &str = "\
@@ -156,18 +156,24 @@ impl Provider for GroupProvider {
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        let change = |change| match mode {
+        let change = |change: &Change<'_>| match mode {
             Mode::Preview => Outcome::done(),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
-        changes.iter().map(change).collect()
+        let sealed = |each: &Change<'_>| match each.should {
+            Some(should) => Seal::of(should).outcome(change(each)),
+            None => change(each),
+        };
+        changes.iter().map(sealed).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
         let members = texts(should.get("members"));
         let of_members = members.iter().filter_map(|member| name_problem("members", member));
         let of_gid = should.get("gid").and_then(|gid| number_problem("gid", gid));
-        name_problem("name", name).into_iter().chain(of_gid).chain(of_members).collect()
+        let seal = Seal::of(should);
+        let problems = name_problem("name", name).into_iter().chain(of_gid).chain(of_members);
+        problems.map(|problem| seal.problem(problem)).collect()
     }
 
     fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
@@ -176,10 +182,11 @@ impl Provider for GroupProvider {
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
         if let Some(members) = should.get("members") {
-            let mut members = texts(Some(members));
-            members.sort();
-            members.dedup();
-            should.set("members", Value::strings(members));
+            let mut names = texts(Some(members));
+            names.sort();
+            names.dedup();
+            let names = sealed_like(members, Value::strings(names));
+            should.set("members", names);
         }
         Ok(())
     }

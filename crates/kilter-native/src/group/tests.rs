@@ -92,6 +92,14 @@ fn a_member_that_does_not_exist_is_named_before_anything_changes() {
 }
 
 #[test]
+fn sealed_members_stay_sealed() {
+    let (_fake, provider) = bench();
+    let mut should = Attributes::from_iter([("members", Value::array([Value::sensitive("alice".into())]))]);
+    provider.canonicalize(&"wheel".into(), &mut should).unwrap();
+    assert_eq!(should.get("members"), Some(&Value::sensitive(Value::strings(["alice"]))));
+}
+
+#[test]
 fn the_number_that_means_as_before_is_no_group() {
     let (fake, provider) = bench();
     let outcome = apply(&provider, "new", &[("gid", Value::Integer(4_294_967_295))]);

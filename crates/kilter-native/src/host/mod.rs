@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wish,
+    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
+    Wish,
 };
 use rustc_hash::FxHashMap;
 
@@ -124,6 +125,13 @@ fn target_of(should: Option<&Attributes>) -> &str {
     should.and_then(|should| should.text("target")).unwrap_or(TARGET)
 }
 
+fn hidden(wanted: &Wanted<'_>, error: ProviderError) -> ProviderError {
+    match wanted.should {
+        Some(should) => Seal::of(should).error(error),
+        None => error,
+    }
+}
+
 fn state(entry: &Entry) -> State {
     let mut attributes = Attributes::new();
     attributes.push("ensure", "present");
@@ -210,7 +218,8 @@ impl Provider for HostProvider {
         for wanted in wanted {
             let target = target_of(wanted.should);
             if !tables.contains_key(target) {
-                tables.insert(target, self.read(target)?);
+                let read = self.read(target);
+                tables.insert(target, read.map_err(|error| hidden(wanted, error))?);
             }
             states.push(tables[target].find(wanted.name).map_or_else(|| State::absent(wanted.name.clone()), state));
         }
@@ -241,7 +250,11 @@ impl Provider for HostProvider {
                 }
             }
         }
-        outcomes
+        let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
+            Some(should) => Seal::of(should).outcome(outcome),
+            None => outcome,
+        };
+        outcomes.into_iter().zip(changes).map(hidden).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
@@ -260,7 +273,8 @@ impl Provider for HostProvider {
         if !whole::is_normal(target_of(Some(should))) {
             found.push(Problem::with("target", "the file needs an absolute path without `.`, `..` and `//`"));
         }
-        found
+        let seal = Seal::of(should);
+        found.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
     fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {

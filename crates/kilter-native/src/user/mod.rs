@@ -9,12 +9,12 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach,
+    Context, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal,
     Wanted, Wish,
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem};
-use crate::words::{texts, word};
+use crate::words::{sealed_like, texts, word};
 
 /// Provides the type `user` through the shadow tools.
 pub struct UserProvider {
@@ -59,7 +59,7 @@ impl UserProvider {
 
     fn gid_is(&self, is: &State, wanted: &Value) -> bool {
         let Some(gid) = is.attributes.get("gid").and_then(Value::as_integer) else { return false };
-        match wanted {
+        match wanted.unwrap_sensitive() {
             Value::String(name) => self
                 .accounts
                 .groups()
@@ -109,18 +109,22 @@ impl Provider for UserProvider {
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        let change = |change| match mode {
+        let change = |change: &Change<'_>| match mode {
             Mode::Preview => Outcome::done(),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
-        changes.iter().map(change).collect()
+        let sealed = |each: &Change<'_>| match each.should {
+            Some(should) => Seal::of(should).outcome(change(each)),
+            None => change(each),
+        };
+        changes.iter().map(sealed).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
         let mut problems: Vec<Problem> = name_problem("name", name).into_iter().collect();
         problems.extend(texts(should.get("groups")).iter().filter_map(|group| name_problem("groups", group)));
         problems.extend(["uid", "gid"].iter().filter_map(|id| number_problem(id, should.get(id)?)));
-        if let Some(Value::String(gid)) = should.get("gid")
+        if let Some(gid) = should.text("gid")
             && !is_numeric(gid)
         {
             problems.extend(name_problem("gid", gid));
@@ -143,7 +147,8 @@ impl Provider for UserProvider {
         if should.text("expiry").is_some_and(|day| day != "absent" && date::days(day).is_none()) {
             problems.push(Problem::with("expiry", "there is no such day").hint("write 2030-12-31, or `absent`"));
         }
-        problems
+        let seal = Seal::of(should);
+        problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
     fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
@@ -155,14 +160,14 @@ impl Provider for UserProvider {
             match name.as_str() {
                 "gid" => {
                     if let Some(gid) = number(value) {
-                        *value = Value::Integer(gid.into());
+                        *value = sealed_like(value, i64::from(gid));
                     }
                 }
                 "groups" => {
                     let mut groups = texts(Some(value));
                     groups.sort();
                     groups.dedup();
-                    *value = Value::strings(groups);
+                    *value = sealed_like(value, Value::strings(groups));
                 }
                 "password" if !value.is_undef() => *value = Value::sensitive(value.clone()),
                 _ => {}

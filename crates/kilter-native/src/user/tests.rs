@@ -132,6 +132,27 @@ fn a_new_user_takes_the_group_of_its_name_if_there_is_one() {
 }
 
 #[test]
+fn the_expiry_of_a_system_account_is_set_after_it_is_made() {
+    let (fake, provider) = bench();
+    let attributes = [("ensure", "present".into()), ("system", true.into()), ("expiry", "2040-02-29".into())];
+    apply(&provider, "dave", &attributes);
+    assert_eq!(fake.argvs(), ["useradd -M -r -- dave", "usermod -e 2040-02-29 -- dave"]);
+}
+
+#[test]
+fn what_is_sealed_stays_so_and_is_not_told() {
+    let (_fake, provider) = bench();
+    let secret = |text: &str| Value::sensitive(text.into());
+    let sealed = should(&provider, &[("gid", secret("1000")), ("groups", Value::array([secret("wheel")]))]);
+    assert_eq!(sealed.get("gid"), Some(&Value::sensitive(Value::Integer(1000))));
+    assert_eq!(sealed.get("groups"), Some(&Value::sensitive(Value::strings(["wheel"]))));
+    let wrong = Attributes::from_iter([("home", secret("not/absolute")), ("gid", secret("a name"))]);
+    let told: Vec<String> = provider.validate("alice", &wrong, &[]).iter().map(ToString::to_string).collect();
+    assert!(told.len() == 2 && told.iter().all(|told| !told.contains("a name")), "{told:?}");
+    assert_eq!(differences(&provider, "alice", &should(&provider, &[("gid", secret("alice"))])), []);
+}
+
+#[test]
 fn only_what_differs_is_changed() {
     let (fake, provider) = bench();
     let present = ("ensure", Value::from("present"));

@@ -23,8 +23,14 @@ pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<In
     if !wanted.is_empty() {
         tool = tool.args(["-G", &wanted.join(",")]);
     }
-    tool = plain(tool, should, |_| true);
+    // useradd takes no day of expiry for a system account, and does not say so.
+    let is_late = |attribute: &str| attribute == "expiry" && should.truth("system") == Some(true);
+    tool = plain(tool, should, |attribute| !is_late(attribute));
     let mut tools = vec![tool.args(["--", name])];
+    let late = plain(Invocation::new("usermod"), should, is_late);
+    if !late.args.is_empty() {
+        tools.push(late.args(["--", name]));
+    }
     tools.extend(in_shadow(name, should, |_| true));
     tools
 }

@@ -19,7 +19,7 @@ mod subject;
 mod suite;
 
 pub use laws::{LAWS, Law};
-pub use report::{Finding, Report, Verdict};
+pub use report::{Counts, Finding, Report, Verdict};
 pub use specimen::Specimen;
 pub use subject::{Lack, Subject};
 pub use suite::Suite;

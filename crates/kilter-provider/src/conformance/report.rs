@@ -1,6 +1,8 @@
-//! What came of a suite.
+//! What came of a suite, for people and for programs.
 
 use std::fmt;
+
+use serde_json::{Value as Json, json};
 
 /// What became of one law.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,26 @@ pub enum Verdict {
     Untried(String),
 }
 
+impl Verdict {
+    /// The word for it: `held`, `broken`, `not_applicable`, `untried`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Held(_) => "held",
+            Verdict::Broken(_) => "broken",
+            Verdict::NotApplicable(_) => "not_applicable",
+            Verdict::Untried(_) => "untried",
+        }
+    }
+
+    /// What was counted or seen, or why there was nothing to see.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Verdict::Held(note) => note.as_deref(),
+            Verdict::Broken(why) | Verdict::NotApplicable(why) | Verdict::Untried(why) => Some(why),
+        }
+    }
+}
+
 /// A law and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -26,10 +48,25 @@ pub struct Finding {
     pub verdict: Verdict,
 }
 
-/// What became of all laws.
+/// How many laws came to which end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// How many are held.
+    pub held: usize,
+    /// How many are broken.
+    pub broken: usize,
+    /// How many could not be tried.
+    pub untried: usize,
+    /// How many do not apply.
+    pub not_applicable: usize,
+}
+
+/// What became of all laws: the scorecard of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The type and the name of the provider.
+    /// The type.
+    pub type_name: String,
+    /// The name of its provider.
     pub provider: String,
     /// One for each law, in their order.
     pub findings: Vec<Finding>,
@@ -38,7 +75,22 @@ pub struct Report {
 impl Report {
     /// Whether every law that applies was tried and is held.
     pub fn is_conforming(&self) -> bool {
-        self.findings.iter().all(|finding| matches!(finding.verdict, Verdict::Held(_) | Verdict::NotApplicable(_)))
+        let Counts { broken, untried, .. } = self.counts();
+        broken == 0 && untried == 0
+    }
+
+    /// How many laws came to which end.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for finding in &self.findings {
+            *match finding.verdict {
+                Verdict::Held(_) => &mut counts.held,
+                Verdict::Broken(_) => &mut counts.broken,
+                Verdict::Untried(_) => &mut counts.untried,
+                Verdict::NotApplicable(_) => &mut counts.not_applicable,
+            } += 1;
+        }
+        counts
     }
 
     /// The names of the laws that are broken.
@@ -60,6 +112,11 @@ impl Report {
         self.findings.iter().filter(|finding| is_meant(&finding.verdict)).map(|finding| finding.law).collect()
     }
 
+    /// What was counted or seen of one law, or why there was nothing to see.
+    pub fn why(&self, law: &str) -> Option<&str> {
+        self.findings.iter().find(|finding| finding.law == law)?.verdict.why()
+    }
+
     /// Passes a test.
     ///
     /// # Panics
@@ -67,35 +124,110 @@ impl Report {
     pub fn assert(&self) {
         assert!(self.is_conforming(), "{self}");
     }
+
+    /// The report for programs, in the form that `docs/reference/conformance.md` describes.
+    pub fn to_json(&self) -> Json {
+        let Counts { held, broken, untried, not_applicable } = self.counts();
+        let law = |finding: &Finding| {
+            let mut law = json!({"law": finding.law, "sentence": finding.sentence, "verdict": finding.verdict.word()});
+            if let Some(why) = finding.verdict.why() {
+                law["why"] = why.into();
+            }
+            law
+        };
+        json!({
+            "type": self.type_name,
+            "provider": self.provider,
+            "conforming": self.is_conforming(),
+            "laws": self.findings.iter().map(law).collect::<Vec<_>>(),
+            "counts": {
+                "total": self.findings.len(),
+                "held": held,
+                "broken": broken,
+                "untried": untried,
+                "not_applicable": not_applicable,
+            },
+        })
+    }
 }
 
+/// One line for each law, more for those that are broken, and the counts at the end.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [mut held, mut broken, mut not_applicable, mut untried] = [0; 4];
-        writeln!(f, "conformance of {}", self.provider)?;
-        for Finding { law, sentence, verdict } in &self.findings {
-            match verdict {
-                Verdict::Held(note) => {
-                    held += 1;
-                    write!(f, "  held            {law}")?;
-                    note.iter().try_for_each(|note| write!(f, ": {note}"))?;
-                    writeln!(f)?;
-                }
-                Verdict::NotApplicable(why) => {
-                    not_applicable += 1;
-                    writeln!(f, "  not applicable  {law}: {why}")?;
-                }
-                Verdict::Untried(why) => {
-                    untried += 1;
-                    writeln!(f, "  UNTRIED         {law}: {why}")?;
-                }
-                Verdict::Broken(seen) => {
-                    broken += 1;
-                    writeln!(f, "  BROKEN          {law}: {sentence}")?;
-                    writeln!(f, "                  seen: {seen}")?;
-                }
-            }
-        }
+        writeln!(f, "conformance of {}, provider {}", self.type_name, self.provider)?;
+        self.findings.iter().try_for_each(|finding| show(f, finding))?;
+        let Counts { held, broken, untried, not_applicable } = self.counts();
         write!(f, "{held} held, {broken} broken, {untried} untried, {not_applicable} not applicable")
+    }
+}
+
+/// How far lines that go on are set in.
+const INDENT: &str = "                  ";
+
+fn show(f: &mut fmt::Formatter<'_>, Finding { law, sentence, verdict }: &Finding) -> fmt::Result {
+    let lines = |why: &str| why.replace('\n', &format!("\n{INDENT}"));
+    match verdict {
+        Verdict::Held(None) => writeln!(f, "  held            {law}"),
+        Verdict::Held(Some(note)) => writeln!(f, "  held            {law}: {}", lines(note)),
+        Verdict::NotApplicable(why) => writeln!(f, "  not applicable  {law}: {}", lines(why)),
+        Verdict::Untried(why) => writeln!(f, "  UNTRIED         {law}: {}", lines(why)),
+        Verdict::Broken(seen) => writeln!(f, "  BROKEN          {law}: {sentence}\n{INDENT}seen: {}", lines(seen)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let finding = |law, verdict| Finding { law, sentence: "What it says.", verdict };
+        Report {
+            type_name: "thing".into(),
+            provider: "shelf".into(),
+            findings: vec![
+                finding("a", Verdict::Held(None)),
+                finding("b", Verdict::Held(Some("3 taken".into()))),
+                finding("c", Verdict::Broken("x fell\ndown".into())),
+                finding("d", Verdict::NotApplicable("it has no refresh".into())),
+                finding("e", Verdict::Untried("no specimen".into())),
+            ],
+        }
+    }
+
+    #[test]
+    fn people_get_a_line_for_each_law_and_the_counts() {
+        let expected = "conformance of thing, provider shelf
+  held            a
+  held            b: 3 taken
+  BROKEN          c: What it says.
+                  seen: x fell
+                  down
+  not applicable  d: it has no refresh
+  UNTRIED         e: no specimen
+2 held, 1 broken, 1 untried, 1 not applicable";
+        assert_eq!(report().to_string(), expected);
+    }
+
+    #[test]
+    fn programs_get_each_law_with_its_verdict_and_the_counts() {
+        let json = report().to_json();
+        assert_eq!(json["type"], "thing");
+        assert_eq!(json["provider"], "shelf");
+        assert_eq!(json["conforming"], false);
+        assert_eq!(json["laws"][0], json!({"law": "a", "sentence": "What it says.", "verdict": "held"}));
+        let broken = json!({"law": "c", "sentence": "What it says.", "verdict": "broken", "why": "x fell\ndown"});
+        assert_eq!(json["laws"][2], broken);
+        let counts = json!({"total": 5, "held": 2, "broken": 1, "untried": 1, "not_applicable": 1});
+        assert_eq!(json["counts"], counts);
+    }
+
+    #[test]
+    fn what_is_untried_is_no_pass() {
+        let mut report = report();
+        report.findings.retain(|finding| finding.law != "c");
+        assert!(!report.is_conforming());
+        report.findings.retain(|finding| finding.law != "e");
+        assert!(report.is_conforming());
+        assert_eq!(report.why("b"), Some("3 taken"));
     }
 }

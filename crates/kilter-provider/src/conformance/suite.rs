@@ -47,7 +47,8 @@ impl Suite {
     /// Tries every law.
     pub fn run(&self) -> Report {
         let subject = (self.make)();
-        let provider = format!("{}, provider {}", subject.provider().schema().name, subject.provider().name());
+        let type_name = subject.provider().schema().name.to_string();
+        let provider = subject.provider().name().to_owned();
         let suitability = subject.provider().suitable();
         drop(subject);
         let verdict = |law: &'static Law| match &suitability {
@@ -55,7 +56,7 @@ impl Suite {
             Suitability::Unsuitable(why) => Verdict::Untried(format!("the provider cannot work here: {why}")),
         };
         let finding = |law: &'static Law| Finding { law: law.name, sentence: law.sentence, verdict: verdict(law) };
-        Report { provider, findings: LAWS.iter().map(finding).collect() }
+        Report { type_name, provider, findings: LAWS.iter().map(finding).collect() }
     }
 
     /// Tries one law, on a thread that is left behind if it does not end.

@@ -1,6 +1,7 @@
 //! The conformance suite itself: a provider that keeps every law, and defects that break one each.
 
 mod defect;
+mod page;
 mod shelf;
 
 use std::time::Duration;

@@ -212,10 +212,11 @@ impl Shelf {
         if self.has(Defect::WritesAgain) && change.differences.is_empty() {
             things.traces += 1;
         }
-        if self.has(Defect::TouchesOthers) && is_update && !change.differences.is_empty() {
+        if self.has(Defect::TouchesOthers) && is_update && label == "blue" {
             things.on_it.values_mut().for_each(|other| other.set("size", Value::Integer(99)));
         }
-        if self.has(Defect::InjectsLines) && label.contains('\n') {
+        let injects = self.has(Defect::InjectsLines) || self.has(Defect::InjectsLinesInUpdates) && is_update;
+        if injects && label.contains('\n') {
             things.on_it.insert("injected".into(), Attributes::new());
         }
         self.store_in(things, change.name, should);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ecow::{EcoString, eco_format};
 use kilter_engine::{Graph, Machine, Ran, Settlement, Verdict, VertexId};
 use kilter_model::{Attributes, Difference};
-use kilter_provider::{Context, Found, Log};
+use kilter_provider::{Context, Found, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::resolve::{self, Resolution};
@@ -16,7 +16,6 @@ use crate::observer::{Event, Observer};
 use crate::outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
-use crate::seal::Seal;
 use crate::state_dir::StateDir;
 use crate::step::{Done, Item, Should, guarded};
 

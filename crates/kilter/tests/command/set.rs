@@ -40,6 +40,14 @@ fn a_value_is_read_from_the_standard_input() {
 }
 
 #[test]
+fn what_cannot_be_a_name_does_not_reach_the_provider() {
+    let place = Place::new();
+    let ended = place.run(&["set", "exec", "", "command=true"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+    assert_eq!(ended.stderr, "error: exec[]: `name` expects a String[1] value, got String\n");
+}
+
+#[test]
 fn a_secret_is_never_told() {
     let place = Place::new();
     let ended = place.run_with(&["set", "user", "kilter-nobody", "password=-", "uid=x"], b"hunter2\n");

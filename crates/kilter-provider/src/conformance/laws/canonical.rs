@@ -58,28 +58,24 @@ pub(super) fn read_can_be_declared(bench: &Bench) -> Trial {
     Ok(None)
 }
 
+/// Parameters are not read. They may be needed (the file that an entry is in), and they may say the same
+/// as what is read (where a content comes from): it is enough if it holds with them or without.
 fn holds_as_declared(world: &World, one: &Declared, state: &State) -> Result<(), Stop> {
-    let schema = world.schema();
-    let is_settable = |name: &str| {
-        schema
-            .find(name)
-            .is_some_and(|attribute| !matches!(attribute.behaviour, Behaviour::ReadOnly | Behaviour::Namevar))
-    };
-    let steers = |name: &str| schema.find(name).is_some_and(|attribute| attribute.behaviour == Behaviour::Parameter);
-    // Parameters are not read, but may be needed: the file that an entry is in.
-    let mut should: Attributes = schema
-        .namevars()
-        .filter_map(|namevar| Some((namevar.name.clone(), one.should.get(namevar.name.as_str())?.clone())))
-        .chain(
-            one.should
-                .iter()
-                .filter(|(name, _)| steers(name.as_str()))
-                .map(|(name, value)| (name.clone(), value.clone())),
-        )
-        .collect();
-    state.attributes.iter().filter(|(name, _)| is_settable(name.as_str())).for_each(|(name, value)| {
-        should.set(name.clone(), value.clone());
-    });
+    match holds_with(world, one, state, Parameters::Kept) {
+        Err(Stop::Broken(why)) => holds_with(world, one, state, Parameters::Dropped).or(broken(why)),
+        held => held,
+    }
+}
+
+/// What becomes of the parameters when that which is read is declared.
+#[derive(Clone, Copy, PartialEq)]
+enum Parameters {
+    Kept,
+    Dropped,
+}
+
+fn holds_with(world: &World, one: &Declared, state: &State, parameters: Parameters) -> Result<(), Stop> {
+    let should = as_read(world, one, state, parameters);
     if let Some(problem) = world.provider().validate(&one.name, &should, &[]).first() {
         return broken(format!("{}, declared as it was read: {problem}", one.name));
     }
@@ -93,6 +89,23 @@ fn holds_as_declared(world: &World, one: &Declared, state: &State) -> Result<(),
         }
         Ok(_) => Ok(()),
     }
+}
+
+/// The declaration that a state amounts to.
+fn as_read(world: &World, one: &Declared, state: &State, parameters: Parameters) -> Attributes {
+    let behaviour = |name: &str| world.schema().find(name).map(|attribute| attribute.behaviour);
+    let is_given = |name: &str| match behaviour(name) {
+        Some(Behaviour::Namevar) => true,
+        Some(Behaviour::Parameter) => parameters == Parameters::Kept,
+        _ => false,
+    };
+    let is_settable = |name: &str| !matches!(behaviour(name), None | Some(Behaviour::ReadOnly | Behaviour::Namevar));
+    let given = one.should.iter().filter(|(name, _)| is_given(name.as_str()));
+    let mut should: Attributes = given.map(|(name, value)| (name.clone(), value.clone())).collect();
+    state.attributes.iter().filter(|(name, _)| is_settable(name.as_str())).for_each(|(name, value)| {
+        should.set(name.clone(), value.clone());
+    });
+    should
 }
 
 pub(super) fn deferred_is_not_missed(bench: &Bench) -> Trial {

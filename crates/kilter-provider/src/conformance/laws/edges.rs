@@ -117,29 +117,42 @@ fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result
     let Ok(one) = world.declare(specimen, given) else { return Ok(Fate::Refused) };
     ask_around(world, &one);
     let before = Others::of(world, &one)?;
-    let Ok((is, differences)) = world.check(&one) else {
-        before.are_unchanged(world, &one)?;
-        return Ok(Fate::Failed);
-    };
-    if !differences.is_empty() {
-        let change =
-            Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
-        let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
-        if let Some(failure) = outcome.failure {
-            before.are_unchanged(world, &one)?;
-            return if failure.trim().is_empty() { broken("it failed without a word") } else { Ok(Fate::Failed) };
-        }
-    }
+    let fate = brought(world, &one);
     before.are_unchanged(world, &one)?;
-    match world.check(&one) {
-        Err(why) => return broken(format!("it was taken, but cannot be read: {why}")),
-        Ok((_, left)) if !left.is_empty() => {
-            return broken(format!("it was taken, but something else is there: {}", told(&left)));
-        }
-        Ok((state, _)) => still_canonical(world, &one, &state.attributes)?,
+    if matches!(fate?, Fate::Failed) {
+        return Ok(Fate::Failed);
+    }
+    // What can be made can be brought about as well, by another way in most providers. From some values
+    // there is no way back, and to some there is none from another. Absence has laws of its own.
+    if one.should.text("ensure") != Some("absent")
+        && world.declare(specimen, specimen.first()).and_then(|first| world.bring(&first)).is_ok()
+    {
+        brought(world, &one)?;
+        before.are_unchanged(world, &one)?;
     }
     gone_again(world, &one)?;
     Ok(Fate::Taken)
+}
+
+/// Brings a resource to a declaration, which is taken as it is or fails with a reason.
+fn brought(world: &World, one: &Declared) -> Result<Fate, Stop> {
+    let Ok((is, differences)) = world.check(one) else { return Ok(Fate::Failed) };
+    if !differences.is_empty() {
+        let change =
+            Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
+        match world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default().failure {
+            Some(failure) if failure.trim().is_empty() => return broken("it failed without a word"),
+            Some(_) => return Ok(Fate::Failed),
+            None => {}
+        }
+    }
+    match world.check(one) {
+        Err(why) => broken(format!("it was taken, but cannot be read: {why}")),
+        Ok((_, left)) if !left.is_empty() => {
+            broken(format!("it was taken, but something else is there: {}", told(&left)))
+        }
+        Ok((state, _)) => still_canonical(world, one, &state.attributes).map(|()| Fate::Taken),
+    }
 }
 
 /// What the engine asks beside get and set has to stand the value too.

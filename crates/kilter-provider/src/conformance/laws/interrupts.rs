@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use kilter_model::Change;
+use kilter_model::{Change, Difference, State};
 
 use super::reading::{agrees_anew, declared, seen};
 use crate::compare::compare;
@@ -24,8 +24,9 @@ pub(super) fn ends_a_call(bench: &Bench) -> Trial {
     let one = world.first(&slow.specimen)?;
     let (sender, receiver) = channel();
     let (setting, setting_one) = (world.clone(), one.clone());
+    let due = Due::of(&world, &one)?;
     // Left behind if the provider never ends: that is what is tried here.
-    std::thread::spawn(move || sender.send(set(&setting, &setting_one)));
+    std::thread::spawn(move || sender.send(due.set(&setting, &setting_one)));
     let begun = Instant::now();
     while !(slow.has_begun)() {
         match receiver.recv_timeout(ASKED) {
@@ -48,16 +49,33 @@ pub(super) fn ends_a_call(bench: &Bench) -> Trial {
     }
 }
 
-/// Sets one; tells why it failed, if it did.
-fn set(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
-    let is = seen(world, one)?;
-    let differences =
-        compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
-    let change =
-        Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
-    match world.set(&[change], Mode::Apply).into_iter().next() {
-        Some(outcome) => Ok(outcome.failure.map(|failure| failure.to_string())),
-        None => broken(format!("the interrupted set of {} answered nothing", one.name)),
+/// What is to be changed of one: looked at before any interrupt, which may end a get as well.
+struct Due {
+    is: State,
+    differences: Vec<Difference>,
+}
+
+impl Due {
+    fn of(world: &World, one: &Declared) -> Result<Due, Stop> {
+        let is = seen(world, one)?;
+        let differences =
+            compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
+        Ok(Due { is, differences })
+    }
+
+    /// Sets it; tells why it failed, if it did.
+    fn set(&self, world: &World, one: &Declared) -> Result<Option<String>, Stop> {
+        let change = Change {
+            name: &one.name,
+            is: &self.is,
+            should: Some(&one.should),
+            differences: &self.differences,
+            refresh: false,
+        };
+        match world.set(&[change], Mode::Apply).into_iter().next() {
+            Some(outcome) => Ok(outcome.failure.map(|failure| failure.to_string())),
+            None => broken(format!("the interrupted set of {} answered nothing", one.name)),
+        }
     }
 }
 
@@ -76,8 +94,9 @@ pub(super) fn leaves_the_truth(bench: &Bench) -> Trial {
     let world = bench.world()?;
     let all = declared(&world)?;
     for one in &all {
+        let due = Due::of(&world, one)?;
         world.interrupt();
-        let failure = set(&world, one);
+        let failure = due.set(&world, one);
         world.calm();
         told_truly(&world, one, failure?)?;
     }

@@ -2,22 +2,28 @@
 //!
 //! Providers see secrets in clear, and the tools they call repeat what they were given. Before
 //! anything that a provider says of a resource is told to anybody, every sealed text of that
-//! resource is taken out of it.
+//! resource is taken out of it. The runtime does so for all of them; a provider that says nothing in
+//! the first place is safe with whoever calls it.
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Difference, REDACTED, Value};
+use kilter_model::{Attributes, Difference, Outcome, REDACTED, Value};
+
+use crate::contract::{Problem, ProviderError};
 
 /// Shorter texts are left alone: they would be found in every other word.
 const SHORTEST: usize = 4;
 
-/// The sealed texts of a resource.
-pub(crate) struct Seal {
+/// The sealed texts of a resource, which are not to be told.
+///
+/// Texts of fewer than four bytes are left alone.
+#[derive(Clone)]
+pub struct Seal {
     texts: Vec<String>,
 }
 
 impl Seal {
     /// The sealed texts among `attributes`, whole and line by line, the longest first.
-    pub(crate) fn of(attributes: &Attributes) -> Seal {
+    pub fn of(attributes: &Attributes) -> Seal {
         let mut texts = Vec::new();
         for (_, value) in attributes.iter().filter(|(_, value)| value.holds_sensitive()) {
             collect(value, false, &mut texts);
@@ -29,7 +35,7 @@ impl Seal {
     }
 
     /// `text` without them.
-    pub(crate) fn hide(&self, text: EcoString) -> EcoString {
+    pub fn hide(&self, text: EcoString) -> EcoString {
         if !self.texts.iter().any(|secret| text.contains(secret.as_str())) {
             return text;
         }
@@ -41,18 +47,61 @@ impl Seal {
     }
 
     /// `difference` without them.
-    pub(crate) fn hide_in(&self, mut difference: Difference) -> Difference {
+    pub fn hide_in(&self, mut difference: Difference) -> Difference {
         if self.texts.is_empty() {
             return difference;
         }
         difference.message = difference.message.map(|message| self.hide(message));
         difference.diff = difference.diff.map(|diff| self.hide(diff));
         for value in [&mut difference.is, &mut difference.should] {
-            if let Value::String(text) = value {
-                *text = self.hide(text.clone());
-            }
+            self.hide_below(value);
         }
         difference
+    }
+
+    fn hide_below(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.hide(text.clone()),
+            Value::Array(values) => {
+                let mut hidden = values.to_vec();
+                hidden.iter_mut().for_each(|value| self.hide_below(value));
+                *value = Value::array(hidden);
+            }
+            Value::Hash(entries) => {
+                let mut hidden = (**entries).clone();
+                hidden.values_mut().for_each(|value| self.hide_below(value));
+                *value = Value::hash(hidden);
+            }
+            _ => {}
+        }
+    }
+
+    /// `problem` without them.
+    pub fn problem(&self, problem: Problem) -> Problem {
+        let hint = problem.hint.map(|hint| self.hide(hint));
+        Problem { message: self.hide(problem.message), hint, ..problem }
+    }
+
+    /// `outcome` without them in what is told of it: outputs are values, which are sealed or not.
+    pub fn outcome(&self, outcome: Outcome) -> Outcome {
+        Outcome {
+            failure: outcome.failure.map(|failure| self.hide(failure)),
+            changed: outcome.changed.into_iter().map(|each| self.hide_in(each)).collect(),
+            notes: outcome.notes.into_iter().map(|note| self.hide(note)).collect(),
+            ..outcome
+        }
+    }
+
+    /// `error` without them.
+    pub fn error(&self, error: ProviderError) -> ProviderError {
+        ProviderError { message: self.hide(error.message) }
+    }
+}
+
+/// It shows how many there are.
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Seal of {} texts", self.texts.len())
     }
 }
 
@@ -93,5 +142,13 @@ mod tests {
         let difference = Difference::new("x", "hunter2".into(), Value::Undef).saying("was hunter2");
         let hidden = seal.hide_in(difference);
         assert_eq!((hidden.is, hidden.message.as_deref()), (REDACTED.into(), Some("was [redacted]")));
+        let listed = Difference::new("x", Value::strings(["plain", "s3cret"]), Value::Undef);
+        assert_eq!(seal.hide_in(listed).is, Value::strings(["plain", REDACTED]));
+        let outcome = Outcome { notes: vec!["hunter2".into()], ..Outcome::failed("no 98765") };
+        let hidden = seal.outcome(outcome);
+        assert_eq!((hidden.failure.as_deref(), &hidden.notes[..]), (Some("no [redacted]"), &[REDACTED.into()][..]));
+        let problem = seal.problem(Problem::new("`s3cret` is none").hint("not s3cret"));
+        assert_eq!(problem.to_string(), "`[redacted]` is none (not [redacted])");
+        assert_eq!(seal.error(ProviderError::new("no hunter2")).message, "no [redacted]");
     }
 }

@@ -1,0 +1,45 @@
+//! The native providers, put through the conformance suite. Accounts need root; the test says how to
+//! get it.
+
+mod accounts;
+mod exec;
+mod file;
+mod host;
+mod notify;
+mod tree;
+
+use kilter_provider::conformance::{Report, Verdict};
+
+/// Passes when every law is held but those that are listed, each of which does not apply for the reason
+/// given. Nothing is left out without being told here.
+fn assert_held_but(report: &Report, expected: &[(&str, &str)]) {
+    report.assert();
+    let excused: Vec<(&str, &str)> = report
+        .findings
+        .iter()
+        .filter_map(|finding| match &finding.verdict {
+            Verdict::NotApplicable(why) => Some((finding.law, why.as_str())),
+            Verdict::Held(_) | Verdict::Broken(_) | Verdict::Untried(_) => None,
+        })
+        .collect();
+    assert_eq!(excused, expected, "{report}");
+}
+
+/// Passes when exactly these attributes were not tried with values at the edge of their types, for these
+/// reasons, and so many values or more were.
+fn assert_edges(report: &Report, least: usize, spared: &str) {
+    let note = report.why("edge-values-survive").expect("values are counted");
+    let (counts, not_tried) = note.split_once("; not tried: ").unwrap_or((note, ""));
+    let tried: usize = counts.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<usize>().ok()).sum();
+    assert!(tried >= least, "{note}");
+    assert_eq!(not_tried, spared, "{report}");
+}
+
+/// Fails unless the test runs as root.
+fn need_root() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test acts as other users, or in mount namespaces: run it as root, \
+         for example `sudo -E cargo test -p kilter-native --test conformance`"
+    );
+}

@@ -1,0 +1,43 @@
+use kilter_native::NotifyProvider;
+use kilter_provider::conformance::{Lack, Specimen, Subject, Suite};
+
+use crate::{assert_edges, assert_held_but};
+
+fn subject() -> Subject {
+    Subject::new(NotifyProvider::new, || "a message leaves nothing on the system".to_owned())
+        .specimen(Specimen::new("greeting").present([("message", "hello")]).changed([("message", "goodbye")]))
+        .specimen(Specimen::new("just this"))
+        .without(Lack::Unknown, "whatever is asked for can be said")
+        .without(Lack::Failing, "nothing can fail")
+        .without(Lack::Slow, "it takes no time")
+        .without(Lack::Listing, "messages are not on the system")
+        .without(Lack::Removal, "what was said cannot be taken back")
+}
+
+#[test]
+fn notify_keeps_every_law_that_applies() {
+    let report = Suite::new(subject).run();
+    let trace = "making the specimens leaves no trace in the fingerprint of the world";
+    assert_held_but(
+        &report,
+        &[
+            ("get-changes-nothing", trace),
+            (
+                "wanted-is-not-echoed",
+                "no specimen has an attribute that is read back and has another value when it is changed",
+            ),
+            ("unknown-is-absent", "whatever is asked for can be said"),
+            ("some-are-among-all", "messages are not on the system"),
+            ("each-is-listed-once", "messages are not on the system"),
+            ("titles-fit-namevars", "the type has one namevar"),
+            ("absence-in-any-form", "the specimens exist before they are made"),
+            ("ensure-absent-removes", "what was said cannot be taken back"),
+            ("absent-stays-absent", "the type has no `ensure: absent`"),
+            ("a-batch-is-one-by-one", trace),
+            ("one-failure-is-alone", "nothing can fail"),
+            ("preview-changes-nothing", trace),
+            ("an-interrupt-ends-a-call", "it takes no time"),
+        ],
+    );
+    assert_edges(&report, 30, "");
+}

@@ -602,3 +602,12 @@ fn a_line_that_is_written_while_a_call_ends_never_leaves_the_run_waiting() {
         assert_eq!(report.counts.changed, 1);
     }
 }
+
+#[test]
+fn a_resource_of_which_no_ensure_is_said_is_managed_only_where_it_is_there() {
+    let store = Arc::new(Store::things("thing", &[]).holding(["a"]));
+    let only_if_present = |name| resource("thing", name, &[("value", "y")]);
+    let report = APPLY.of(&[&store], vec![only_if_present("a"), only_if_present("b")], Vec::new());
+    assert_eq!((report.counts.changed, report.counts.in_sync), (1, 1));
+    assert_eq!(store.calls(), ["open", "get all", "set a", "get all"]);
+}

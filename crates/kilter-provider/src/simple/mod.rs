@@ -13,8 +13,11 @@ pub use name::Name;
 pub use provider::SimpleProvider;
 
 use crate::context::Context;
-use crate::contract::{Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted, Wish};
+use crate::contract::{
+    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted, Wish,
+};
 use crate::logging::ChangeLog;
+use crate::outlook::Reach;
 
 /// Says why a type cannot have a simple provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -141,6 +144,14 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.get(cx, query)
     }
 
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        self.inner.get_one(cx, wanted)
+    }
+
+    fn reads_singly(&self) -> bool {
+        self.inner.reads_singly()
+    }
+
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
             return changes.iter().map(|_| Outcome::done()).collect();
@@ -160,6 +171,10 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.validate(name, should, deferred)
     }
 
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        self.inner.contradictions(name, should, declared)
+    }
+
     fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
         self.inner.canonicalize(name, should)
     }
@@ -172,8 +187,20 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.diff(attribute, is, should)
     }
 
+    fn reach(&self, should: &Attributes) -> Reach {
+        self.inner.reach(should)
+    }
+
     fn placement(&self, should: &Attributes) -> Placement {
         self.inner.placement(should)
+    }
+
+    fn set_placement(&self, should: &Attributes) -> Placement {
+        self.inner.set_placement(should)
+    }
+
+    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        self.inner.flush(cx)
     }
 
     fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {

@@ -5,8 +5,9 @@ use kilter_model::{Attributes, Outcome, State, TypeSchema};
 
 use super::Name;
 use crate::context::Context;
-use crate::contract::{Insync, Placement, Problem, ProviderError, Query, Suitability, Wanted, Wish};
+use crate::contract::{Declared, Insync, Placement, Problem, ProviderError, Query, Suitability, Wanted, Wish};
 use crate::logging::{ChangeLog, Failure};
+use crate::outlook::Reach;
 
 /// A provider that creates, updates and deletes one resource at a time (Puppet Resource API,
 /// "Implementing simple providers"). [`Simple`](super::Simple) makes a [`Provider`](crate::Provider) of it, and takes care of logging and
@@ -46,6 +47,21 @@ pub trait SimpleProvider: Send + Sync {
     /// When the provider as a whole cannot read.
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError>;
 
+    /// As [`Provider::get_one`](crate::Provider::get_one).
+    ///
+    /// # Errors
+    /// When that resource cannot be read.
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let states = self.get(cx, Query::Named(&[wanted]))?;
+        let found = states.into_iter().find(|state| state.name == *wanted.name);
+        Ok(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
+    }
+
+    /// As [`Provider::reads_singly`](crate::Provider::reads_singly).
+    fn reads_singly(&self) -> bool {
+        false
+    }
+
     /// Creates a resource that is not there.
     ///
     /// # Errors
@@ -76,6 +92,12 @@ pub trait SimpleProvider: Send + Sync {
         Vec::new()
     }
 
+    /// As [`Provider::contradictions`](crate::Provider::contradictions).
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        let _ = (name, should, declared);
+        Vec::new()
+    }
+
     /// As [`Provider::canonicalize`](crate::Provider::canonicalize).
     ///
     /// # Errors
@@ -97,10 +119,30 @@ pub trait SimpleProvider: Send + Sync {
         None
     }
 
+    /// As [`Provider::reach`](crate::Provider::reach).
+    fn reach(&self, should: &Attributes) -> Reach {
+        let _ = should;
+        Reach::Anything
+    }
+
     /// As [`Provider::placement`](crate::Provider::placement).
     fn placement(&self, should: &Attributes) -> Placement {
         let _ = should;
         Placement::Worker
+    }
+
+    /// As [`Provider::set_placement`](crate::Provider::set_placement).
+    fn set_placement(&self, should: &Attributes) -> Placement {
+        self.placement(should)
+    }
+
+    /// As [`Provider::flush`](crate::Provider::flush).
+    ///
+    /// # Errors
+    /// When the system does not promise that what was done will survive a crash.
+    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        let _ = cx;
+        Ok(())
     }
 
     /// As [`Provider::identities`](crate::Provider::identities).

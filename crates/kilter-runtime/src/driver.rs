@@ -24,7 +24,7 @@ use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
 use crate::outlook::Outlook;
 use crate::prepare::Prepared;
-use crate::report::Report;
+use crate::report::{Report, Status};
 use crate::state_dir::{StateDir, StateDirError};
 use crate::step::{self, Done, Item};
 use crate::worker::Workers;
@@ -142,7 +142,7 @@ impl Prepared<'_> {
                 in_flight: 0,
                 seen_requests: 0,
                 broken: None,
-                fatal: false,
+                fatal: None,
                 going_on: Vec::new(),
             };
             driver.run()
@@ -195,8 +195,8 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     seen_requests: u32,
     /// Why the journal cannot be written any more.
     broken: Option<EcoString>,
-    /// Whether a provider said that the run is to end.
-    fatal: bool,
+    /// The resource whose failure is to end the run.
+    fatal: Option<VertexId>,
     /// Resources that workers were given one by one, and since when.
     going_on: Vec<(VertexId, Instant)>,
 }
@@ -247,7 +247,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
 
     /// Whether nothing further is begun: somebody asked for it, or a failure was fatal.
     fn is_ending(&self) -> bool {
-        self.fatal || self.stop.requests() > 0
+        self.fatal.is_some() || self.stop.requests() > 0
     }
 
     /// What has not been begun is not begun any more.
@@ -435,7 +435,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         {
             self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
             // A preview that foresees it ends nothing.
-            self.fatal |= done.iter().any(|done| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal));
+            let is_fatal = |done: &&Done| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
+            self.fatal = self.fatal.or_else(|| Some(done.iter().find(is_fatal)?.vertex));
         }
         for done in done {
             let input = match doing {
@@ -461,7 +462,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             Mode::Apply => self.debts(&self.machine.owed()),
             Mode::Noop => Vec::new(),
         };
+        let ended_by = self.fatal.map(|vertex| self.prepared.resource(vertex).reference.clone());
         let mut report = self.board.report();
+        for resource in report.resources.iter_mut().filter(|resource| resource.status == Status::Interrupted) {
+            resource.because_of.clone_from(&ended_by);
+        }
+        report.ended_by = ended_by;
         report.owed = owed;
         report.journal = self.broken;
         report.interrupted = self.stop.requests() > 0;

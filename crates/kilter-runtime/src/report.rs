@@ -132,6 +132,8 @@ pub struct Report {
     pub counts: Counts,
     /// Whether the run was interrupted.
     pub interrupted: bool,
+    /// The resource whose failure was of a kind after which nothing else is begun.
+    pub ended_by: Option<ResourceRef>,
     /// Why what was done may not survive a crash, by provider.
     pub unflushed: Vec<EcoString>,
     /// Why the run ended early, or what it could not record: the journal cannot be written.

@@ -487,6 +487,9 @@ fn a_fatal_failure_ends_the_run_and_what_comes_after_is_not_begun() {
     assert_eq!(store.calls(), ["open", "get all", "set a b", "get all"]);
     assert_eq!(other.calls(), [""; 0]);
     assert!(!report.interrupted, "nobody asked for it");
+    let by = |at: usize| report.resources[at].because_of.as_ref().map(ToString::to_string);
+    assert_eq!((by(2), by(3)), (Some("thing[b]".into()), Some("thing[b]".into())));
+    assert_eq!(report.ended_by.map(|by| by.to_string()).as_deref(), Some("thing[b]"));
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub(crate) fn report(report: &Report, noop: bool) -> Json {
             "interrupted": counts.interrupted,
         },
         "interrupted": report.interrupted,
+        "ended_by": report.ended_by.as_ref().map(ToString::to_string),
         "unflushed": report.unflushed.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "journal": report.journal.as_deref(),
         "owed_refreshes": owed,

@@ -71,7 +71,10 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
             Some(cause) => format!(" skipped because of {}", visible(&cause.to_string())),
             None => " skipped".to_owned(),
         },
-        Status::Interrupted => " not done: interrupted".to_owned(),
+        Status::Interrupted => match &report.because_of {
+            Some(cause) => format!(" not done: the run was ended by {}", visible(&cause.to_string())),
+            None => " not done: interrupted".to_owned(),
+        },
         Status::Unknown => " not known yet".to_owned(),
         Status::Changed | Status::WouldChange | Status::Refreshed | Status::WouldRefresh | Status::InSync => {
             return String::new();
@@ -141,6 +144,9 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     }
     if let Some(problem) = &report.journal {
         text += &format!("{} {}\n", styled(FAILED, "error:"), visible(problem));
+    }
+    if let Some(by) = &report.ended_by {
+        text += &format!("{} the failure of {} ended the run\n", styled(FAILED, "error:"), visible(&by.to_string()));
     }
     if report.interrupted {
         text += "interrupted\n";

@@ -29,6 +29,8 @@ thread_local! {
 pub enum PatternError {
     /// It is not a regular expression.
     Compile(Box<fancy_regex::Error>),
+    /// It refers to a group by a number that there cannot be.
+    Group(EcoString),
     /// It takes too many steps on this text.
     Match(Box<fancy_regex::Error>),
 }
@@ -37,6 +39,7 @@ impl PatternError {
     /// The reason in one line, without the text that was looked at.
     pub(crate) fn reason(&self) -> String {
         let error = match self {
+            PatternError::Group(number) => return format!("there is no group {number}"),
             PatternError::Compile(error) | PatternError::Match(error) => error.to_string(),
         };
         error.lines().last().unwrap_or_default().trim().to_owned()
@@ -97,7 +100,11 @@ impl Regexp {
 }
 
 fn compile(source: &str) -> Result<Regex, PatternError> {
-    let mut builder = RegexBuilder::new(&ruby::rewritten(source));
+    let text = ruby::rewritten(source);
+    if let Some(number) = ruby::group_beyond(&text) {
+        return Err(PatternError::Group(number.into()));
+    }
+    let mut builder = RegexBuilder::new(&text);
     builder.oniguruma_mode(true).multi_line(true).backtrack_limit(BACKTRACKS).delegate_size_limit(LARGEST);
     builder.build().map_err(|error| PatternError::Compile(Box::new(error)))
 }
@@ -195,6 +202,17 @@ mod tests {
         }
         assert!(matches!(Regexp::new("(").is_match(""), Err(PatternError::Compile(_))));
         assert!(matches!(Regexp::new("((a{1000}){1000}){1000}").is_match(""), Err(PatternError::Compile(_))));
+    }
+
+    #[test]
+    fn a_group_that_there_cannot_be_is_refused_whatever_its_number() {
+        for far in [r"a\g333333333333", r"(a)\g<99999999999999999999>", r"\k<-333333333333>", r"a(?(333333333333)b|c)"]
+        {
+            assert!(Regexp::new(far).compile().is_err(), "{far}");
+        }
+        assert!(matches!(Regexp::new(r"\g<4000000000>").compile(), Err(PatternError::Group(_))));
+        assert!(matches(r"\A(a)\k<1>\g<1>\z", "aaa") && matches(r"\A(a)\k<-1>\z", "aa"));
+        assert!(matches(r"\\(g333)", r"\g333") && matches(r"a{2,3}", "aaa") && matches(r"\A\x31\z", "1"));
     }
 
     #[test]

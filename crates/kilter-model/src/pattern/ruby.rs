@@ -41,6 +41,29 @@ pub(super) fn rewritten(source: &str) -> String {
     text
 }
 
+/// The number by which the expression names a group that it cannot have: the library makes room for all
+/// groups up to it.
+pub(super) fn group_beyond(text: &str) -> Option<&str> {
+    let groups = text.matches('(').count();
+    let mut rest = text;
+    while let Some(at) = rest.find(['\\', '(']) {
+        let (mark, after) = rest[at..].split_at(1);
+        let named = match mark {
+            "\\" => after.strip_prefix(['g', 'k']).unwrap_or(after),
+            _ => after.strip_prefix("?(").or_else(|| after.strip_prefix("?P")).unwrap_or(""),
+        };
+        let number = named.trim_start_matches(['<', '\'', '{', '=', '>', '+', '-', ' ']);
+        let digits = &number[..number.bytes().take_while(u8::is_ascii_digit).count()];
+        if !digits.is_empty() && digits.parse::<usize>().map_or(true, |number| number > groups) {
+            return Some(digits);
+        }
+        // What a backslash escapes is no mark itself.
+        let escaped = if mark == "\\" { after.chars().next().map_or(0, char::len_utf8) } else { 0 };
+        rest = &after[escaped..];
+    }
+    None
+}
+
 /// The class of a name in brackets. Unlike `\\w`, these are not of ASCII alone.
 fn named_class(name: &str) -> &str {
     match name {

@@ -18,6 +18,7 @@ pub(crate) use title::from_text;
 pub use title::{TitleError, TitlePattern};
 
 use crate::catalog::RelationKind;
+use crate::data_type::Aliases;
 use crate::names::TypeName;
 use crate::value::{Hash, Value};
 
@@ -66,6 +67,20 @@ impl TypeSchema {
         }
     }
 
+    /// Gives a data type a name, for the attributes that are added later.
+    #[must_use]
+    pub fn alias(mut self, name: &str, data_type: &str) -> TypeSchema {
+        self.aliases.push((name.into(), data_type.into()));
+        self
+    }
+
+    /// The names of data types with what they stand for.
+    fn aliases(&self) -> Aliases {
+        let parsed = |text: &str| crate::data_type::parse(text).expect("built-in schemas hold valid data types");
+        let definitions = self.aliases.iter().map(|(name, text)| (name.clone(), parsed(text)));
+        Aliases::new(definitions).expect("built-in schemas hold valid names of data types")
+    }
+
     /// Adds an attribute whose type is written in the Puppet language. Its regular expressions are
     /// not compiled before a value is checked.
     ///
@@ -73,7 +88,10 @@ impl TypeSchema {
     /// When `data_type` is not a data type: schemas of built-in types are part of the program.
     #[must_use]
     pub fn attribute(self, name: &str, data_type: &str, behaviour: Behaviour, desc: &str) -> TypeSchema {
-        let data_type = crate::data_type::parse(data_type).expect("built-in schemas hold valid data types");
+        let mut data_type = crate::data_type::parse(data_type).expect("built-in schemas hold valid data types");
+        if !self.aliases.is_empty() {
+            data_type = data_type.resolve(&self.aliases());
+        }
         self.with(AttributeSchema::new(name, data_type, behaviour, desc))
     }
 
@@ -231,5 +249,27 @@ impl TypeSchema {
     /// Whether the provider declares the feature of this word, one of its author's included.
     pub fn has_word(&self, word: &str) -> bool {
         self.features.iter().any(|feature| feature.word() == word) || self.own_features.iter().any(|own| own == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition;
+
+    #[test]
+    fn named_types_are_known_to_the_attributes_that_follow_and_kept_with_the_definition() {
+        let schema = TypeSchema::new("listener", "What listens.")
+            .alias("Port", "Integer[1, 65535]")
+            .alias("Ports", "Array[Port, 1]")
+            .attribute("name", "String", Behaviour::Namevar, "Its name.")
+            .attribute("ports", "Ports", Behaviour::Property, "Where it listens.");
+        let ports = &schema.find("ports").unwrap().data_type;
+        assert!(ports.check(&Value::array([Value::Integer(80)])).is_ok());
+        let refused = ports.check(&Value::array([Value::Integer(0)])).unwrap_err().to_string();
+        assert_eq!(refused, "index 0 expects a Port = Integer[1, 65535] value, got Integer[0, 0]");
+        assert_eq!(definition::check(&schema), []);
+        let (read, _) = definition::from_value(&definition::to_value(&schema)).unwrap();
+        assert!(read.find("ports").unwrap().data_type.check(&Value::array([])).is_err());
     }
 }

@@ -3,8 +3,8 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Name, Scope, Template};
 use kilter_model::{
-    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Mismatch, Resource, ResourceRef, Span, Title,
-    TypeSchema, Value,
+    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Mismatch, REDACTED, Resource, ResourceRef,
+    Span, Title, TypeSchema, Value,
 };
 
 use crate::diagnostic::{Diagnostic, choose};
@@ -54,7 +54,11 @@ impl<'e, 't> Body<'e, 't> {
         self.given.resize(type_.attributes().len(), false);
         self.guess = 0;
         let values = Values::of_resource(self.environment, self.index, number, entry.at().is_some());
+        let is_export = entry.key.tree().is_export();
         for (key, value) in entry.body().entries() {
+            if is_export && self.is_left_out(type_, key, value) {
+                continue;
+            }
             self.entry(key, value, number, type_, &values, &mut resource, catalog);
         }
         match type_.schema.filter(|schema| !schema.title_patterns.is_empty()) {
@@ -73,6 +77,15 @@ impl<'e, 't> Body<'e, 't> {
         }
         resource.attributes.shrink();
         resource
+    }
+
+    /// Whether an export only tells an attribute: what can only be read, and what it keeps to itself.
+    fn is_left_out(&self, type_: &Type<'t>, key: View<'t>, value: View<'t>) -> bool {
+        let attribute = type_.attributes().iter().find(|attribute| attribute.name == key.text());
+        attribute.is_some_and(|attribute| {
+            attribute.behaviour == Behaviour::ReadOnly
+                || is_sealed(&attribute.data_type) && value.is_scalar() && value.text() == REDACTED
+        })
     }
 
     #[expect(clippy::too_many_arguments, reason = "one entry in the context of all that it may change")]

@@ -61,6 +61,11 @@ struct Walk<'a> {
     done: Vec<EcoString>,
 }
 
+/// Whether it is a resource as `kilter get --format json` prints one.
+fn is_exported(view: View<'_>) -> bool {
+    view.get("resource").is_some_and(View::is_scalar) && view.get("attributes").is_some_and(View::is_mapping)
+}
+
 impl Walk<'_> {
     fn visit(&mut self, id: SourceId) {
         let name = self.sources.get(id).name.clone();
@@ -93,6 +98,9 @@ impl Walk<'_> {
 
     fn check_root(&mut self, root: View<'_>, includes: &mut Vec<(EcoString, Span)>) {
         if root.is_null() {
+            return;
+        }
+        if root.elements().next().is_some() && root.elements().all(is_exported) {
             return;
         }
         if !root.is_mapping() {

@@ -47,7 +47,6 @@ impl Places {
 
 impl Indexed {
     fn find(&self, key: Span) -> Option<View<'_>> {
-        let sections = self.tree.roots().filter_map(|root| root.get("resources"));
-        sections.flat_map(View::entries).find(|(name, _)| name.span() == key).map(|(_, body)| body)
+        self.tree.resources().find(|(name, _)| name.span() == key).map(|(_, body)| body)
     }
 }

@@ -13,7 +13,7 @@ use crate::attributes::Body;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::load::Loaded;
-use crate::tree::{View, twice};
+use crate::tree::{Tree, View, twice};
 use crate::types::Types;
 
 /// How many references are compared in search of those that were meant, in all.
@@ -168,7 +168,7 @@ impl<'e, 't> Resources<'e, 't> {
     pub(crate) fn compile(mut self) -> Catalog {
         let mut kept = 0;
         let loaded = self.loaded;
-        for (key, body) in loaded.sections("resources").flat_map(View::entries) {
+        for (key, body) in loaded.trees.iter().flat_map(Tree::resources) {
             self.register(key, body, &mut kept);
         }
         let mut catalog = Catalog { resources: Vec::with_capacity(kept as usize), ..Catalog::default() };
@@ -224,12 +224,15 @@ impl<'e, 't> Resources<'e, 't> {
 
     fn reference(&self, key: View<'t>) -> Option<Cow<'t, str>> {
         // Keys that are no texts have been reported by the tree.
-        if !key.is_scalar() || key.is_null() { None } else { self.environment.text(key) }
+        if !key.is_scalar() || key.is_null() {
+            return None;
+        }
+        if key.tree().is_export() { Some(key.text().into()) } else { self.environment.text(key) }
     }
 
     /// What `when` says.
     fn is_wanted(&self, body: View<'t>) -> bool {
-        let Some(when) = body.get("when") else { return true };
+        let Some(when) = body.get("when").filter(|_| !body.tree().is_export()) else { return true };
         if !when.is_scalar() || when.is_null() {
             let problem = Diagnostic::new("`when` expects an expression").at(when.span());
             self.environment.report(problem.hint("such as when: facts.os.family == \"debian\""));

@@ -98,6 +98,20 @@ impl Tree {
         }
     }
 
+    /// Whether it is a list of resources as `kilter get --format json` prints it. Its values are what they are:
+    /// nothing in them is an expression.
+    pub(crate) fn is_export(&self) -> bool {
+        self.roots().next().is_some_and(|root| root.kind() == Kind::Sequence)
+    }
+
+    /// Resources with what is said of each: the entries below `resources`, or the elements of an export.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (View<'_>, View<'_>)> {
+        let sections = self.roots().filter_map(|root| root.get("resources")).filter(|view| view.is_mapping());
+        let exported = self.roots().flat_map(View::elements);
+        let exported = exported.filter_map(|element| Some((element.get("resource")?, element.get("attributes")?)));
+        sections.flat_map(View::entries).chain(exported)
+    }
+
     /// Whether merge keys added up to more than anybody writes.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.merged.get() >= MAX_MERGED

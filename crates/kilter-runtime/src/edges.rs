@@ -44,9 +44,11 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
             if other == me || opted_out(other) {
                 return;
             }
+            // What is below a directory goes before it.
+            let both_go = reason == Reason::Directory && is_to_go(catalog, me) && is_to_go(catalog, other);
             let (first, second) = match wish.direction {
-                Direction::Before => (other, me),
-                Direction::After => (me, other),
+                Direction::Before if !both_go => (other, me),
+                Direction::Before | Direction::After => (me, other),
             };
             edges.push(Edge { first, second, notify: false, origin: Origin::Automatic(reason) });
         });
@@ -63,6 +65,11 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
             );
         }
     }
+}
+
+/// Whether a resource is to be absent.
+fn is_to_go(catalog: &Catalog, vertex: VertexId) -> bool {
+    catalog.resources[vertex.0 as usize].attributes.text("ensure") == Some("absent")
 }
 
 /// The edges that the type declares: `autorequire` and its like. Titles that cannot be told are left

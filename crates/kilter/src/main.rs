@@ -36,6 +36,8 @@ use crate::cli::{Cli, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
+    // What was opened before is for this program alone, not for the commands that it starts as others.
+    close_fds::set_fds_cloexec(3, &[]);
     match Cli::try_parse() {
         Ok(cli) => {
             cli.global.color.write_global();

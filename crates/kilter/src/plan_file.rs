@@ -87,6 +87,14 @@ impl PlanFile {
             "facts": values(&mut self.facts.iter()),
             "vars": values(&mut self.vars.iter().map(|(name, value)| (name, value))),
         });
+        // A link stays one, and what is no file is written to: nothing else may take its place.
+        let target = std::fs::canonicalize(path);
+        let path = target.as_deref().unwrap_or(path);
+        if let Ok(found) = std::fs::symlink_metadata(path)
+            && !found.is_file()
+        {
+            return writeln!(std::fs::OpenOptions::new().write(true).open(path)?, "{plan:#}");
+        }
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
         let new = directory.join(format!(".{name}.{}.new", std::process::id()));

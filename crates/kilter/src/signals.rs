@@ -22,7 +22,8 @@ static RUN: Mutex<Option<Arc<Stop>>> = Mutex::new(None);
 /// # Errors
 /// When the system does not let it; that has been said.
 pub(crate) fn listen() -> Result<(), Exit> {
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
+    let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    let signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up));
     let mut signals = signals.map_err(|error| say::fail(format_args!("cannot listen to signals: {error}")))?;
     // The thread lives as long as the program: all it does is forward numbers.
     std::thread::spawn(move || {
@@ -35,6 +36,13 @@ pub(crate) fn listen() -> Result<(), Exit> {
         }
     });
     Ok(())
+}
+
+/// Whether a signal was ignored when the program was started, as by nohup(1).
+fn is_ignored(number: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
 /// Has signals stop a run; one that has come already does so now.

@@ -3,6 +3,9 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, REDACTED, Value};
 
+/// Texts that are shorter stand in many words.
+const SHORTEST: usize = 4;
+
 /// The sensitive texts among the attributes of a resource.
 pub(super) struct Secrets(Vec<String>);
 
@@ -36,9 +39,46 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// A text without them.
+    /// A text without them. One in which a very short one stands is given up as a whole: in what is
+    /// left of every other word it could be guessed.
     pub(super) fn redact(&self, text: &str) -> EcoString {
-        let redacted = self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, REDACTED));
+        if self.0.iter().any(|secret| secret.len() < SHORTEST && text.contains(secret.as_str())) {
+            return REDACTED.into();
+        }
+        let mut redacted = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            // The longest that begins here, which comes first.
+            match self.0.iter().find(|secret| rest.starts_with(secret.as_str())) {
+                Some(secret) => {
+                    redacted.push_str(REDACTED);
+                    rest = &rest[secret.len()..];
+                }
+                None => {
+                    redacted.push(c);
+                    rest = &rest[c.len_utf8()..];
+                }
+            }
+        }
         redacted.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_not_taken_apart_and_a_short_secret_costs_the_whole_text() {
+        let secrets = |values: &[&str]| {
+            let should = [("environment", Value::sensitive(Value::strings(values.iter().copied())))];
+            Secrets::of(&should.into_iter().collect())
+        };
+        assert_eq!(
+            secrets(&["hunter2", "dacted", "hunter2 x"]).redact("a hunter2 x, hunter2"),
+            "a [redacted], [redacted]"
+        );
+        assert_eq!(secrets(&["e"]).redact("the guard failed"), REDACTED);
+        assert_eq!(secrets(&["e"]).redact("no"), "no");
     }
 }

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Attributes;
-use kilter_provider::{Match, Problem, Wish};
+use kilter_provider::{Declared, Match, Problem, Wish};
 
 use super::{accept, mode, place};
 use crate::accounts::{number, number_problem};
@@ -221,6 +221,31 @@ fn ensure(should: &mut Attributes) {
     if should.text("ensure") != Some(follows) {
         should.set("ensure", follows);
     }
+}
+
+/// What is declared of the directories above that the file cannot be with.
+pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    let is_there = should.text("ensure").is_some_and(|ensure| ensure != "absent")
+        || ["content", "source", "target"].iter().any(|attribute| should.get(attribute).is_some());
+    if !is_there || should.text("ensure") == Some("absent") {
+        return Vec::new();
+    }
+    let mut path = place::trim(name);
+    while let Some(slash) = path.rfind('/').filter(|slash| *slash > 0) {
+        path = &path[..slash];
+        let Some(above) = declared("file", path) else { continue };
+        let is_file = || ["content", "target"].iter().any(|attribute| above.get(attribute).is_some());
+        let other = match above.text("ensure") {
+            Some("absent") => "absent",
+            Some("file") => "a file",
+            Some("link" | "directory") => continue,
+            _ if is_file() => "a file",
+            _ => continue,
+        };
+        let problem = Problem::new(eco_format!("file[{path}] above it is to be {other}"));
+        return vec![problem.hint("take one of both out: nothing can be below what is no directory")];
+    }
+    Vec::new()
 }
 
 /// The resources that come before a file, if they are declared.

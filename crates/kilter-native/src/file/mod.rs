@@ -41,7 +41,8 @@ use std::sync::{Arc, Mutex};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted, Wish,
+    Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
+    Wish,
 };
 use rustc_hash::FxHashSet;
 
@@ -203,6 +204,10 @@ impl Provider for FileProvider {
         if trimmed != name {
             say(trimmed);
         }
+    }
+
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        declared::contradictions(name, should, declared)
     }
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {

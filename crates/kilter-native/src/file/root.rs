@@ -190,7 +190,9 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     let Site { index, parent, leaf, spec, old } = site;
     batch.clean(parent);
     let kept = old.as_ref().filter(|old| old.kind == Kind::File);
-    let current = kept.map_or(0o644, |old| old.stat.st_mode & mode::ALL);
+    let is_secret = spec.content.is_some_and(kilter_model::Value::holds_sensitive);
+    let new = if is_secret { 0o600 } else { 0o644 };
+    let current = kept.map_or(new, |old| old.stat.st_mode & mode::ALL);
     let mut wanted = ownership(batch, spec, Kind::File, current, kept.map(|kept| &kept.stat), source)?;
     // A new owner gets the setuid bits of the old one only if they were declared.
     let moves = kept.is_some_and(|kept| wanted.moves(&kept.stat));

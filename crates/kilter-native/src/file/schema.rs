@@ -126,7 +126,8 @@ as another number.
   an `x` already. Without `u`, `g`, `o` or `a` all are meant; the umask plays no part. A directory
   keeps setuid and setgid unless they are named.
 
-Not given: left alone; new files get 0644 and new directories 0755, whatever the umask. Bits that the
+Not given: left alone; new files get 0644, those with a sensitive content 0600, and new directories 0755,
+whatever the umask. Bits that the
 file system does not keep are a failure. Links have no mode.
 
 The setuid and setgid bits of a file with several hard links are not set, nor is the owner or

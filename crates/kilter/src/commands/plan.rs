@@ -1,5 +1,8 @@
 //! `kilter plan`: shows what would change, and keeps it.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
@@ -9,10 +12,22 @@ use crate::exit::Exit;
 use crate::plan_file::PlanFile;
 use crate::{load, providers, say, signals};
 
+/// Whether two paths lead to the same file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let found = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    found(one).is_some_and(|one| Some(one) == found(other))
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
+    }
+    if let Some(output) = &args.output
+        && let Some(input) = args.input.manifests.iter().find(|input| is_same(input, output))
+    {
+        let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
+        return say::fail_with(message, ["give another name to --output"]);
     }
     let registry = providers::registry();
     let loaded = match load::prepare(&args.input, args.format.into(), &registry) {

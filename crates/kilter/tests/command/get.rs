@@ -67,6 +67,36 @@ fn an_export_of_this_machine_applies_without_a_change() {
 }
 
 #[test]
+fn an_export_in_json_applies_without_a_change() {
+    let place = Place::new();
+    for (type_name, more) in [("user", None), ("user", Some("--show-sensitive")), ("group", None), ("host", None)] {
+        let args: Vec<&str> = ["get", type_name, "--format", "json"].into_iter().chain(more).collect();
+        let export = place.run(&args);
+        let plan = place.run_with(&["plan", "-"], export.stdout.as_bytes());
+        assert_eq!(plan.code, 0, "{type_name}: {plan:?}");
+        assert!(plan.stdout.contains(" unchanged"), "{}", plan.stdout);
+    }
+}
+
+#[test]
+fn nothing_in_an_export_is_an_expression() {
+    let place = Place::new();
+    let file = place.path().join("${vars.x}");
+    std::fs::write(&file, "${1 + 1} $${}\n").unwrap();
+    let export = place.run(&["get", "file", file.to_str().unwrap(), "--format", "json"]);
+    // What is told of the directory is masked.
+    let export = export.stdout.replace("DIR", place.path().to_str().unwrap());
+    let plan = place.run_with(&["plan", "-"], export.as_bytes());
+    assert_eq!((plan.code, plan.stderr.as_str()), (0, ""), "{plan:?}");
+
+    let refused = place.run_with(&["plan", "-"], br#"[{"resource": "user[a]"}]"#);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("a manifest is a mapping"), "{refused:?}");
+    let wrong = place.run_with(&["plan", "-"], br#"[{"resource": "user[a]", "attributes": {"uidd": 1}}]"#);
+    assert!(wrong.stderr.contains(":1:48") && wrong.stderr.contains("did you mean `uid`?"), "{wrong:?}");
+}
+
+#[test]
 fn an_export_with_secrets_applies_without_a_change() {
     let place = Place::new();
     let export = place.run(&["get", "user", "--format", "yaml", "--show-sensitive"]);

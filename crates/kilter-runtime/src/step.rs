@@ -177,7 +177,7 @@ fn preview(
         true => Ok(Vec::new()),
         false => guarded(provider, || provider.set(cx, &changes, Mode::Preview)),
     };
-    let outcomes = outcomes.unwrap_or_else(|why| vec![Outcome::failed(why); places.len()]);
+    let outcomes = answered(outcomes, places.len());
     let first = done.len();
     done.extend(items.iter().zip(results).map(|(item, result)| item.checked(result)));
     for (at, outcome) in places.into_iter().zip(outcomes) {
@@ -195,14 +195,7 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
     let changes: Vec<Change<'_>> = items.iter().filter_map(change).collect();
     assert_eq!(changes.len(), items.len(), "what is changed was checked before");
     let outcomes = guarded(provider, || provider.set(cx, &changes, Mode::Apply));
-    let outcomes = match outcomes {
-        Ok(outcomes) if outcomes.len() == items.len() => outcomes,
-        Ok(outcomes) => {
-            let why = eco_format!("the provider answered {} of {} changes", outcomes.len(), items.len());
-            vec![Outcome::failed(why); items.len()]
-        }
-        Err(why) => vec![Outcome::failed(why); items.len()],
-    };
+    let outcomes = answered(outcomes, items.len());
     let again: Vec<&Item<'_>> =
         items.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_done()).map(|(item, _)| item).collect();
     let mut checked = recheck(provider, cx, &again).into_iter();
@@ -215,6 +208,16 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
         let differences = item.found.map(|found| found.differences).unwrap_or_default();
         done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences, duration: each });
     }
+}
+
+/// One outcome for each change, whatever the provider has answered.
+fn answered(outcomes: Result<Vec<Outcome>, EcoString>, changes: usize) -> Vec<Outcome> {
+    let why = match outcomes {
+        Ok(outcomes) if outcomes.len() == changes => return outcomes,
+        Ok(outcomes) => eco_format!("the provider answered {} of {changes} changes", outcomes.len()),
+        Err(why) => why,
+    };
+    vec![Outcome::failed(why); changes]
 }
 
 fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
@@ -237,12 +240,14 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Ve
         }));
         return all;
     }
-    for chunk in items.chunks(CHUNK) {
-        let wanted: Vec<Wanted<'_>> = chunk.iter().map(|item| item.wanted()).collect();
-        match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
-            Ok(results) => all.extend(results.into_iter().map(|result| settled(result.map_err(|e| e.message)))),
-            Err(why) => all.extend(chunk.iter().map(|_| Err(why.clone()))),
-        }
+    if items.is_empty() {
+        return all;
+    }
+    // One call for all of them: a provider that cannot filter reads everything with each.
+    let wanted: Vec<Wanted<'_>> = items.iter().map(|item| item.wanted()).collect();
+    match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
+        Ok(results) => all.extend(results.into_iter().map(|result| settled(result.map_err(|e| e.message)))),
+        Err(why) => all.extend(items.iter().map(|_| Err(why.clone()))),
     }
     all
 }

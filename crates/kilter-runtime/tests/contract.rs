@@ -33,7 +33,7 @@ struct Store {
     /// What a change of some name comes to instead of success.
     outcomes: BTreeMap<&'static str, Outcome>,
     /// Whether the last change of a call is left without an answer.
-    is_lazy: bool,
+    forgets: bool,
 }
 
 impl Store {
@@ -48,7 +48,7 @@ impl Store {
             failing: Mutex::new(0),
             insync: None,
             outcomes: BTreeMap::new(),
-            is_lazy: false,
+            forgets: false,
         }
     }
 
@@ -147,7 +147,7 @@ impl Provider for Store {
                 notes: vec![format!("would store {}", change.name).into()],
                 ..Outcome::default()
             };
-            return changes.iter().map(told).collect();
+            return changes[usize::from(self.forgets)..].iter().map(told).collect();
         }
         for change in changes {
             let mut world = self.world.lock().unwrap();
@@ -164,7 +164,7 @@ impl Provider for Store {
             brings.store(true, Ordering::SeqCst);
         }
         let outcome = |name: &str| self.outcomes.get(name).cloned().unwrap_or_default();
-        names[usize::from(self.is_lazy)..].iter().map(|name| outcome(name)).collect()
+        names[usize::from(self.forgets)..].iter().map(|name| outcome(name)).collect()
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
@@ -284,6 +284,19 @@ fn independent_changes_are_made_in_one_batch() {
     let store = Arc::new(Store::things("thing", &[]));
     APPLY.of(&[&store], vec![present("a"), present("b"), present("c")], Vec::new());
     assert_eq!(store.calls(), ["open", "get all", "set a b c", "get all"]);
+}
+
+#[test]
+fn a_batch_is_looked_after_with_one_call_however_many_it_changed() {
+    let names = numbered(200);
+    for (features, reads) in
+        [(&[][..], "get all".to_owned()), (&[Feature::SimpleGetFilter][..], format!("get {}", names.join(" ")))]
+    {
+        let store = Arc::new(Store::things("thing", features));
+        let report = APPLY.of(&[&store], names.iter().map(|name| present(name)).collect(), Vec::new());
+        assert_eq!(report.counts.changed, 200);
+        assert_eq!(store.calls(), ["open", &reads, &format!("set {}", names.join(" ")), &reads]);
+    }
 }
 
 #[test]
@@ -491,8 +504,16 @@ fn a_fatal_failure_ends_the_run_and_what_comes_after_is_not_begun() {
 
 #[test]
 fn a_call_with_too_few_answers_fails_all_of_its_changes() {
-    let store = Arc::new(Store { is_lazy: true, ..Store::things("thing", &[]) });
+    let store = Arc::new(Store { forgets: true, ..Store::things("thing", &[]) });
     let report = APPLY.of(&[&store], vec![present("a"), present("b")], Vec::new());
+    let why = "the provider answered 1 of 2 changes";
+    assert_eq!(failures(&report), [format!("thing[a]: {why}"), format!("thing[b]: {why}")]);
+}
+
+#[test]
+fn a_preview_with_too_few_answers_fails_all_of_its_changes() {
+    let store = Arc::new(Store { forgets: true, ..Store::things("thing", &[Feature::SupportsNoop]) });
+    let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
     let why = "the provider answered 1 of 2 changes";
     assert_eq!(failures(&report), [format!("thing[a]: {why}"), format!("thing[b]: {why}")]);
 }

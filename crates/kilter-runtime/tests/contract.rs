@@ -107,8 +107,9 @@ impl Provider for Store {
         Ok(())
     }
 
-    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
+            Query::All if cx.wants(None, "disk") => self.called("get all with disk".into()),
             Query::All => self.called("get all".into()),
             Query::Named(wanted) => {
                 let name = |wanted: &kilter_provider::Wanted<'_>| match wanted.namevars.map(|n| self.schema.key(n)) {
@@ -126,6 +127,9 @@ impl Provider for Store {
         let world = self.world.lock().unwrap();
         let all = world.iter().map(|(name, attributes)| {
             let mut state = State::present(name.clone(), attributes.clone());
+            if !cx.wants(None, "disk") {
+                state.attributes.remove("disk");
+            }
             state.title =
                 attributes.text("package").zip(attributes.text("manager")).map(|(p, m)| format!("{p}-{m}").into());
             state
@@ -516,6 +520,26 @@ fn a_preview_with_too_few_answers_fails_all_of_its_changes() {
     let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
     let why = "the provider answered 1 of 2 changes";
     assert_eq!(failures(&report), [format!("thing[a]: {why}"), format!("thing[b]: {why}")]);
+}
+
+#[test]
+fn a_lazy_attribute_is_read_of_everything_where_the_provider_cannot_filter_if_it_is_managed() {
+    let schema = thing_type("thing").attribute("disk", "String", Behaviour::Property, "What it takes.").lazy();
+    let store = Store::new(schema).holding(["a", "b"]);
+    for thing in store.world.lock().unwrap().values_mut() {
+        thing.set("disk", "10G");
+    }
+    let store = Arc::new(store);
+    let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
+    assert_eq!(report.counts.in_sync, 2);
+    assert_eq!(store.calls(), ["open", "get all"]);
+    let managed = resource("thing", "b", &[("disk", "10G")]);
+    let report = PLAN.of(&[&store], vec![present("a"), managed], Vec::new());
+    assert_eq!(report.counts.in_sync, 2, "{:?}", report.resources);
+    assert_eq!(store.calls(), ["open", "get all with disk"]);
+    let changed = resource("thing", "b", &[("disk", "20G")]);
+    let report = APPLY.of(&[&store], vec![changed], Vec::new());
+    assert_eq!(report.counts.changed, 1, "{:?}", report.resources);
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ecow::EcoString;
+use kilter_model::expr::Template;
 use kilter_model::{
-    Attributes, Behaviour, Catalog, Change, Feature, Meta, Outcome, Relation, RelationKind, Resource, ResourceRef,
-    SourceId, Span, State, TypeSchema,
+    Attributes, Behaviour, Catalog, Change, Deferred, Feature, Meta, Outcome, Relation, RelationKind, Resource,
+    ResourceRef, SourceId, Span, State, TypeSchema,
 };
 use kilter_provider::{
     Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Problem, Provider, ProviderError, Query, Registry,
@@ -175,7 +176,9 @@ impl Provider for Store {
         if self.schema.has(Feature::Canonicalize)
             && let Some(value) = should.text("value").map(str::to_lowercase)
         {
-            should.set("value", value);
+            // What a thing holds of itself is its name.
+            let own = should.text("name").filter(|_| value == "@").map(str::to_owned);
+            should.set("value", own.unwrap_or(value));
         }
         Ok(())
     }
@@ -484,6 +487,24 @@ fn a_comparison_is_given_what_is_canonical() {
     let report = APPLY.of(&[&store], vec![resource("thing", "a", &[("value", "LOUD")])], Vec::new());
     assert_eq!(report.counts.in_sync, 1);
     assert_eq!(store.calls(), ["open", "get all", "insync value"]);
+}
+
+#[test]
+fn a_value_that_was_sent_is_made_canonical_beside_the_namevar_like_any_other() {
+    let sent = Outcome { outputs: Attributes::from_iter([("sent", "@")]), ..Outcome::done() };
+    let sender = Arc::new(Store { outcomes: [("s", sent)].into(), ..Store::things("sender", &[]) });
+    let store = Arc::new(Store::things("thing", &[Feature::Canonicalize]));
+    let mut receiver = resource("thing", "a", &[("ensure", "present")]);
+    receiver.particulars_mut().deferred.push(Deferred {
+        attribute: "value".into(),
+        template: Template::parse("${sender[s].sent}").unwrap(),
+        sensitive: false,
+        span: Span::new(SourceId(0), 0, 0),
+    });
+    let sends = resource("sender", "s", &[("ensure", "present")]);
+    let report = APPLY.of(&[&sender, &store], vec![sends, receiver], Vec::new());
+    assert_eq!(failures(&report), [""; 0]);
+    assert_eq!(store.world.lock().unwrap()["a"].text("value"), Some("a"));
 }
 
 #[test]

@@ -113,6 +113,22 @@ impl Value {
         }
     }
 
+    /// Whether both are the same, whatever of them is sealed, at any depth. What is no number is the same
+    /// as what is no number.
+    pub fn is_same(&self, other: &Value) -> bool {
+        match (self.unwrap_sensitive(), other.unwrap_sensitive()) {
+            (Value::Array(one), Value::Array(other)) => {
+                one.len() == other.len() && one.iter().zip(other.iter()).all(|(one, other)| one.is_same(other))
+            }
+            (Value::Hash(one), Value::Hash(other)) => {
+                let has = |(key, value): (&EcoString, &Value)| other.get(key).is_some_and(|other| value.is_same(other));
+                one.len() == other.len() && one.iter().all(has)
+            }
+            (Value::Float(one), Value::Float(other)) => one == other || one.is_nan() && other.is_nan(),
+            (one, other) => one == other,
+        }
+    }
+
     /// Whether there is no value.
     pub fn is_undef(&self) -> bool {
         matches!(self, Value::Undef)

@@ -6,6 +6,7 @@ use kilter_model::{Feature, State, Value};
 use crate::check::{is_composite, read};
 use crate::context::{Context, Level, Strictness};
 use crate::contract::{Provider, ProviderError, Query, Wanted};
+use crate::seal::Seal;
 
 /// All resources that a query is about, each valid by the schema.
 ///
@@ -94,6 +95,7 @@ fn changed_by_canonicalisation(provider: &dyn Provider, state: &State) -> Option
     }
     let mut canonical = state.attributes.clone();
     if let Err(problem) = provider.canonicalize(&state.name, &mut canonical) {
+        let problem = Seal::of(&state.attributes).problem(problem);
         return Some(format!("it returned what it cannot bring into its canonical form: {problem}").into());
     }
     let changed =

@@ -1,8 +1,10 @@
 //! What differs between a state and what should be.
 
+use ecow::EcoString;
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Difference, Feature, State, TypeSchema, Value};
 
 use crate::contract::{INSYNC_TRIGGER, Insync, Provider, ProviderError};
+use crate::seal::Seal;
 
 /// What is said of a resource without properties that its provider finds out of sync (Puppet Resource
 /// API, "Using custom_insync in a resource without properties").
@@ -84,17 +86,22 @@ fn compare_one(
     // What can never be changed is not asked about.
     let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync);
     let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };
-    let message = match answer {
-        Insync::Default if attribute.comparison.holds(found, wanted) => return Ok(None),
-        Insync::Default => attribute.comparison.explain(found, wanted),
-        Insync::Same => return Ok(None),
-        Insync::Differs(message) => message,
-        Insync::Failed(why) => return Err(uncompared(provider, is, Some(name), &why)),
-    };
     let sealed = wanted.holds_sensitive() || attribute.data_type.is_sensitive();
     let seal = |value: &Value| match sealed && !value.is_undef() {
         true => Value::sensitive(value.clone()),
         false => value.clone(),
+    };
+    // What was found is as secret as what is wanted, and nobody but this place knows both.
+    let hidden = |text: EcoString| match sealed {
+        true => Seal::of_values([&seal(found), &seal(wanted)]).hide(text),
+        false => text,
+    };
+    let message = match answer {
+        Insync::Default if attribute.comparison.holds(found, wanted) => return Ok(None),
+        Insync::Default => attribute.comparison.explain(found, wanted).map(hidden),
+        Insync::Same => return Ok(None),
+        Insync::Differs(message) => message.map(hidden),
+        Insync::Failed(why) => return Err(uncompared(provider, is, Some(name), &hidden(why))),
     };
     let diff = if sealed { None } else { provider.diff(name, is, should) };
     Ok(Some(Difference {

@@ -310,8 +310,9 @@ pub trait Provider: Send + Sync {
         Insync::Default
     }
 
-    /// The resources that belong to this one and are on the system, by type and name on the system: the
-    /// rules of a chain, the entries of a table. Only asked for if the schema has the feature
+    /// The resources that belong to this one and are on the system, by type and name on the system (where
+    /// there are several namevars, a title that gives all of them, or their key): the rules of a chain,
+    /// the entries of a table. Only asked for if the schema has the feature
     /// `custom_generate`.
     ///
     /// Those that nobody declares are to go: they become differences of this resource, each with the

@@ -19,7 +19,8 @@ pub trait Outlook: Sync {
     /// the turn of `name`, a resource of the provider's own type.
     fn is_open_before(&self, name: &str) -> bool;
 
-    /// What is wanted of a resource, if the catalog declares it; values that are only known during
+    /// What is wanted of a resource, by its name or by a title that gives all of its namevars, if the
+    /// catalog declares it; values that are only known during
     /// the run are not there.
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes>;
 }

@@ -24,8 +24,18 @@ pub struct Seal {
 impl Seal {
     /// The sealed texts among `attributes`, whole and line by line, the longest first.
     pub fn of(attributes: &Attributes) -> Seal {
+        Seal::of_values(attributes.iter().map(|(_, value)| value))
+    }
+
+    /// The sealed texts of several resources, for what is said of all of them: the error of a call.
+    pub fn of_all<'a>(resources: impl IntoIterator<Item = &'a Attributes>) -> Seal {
+        Seal::of_values(resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value)))
+    }
+
+    /// The sealed texts among `values`.
+    pub fn of_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> Seal {
         let mut texts = Vec::new();
-        for (_, value) in attributes.iter().filter(|(_, value)| value.holds_sensitive()) {
+        for value in values.into_iter().filter(|value| value.holds_sensitive()) {
             collect(value, false, &mut texts);
         }
         texts.retain(|text| text.len() >= SHORTEST);

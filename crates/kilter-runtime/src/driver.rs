@@ -34,6 +34,7 @@ pub(crate) use shelf::Read;
 use shelf::Shelves;
 pub use stop::Stop;
 use stop::{Doing, Mail, Message};
+use surroundings::Lazy;
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;
@@ -112,6 +113,7 @@ impl Prepared<'_> {
         let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry);
         let outlook = Outlook::new(self, &lookup, options.mode);
         let opened = Opened::new(self.registry.len());
+        let lazy = Lazy::new(self);
         let (sender, receiver) = channel();
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
@@ -121,6 +123,7 @@ impl Prepared<'_> {
                 lookup: &lookup,
                 outlook: &outlook,
                 opened: &opened,
+                lazy: &lazy,
                 shelves: Shelves::new(self.registry.len(), self.catalog.resources.len()),
                 options,
                 stop,
@@ -175,6 +178,7 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     lookup: &'run Lookup<'run>,
     outlook: &'run Outlook<'run>,
     opened: &'run Opened,
+    lazy: &'run Lazy,
     shelves: Shelves,
     options: &'run Options,
     stop: &'run Stop,

@@ -110,7 +110,8 @@ impl kilter_provider::Outlook for View<'_> {
 
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
         let provider = self.outlook.prepared.registry.index(type_name)?;
-        let vertex = self.outlook.lookup.named(provider as u16, name)?;
+        let named = |name: &str| self.outlook.lookup.named(provider as u16, name);
+        let vertex = named(name).or_else(|| named(&self.outlook.prepared.key_of(provider, name)?))?;
         Some(&self.outlook.prepared.resource(vertex).attributes)
     }
 }

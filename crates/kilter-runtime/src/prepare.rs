@@ -1,5 +1,6 @@
 //! From a catalog to a run: canonical attributes, the whole graph.
 
+use ecow::EcoString;
 use kilter_engine::{Cycle, Graph, VertexId};
 use kilter_model::{AttributeName, Attributes, Catalog, Resource, Value};
 use kilter_provider::{Problem, Provider, Registry, canonical_name, canonicalize};
@@ -250,6 +251,13 @@ impl Prepared<'_> {
     /// All resources in manifest order.
     pub fn resources(&self) -> &[Resource] {
         &self.catalog.resources
+    }
+
+    /// The canonical name of the resource that a title alone names.
+    pub(crate) fn key_of(&self, provider: usize, title: &str) -> Option<EcoString> {
+        let provider = self.registry.at(provider).as_ref();
+        let (name, namevars) = provider.schema().identify(title, &Attributes::default()).ok()?;
+        Some(canonical_name(provider, &name, &namevars).map_or(name, |(name, _)| name))
     }
 
     pub(crate) fn provider(&self, vertex: VertexId) -> &dyn Provider {

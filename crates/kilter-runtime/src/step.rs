@@ -1,5 +1,6 @@
 //! What is done with the resources of one batch, on whichever thread.
 
+use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Attributes, Change, Difference, Feature, Outcome, State};
-use kilter_provider::{Context, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Wanted};
+use kilter_provider::{Context, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Seal, Wanted};
 use rustc_hash::FxHashMap;
 
 use crate::driver::{CHUNK, Read};
@@ -108,8 +109,9 @@ pub(crate) fn check_together<'a>(
     if items.iter().any(|(_, state)| state.is_none()) {
         let asked = items.iter().filter(|(_, state)| state.is_none()).map(|(item, _)| item);
         let wanted: Vec<Wanted<'_>> = asked.chain(ahead).map(Item::wanted).collect();
-        let states = guarded(provider, || kilter_provider::read(provider, cx, &wanted))?;
-        let states = states.map_err(|error| error.message)?;
+        let states = guarded(provider, || kilter_provider::read(provider, cx, &wanted));
+        let states = states.and_then(|states| states.map_err(|error| error.message));
+        let states = states.map_err(|why| Seal::of_all(wanted.iter().filter_map(|one| one.should)).hide(why))?;
         let mut states: FxHashMap<EcoString, State> =
             states.into_iter().map(|state| (state.name.clone(), state)).collect();
         for (item, state) in items.iter_mut().filter(|(_, state)| state.is_none()) {
@@ -177,7 +179,7 @@ fn preview(
         true => Ok(Vec::new()),
         false => guarded(provider, || provider.set(cx, &changes, Mode::Preview)),
     };
-    let outcomes = outcomes.unwrap_or_else(|why| vec![Outcome::failed(why); places.len()]);
+    let outcomes = answered(outcomes, &changes);
     let first = done.len();
     done.extend(items.iter().zip(results).map(|(item, result)| item.checked(result)));
     for (at, outcome) in places.into_iter().zip(outcomes) {
@@ -195,14 +197,7 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
     let changes: Vec<Change<'_>> = items.iter().filter_map(change).collect();
     assert_eq!(changes.len(), items.len(), "what is changed was checked before");
     let outcomes = guarded(provider, || provider.set(cx, &changes, Mode::Apply));
-    let outcomes = match outcomes {
-        Ok(outcomes) if outcomes.len() == items.len() => outcomes,
-        Ok(outcomes) => {
-            let why = eco_format!("the provider answered {} of {} changes", outcomes.len(), items.len());
-            vec![Outcome::failed(why); items.len()]
-        }
-        Err(why) => vec![Outcome::failed(why); items.len()],
-    };
+    let outcomes = answered(outcomes, &changes);
     let again: Vec<&Item<'_>> =
         items.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_done()).map(|(item, _)| item).collect();
     let mut checked = recheck(provider, cx, &again).into_iter();
@@ -215,6 +210,26 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
         let differences = item.found.map(|found| found.differences).unwrap_or_default();
         done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences, duration: each });
     }
+}
+
+/// One outcome for each change, whatever the provider has answered. One failure may be that of all
+/// changes of a call: none tells the secrets of another.
+fn answered(outcomes: Result<Vec<Outcome>, EcoString>, changes: &[Change<'_>]) -> Vec<Outcome> {
+    let count = changes.len();
+    let mut outcomes = match outcomes {
+        Ok(outcomes) if outcomes.len() == count => outcomes,
+        Ok(outcomes) => {
+            vec![Outcome::failed(eco_format!("the provider answered {} of {count} changes", outcomes.len())); count]
+        }
+        Err(why) => vec![Outcome::failed(why); count],
+    };
+    if outcomes.iter().any(|outcome| !outcome.is_done()) {
+        let seal = Seal::of_all(changes.iter().filter_map(|change| change.should));
+        for outcome in &mut outcomes {
+            outcome.failure = outcome.failure.take().map(|why| seal.hide(why));
+        }
+    }
+    outcomes
 }
 
 fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
@@ -237,13 +252,17 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Ve
         }));
         return all;
     }
-    for chunk in items.chunks(CHUNK) {
-        let wanted: Vec<Wanted<'_>> = chunk.iter().map(|item| item.wanted()).collect();
-        match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
-            Ok(results) => all.extend(results.into_iter().map(|result| settled(result.map_err(|e| e.message)))),
-            Err(why) => all.extend(chunk.iter().map(|_| Err(why.clone()))),
-        }
+    if items.is_empty() {
+        return all;
     }
+    // One call for all of them: a provider that cannot filter reads everything with each.
+    let wanted: Vec<Wanted<'_>> = items.iter().map(|item| item.wanted()).collect();
+    let results = match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
+        Ok(results) => results.into_iter().map(|result| settled(result.map_err(|error| error.message))).collect(),
+        Err(why) => vec![Err(why); items.len()],
+    };
+    let seal = LazyCell::new(|| Seal::of_all(wanted.iter().filter_map(|one| one.should)));
+    all.extend(results.into_iter().map(|result| result.map_err(|why| seal.hide(why))));
     all
 }
 

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ecow::EcoString;
+use kilter_model::expr::Template;
 use kilter_model::{
-    Attributes, Behaviour, Catalog, Change, Feature, Meta, Outcome, Relation, RelationKind, Resource, ResourceRef,
-    SourceId, Span, State, TypeSchema,
+    Attributes, Behaviour, Catalog, Change, Deferred, Feature, Meta, Outcome, Relation, RelationKind, Resource,
+    ResourceRef, SourceId, Span, State, TypeSchema,
 };
 use kilter_provider::{
     Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Problem, Provider, ProviderError, Query, Registry,
@@ -33,7 +34,7 @@ struct Store {
     /// What a change of some name comes to instead of success.
     outcomes: BTreeMap<&'static str, Outcome>,
     /// Whether the last change of a call is left without an answer.
-    is_lazy: bool,
+    forgets: bool,
 }
 
 impl Store {
@@ -48,7 +49,7 @@ impl Store {
             failing: Mutex::new(0),
             insync: None,
             outcomes: BTreeMap::new(),
-            is_lazy: false,
+            forgets: false,
         }
     }
 
@@ -107,8 +108,9 @@ impl Provider for Store {
         Ok(())
     }
 
-    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
+            Query::All if cx.wants(None, "disk") => self.called("get all with disk".into()),
             Query::All => self.called("get all".into()),
             Query::Named(wanted) => {
                 let name = |wanted: &kilter_provider::Wanted<'_>| match wanted.namevars.map(|n| self.schema.key(n)) {
@@ -126,6 +128,9 @@ impl Provider for Store {
         let world = self.world.lock().unwrap();
         let all = world.iter().map(|(name, attributes)| {
             let mut state = State::present(name.clone(), attributes.clone());
+            if !cx.wants(None, "disk") {
+                state.attributes.remove("disk");
+            }
             state.title =
                 attributes.text("package").zip(attributes.text("manager")).map(|(p, m)| format!("{p}-{m}").into());
             state
@@ -147,7 +152,7 @@ impl Provider for Store {
                 notes: vec![format!("would store {}", change.name).into()],
                 ..Outcome::default()
             };
-            return changes.iter().map(told).collect();
+            return changes[usize::from(self.forgets)..].iter().map(told).collect();
         }
         for change in changes {
             let mut world = self.world.lock().unwrap();
@@ -164,14 +169,16 @@ impl Provider for Store {
             brings.store(true, Ordering::SeqCst);
         }
         let outcome = |name: &str| self.outcomes.get(name).cloned().unwrap_or_default();
-        names[usize::from(self.is_lazy)..].iter().map(|name| outcome(name)).collect()
+        names[usize::from(self.forgets)..].iter().map(|name| outcome(name)).collect()
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
         if self.schema.has(Feature::Canonicalize)
             && let Some(value) = should.text("value").map(str::to_lowercase)
         {
-            should.set("value", value);
+            // What a thing holds of itself is its name.
+            let own = should.text("name").filter(|_| value == "@").map(str::to_owned);
+            should.set("value", own.unwrap_or(value));
         }
         Ok(())
     }
@@ -284,6 +291,19 @@ fn independent_changes_are_made_in_one_batch() {
     let store = Arc::new(Store::things("thing", &[]));
     APPLY.of(&[&store], vec![present("a"), present("b"), present("c")], Vec::new());
     assert_eq!(store.calls(), ["open", "get all", "set a b c", "get all"]);
+}
+
+#[test]
+fn a_batch_is_looked_after_with_one_call_however_many_it_changed() {
+    let names = numbered(200);
+    for (features, reads) in
+        [(&[][..], "get all".to_owned()), (&[Feature::SimpleGetFilter][..], format!("get {}", names.join(" ")))]
+    {
+        let store = Arc::new(Store::things("thing", features));
+        let report = APPLY.of(&[&store], names.iter().map(|name| present(name)).collect(), Vec::new());
+        assert_eq!(report.counts.changed, 200);
+        assert_eq!(store.calls(), ["open", &reads, &format!("set {}", names.join(" ")), &reads]);
+    }
 }
 
 #[test]
@@ -470,6 +490,24 @@ fn a_comparison_is_given_what_is_canonical() {
 }
 
 #[test]
+fn a_value_that_was_sent_is_made_canonical_beside_the_namevar_like_any_other() {
+    let sent = Outcome { outputs: Attributes::from_iter([("sent", "@")]), ..Outcome::done() };
+    let sender = Arc::new(Store { outcomes: [("s", sent)].into(), ..Store::things("sender", &[]) });
+    let store = Arc::new(Store::things("thing", &[Feature::Canonicalize]));
+    let mut receiver = resource("thing", "a", &[("ensure", "present")]);
+    receiver.particulars_mut().deferred.push(Deferred {
+        attribute: "value".into(),
+        template: Template::parse("${sender[s].sent}").unwrap(),
+        sensitive: false,
+        span: Span::new(SourceId(0), 0, 0),
+    });
+    let sends = resource("sender", "s", &[("ensure", "present")]);
+    let report = APPLY.of(&[&sender, &store], vec![sends, receiver], Vec::new());
+    assert_eq!(failures(&report), [""; 0]);
+    assert_eq!(store.world.lock().unwrap()["a"].text("value"), Some("a"));
+}
+
+#[test]
 fn a_fatal_failure_ends_the_run_and_what_comes_after_is_not_begun() {
     let fatal = Outcome { fatal: true, ..Outcome::failed("no power") };
     let store = Store { outcomes: [("b", fatal)].into(), ..Store::things("thing", &[]) };
@@ -494,10 +532,38 @@ fn a_fatal_failure_ends_the_run_and_what_comes_after_is_not_begun() {
 
 #[test]
 fn a_call_with_too_few_answers_fails_all_of_its_changes() {
-    let store = Arc::new(Store { is_lazy: true, ..Store::things("thing", &[]) });
+    let store = Arc::new(Store { forgets: true, ..Store::things("thing", &[]) });
     let report = APPLY.of(&[&store], vec![present("a"), present("b")], Vec::new());
     let why = "the provider answered 1 of 2 changes";
     assert_eq!(failures(&report), [format!("thing[a]: {why}"), format!("thing[b]: {why}")]);
+}
+
+#[test]
+fn a_preview_with_too_few_answers_fails_all_of_its_changes() {
+    let store = Arc::new(Store { forgets: true, ..Store::things("thing", &[Feature::SupportsNoop]) });
+    let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
+    let why = "the provider answered 1 of 2 changes";
+    assert_eq!(failures(&report), [format!("thing[a]: {why}"), format!("thing[b]: {why}")]);
+}
+
+#[test]
+fn a_lazy_attribute_is_read_of_everything_where_the_provider_cannot_filter_if_it_is_managed() {
+    let schema = thing_type("thing").attribute("disk", "String", Behaviour::Property, "What it takes.").lazy();
+    let store = Store::new(schema).holding(["a", "b"]);
+    for thing in store.world.lock().unwrap().values_mut() {
+        thing.set("disk", "10G");
+    }
+    let store = Arc::new(store);
+    let report = PLAN.of(&[&store], vec![present("a"), present("b")], Vec::new());
+    assert_eq!(report.counts.in_sync, 2);
+    assert_eq!(store.calls(), ["open", "get all"]);
+    let managed = resource("thing", "b", &[("disk", "10G")]);
+    let report = PLAN.of(&[&store], vec![present("a"), managed], Vec::new());
+    assert_eq!(report.counts.in_sync, 2, "{:?}", report.resources);
+    assert_eq!(store.calls(), ["open", "get all with disk"]);
+    let changed = resource("thing", "b", &[("disk", "20G")]);
+    let report = APPLY.of(&[&store], vec![changed], Vec::new());
+    assert_eq!(report.counts.changed, 1, "{:?}", report.resources);
 }
 
 #[test]

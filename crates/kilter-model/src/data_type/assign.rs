@@ -127,7 +127,8 @@ fn takes_plain(this: &DataType, other: &DataType, seals: Seals, pairs: &mut Pair
         (DataType::Float(a, b), DataType::Float(c, d)) => spans(a, b, c, d),
         (DataType::Timestamp(a, b), DataType::Timestamp(c, d)) => spans(a, b, c, d),
         (DataType::Timespan(a, b), DataType::Timespan(c, d)) => spans(a, b, c, d),
-        (DataType::Numeric, DataType::Numeric | DataType::Integer(..) | DataType::Float(..)) => true,
+        (DataType::Numeric, DataType::Float(from, _)) => !from.is_some_and(f64::is_nan),
+        (DataType::Numeric, DataType::Numeric | DataType::Integer(..)) => true,
         (DataType::SemVer(own), DataType::SemVer(ranges)) => {
             own.is_empty() || !ranges.is_empty() && ranges.iter().all(|range| own.iter().any(|wide| wide.covers(range)))
         }

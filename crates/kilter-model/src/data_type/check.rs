@@ -110,11 +110,12 @@ fn fits<'a>(data_type: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
         (DataType::Any | DataType::RichData | DataType::Unit, _)
         | (DataType::Undef | DataType::Optional(_), Value::Undef)
         | (DataType::Default, Value::Default)
-        | (DataType::Numeric, Value::Integer(_) | Value::Float(_))
+        | (DataType::Numeric, Value::Integer(_))
         | (DataType::Binary, Value::Binary(_))
         | (DataType::SemVerRange, Value::SemVerRange(_)) => true,
         (DataType::Boolean(wanted), Value::Boolean(truth)) => wanted.is_none_or(|w| w == *truth),
         (DataType::Integer(from, to), Value::Integer(n)) => within(n, from, to),
+        (DataType::Numeric, Value::Float(n)) => !n.is_nan(),
         (DataType::Float(from, to), Value::Float(n)) => !n.is_nan() && within(n, from, to),
         (DataType::String(None, None), Value::String(_)) => true,
         (DataType::String(from, to), Value::String(text)) => sized(text.chars().count(), from, to),

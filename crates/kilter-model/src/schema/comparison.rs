@@ -75,16 +75,16 @@ impl Comparison {
             }
             (Comparison::Subset, Value::Array(is), wanted) => holds_one(is, wanted),
             (Comparison::Subset, Value::Hash(is), Value::Hash(should)) => {
-                should.iter().all(|(key, wanted)| is.get(key).is_some_and(|is| same(is, wanted)))
+                should.iter().all(|(key, wanted)| is.get(key).is_some_and(|is| is.is_same(wanted)))
             }
             (Comparison::CaseInsensitive, is, should) => same_but_capitals(is, should),
-            (Comparison::AtLeast, is, should) => order(is, should).map_or(is == should, Ordering::is_ge),
-            (Comparison::AtMost, is, should) => order(is, should).map_or(is == should, Ordering::is_le),
+            (Comparison::AtLeast, is, should) => order(is, should).map_or_else(|| is.is_same(should), Ordering::is_ge),
+            (Comparison::AtMost, is, should) => order(is, should).map_or_else(|| is.is_same(should), Ordering::is_le),
             (Comparison::Bounds, is, Value::String(bounds)) => match parse_bounds(bounds) {
                 Some(bounds) => bounds.iter().all(|bound| bound.holds(is)),
                 None => is == should,
             },
-            (_, is, should) => same(is, should),
+            (_, is, should) => is.is_same(should),
         }
     }
 
@@ -156,12 +156,8 @@ fn takes(data_type: &DataType, sort: Sort) -> bool {
     }
 }
 
-fn same(is: &Value, should: &Value) -> bool {
-    is.unwrap_sensitive() == should.unwrap_sensitive()
-}
-
 fn holds_one(values: &[Value], wanted: &Value) -> bool {
-    values.iter().any(|value| same(value, wanted))
+    values.iter().any(|value| value.is_same(wanted))
 }
 
 fn same_but_capitals(is: &Value, should: &Value) -> bool {
@@ -170,7 +166,7 @@ fn same_but_capitals(is: &Value, should: &Value) -> bool {
         (Value::Array(is), Value::Array(should)) => {
             is.len() == should.len() && is.iter().zip(should.iter()).all(|(is, should)| same_but_capitals(is, should))
         }
-        (is, should) => is == should,
+        (is, should) => is.is_same(should),
     }
 }
 
@@ -234,6 +230,7 @@ mod tests {
         assert!(!holds(Comparison::Set, list(&["a", "b"]), list(&["a"])));
         assert!(!holds(Comparison::Set, list(&["a"]), list(&["a", "b"])));
         assert!(!holds(Comparison::Equal, list(&["a", "b"]), list(&["b", "a"])));
+        assert!(holds(Comparison::Equal, f64::NAN, f64::NAN) && !holds(Comparison::Equal, f64::NAN, 1.0));
     }
 
     #[test]
@@ -275,5 +272,11 @@ mod tests {
         assert!(!Comparison::Subset.holds(&is, &should));
         assert!(Comparison::Subset.holds(&is, &Value::strings(["a"])));
         assert_eq!(Comparison::Subset.explain(&is, &should), None);
+        let nested = |inner: Value| Value::array([Value::hash([("a", inner)]), "b".into()]);
+        for comparison in Comparison::ALL {
+            let sealed = nested(Value::sensitive("x".into()));
+            assert!(comparison.holds(&nested("x".into()), &sealed), "{comparison:?}");
+            assert!(!comparison.holds(&nested("y".into()), &sealed), "{comparison:?}");
+        }
     }
 }

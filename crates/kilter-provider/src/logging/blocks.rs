@@ -152,10 +152,7 @@ impl<'a> ChangeLog<'a> {
         };
         let duration = self.now().saturating_sub(open.start);
         match self.verdict(&open, result) {
-            Ok(()) if open.status != Status::Failed => {
-                self.succeeded(&open, duration);
-                true
-            }
+            Ok(()) if open.status != Status::Failed => self.succeeded(&open, duration),
             verdict => {
                 self.failed_in(&open, duration, verdict.err());
                 false
@@ -176,10 +173,11 @@ impl<'a> ChangeLog<'a> {
         }
     }
 
-    fn succeeded(&mut self, open: &Open, duration: Duration) {
+    /// Returns whether it ended well for any of its resources: they may all have failed inside.
+    fn succeeded(&mut self, open: &Open, duration: Duration) -> bool {
         let at: Vec<usize> = open.at.iter().copied().filter(|&at| self.entries[at].phase == Phase::Open).collect();
         if at.is_empty() && !open.at.is_empty() {
-            return;
+            return false;
         }
         for difference in &open.differences {
             self.tell(&at, Some(&open.block), difference);
@@ -187,6 +185,7 @@ impl<'a> ChangeLog<'a> {
         at.iter().for_each(|&at| self.entries[at].phase = Phase::Final(open.status));
         let what = Happening::Finished { duration, status: open.status };
         self.emit(Level::Notice, &self.names(&at), Some(&open.block), what);
+        true
     }
 
     fn failed_in(&mut self, open: &Open, duration: Duration, failure: Option<Failure>) {

@@ -28,7 +28,7 @@ pub(super) fn differences(
             None if name == "ensure" => &absent,
             found => found.unwrap_or(&Value::Undef),
         };
-        if found.unwrap_sensitive() != wanted.unwrap_sensitive() {
+        if !found.is_same(wanted) {
             differences.push(sealed(schema, Difference::new(name, found.clone(), wanted.clone())));
         }
     }

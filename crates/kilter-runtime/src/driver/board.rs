@@ -30,6 +30,8 @@ pub(super) struct Board<'run> {
     outputs: FxHashMap<VertexId, Attributes>,
     /// What is wanted of resources whose values were sent by others.
     resolved: FxHashMap<VertexId, Arc<Attributes>>,
+    /// What must not be told of any resource of a type; made when it is first needed.
+    seals: FxHashMap<u16, Seal>,
     found: FxHashMap<VertexId, Found>,
     drafts: FxHashMap<VertexId, Draft>,
     changed: FxHashMap<VertexId, Settlement>,
@@ -66,6 +68,7 @@ impl<'run> Board<'run> {
             senders,
             outputs: FxHashMap::default(),
             resolved: FxHashMap::default(),
+            seals: FxHashMap::default(),
             found: FxHashMap::default(),
             drafts: FxHashMap::default(),
             changed: FxHashMap::default(),
@@ -106,6 +109,7 @@ impl<'run> Board<'run> {
                 match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
                     Resolution::Known(attributes) => {
                         self.resolved.insert(vertex, Arc::new(attributes));
+                        self.seals.clear();
                     }
                     Resolution::Unknown(unknown) => {
                         answers.push((vertex, self.unknown(vertex, unknown)));
@@ -156,13 +160,29 @@ impl<'run> Board<'run> {
         }
     }
 
-    /// A line that a provider wrote, without the secrets of the resource that it is about.
-    pub(super) fn sealed(&self, type_name: &str, name: &str, line: String) -> EcoString {
-        let provider = self.prepared.registry.index(type_name);
-        match provider.and_then(|at| self.lookup.named(at as u16, name)) {
-            Some(vertex) => self.seal(vertex).hide(line.into()),
-            None => line.into(),
+    /// A line that a provider wrote, without the secrets of the resource that it is about. One that is
+    /// about none of those that are declared may be about all of its type: a call that was given up.
+    pub(super) fn sealed(&mut self, type_name: &str, name: &str, line: String) -> EcoString {
+        let Some(provider) = self.prepared.registry.index(type_name) else { return line.into() };
+        if let Some(vertex) = self.lookup.named(provider as u16, name) {
+            return self.seal(vertex).hide(line.into());
         }
+        let slot = self.prepared.registry.slot(provider);
+        if !self.seals.contains_key(&slot) {
+            let seal = self.seal_of_type(slot);
+            self.seals.insert(slot, seal);
+        }
+        self.seals[&slot].hide(line.into())
+    }
+
+    /// What must not be told of any resource of a type.
+    fn seal_of_type(&self, slot: u16) -> Seal {
+        let vertices = self.prepared.providers.iter().zip((0..).map(VertexId));
+        let of_type = vertices.filter(|(at, _)| self.prepared.registry.slot(usize::from(**at)) == slot);
+        Seal::of_all(of_type.map(|(_, vertex)| match self.resolved.get(&vertex) {
+            Some(resolved) => &**resolved,
+            None => &self.prepared.resource(vertex).attributes,
+        }))
     }
 
     fn fingerprint(&self, vertex: VertexId) -> String {

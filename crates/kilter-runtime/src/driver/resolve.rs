@@ -4,6 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::expr::{EvalError, Lookup as Found, Scope};
 use kilter_model::{Attributes, ResourceRef, Value};
+use kilter_provider::canonicalize;
 use rustc_hash::FxHashMap;
 
 use crate::lookup::Lookup;
@@ -59,7 +60,8 @@ pub(super) fn resolve<'l>(
     let before = attributes.clone();
     let canonical = guarded(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
         Some(problem) => Err(problem),
-        None => provider.canonicalize(&resource.name, &mut attributes).map(|()| attributes),
+        // Names did not wait for the run: this one is canonical already.
+        None => canonicalize(provider, &mut resource.name.clone(), &mut attributes).map(|()| attributes),
     });
     match canonical {
         Ok(Ok(attributes)) => Resolution::Known(attributes),

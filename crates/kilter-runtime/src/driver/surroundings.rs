@@ -1,6 +1,7 @@
 //! What surrounds the calls of one provider.
 
 use ecow::EcoString;
+use kilter_model::{Feature, Resource};
 use kilter_provider::{Context, Provider};
 
 use super::opened::Opened;
@@ -11,6 +12,32 @@ use crate::outlook::{Outlook, View};
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
 
+/// The lazy attributes that each provider has to read though nobody tells it for which resources: it cannot
+/// filter, so that it is asked for everything, and something is wanted of them.
+pub(super) struct Lazy(Vec<Vec<EcoString>>);
+
+impl Lazy {
+    pub(super) fn new(prepared: &Prepared<'_>) -> Lazy {
+        let managed = |at: usize| {
+            let schema = prepared.registry.at(at).schema();
+            if schema.has(Feature::SimpleGetFilter) {
+                return Vec::new();
+            }
+            let is_managed = |name: &str| {
+                let resources = prepared.resources().iter().zip(&prepared.providers);
+                resources.filter(|(_, by)| usize::from(**by) == at).any(|(resource, _)| manages(resource, name))
+            };
+            let lazy = schema.attributes.iter().filter(|attribute| attribute.lazy);
+            lazy.map(|attribute| attribute.name.text().clone()).filter(|name| is_managed(name)).collect()
+        };
+        Lazy((0..prepared.registry.len()).map(managed).collect())
+    }
+}
+
+fn manages(resource: &Resource, attribute: &str) -> bool {
+    resource.get(attribute).is_some() || resource.deferred().iter().any(|deferred| deferred.attribute == *attribute)
+}
+
 /// What surrounds the calls of one provider, on whichever thread they run.
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'run> {
@@ -19,6 +46,7 @@ pub(super) struct Surroundings<'run> {
     lookup: &'run Lookup<'run>,
     outlook: &'run Outlook<'run>,
     opened: &'run Opened,
+    lazy: &'run Lazy,
     options: &'run Options,
     stop: &'run Stop,
     mail: &'run Mail,
@@ -32,6 +60,7 @@ impl<'run> Driver<'run, '_, '_> {
             lookup: self.lookup,
             outlook: self.outlook,
             opened: self.opened,
+            lazy: self.lazy,
             options: self.options,
             stop: self.stop,
             mail: self.mail,
@@ -66,7 +95,8 @@ impl<'run> Surroundings<'run> {
             .with_outlook(&view)
             .with_var_dir(self.options.state_dir.as_ref().map(StateDir::path))
             .with_durability(self.options.durability)
-            .with_strictness(self.options.strictness);
+            .with_strictness(self.options.strictness)
+            .with_asked(&self.lazy.0[usize::from(self.at)]);
         call(&cx)
     }
 }

@@ -156,3 +156,27 @@ fn generated_children_stay_where_they_may() {
     assert_eq!(applied.in_sync(), 1);
     assert_eq!(firewall.rules.lock().unwrap().len(), 1);
 }
+
+const PAIR: &str = r"
+name: rule
+desc: A rule of a chain.
+attributes:
+  ensure: { type: 'Enum[present, absent]', desc: Whether it is there., default: present }
+  chain: { type: String, desc: Its chain., behaviour: namevar }
+  rule: { type: String, desc: What it is called there., behaviour: namevar }
+title_patterns:
+  - { pattern: '\A(?<chain>\w+) (?<rule>\w+)\z', desc: 'Chain and rule, with a space between.' }
+  - { pattern: '\A(?<rule>\w+)\z', desc: A rule whose chain is an attribute. }
+";
+
+#[test]
+fn a_generated_child_with_several_namevars_is_named_by_a_title_of_its_type() {
+    let firewall = Arc::new(Firewall::default());
+    firewall.chains.lock().unwrap().insert("input".into());
+    firewall.rules.lock().unwrap().extend(["input ssh", "input dns", "input old"].map(str::to_owned));
+    let chains: Arc<dyn Provider> = Arc::new(Chains(defined(CHAIN), Arc::clone(&firewall)));
+    let rules: Arc<dyn Provider> = Arc::new(Rules(defined(PAIR), Arc::clone(&firewall)));
+    let manifest =
+        "resources:\n  chain[input]: { purge: true }\n  rule[input ssh]: {}\n  rule[dns]: { chain: input }\n";
+    assert_eq!(entries(&Site::new([chains, rules]).plan(manifest)), ["rule[input old]: present → absent"]);
+}

@@ -165,7 +165,7 @@ pub(super) enum Missing {
 pub(super) fn unlike_attributes(one: &Attributes, other: &Attributes, missing: Missing) -> Option<String> {
     let names = one.iter().chain(other.iter()).map(|(name, _)| name.as_str());
     names.into_iter().find_map(|name| match (one.get(name), other.get(name)) {
-        (Some(one), Some(other)) if one.unwrap_sensitive() == other.unwrap_sensitive() => None,
+        (Some(one), Some(other)) if one.is_same(other) => None,
         (Some(_), None) | (None, Some(_)) if missing == Missing::MayBe => None,
         (None, None) => None,
         (one, other) => Some(format!("`{name}` is {one:?} and {other:?}")),

@@ -128,6 +128,20 @@ fn one_title_of_a_batch_block_can_fail_alone() {
 }
 
 #[test]
+fn a_block_whose_titles_have_all_failed_did_not_end_well() {
+    let body = |mut log: ChangeLog<'_>| {
+        let went_well = log.updating("a", None, |log| {
+            log.failed(Here, "no such key");
+            Ok(())
+        });
+        assert!(!went_well);
+        log.outcomes()
+    };
+    told_of(&["a"], Mode::Apply, body)
+        .expect(&["debug: apt_key[a]: Updating: Start", "err: apt_key[a]: no such key"], &[Some("no such key")]);
+}
+
+#[test]
 fn a_fatal_failure_ends_the_run_and_leaves_the_rest_undone() {
     let body = |mut log: ChangeLog<'_>| {
         assert!(log.updating("a", None, |_| Ok(())));

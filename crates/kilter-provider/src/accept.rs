@@ -1,7 +1,7 @@
 //! What a provider returned, held against its promises.
 
 use ecow::EcoString;
-use kilter_model::{Feature, State, Value};
+use kilter_model::{Feature, State, TypeSchema, Value};
 
 use crate::check::{is_composite, read};
 use crate::context::{Context, Level, Strictness};
@@ -34,20 +34,20 @@ pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) 
 pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: State) -> Result<State, ProviderError> {
     let schema = provider.schema();
     for (name, value) in state.attributes.iter_mut() {
-        if value.is_undef() {
-            continue;
-        }
         let Some(attribute) = schema.find(name.as_str()) else {
             let why = format!("it returned the unknown attribute `{name}`");
             return Err(broken(provider, &state.name, &why));
         };
-        if attribute.data_type.is_sensitive() {
+        if attribute.data_type.is_sensitive() && !value.is_undef() {
             *value = Value::sensitive(std::mem::take(value));
         }
         if let Err(mismatch) = attribute.data_type.check(value) {
             let why = format!("it returned data that does not match the schema: {name} {mismatch}");
             return Err(broken(provider, &state.name, &why));
         }
+    }
+    if let Some(why) = misnamed(schema, &state) {
+        return Err(broken(provider, &state.name, &why));
     }
     if !state.exists || cx.strictness() == Strictness::Off {
         return Ok(state);
@@ -66,6 +66,14 @@ pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: Sta
         }
     }
     Ok(state)
+}
+
+/// Whether the only namevar of a resource says another name than it has.
+fn misnamed(schema: &TypeSchema, state: &State) -> Option<String> {
+    let mut namevars = schema.namevars();
+    let (namevar, None) = (namevars.next()?, namevars.next()) else { return None };
+    let named = state.attributes.get(namevar.name.as_str())?.unwrap_sensitive().to_text()?;
+    (named != state.name).then(|| format!("its namevar `{}` is another name", namevar.name))
 }
 
 fn broken(provider: &dyn Provider, name: &str, why: &str) -> ProviderError {

@@ -58,7 +58,7 @@ pub fn read(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) ->
         false => Query::All,
     };
     let mut states = provider.get(cx, query)?;
-    states.iter_mut().for_each(|state| named(provider, state));
+    states.iter_mut().try_for_each(|state| named(provider, state))?;
     Ok(states)
 }
 
@@ -81,19 +81,37 @@ pub(crate) fn is_composite(schema: &TypeSchema) -> bool {
 }
 
 /// Resources with several namevars are known by the key that these amount to.
-fn named(provider: &dyn Provider, state: &mut State) {
+///
+/// # Errors
+/// When one that is there lacks a namevar: nobody can tell which it is.
+fn named(provider: &dyn Provider, state: &mut State) -> Result<(), ProviderError> {
     let schema = provider.schema();
-    if is_composite(schema)
-        && let Some(key) = schema.key(&state.attributes)
-    {
-        state.name = key;
+    if !is_composite(schema) {
+        return Ok(());
     }
+    match schema.key(&state.attributes) {
+        Some(key) => state.name = key,
+        None if state.exists => {
+            let lacks = |name: &str| state.attributes.get(name).is_none_or(kilter_model::Value::is_undef);
+            let missing = schema.namevars().map(|namevar| namevar.name.as_str()).find(|name| lacks(name));
+            let what = missing.map_or("values of the namevars that can be shown".into(), |name| {
+                eco_format!("a value for the namevar `{name}`")
+            });
+            return Err(ProviderError::new(eco_format!(
+                "the provider `{}` does not keep its promises for {}: it did not return {what}",
+                provider.name(),
+                schema.name
+            )));
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 fn found(provider: &dyn Provider, cx: &Context<'_>, state: State, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
     let none = Attributes::new();
     let mut differences = compare(provider, &state, wanted.should.unwrap_or(&none))?;
-    if provider.schema().has(Feature::CustomGenerate) {
+    if provider.schema().has(Feature::CustomGenerate) && (state.exists || !differences.is_empty()) {
         let children = provider.generate(cx, wanted, &state)?;
         differences.extend(children.iter().filter(|child| is_stray(cx, child)).map(removal));
     }

@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_engine::{Cycle, Graph, VertexId};
-use kilter_model::{AttributeName, Attributes, Catalog, Resource, Value};
+use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Resource, Value};
 use kilter_provider::{Problem, Provider, Registry, canonical_name, canonicalize};
 use rustc_hash::FxHashMap;
 
@@ -189,11 +189,13 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
     problems.into_iter().map(|problem| sealed(problem, &resource.attributes)).collect()
 }
 
-/// Whether a type has attributes that not all providers have, or relations of its own.
+/// Whether a type has attributes that not all providers have or that nobody can set, or relations of its own.
 fn is_particular(provider: &dyn Provider) -> bool {
     let schema = provider.schema();
     let has_particular = |attribute: &kilter_model::AttributeSchema| {
-        !attribute.providers.is_empty() || !attribute.required_features.is_empty()
+        !attribute.providers.is_empty()
+            || !attribute.required_features.is_empty()
+            || attribute.behaviour == Behaviour::ReadOnly
     };
     !schema.relations.is_empty() || schema.attributes.iter().any(has_particular)
 }
@@ -205,6 +207,10 @@ fn unsupported(provider: &dyn Provider, resource: &Resource) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, _) in resource.attributes.iter() {
         let Some(attribute) = schema.find(name.as_str()) else { continue };
+        if attribute.behaviour == Behaviour::ReadOnly {
+            let problem = Problem::with(name.as_str(), "it is read_only: it is reported, and cannot be set");
+            problems.push(problem.hint("take it out"));
+        }
         // Nearly all attributes are everybody's.
         let is_open = attribute.providers.is_empty() && attribute.required_features.is_empty();
         if is_open || attribute.is_supported_by(provider.name(), &has) || attribute.default.is_some() {

@@ -680,3 +680,16 @@ fn a_resource_of_which_no_ensure_is_said_is_managed_only_where_it_is_there() {
     assert_eq!((report.counts.changed, report.counts.in_sync), (1, 1));
     assert_eq!(store.calls(), ["open", "get all", "set a", "get all"]);
 }
+
+#[test]
+fn an_attribute_that_can_only_be_read_is_refused_whoever_made_the_catalog() {
+    let mut schema = thing_type("thing");
+    schema = schema.attribute("size", "Integer", Behaviour::ReadOnly, "How large it is.");
+    let store = Store { schema, ..Store::things("thing", &[]) };
+    let registry = Registry::new([Arc::new(store) as Arc<dyn Provider>]);
+    let mut wanted = present("a");
+    wanted.attributes.set("size", 7);
+    let catalog = Catalog { resources: vec![wanted], ..Catalog::default() };
+    let Err(rejected) = plan_of(catalog, &registry) else { panic!("it cannot be set") };
+    assert_eq!(rejected.problems[0].1.message, "it is read_only: it is reported, and cannot be set");
+}

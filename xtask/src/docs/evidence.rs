@@ -127,7 +127,10 @@ mod tests {
     use super::*;
 
     fn told(page: &str) -> Vec<String> {
-        let root = std::env::temp_dir().join(format!("xtask-evidence-{}", std::process::id()));
+        // Tests run side by side.
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let root = std::env::temp_dir().join(format!("xtask-evidence-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
         let code = "#[test]\n#[cfg(unix)]\nfn it_holds() {}\n\nfn helper() {}\n";
         std::fs::write(root.join("a.rs"), code).unwrap();

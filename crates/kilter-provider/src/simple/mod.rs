@@ -7,7 +7,7 @@ mod provider;
 mod tests;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Behaviour, Change, DataType, Outcome, State, TypeSchema};
+use kilter_model::{Attributes, Behaviour, Change, DataType, Feature, Outcome, State, TypeSchema};
 
 pub use name::Name;
 pub use provider::SimpleProvider;
@@ -28,6 +28,11 @@ pub enum SimpleError {
     /// `ensure` has another data type, or another behaviour.
     #[error("a simple provider needs `ensure` to be a property of the type Enum[absent, present]: that of {0} is not")]
     OtherEnsure(EcoString),
+    /// What it generates could not be removed.
+    #[error(
+        "a simple provider cannot have the feature `custom_generate`, which {0} has: it is not told what to remove"
+    )]
+    Generates(EcoString),
     /// There is no namevar.
     #[error("a simple provider needs a namevar: {0} has none")]
     NoNamevar(EcoString),
@@ -54,6 +59,9 @@ impl<P: SimpleProvider> Simple<P> {
         let ensure = schema.find("ensure").ok_or_else(|| SimpleError::NoEnsure(name()))?;
         if ensure.behaviour != Behaviour::Property || !is_present_or_absent(&ensure.data_type) {
             return Err(SimpleError::OtherEnsure(name()));
+        }
+        if schema.has(Feature::CustomGenerate) {
+            return Err(SimpleError::Generates(name()));
         }
         match schema.namevars().count() {
             0 => Err(SimpleError::NoNamevar(name())),

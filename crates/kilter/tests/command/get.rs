@@ -93,7 +93,7 @@ fn nothing_in_an_export_is_an_expression() {
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("a manifest is a mapping"), "{refused:?}");
     let wrong = place.run_with(&["plan", "-"], br#"[{"resource": "user[a]", "attributes": {"uidd": 1}}]"#);
-    assert!(wrong.stderr.contains(":1:48") && wrong.stderr.contains("did you mean `uid`?"), "{wrong:?}");
+    assert!(wrong.stderr.contains(":1:41") && wrong.stderr.contains("did you mean `uid`?"), "{wrong:?}");
 }
 
 #[test]

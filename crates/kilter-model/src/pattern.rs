@@ -31,6 +31,8 @@ pub enum PatternError {
     Compile(Box<fancy_regex::Error>),
     /// It refers to a group by a number that there cannot be.
     Group(EcoString),
+    /// It calls groups from within groups more than once, or very often.
+    Calls,
     /// It takes too many steps on this text.
     Match(Box<fancy_regex::Error>),
 }
@@ -39,6 +41,7 @@ impl PatternError {
     /// The reason in one line, without the text that was looked at.
     pub(crate) fn reason(&self) -> String {
         let error = match self {
+            PatternError::Calls => return r"groups are called (\g) too often, or twice from within groups".into(),
             PatternError::Group(number) => return format!("there is no group {number}"),
             PatternError::Compile(error) | PatternError::Match(error) => error.to_string(),
         };
@@ -103,6 +106,9 @@ fn compile(source: &str) -> Result<Regex, PatternError> {
     let text = ruby::rewritten(source);
     if let Some(number) = ruby::group_beyond(&text) {
         return Err(PatternError::Group(number.into()));
+    }
+    if ruby::calls_too_often(&text) {
+        return Err(PatternError::Calls);
     }
     let mut builder = RegexBuilder::new(&text);
     builder.oniguruma_mode(true).multi_line(true).backtrack_limit(BACKTRACKS).delegate_size_limit(LARGEST);
@@ -213,6 +219,16 @@ mod tests {
         assert!(matches!(Regexp::new(r"\g<4000000000>").compile(), Err(PatternError::Group(_))));
         assert!(matches(r"\A(a)\k<1>\g<1>\z", "aaa") && matches(r"\A(a)\k<-1>\z", "aa"));
         assert!(matches(r"\\(g333)", r"\g333") && matches(r"a{2,3}", "aaa") && matches(r"\A\x31\z", "1"));
+    }
+
+    #[test]
+    fn calls_that_would_multiply_are_refused_and_others_work() {
+        for bomb in [r"pP|t\g0\.a|t\g0\'", r"n?<(%a>(/);??\g1\g1)+a|", r"(?<a>x\g<a>|\g<a>y)", r"(a)(\g1\g1)(\g2\g2)"] {
+            assert!(matches!(Regexp::new(bomb).compile(), Err(PatternError::Calls)), "{bomb}");
+        }
+        assert!(matches(r"\A(?<n>\d{1,3})\.\g<n>\.\g<n>\.\g<n>\z", "10.0.0.1"));
+        assert!(matches(r"\A(?<p>\((?:[^()]|\g<p>)*\))\z", "(a(b)c)"), "one recursive call");
+        assert!(matches(r"\A[(]\\g\z", r"(\g"));
     }
 
     #[test]

@@ -64,6 +64,50 @@ pub(super) fn group_beyond(text: &str) -> Option<&str> {
     None
 }
 
+/// How many calls of groups (`\\g<name>`) an expression may have.
+const MOST_CALLS: usize = 32;
+
+/// Whether compiling the expression could take for ever: the library puts a group in the place of each
+/// call of it, and a call in a group may be one of that group. One such call is bounded, two double
+/// what there is again and again.
+pub(super) fn calls_too_often(text: &str) -> bool {
+    let (mut calls, mut within) = (0, false);
+    // Whether each open group is one that can be called.
+    let mut open: Vec<bool> = Vec::new();
+    let mut class = 0_u32;
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let mut taken = c.len_utf8();
+        let after = &rest[taken..];
+        let mut is_call = false;
+        match c {
+            '\\' => {
+                is_call = class == 0 && after.starts_with('g');
+                within |= is_call && after[1..].trim_start_matches(['<', '\'', '{']).starts_with('0');
+                taken += after.chars().next().map_or(0, char::len_utf8);
+            }
+            '[' => class += 1,
+            ']' => class = class.saturating_sub(1),
+            '(' if class == 0 => {
+                let inside = after.strip_prefix('?');
+                is_call = inside.is_some_and(|inside| {
+                    let digit = inside.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit());
+                    digit || inside.starts_with(['&', 'R']) || inside.starts_with("P>")
+                });
+                let is_look_behind = after.starts_with("?<=") || after.starts_with("?<!");
+                let is_named = ["?<", "?'", "?P<"].iter().any(|mark| after.starts_with(mark));
+                open.push(inside.is_none() || is_named && !is_look_behind);
+            }
+            ')' if class == 0 => drop(open.pop()),
+            _ => {}
+        }
+        calls += usize::from(is_call);
+        within |= is_call && open.contains(&true);
+        rest = &rest[taken..];
+    }
+    calls > MOST_CALLS || calls > 1 && within
+}
+
 /// The class of a name in brackets. Unlike `\\w`, these are not of ASCII alone.
 fn named_class(name: &str) -> &str {
     match name {

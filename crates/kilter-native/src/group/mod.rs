@@ -23,7 +23,7 @@ resources:
     gid: 1500
   group[ops]:
     members: [alice, bob]
-    require: [user[alice], user[bob]]
+    require: [\"user[alice]\", \"user[bob]\"]
   group[guests]:
     ensure: absent
 ```

@@ -1,0 +1,103 @@
+//! What the command must not do to the machine beside what was asked.
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::process::Command;
+
+use crate::support::{Ended, Place, is_root};
+
+/// A manifest of resources in the place, run with a command.
+fn run(place: &Place, command: &str, resources: &str) -> Ended {
+    let resources = resources.replace("DIR", &place.path().display().to_string());
+    place.file("m.yaml", format!("resources:\n{resources}"));
+    place.run(&[command, "m.yaml"])
+}
+
+#[test]
+fn a_plan_takes_the_place_of_nothing_but_a_file() {
+    let place = Place::new();
+    place.file("m.yaml", format!("resources:\n  file[{}/new]: {{ content: x }}\n", place.path().display()));
+    let write = |path: &str| place.run(&["plan", "m.yaml", "-o", path]);
+
+    place.file("kept", "old");
+    symlink("kept", place.path().join("link")).unwrap();
+    assert_eq!(write("link").code, 2);
+    assert!(std::fs::symlink_metadata(place.path().join("link")).unwrap().is_symlink());
+    assert!(std::fs::read_to_string(place.path().join("kept")).unwrap().contains("kilter_plan"));
+
+    let refused = write("m.yaml");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("which it is made of"), "{refused:?}");
+    assert!(std::fs::read_to_string(place.path().join("m.yaml")).unwrap().starts_with("resources:"));
+
+    if is_root() {
+        let device = place.path().join("null");
+        assert!(Command::new("mknod").arg(&device).args(["c", "1", "3"]).status().unwrap().success());
+        assert_eq!(write("null").code, 2);
+        assert!(std::fs::symlink_metadata(&device).unwrap().file_type().is_char_device());
+    }
+}
+
+#[test]
+fn directories_that_are_to_go_go_from_below() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path().join("a/b/c")).unwrap();
+    let resources = "  file[DIR/a/b/c]: { ensure: absent }\n  file[DIR/a]: { ensure: absent }\n  file[DIR/a/b]: { ensure: absent }\n";
+    let applied = run(&place, "apply", resources);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert!(!place.path().join("a").exists());
+}
+
+#[test]
+fn a_file_below_what_is_no_directory_is_a_problem_of_the_manifest() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("dd")).unwrap();
+    let gone = "  file[DIR/dd]: { ensure: absent, force: true }\n  file[DIR/dd/new]: { content: x }\n";
+    let ended = run(&place, "apply", gone);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("file[DIR/dd/new]: file[DIR/dd] above it is to be absent"), "{ended:?}");
+    assert!(place.path().join("dd").exists(), "nothing was touched");
+    let ended = run(&place, "apply", "  file[DIR/f]: { content: x }\n  file[DIR/f/a/b]: { content: y }\n");
+    assert!(ended.stderr.contains("file[DIR/f] above it is to be a file"), "{ended:?}");
+    assert!(!place.path().join("f").exists(), "nothing was touched");
+
+    let fine = "  file[DIR/dd]: { ensure: absent, force: true }\n  file[DIR/dd/new]: { ensure: absent }\n";
+    assert_eq!(run(&place, "apply", fine).code, 0);
+}
+
+#[test]
+fn a_new_file_with_a_secret_is_for_its_owner() {
+    let place = Place::new();
+    let resources = "  file[DIR/secret]: { content: { sensitive: hunter2 } }\n  file[DIR/plain]: { content: x }\n";
+    assert_eq!(run(&place, "apply", resources).code, 0);
+    let mode = |name: &str| std::fs::metadata(place.path().join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("secret"), mode("plain")), (0o600, 0o644));
+}
+
+#[test]
+fn commands_do_not_get_what_was_open_before() {
+    let place = Place::new();
+    place.file("private", "hunter2\n");
+    place.file("m.yaml", "resources:\n  exec[read]: { command: 'cat <&9', shell: true, logoutput: true }\n");
+    let mut shell = Command::new("/bin/sh");
+    let kilter = env!("CARGO_BIN_EXE_kilter");
+    shell.args(["-c", &format!("exec 9<private; exec {kilter} apply m.yaml")]).current_dir(place.path());
+    let output = shell.env("KILTER_STATE_DIR", place.path().join("state")).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "there is no descriptor 9: {output:?}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("hunter2"), "{output:?}");
+}
+
+#[test]
+fn a_hang_up_that_is_ignored_stays_ignored() {
+    let place = Place::new();
+    place.file(
+        "m.yaml",
+        "resources:\n  exec[wait]: { command: [sh, -c, 'kill -HUP $PPID; sleep 0.3; touch done'], cwd: DIR }\n"
+            .replace("DIR", &place.path().display().to_string()),
+    );
+    let mut shell = Command::new("/bin/sh");
+    let kilter = env!("CARGO_BIN_EXE_kilter");
+    shell.args(["-c", &format!("trap '' HUP; exec {kilter} apply m.yaml")]).current_dir(place.path());
+    let output = shell.env("KILTER_STATE_DIR", place.path().join("state")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(place.path().join("done").exists());
+}

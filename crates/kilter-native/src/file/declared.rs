@@ -132,8 +132,8 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
         let problem = Problem::with("checksum", eco_format!("`checksum: {checksum}` needs a `source`"));
         problems.push(problem.hint("declared content is always compared byte by byte"));
     }
-    if let Some(target) = should.text("target")
-        && (target.is_empty() || target.contains('\0'))
+    if let Some(target) = should.get("target").and_then(kilter_model::Value::as_bytes)
+        && (target.is_empty() || target.contains(&0))
     {
         problems.push(Problem::with("target", "a link cannot point to nothing").hint("give the path it points to"));
     }

@@ -98,10 +98,18 @@ fn target_of(path: &str, looked: &Looked, wanted: Option<&Value>) -> Result<Valu
         return Ok(wanted.clone());
     }
     if target.len() < 512 {
-        return Ok(Value::from(String::from_utf8_lossy(target).into_owned()));
+        return Ok(text_or_bytes(target));
     }
     let target = readlinkat(&looked.fd, c"", Vec::new()).map_err(failed)?;
-    Ok(Value::from(target.to_string_lossy().into_owned()))
+    Ok(text_or_bytes(target.to_bytes()))
+}
+
+/// Where a link points to, without loss.
+pub(super) fn text_or_bytes(target: &[u8]) -> Value {
+    match std::str::from_utf8(target) {
+        Ok(text) => Value::from(text),
+        Err(_) => Value::Binary(target.into()),
+    }
 }
 
 /// Compares without keeping anything; only a content that differs is read for good.

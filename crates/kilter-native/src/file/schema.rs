@@ -51,7 +51,7 @@ fn what(schema: TypeSchema) -> TypeSchema {
         .attribute("ensure", "Enum[present, absent, file, directory, link]", Behaviour::Property, ENSURE)
         .attribute("content", "Variant[String, Binary]", Behaviour::Property, CONTENT)
         .attribute("source", "String[1]", Behaviour::Parameter, SOURCE)
-        .attribute("target", "String[1]", Behaviour::Property, TARGET)
+        .attribute("target", "Variant[String[1], Binary]", Behaviour::Property, TARGET)
 }
 
 const PATH: &str = "\
@@ -98,7 +98,7 @@ file[/srv/www]:
 
 const TARGET: &str = "\
 Where the link points to; relative to the directory of the link if it does not begin with `/`. It
-need not exist. Needs `ensure: link`, or no `ensure`.";
+need not exist. Bytes that are no text are in base 64, as in `content`. Needs `ensure: link`, or no `ensure`.";
 
 fn who(schema: TypeSchema) -> TypeSchema {
     schema

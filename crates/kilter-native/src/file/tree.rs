@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::leftover;
 use super::look::{Entry, Looked, list, list_all, look_at, look_within, open_seen};
 use super::mode;
-use super::observe::{group_value, is_later, owner_value};
+use super::observe::{group_value, is_later, owner_value, text_or_bytes};
 use super::place::{LIST, READ};
 use super::spec::Spec;
 use crate::accounts::Ids;
@@ -190,8 +190,10 @@ impl Tree<'_> {
                 let failed = |errno| FileError::io("read the link", path.clone(), errno);
                 let (is, should) = (read(&copy.fd).map_err(failed)?, read(&wanted.fd).map_err(failed)?);
                 if is != should {
-                    let text = |target: &std::ffi::CStr| Value::from(target.to_string_lossy().into_owned());
-                    self.say(below, Difference::new("target", text(&is), text(&should)));
+                    self.say(
+                        below,
+                        Difference::new("target", text_or_bytes(is.to_bytes()), text_or_bytes(should.to_bytes())),
+                    );
                 }
             }
             _ => {}

@@ -101,3 +101,20 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(place.path().join("done").exists());
 }
+
+#[test]
+fn where_a_link_points_to_is_kept_byte_by_byte() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let link = place.path().join("link");
+    let target = OsStr::from_bytes(b"targ\xffet");
+    symlink(target, &link).unwrap();
+    let export = place.run(&["get", "file", link.to_str().unwrap(), "--format", "yaml"]).stdout;
+    let export = export.replace("DIR", place.path().to_str().unwrap());
+    assert_eq!(place.run_with(&["plan", "-"], export.as_bytes()).code, 0, "{export}");
+    std::fs::remove_file(&link).unwrap();
+    symlink("targ\u{fffd}et", &link).unwrap();
+    assert_eq!(place.run_with(&["apply", "-"], export.as_bytes()).code, 0);
+    assert_eq!(std::fs::read_link(&link).unwrap(), target);
+}

@@ -2,6 +2,8 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use kilter_model::{Behaviour, TypeSchema};
 
 use crate::cli::{Cli, CompletionsArgs};
 use crate::exit::Exit;
@@ -10,7 +12,37 @@ use crate::{providers, say};
 pub(crate) fn run(args: &CompletionsArgs) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), "kilter", &mut script);
+    if args.shell == Shell::Fish {
+        script.extend(fish().into_bytes());
+    }
     say::bytes(&script)
+}
+
+/// What the generated script for fish leaves out: types, and the attributes of a type for `set`.
+fn fish() -> String {
+    let registry = providers::registry();
+    let schemas: Vec<&TypeSchema> = registry.types().map(|provider| provider.schema()).collect();
+    let types: Vec<&str> = schemas.iter().map(|schema| schema.name.as_str()).collect();
+    let types = types.join(" ");
+    let mut script = String::new();
+    for command in ["get", "set", "types"] {
+        let condition =
+            format!("__fish_kilter_using_subcommand {command}; and not __fish_seen_subcommand_from {types}");
+        script += &format!("complete -c kilter -n \"{condition}\" -f -a \"{types}\"\n");
+    }
+    for schema in schemas {
+        let condition = format!("__fish_kilter_using_subcommand set; and __fish_seen_subcommand_from {}", schema.name);
+        let settable = |behaviour: Behaviour| !matches!(behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
+        for attribute in schema.attributes.iter().filter(|attribute| settable(attribute.behaviour)) {
+            let allowed = attribute.data_type.allowed();
+            let words: Vec<String> = match allowed.is_empty() {
+                true => vec![format!("{}=", attribute.name)],
+                false => allowed.iter().map(|word| format!("{}={word}", attribute.name)).collect(),
+            };
+            script += &format!("complete -c kilter -n \"{condition}\" -a \"{}\"\n", words.join(" "));
+        }
+    }
+    script
 }
 
 /// The command with the types that there are as values of `TYPE`.

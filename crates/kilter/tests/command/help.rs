@@ -34,6 +34,7 @@ fn every_shell_and_manual_page_can_be_made() {
         assert!(ended.stdout.contains("detailed-exitcodes"), "{shell}");
     }
     assert!(place.run(&["completions", "bash"]).stdout.contains("exec file group"));
+    assert!(place.run(&["completions", "fish"]).stdout.contains("\"membership=minimum membership=inclusive\""));
     assert_eq!(place.run(&["man", "pages"]).code, 0);
     let page = std::fs::read_to_string(place.path().join("pages/kilter-apply.1")).unwrap();
     assert!(page.starts_with(".ie") && page.contains("detailed"));

@@ -36,6 +36,8 @@ impl World {
             .attribute("tries", "Integer[1]", Parameter, "How often.")
             .default(1_i64)
             .attribute("environment", "Hash[String, String]", Parameter, "Variables.")
+            .attribute("shell", "Boolean", Behaviour::Parameter, "Through a shell.")
+            .attribute("refreshonly", "Boolean", Behaviour::Parameter, "Only when refreshed.")
             .output("stdout", "What it wrote.")
             .output("exit_code", "How it ended.");
         let user = TypeSchema::new("user", "Users.")

@@ -45,7 +45,9 @@ impl Facts {
             // unknown name runs executables, which `os.name` must not.
             return self.get(path).ok_or_else(|| {
                 let names = self.names();
-                let nearest = nearest(name, names.iter().map(|name| name.as_str())).map(str::to_owned);
+                // One that there is, but not on this machine, is not meant otherwise.
+                let others = names.iter().map(|name| name.as_str());
+                let nearest = nearest(name, others).filter(|near| *near != name).map(str::to_owned);
                 LookupError::Missing { path: name.to_owned(), nearest }
             });
         };

@@ -58,7 +58,7 @@ fn said(args: &SetArgs) -> Result<Said<'_>, Exit> {
         (None, None) => return Err(say::fail("the name of a resource is missing")),
     };
     if rest.is_empty() {
-        let hint = format!("such as: kilter set {type_name} {name} ensure=present");
+        let hint = format!("`kilter types {type_name}` tells what can be said, such as mode=0644 of a file");
         return Err(say::fail_with(
             format_args!("nothing is said of {type_name}[{name}]: ATTR=VALUE is missing"),
             [hint],

@@ -73,7 +73,7 @@ fn every_wrong_word_is_told() {
     snapshot("set-wrong.txt", &ended.stderr);
     let ended = place.run(&["set", "file", "/tmp/x"]);
     assert_eq!(ended.code, 1);
-    assert!(ended.stderr.contains("such as: kilter set file /tmp/x ensure=present"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`kilter types file` tells what can be said"), "{}", ended.stderr);
     let ended = place.run(&["set", "file", "x", "mode=0640"]);
     assert!(ended.stderr.starts_with("error: file[x]: path: "), "{}", ended.stderr);
 }

@@ -133,7 +133,8 @@ impl<'run> Board<'run> {
             return Verdict::Unknown;
         }
         let (attribute, reason) = &unknown[0];
-        let hint = "what it sent was not kept in this state directory, or it is only looked at (noop)";
+        let hint = "that one is only looked at (noop), or in its state already, and what it sent then is not kept: \
+                    the state directory or its declaration is another one. Undo what its guard looks for, so that it runs again";
         self.fail(vertex, eco_format!("`{attribute}` is known only {reason}; {hint}"));
         Verdict::Failed
     }

@@ -463,6 +463,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             Mode::Noop => Vec::new(),
         };
         let owed = match self.options.mode {
+            // The next run knows what could be written.
+            Mode::Apply if self.broken.is_some() => self.journal.iter().flat_map(Journal::owed).cloned().collect(),
             Mode::Apply => self.debts(&self.machine.owed()),
             Mode::Noop => Vec::new(),
         };

@@ -329,6 +329,7 @@ fn a_journal_that_cannot_be_written_ends_the_run_before_the_change_and_is_report
     let report = fixture.run(Mode::Apply, vec![valued("a"), valued("b"), valued("c")], &relations);
     assert!(report.journal.is_some() && report.has_failures());
     assert!(fixture.things.log().is_empty(), "what would owe a refresh is not changed");
+    assert!(report.owed.is_empty(), "nobody has changed: {:?}", report.owed);
     assert_eq!((report.counts.total, report.counts.interrupted), (3, 3));
 }
 

@@ -76,8 +76,12 @@ impl Journal {
     /// # Errors
     /// When the journal cannot be written.
     pub fn owe(&mut self, debts: Vec<Debt>) -> Result<(), JournalError> {
-        self.owed.extend(debts.iter().cloned());
-        self.append("owe", &debts)
+        let new: Vec<&Debt> = debts.iter().filter(|debt| self.owed.insert((*debt).clone())).collect();
+        let written = self.append("owe", &debts);
+        if written.is_err() {
+            new.into_iter().for_each(|debt| drop(self.owed.remove(debt)));
+        }
+        written
     }
 
     /// Records refreshes that are owed no longer. Their loss would cost a refresh too many, not one

@@ -79,7 +79,9 @@ impl Journal {
         let new: Vec<&Debt> = debts.iter().filter(|debt| self.owed.insert((*debt).clone())).collect();
         let written = self.append("owe", &debts);
         if written.is_err() {
-            new.into_iter().for_each(|debt| drop(self.owed.remove(debt)));
+            for debt in new {
+                self.owed.remove(debt);
+            }
         }
         written
     }

@@ -1,6 +1,6 @@
 //! A system made up by a test: files in a directory, and a runner that writes down what it is given.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kilter_process::{Cancel, Captured, Ending, Finished, Invocation, SpawnError, Status};
 
@@ -20,8 +20,8 @@ pub(crate) struct Recorder {
 
 impl Fake {
     pub(crate) fn new(passwd: &str, group: &str, shadow: &str) -> Fake {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("etc")).unwrap();
+        let root = tempfile::tempdir().expect("there is room for a directory");
+        std::fs::create_dir(root.path().join("etc")).expect("the directory is new");
         let fake = Fake { root, log: Arc::default() };
         [("passwd", passwd), ("group", group), ("shadow", shadow)]
             .iter()
@@ -30,7 +30,7 @@ impl Fake {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.root.path().join("etc").join(name), text).unwrap();
+        std::fs::write(self.root.path().join("etc").join(name), text).expect("the directory is ours");
     }
 
     pub(crate) fn system(&self) -> System {
@@ -39,12 +39,22 @@ impl Fake {
 
     /// The argvs since the last time it was asked.
     pub(crate) fn argvs(&self) -> Vec<String> {
-        std::mem::take(&mut *self.log.calls.lock().unwrap()).into_iter().map(|(argv, _)| argv).collect()
+        self.log.taken().into_iter().map(|(argv, _)| argv).collect()
     }
 
     /// What the tools could read since the last time it was asked.
     pub(crate) fn inputs(&self) -> Vec<String> {
-        std::mem::take(&mut *self.log.calls.lock().unwrap()).into_iter().map(|(_, stdin)| stdin).collect()
+        self.log.taken().into_iter().map(|(_, stdin)| stdin).collect()
+    }
+}
+
+impl Recorder {
+    fn calls(&self) -> MutexGuard<'_, Vec<(String, String)>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn taken(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut *self.calls())
     }
 }
 
@@ -52,9 +62,9 @@ impl Runner for Recorder {
     fn run(&self, invocation: &Invocation, _: Cancel<'_>) -> Result<Finished, SpawnError> {
         let words = std::iter::once(&invocation.program).chain(&invocation.args);
         let argv: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        let stdin = String::from_utf8(invocation.stdin.clone().unwrap_or_default()).unwrap();
-        self.calls.lock().unwrap().push((argv.join(" "), stdin));
-        let (code, said) = self.answer.lock().unwrap().clone();
+        let stdin = String::from_utf8(invocation.stdin.clone().unwrap_or_default()).expect("tools are told texts");
+        self.calls().push((argv.join(" "), stdin));
+        let (code, said) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let output = |text: &str| Captured { bytes: text.as_bytes().to_vec(), dropped: 0 };
         Ok(Finished {
             status: Status::Code(code),

@@ -1,5 +1,6 @@
 //! Regular expressions in Ruby's dialect, compiled when they are first needed.
 
+mod limits;
 mod ruby;
 
 use std::cell::RefCell;
@@ -104,10 +105,10 @@ impl Regexp {
 
 fn compile(source: &str) -> Result<Regex, PatternError> {
     let text = ruby::rewritten(source);
-    if let Some(number) = ruby::group_beyond(&text) {
+    if let Some(number) = limits::group_beyond(&text) {
         return Err(PatternError::Group(number.into()));
     }
-    if ruby::calls_too_often(&text) {
+    if limits::calls_too_often(&text) {
         return Err(PatternError::Calls);
     }
     let mut builder = RegexBuilder::new(&text);

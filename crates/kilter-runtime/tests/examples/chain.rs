@@ -2,7 +2,7 @@
 //! generated and removed (`custom_generate`).
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
 use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Wanted};
@@ -34,9 +34,18 @@ struct Firewall {
     rules: Mutex<BTreeSet<String>>,
 }
 
-struct Chains(TypeSchema, Arc<Firewall>);
+/// The chains, or the rules.
+struct Kept {
+    schema: TypeSchema,
+    firewall: Arc<Firewall>,
+    names: fn(&Firewall) -> &Mutex<BTreeSet<String>>,
+}
 
-struct Rules(TypeSchema, Arc<Firewall>);
+impl Kept {
+    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        (self.names)(&self.firewall).lock().unwrap()
+    }
+}
 
 fn states(names: &BTreeSet<String>) -> Vec<State> {
     let present = |name: &String| {
@@ -54,9 +63,9 @@ fn bring(names: &mut BTreeSet<String>, change: &Change<'_>) {
     };
 }
 
-impl Provider for Chains {
+impl Provider for Kept {
     fn schema(&self) -> &TypeSchema {
-        &self.0
+        &self.schema
     }
 
     fn name(&self) -> &'static str {
@@ -68,58 +77,42 @@ impl Provider for Chains {
     }
 
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        Ok(states(&self.1.chains.lock().unwrap()))
+        Ok(states(&self.names()))
     }
 
     fn generate(&self, _: &Context<'_>, wanted: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
         let purges = wanted.should.and_then(|should| should.truth("purge")) == Some(true);
-        let rules = self.1.rules.lock().unwrap();
+        let rules = self.firewall.rules.lock().unwrap();
         let own = rules.iter().filter(|rule| rule.split(' ').next() == Some(is.name.as_str()));
         Ok(own.filter(|_| purges).map(|rule| ResourceRef::new("rule", rule.as_str())).collect())
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
         for change in changes {
-            bring(&mut self.1.chains.lock().unwrap(), change);
+            bring(&mut self.names(), change);
             for entry in change.differences.iter().filter_map(|difference| difference.entry.as_ref()) {
                 let rule: ResourceRef = entry.parse().unwrap();
-                self.1.rules.lock().unwrap().remove(rule.title.as_str());
+                self.firewall.rules.lock().unwrap().remove(rule.title.as_str());
             }
         }
         changes.iter().map(|_| Outcome::done()).collect()
     }
 }
 
-impl Provider for Rules {
-    fn schema(&self) -> &TypeSchema {
-        &self.0
-    }
-
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
-    fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
-    }
-
-    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        Ok(states(&self.1.rules.lock().unwrap()))
-    }
-
-    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
-        changes.iter().for_each(|change| bring(&mut self.1.rules.lock().unwrap(), change));
-        changes.iter().map(|_| Outcome::done()).collect()
-    }
+fn site(rules: &[&str]) -> (Site, Arc<Firewall>) {
+    site_with(RULE, rules)
 }
 
-fn site(rules: &[&str]) -> (Site, Arc<Firewall>) {
+/// A chain and rules of a type of that definition.
+fn site_with(rule: &str, rules: &[&str]) -> (Site, Arc<Firewall>) {
     let firewall = Arc::new(Firewall::default());
     firewall.chains.lock().unwrap().insert("input".into());
     firewall.rules.lock().unwrap().extend(rules.iter().map(|rule| (*rule).to_owned()));
-    let chains: Arc<dyn Provider> = Arc::new(Chains(defined(CHAIN), Arc::clone(&firewall)));
-    let rules: Arc<dyn Provider> = Arc::new(Rules(defined(RULE), Arc::clone(&firewall)));
-    (Site::new([chains, rules]), firewall)
+    let kept = |definition, names| {
+        Arc::new(Kept { schema: defined(definition), firewall: Arc::clone(&firewall), names }) as Arc<dyn Provider>
+    };
+    let providers = [kept(CHAIN, |firewall| &firewall.chains), kept(rule, |firewall| &firewall.rules)];
+    (Site::new(providers), firewall)
 }
 
 const MANIFEST: &str = "resources:\n  chain[input]: { purge: true }\n  rule[input ssh]: {}\n  rule[input dns]: {}\n";
@@ -171,12 +164,8 @@ title_patterns:
 
 #[test]
 fn a_generated_child_with_several_namevars_is_named_by_a_title_of_its_type() {
-    let firewall = Arc::new(Firewall::default());
-    firewall.chains.lock().unwrap().insert("input".into());
-    firewall.rules.lock().unwrap().extend(["input ssh", "input dns", "input old"].map(str::to_owned));
-    let chains: Arc<dyn Provider> = Arc::new(Chains(defined(CHAIN), Arc::clone(&firewall)));
-    let rules: Arc<dyn Provider> = Arc::new(Rules(defined(PAIR), Arc::clone(&firewall)));
+    let (site, _) = site_with(PAIR, &["input ssh", "input dns", "input old"]);
     let manifest =
         "resources:\n  chain[input]: { purge: true }\n  rule[input ssh]: {}\n  rule[dns]: { chain: input }\n";
-    assert_eq!(entries(&Site::new([chains, rules]).plan(manifest)), ["rule[input old]: present → absent"]);
+    assert_eq!(entries(&site.plan(manifest)), ["rule[input old]: present → absent"]);
 }

@@ -49,11 +49,7 @@ impl Seal {
         if !self.texts.iter().any(|secret| text.contains(secret.as_str())) {
             return text;
         }
-        let mut hidden = text.to_string();
-        for secret in &self.texts {
-            hidden = hidden.replace(secret.as_str(), REDACTED);
-        }
-        hidden.into()
+        redacted(&text, &self.texts)
     }
 
     /// `difference` without them.
@@ -113,6 +109,26 @@ impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Seal of {} texts", self.texts.len())
     }
+}
+
+/// A text without those of `secrets`, which are none of them empty and in which the longest come first. What takes
+/// their place is not looked at again.
+pub fn redacted(text: &str, secrets: &[String]) -> EcoString {
+    let mut hidden = EcoString::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        match secrets.iter().find(|secret| rest.starts_with(secret.as_str())) {
+            Some(secret) => {
+                hidden.push_str(REDACTED);
+                rest = &rest[secret.len()..];
+            }
+            None => {
+                hidden.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    hidden
 }
 
 /// The texts of all scalars below a seal. A text of several lines counts line by line as well: tools

@@ -2,6 +2,7 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, REDACTED, Value};
+use kilter_provider::redacted;
 
 /// Texts that are shorter stand in many words.
 const SHORTEST: usize = 4;
@@ -45,22 +46,7 @@ impl Secrets {
         if self.0.iter().any(|secret| secret.len() < SHORTEST && text.contains(secret.as_str())) {
             return REDACTED.into();
         }
-        let mut redacted = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(c) = rest.chars().next() {
-            // The longest that begins here, which comes first.
-            match self.0.iter().find(|secret| rest.starts_with(secret.as_str())) {
-                Some(secret) => {
-                    redacted.push_str(REDACTED);
-                    rest = &rest[secret.len()..];
-                }
-                None => {
-                    redacted.push(c);
-                    rest = &rest[c.len_utf8()..];
-                }
-            }
-        }
-        redacted.into()
+        redacted(text, &self.0)
     }
 }
 

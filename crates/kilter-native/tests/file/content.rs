@@ -271,8 +271,8 @@ fn a_new_file_never_has_another_name() {
     let home = directory();
     let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
     add_watch(&watch, home.path(), WatchFlags::CREATE | WatchFlags::MOVE | WatchFlags::DELETE).unwrap();
-    bring(&file(&home.path().join("new"), [("content", text("one")), ("mode", text("0640"))]));
-    bring(&file(&home.path().join("new"), [("content", text("two"))]));
+    bring(&file(home.path().join("new"), [("content", text("one")), ("mode", text("0640"))]));
+    bring(&file(home.path().join("new"), [("content", text("two"))]));
     let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 4096];
     let mut reader = Reader::new(&watch, &mut buffer);
     let mut seen = Vec::new();

@@ -64,8 +64,9 @@ impl<'run> Board<'run> {
     ) -> Board<'run> {
         let mut senders = FxHashMap::default();
         for deferred in prepared.resources().iter().flat_map(|resource| resource.deferred()) {
+            let is_secret = deferred.sensitive || deferred.template.is_sealed();
             for vertex in deferred.template.references().iter().filter_map(|reference| lookup.referred(reference)) {
-                *senders.entry(vertex).or_default() |= deferred.sensitive;
+                *senders.entry(vertex).or_default() |= is_secret;
             }
         }
         Board {

@@ -15,7 +15,7 @@ fn problems<const N: usize>(name: &str, attributes: [(&str, Value); N]) -> Vec<S
 #[test]
 fn every_broken_declaration_is_told_with_a_hint() {
     type Attribute = (&'static str, Value);
-    let table: [(&str, Vec<Attribute>, &str); 28] = [
+    let table: [(&str, Vec<Attribute>, &str); 29] = [
         ("etc/motd", vec![], "not an absolute path"),
         ("/etc/../motd", vec![], "not an absolute path"),
         ("/etc//motd", vec![], "not an absolute path"),

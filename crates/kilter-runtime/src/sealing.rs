@@ -81,7 +81,11 @@ impl SealingKey {
     /// # Errors
     /// When there is none, or one that cannot be trusted.
     pub fn of(state: &Path) -> Result<SealingKey, SealingKeyError> {
-        let path = SealingKey::path(state);
+        SealingKey::read(SealingKey::path(state), rustix::process::geteuid().as_raw())
+    }
+
+    /// The key in a file, which must be that of the user with this number.
+    fn read(path: PathBuf, uid: u32) -> Result<SealingKey, SealingKeyError> {
         let io = |source| SealingKeyError::Io { attempt: "read", path: path.clone(), source };
         let refused = |why: String, mend| SealingKeyError::Refused { path: path.clone(), why, mend };
         // What is no file must not keep anybody waiting.
@@ -98,7 +102,7 @@ impl SealingKey {
         if !found.is_file() {
             return Err(refused("is not a file".to_owned(), REPLACE));
         }
-        if found.uid() != rustix::process::geteuid().as_raw() {
+        if found.uid() != uid {
             return Err(refused(format!("belongs to the user with uid {}", found.uid()), CHANGE));
         }
         if found.mode() & 0o7777 & !0o600 != 0 {
@@ -130,7 +134,8 @@ impl SealingKey {
     /// `text` sealed, in base 64. It can be opened only as what it is `bound` to.
     pub fn seal(&self, text: &str, bound: &[u8]) -> io::Result<String> {
         // White space after JSON is none of it.
-        let padded = format!("{text:<width$}", width = text.chars().count() + padding(text.len()));
+        let mut padded = text.to_owned();
+        padded.extend(std::iter::repeat_n(' ', padding(text.len())));
         let nonce: [u8; NONCE] = random()?;
         let payload = Payload { msg: padded.as_bytes(), aad: bound };
         let sealed = self.0.encrypt(&XNonce::from(nonce), payload);
@@ -233,6 +238,15 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_comes_back() {
+        let state = tempfile::tempdir().unwrap();
+        let key = SealingKey::made(state.path()).unwrap();
+        let long = "ü%".repeat(1 << 20);
+        let opened = key.open(&key.seal(&long, b"").unwrap(), b"").unwrap();
+        assert_eq!(std::str::from_utf8(&opened).unwrap().trim_end_matches(' '), long);
+    }
+
+    #[test]
     fn those_who_make_a_key_at_the_same_time_get_the_same_one_and_leave_nothing_behind() {
         let state = tempfile::tempdir().unwrap();
         let start = std::sync::Barrier::new(8);
@@ -291,16 +305,10 @@ mod tests {
     #[test]
     fn the_key_of_another_user_is_refused() {
         let state = tempfile::tempdir().unwrap();
-        let path = SealingKey::path(state.path());
-        std::fs::write(&path, [7; KEY]).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-            let said = SealingKey::of(state.path()).unwrap_err().to_string();
-            assert!(said.contains("belongs to the user with uid 65534"), "{said}");
-        } else {
-            // Only root can make one; the key of one's own is taken.
-            SealingKey::of(state.path()).unwrap();
-        }
+        SealingKey::made(state.path()).unwrap();
+        let (path, me) = (SealingKey::path(state.path()), rustix::process::geteuid().as_raw());
+        assert!(SealingKey::read(path.clone(), me).is_ok());
+        let said = SealingKey::read(path, me + 1).unwrap_err().to_string();
+        assert!(said.contains(&format!("belongs to the user with uid {me}; if nobody else has seen it")), "{said}");
     }
 }

@@ -300,6 +300,20 @@ fn a_plan_of_a_manifest_with_secrets_is_sealed_and_applied_where_it_was_made() {
 }
 
 #[test]
+fn plans_that_are_made_at_the_same_time_are_sealed_with_the_same_key() {
+    let secrets = Secrets::new();
+    let names: Vec<String> = (0..6).map(|n| format!("{n}.plan")).collect();
+    let start = |name: &String| secrets.place.command(&["plan", "m.yaml", "-q", "-o", name]).spawn().unwrap();
+    let plans: Vec<_> = names.iter().map(start).collect();
+    assert!(plans.into_iter().all(|mut plan| plan.wait().unwrap().code() == Some(2)));
+    for name in &names {
+        secrets.ends(2, &["apply", "--noop", name]);
+    }
+    let left = files(&secrets.path("state"));
+    assert_eq!(left, [secrets.key()]);
+}
+
+#[test]
 fn a_former_secret_is_not_kept_among_the_backups() {
     let secrets = Secrets::new();
     secrets.manifest("  file[DIR/app]: { content: { sensitive: { file: DIR/source } }, backup: true }\n");

@@ -120,6 +120,17 @@ impl Template {
         }
     }
 
+    /// Whether its value is sensitive, or holds what is, whatever its expressions yield.
+    pub fn is_sealed(&self) -> bool {
+        match &*self.0 {
+            Form::Value(value) => value.holds_sensitive(),
+            Form::Whole(..) | Form::Text(..) => false,
+            Form::Array(templates) => templates.iter().any(Template::is_sealed),
+            Form::Hash(entries) => entries.iter().any(|(_, template)| template.is_sealed()),
+            Form::Sealed(_) => true,
+        }
+    }
+
     /// Whether its value is a text whatever its expressions yield.
     pub fn is_text(&self) -> bool {
         match &*self.0 {

@@ -34,7 +34,9 @@ impl Running<'_> {
             let until = Instant::now() + KILLED;
             ended = self.until_exit(until)?;
             // Others may be stuck in the kernel, with the signal waiting for them: nothing is left to do.
-            let _ = self.until_gone(until)?;
+            while self.group == Group::Own && reachable(self.pid()).is_some() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
         }
         self.over = !ended;
         Ok(ended)
@@ -106,7 +108,14 @@ impl Running<'_> {
 fn leftovers_of(group: Pid) -> Option<Vec<Pid>> {
     // A leader that is there is another one: its group only has the number.
     let is_another = test_kill_process(group) != Err(Errno::SRCH);
-    members(group).filter(|members| !is_another && !members.is_empty())
+    reachable(group).filter(|_| !is_another)
+}
+
+/// The members of a group that can be signalled, which those of another user (`sudo`) cannot; none if there are none.
+fn reachable(group: Pid) -> Option<Vec<Pid>> {
+    let mut members = members(group)?;
+    members.retain(|&member| test_kill_process(member).is_ok());
+    (!members.is_empty()).then_some(members)
 }
 
 fn send(member: Pid, group: Pid, signal: Signal) {

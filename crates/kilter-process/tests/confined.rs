@@ -245,6 +245,41 @@ fn root_cannot_do_what_no_test_may_do() {
     assert_eq!(std::fs::read_to_string("/proc/self/mountinfo").unwrap(), mounts);
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_32_bit_call_ends_the_child() {
+    // `mov $20, %eax; int $0x80; ret`: getpid, by the number and the way of 32-bit programs.
+    let script = "import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); m.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3'); \
+        f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m))); print(f() > 0)";
+    let invocation = Invocation::new("python3").args(["-c", script]).captured(4096);
+    assert_eq!(run(&invocation, None).unwrap().stdout.text(), "True\n", "this kernel runs no 32-bit programs");
+    assert_eq!(confined(invocation).status, Status::Signal(libc::SIGSYS));
+}
+
+#[test]
+fn a_caller_without_privileges_can_confine_too() {
+    let world = World::of(NOBODY);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // Of this thread alone.
+            let (uid, gid) = (rustix::process::Uid::from_raw(NOBODY), rustix::process::Gid::from_raw(NOBODY));
+            rustix::thread::set_thread_groups(&[]).unwrap();
+            rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            let sh = |script: &str| Invocation::new("sh").args(["-c", script]).captured(4096).cwd(&world.path);
+            let before = world.state();
+            for script in ["echo x > f", "chmod 600 f", "touch f", "rm f"] {
+                assert!(!confined(sh(script)).is_success(), "{script}");
+            }
+            assert!(world.state() == before);
+            let works = confined(sh("cat f; echo tmp > $TMPDIR/x; cat $TMPDIR/x; id -u"));
+            assert_eq!(works.stdout.text(), "as it was\ntmp\n65534\n", "{}", works.stderr.text());
+            assert!(run(&sh("echo x > f"), None).unwrap().is_success());
+        });
+        thread.join().unwrap();
+    });
+}
+
 /// A process of a user that is nobody's child here.
 struct Outside(Child);
 

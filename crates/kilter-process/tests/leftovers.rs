@@ -18,7 +18,8 @@ fn finished(invocation: &Invocation) -> Finished {
 /// Whether the process whose number a child printed runs, not counting those that have ended and wait for
 /// somebody to ask.
 fn is_running(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
+    let pid: u32 = pid.trim().parse().expect("the child has printed a number");
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
     stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with(['Z', 'X']))
 }
 
@@ -63,11 +64,12 @@ fn what_outlives_a_child_is_left_alone_otherwise() {
 
 #[test]
 fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
-    for script in ["sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & sleep 0.2", "sleep 60 & kill -STOP $!; echo $!"] {
+    for script in ["sh -c 'trap \"\" TERM; exec sleep 60' & echo $!; sleep 0.2", "sleep 60 & kill -STOP $!; echo $!"] {
         let mut invocation = sh(script).leftovers(Leftovers::Ended).confined(Confinement::ReadOnly);
         invocation.grace = Duration::from_millis(200);
         let ended = finished(&invocation);
-        assert!(ended.is_success() && ended.leaked);
+        // What is stopped may be hung up by the kernel when the child exits, before anybody looks.
+        assert!(ended.is_success(), "{}", ended.status);
         assert!(!is_running(&ended.stdout.text()), "{script}");
     }
 }

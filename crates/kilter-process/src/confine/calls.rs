@@ -20,7 +20,7 @@ const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
 
 /// Modes, owners, times, extended attributes and flags of files. Not even where files may be written: the
 /// filter sees numbers, not what they stand for.
-const METADATA: [i64; 18] = [
+const METADATA: [i64; 19] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     FCHMODAT2,
@@ -41,6 +41,7 @@ const METADATA: [i64; 18] = [
     // Keys are kept by the kernel for a user.
     libc::SYS_add_key,
     libc::SYS_keyctl,
+    libc::SYS_request_key,
 ];
 
 /// The same, older.
@@ -74,7 +75,7 @@ const MACHINE: [i64; 29] = [
     libc::SYS_settimeofday,
     libc::SYS_reboot,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -88,6 +89,7 @@ const MACHINE: [i64; 29] = [
 /// Other processes.
 const PROCESSES: [i64; 4] = [libc::SYS_ptrace, libc::SYS_process_vm_writev, PIDFD_GETFD, PROCESS_MADVISE];
 
+const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 // Numbers from 424 on are the same on all architectures, and not all are known to every libc.
 const PIDFD_GETFD: i64 = 438;
 const IO_URING_SETUP: i64 = 425;
@@ -144,11 +146,18 @@ fn sometimes() -> impl Iterator<Item = Refused> {
         let rules = vec![when([arg(0, Dword, Ne, process)]), when([arg(1, Dword, Ne, 0)])];
         Refused { call, rules }
     };
-    let others = [libc::SYS_sched_setaffinity, libc::SYS_sched_setscheduler, libc::SYS_sched_setparam];
+    let others = [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+        libc::SYS_migrate_pages,
+        libc::SYS_move_pages,
+    ];
     let limits = vec![when([arg(0, Dword, Ne, 0), arg(2, Qword, Ne, 0)])];
     let creat = u64::from(libc::O_CREAT.unsigned_abs());
     let queues = vec![when([arg(1, Dword, MaskedEq(creat), creat)])];
-    others.into_iter().chain([libc::SYS_sched_setattr]).map(of_others).chain([
+    others.map(of_others).into_iter().chain([
         of_other_kinds(libc::SYS_setpriority, 0),
         of_other_kinds(libc::SYS_ioprio_set, 1),
         Refused { call: libc::SYS_prlimit64, rules: limits },

@@ -51,16 +51,15 @@ fn tree(refused: &[Refused]) -> BpfProgram {
         many => {
             let (low, high) = many.split_at(many.len() / 2);
             let (below, above) = (tree(low), tree(high));
+            let at = number(&high[0]);
             // A comparison can jump over 255 instructions only.
-            let mut program = vec![
-                instruction(IS_AT_LEAST, 0, 1, number(&high[0])),
-                instruction(
-                    GO_ON,
-                    0,
-                    0,
-                    u32::try_from(below.len()).expect("a program has less than 4096 instructions"),
-                ),
-            ];
+            let mut program = match u8::try_from(below.len()) {
+                Ok(over) => vec![instruction(IS_AT_LEAST, over, 0, at)],
+                Err(_) => {
+                    let over = u32::try_from(below.len()).expect("a program has less than 4096 instructions");
+                    vec![instruction(IS_AT_LEAST, 0, 1, at), instruction(GO_ON, 0, 0, over)]
+                }
+            };
             program.extend(below);
             program.extend(above);
             program

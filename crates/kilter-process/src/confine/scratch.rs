@@ -11,6 +11,12 @@ use rustix::fs::{Gid, Uid};
 
 use crate::identity::Identity;
 
+/// Where it lies in memory, if there is enough: what is made for a moment need not reach a disk.
+const MEMORY: &str = "/dev/shm";
+
+/// How many bytes are enough.
+const ROOM: u64 = 256 << 20;
+
 /// A directory of the child's own, mode 0700, which is removed with all that is in it when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -18,11 +24,12 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Below the directory for such things, or where every machine has one.
+    /// Where kilter was told to have such things, in memory, or where every machine has a place.
     pub(crate) fn new(identity: Option<&Identity>) -> io::Result<Scratch> {
         // The directory of kilter's own user need not be open to another one.
-        let own = identity.is_none().then(std::env::temp_dir);
-        let places = own.into_iter().chain(["/tmp", "/var/tmp", "/run"].map(PathBuf::from));
+        let own = if identity.is_none() { std::env::var_os("TMPDIR").map(PathBuf::from) } else { None };
+        let memory = is_roomy(MEMORY).then(|| PathBuf::from(MEMORY));
+        let places = own.into_iter().chain(memory).chain(["/tmp", "/var/tmp", "/run"].map(PathBuf::from));
         let mut refusal = io::Error::from(io::ErrorKind::NotFound);
         for place in places {
             match Scratch::beneath(&place, identity) {
@@ -64,6 +71,10 @@ impl Drop for Scratch {
         // tidies the place up.
         let _ = std::fs::remove_dir_all(&self.path);
     }
+}
+
+fn is_roomy(place: &str) -> bool {
+    rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM)
 }
 
 fn name() -> String {

@@ -5,7 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
 use std::collections::BTreeMap;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -425,6 +427,22 @@ fn a_child_that_is_alone_talks_to_nobody() {
     let world = World::of(0);
     let write = format!("open('{}', 'w')", world.path.join("f").display());
     assert_eq!(outcome(&write, Confinement::ReadOnlyAlone), Status::Code(1));
+}
+
+#[test]
+fn abstract_sockets_and_the_insides_of_processes_outside_are_out_of_reach() {
+    let name = format!("confined-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _open = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+    let outside = Outside::of(0);
+    let connect = format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0{name}\")'");
+    let pid = outside.0.id();
+    for script in [connect, format!("cat /proc/{pid}/environ"), format!("ls -l /proc/{pid}/fd/")] {
+        let refused = confined(bash(&script, 0));
+        assert!(!refused.is_success() && refused.refusal_hint.is_some(), "`{script}`: {}", refused.stderr.text());
+        let done = free(&script, 0);
+        assert!(done.is_success(), "`{script}`: {}", done.stderr.text());
+    }
 }
 
 #[test]

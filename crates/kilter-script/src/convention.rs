@@ -1,6 +1,7 @@
 //! Requests, replies, and what a calling convention is.
 
 mod error;
+mod unique;
 
 use std::fmt;
 
@@ -154,6 +155,7 @@ pub struct AttributeChange {
 }
 
 pub(crate) use error::{beginning, text};
+pub(crate) use unique::unique;
 
 /// The metadata that a process printed.
 pub(crate) fn described(finished: &Finished) -> Result<Reply, ProtocolError> {

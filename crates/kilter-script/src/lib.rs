@@ -19,9 +19,13 @@
 
 pub mod condition;
 mod convention;
-
+mod discovery;
+mod json;
 mod metadata;
+mod provider;
+mod side_by_side;
 mod simple;
+mod surroundings;
 mod typed;
 
 pub use condition::{Condition, Machine, Verdict};
@@ -29,6 +33,9 @@ pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, ProtocolError, Record, RecordError, Refusal,
     Reply, Request, Update,
 };
-
+pub use discovery::{Note, Scripts};
+pub use json::Json;
 pub use metadata::{Actions, Fault, Metadata, Place};
+pub use provider::ScriptProvider;
 pub use simple::Simple;
+pub use surroundings::{FactsFn, Limits, Rights, Surroundings};

@@ -54,10 +54,7 @@ pub(crate) fn typed(data_type: &DataType, raw: &Value) -> Result<Option<Value>, 
 fn checked(data_type: &DataType, value: Value) -> Result<Value, EcoString> {
     match data_type.check(&value) {
         Ok(()) => Ok(value),
-        Err(mismatch) if data_type.is_sensitive() => {
-            let _ = mismatch;
-            Err("the secret is not of its type".into())
-        }
+        Err(_) if data_type.is_sensitive() => Err("the secret is not of its type".into()),
         Err(mismatch) => Err(eco_format!("{mismatch}")),
     }
 }

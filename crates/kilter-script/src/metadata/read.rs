@@ -173,8 +173,8 @@ fn timeout(node: &Node, reader: &mut Reader) -> Option<Duration> {
 
 fn schema(provider: &Node, actions: Actions, noop_safe: bool, reader: &mut Reader) -> TypeSchema {
     let type_name = reader.required(provider, "type", "such as `type: service`").and_then(Node::text).cloned();
-    let desc = provider.get("desc").and_then(Node::text).map(|text| text.trim().into());
-    let mut schema = TypeSchema::new(type_name.clone().unwrap_or_default(), desc.unwrap_or(EcoString::new()));
+    let desc: Option<EcoString> = provider.get("desc").and_then(Node::text).map(|text| text.trim().into());
+    let mut schema = TypeSchema::new(type_name.clone().unwrap_or_default(), desc.unwrap_or_default());
     schema.attributes = attributes::read(provider, reader);
     schema.extra = reader.extra(provider, &KEYS);
     if actions.find {
@@ -186,7 +186,7 @@ fn schema(provider: &Node, actions: Actions, noop_safe: bool, reader: &mut Reade
     let faults = definition::check(&schema).into_iter();
     for fault in faults.filter(|_| type_name.is_some()) {
         // What lacks a name has been told with the attribute's own place.
-        if !(fault.path.steps() == [Step::Key("attributes".into())] && !reader.faults.is_empty()) {
+        if fault.path.steps() != [Step::Key("attributes".into())] || reader.faults.is_empty() {
             reader.faults.push(Fault {
                 at: place(provider, fault.path.steps()),
                 message: fault.message,

@@ -2,9 +2,8 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Value};
-use rustc_hash::FxHashMap;
 
-use crate::convention::{ErrorKind, ProtocolError, Record, RecordError, beginning};
+use crate::convention::{ErrorKind, ProtocolError, Record, RecordError, beginning, unique};
 
 /// What the first line has to be.
 const HEADER: &str = "# simple";
@@ -158,22 +157,4 @@ pub(super) fn found(records: Vec<Record>, asked: &EcoString) -> Result<Vec<Recor
         (true, Some(told)) => Err(ProtocolError::OtherName { told: beginning(&told, 80), asked: beginning(asked, 80) }),
         _ => Ok(of_name),
     }
-}
-
-/// Resources of which no two have one name. The same one twice is one.
-pub(super) fn unique(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolError> {
-    let mut places: FxHashMap<EcoString, usize> = FxHashMap::default();
-    places.reserve(records.len());
-    let mut doubles: Vec<usize> = Vec::new();
-    for (at, record) in records.iter().enumerate() {
-        match places.insert(record.name.clone(), at) {
-            None => {}
-            Some(first) if records[first] == *record => doubles.push(at),
-            Some(_) => return Err(ProtocolError::NamedTwice(beginning(&record.name, 80))),
-        }
-    }
-    for at in doubles.into_iter().rev() {
-        records.remove(at);
-    }
-    Ok(records)
 }

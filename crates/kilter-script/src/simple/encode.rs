@@ -8,8 +8,8 @@ use kilter_model::{AttributeName, Value};
 use kilter_process::Invocation;
 use kilter_provider::Mode;
 
-use super::super::typed::written;
 use crate::convention::{Refusal, Request};
+use crate::typed::written;
 
 /// How many bytes Linux takes for one word of a command line, without the NUL that ends it.
 const LONGEST: usize = 128 * 1024 - 1;

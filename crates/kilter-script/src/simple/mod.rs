@@ -10,7 +10,7 @@ mod tests;
 use ecow::EcoString;
 use kilter_process::{Finished, Invocation};
 
-use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request};
+use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `simple` (libral, "The `simple` calling convention").
 ///
@@ -37,10 +37,10 @@ impl Convention for Simple {
     fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError> {
         ProtocolError::of_ending(finished)?;
         if let Request::Describe = request {
-            return crate::convention::described(finished);
+            return described(finished);
         }
-        let told = crate::convention::text(&finished.stdout.bytes);
-        let text = match (told, finished.status.is_success()) {
+        let printed = text(&finished.stdout.bytes);
+        let text = match (printed, finished.status.is_success()) {
             (Ok(text), _) => text,
             (Err(_), false) => return Err(ProtocolError::Status(finished.status)),
             (Err(error), true) => return Err(error),
@@ -61,7 +61,7 @@ impl Convention for Simple {
                 let asked: EcoString = names.first().copied().unwrap_or_default().into();
                 decode::found(records, &asked).map(Reply::Resources)
             }
-            Request::List | Request::Describe => decode::records(text).and_then(decode::unique).map(Reply::Resources),
+            Request::List | Request::Describe => decode::records(text).and_then(unique).map(Reply::Resources),
         }
     }
 }

@@ -5,5 +5,6 @@
 mod changing;
 mod discovering;
 mod harness;
+mod injection;
 mod json;
 mod reading;

@@ -1,6 +1,7 @@
 //! Requests, replies, and what a calling convention is.
 
 mod error;
+mod keys;
 mod unique;
 
 use std::fmt;
@@ -155,6 +156,7 @@ pub struct AttributeChange {
 }
 
 pub(crate) use error::{beginning, text};
+pub(crate) use keys::Keys;
 pub(crate) use unique::unique;
 
 /// The metadata that a process printed.

@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod stream;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,10 @@ impl Convention for Json {
         let text = text(&finished.stdout.bytes)?;
         if text.trim().is_empty() {
             return Err(ProtocolError::Nothing { expected: "a JSON object" });
+        }
+        // What is as it should be is read without a tree; what is not, with one, which knows its places.
+        if let (Request::List | Request::Find(_), Some(records)) = (request, stream::resources(text)) {
+            return unique(records).map(Reply::Resources);
         }
         let json: serde_json::Value =
             serde_json::from_str(text).map_err(|error| ProtocolError::NotJson { why: error.to_string().into() })?;

@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Value};
 
-use crate::convention::{ErrorKind, ProtocolError, Record, RecordError, beginning, unique};
+use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, unique};
 
 /// What the first line has to be.
 const HEADER: &str = "# simple";
@@ -116,36 +116,6 @@ fn add(record: &mut Record, key: AttributeName, value: &str) {
 pub(super) fn unknown(name: &str) -> RecordError {
     let message = eco_format!("`{}` does not exist and cannot be created", beginning(name, 80));
     RecordError { kind: ErrorKind::Unknown, message }
-}
-
-/// The keys of the resource before, which mostly come again in their order.
-#[derive(Default)]
-struct Keys {
-    known: Vec<AttributeName>,
-    next: usize,
-}
-
-impl Keys {
-    fn begin(&mut self) {
-        self.next = 0;
-    }
-
-    fn get(&mut self, key: &str) -> AttributeName {
-        let at = self.next;
-        self.next += 1;
-        match self.known.get(at) {
-            Some(known) if known == key => known.clone(),
-            Some(_) => {
-                self.known[at] = AttributeName::from(key);
-                self.known[at].clone()
-            }
-            None => {
-                let name = AttributeName::from(key);
-                self.known.push(name.clone());
-                name
-            }
-        }
-    }
 }
 
 /// The answer to `find`: the resource of that name, or nothing. A name in another form is another one.

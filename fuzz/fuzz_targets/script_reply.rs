@@ -7,7 +7,7 @@
 #![no_main]
 
 use kilter_model::Attributes;
-use kilter_process::{Captured, Ending, Finished, Invocation, Status};
+use kilter_process::{Captured, Finished, Invocation, Status};
 use kilter_provider::Mode;
 use kilter_script::{Convention, Json, Reply, Request, Simple, Update};
 use libfuzzer_sys::fuzz_target;
@@ -25,13 +25,8 @@ fuzz_target!(|data: &[u8]| {
         2 => Request::Update(&updates, Mode::Apply),
         _ => Request::Describe,
     };
-    let finished = Finished {
-        status: Status::Code(i32::from(choice >> 3 & 1)),
-        ending: Ending::Exited,
-        stdout: Captured { bytes: output.to_vec(), dropped: 0 },
-        stderr: Captured::default(),
-        leaked: false,
-    };
+    let status = Status::Code(i32::from(choice >> 3 & 1));
+    let finished = Finished { stdout: Captured { bytes: output.to_vec(), dropped: 0 }, ..Finished::of(status) };
     match convention.decode(&request, &finished) {
         Ok(Reply::Resources(records)) => {
             let mut names: Vec<&str> = records.iter().map(|record| record.name.as_str()).collect();

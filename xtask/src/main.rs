@@ -5,6 +5,7 @@
 //! | `ci` | everything that has to pass before a change is taken |
 //! | `test` | brings what the tests need, and runs all of them |
 //! | `layers` | holds the dependencies of the crates against `layers.toml` |
+//! | `layout` | writes which functions every run executes, for the linker to put side by side |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes nothing |
 //!
 //! Knows nothing of what kilter does: it starts programs and reads files.
@@ -13,13 +14,14 @@ mod all_tests;
 mod ci;
 mod docs;
 mod layers;
+mod layout;
 mod requirements;
 mod step;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | layers | docs [--check]";
+const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | layers | layout | docs [--check]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
             Err(_) => usage(&format!("`{graphs}` is not a number of graphs")),
         },
         ["layers"] => told(layers::run(&root)),
+        ["layout"] => told(layout::run(&root)),
         ["docs"] => told(docs::run(&root, docs::Pages::Write)),
         ["docs", "--check"] => told(docs::run(&root, docs::Pages::Check)),
         ["--help" | "-h" | "help"] => {

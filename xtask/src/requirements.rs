@@ -11,11 +11,16 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 12] = [
+const REQUIREMENTS: [Requirement; 15] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
     Requirement { program: "setpriv", package: "util-linux" },
+    // Locks a file.
+    Requirement { program: "flock", package: "util-linux" },
+    // What a confined child tries.
+    Requirement { program: "chattr", package: "e2fsprogs" },
+    Requirement { program: "sysctl", package: "procps" },
     // Namespaces, in which users and mounts can be changed.
     Requirement { program: "unshare", package: "util-linux" },
     // The shadow tools.

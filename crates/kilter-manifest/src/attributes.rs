@@ -3,8 +3,8 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Name, Scope, Template};
 use kilter_model::{
-    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Mismatch, REDACTED, Resource, ResourceRef,
-    Span, Title, TypeSchema, Value,
+    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Mismatch, REDACTED, RelationKind, Resource,
+    ResourceRef, Span, Title, TypeSchema, Value,
 };
 
 use crate::diagnostic::{Diagnostic, choose};
@@ -101,8 +101,8 @@ impl<'e, 't> Body<'e, 't> {
     ) {
         let name = key.text();
         // The names of relations are reserved: no attribute has one, and the attributes are many.
-        if let Some(kind) = RELATIONS.iter().find(|kind| kind.word() == name) {
-            return relations::compile(self.environment, self.index, number, *kind, value, &mut catalog.relations);
+        if let Some(kind) = RelationKind::of_word(name) {
+            return relations::compile(self.environment, self.index, number, kind, value, &mut catalog.relations);
         }
         if let Some(at) = self.find(type_.attributes(), name) {
             self.guess = at + 1;

@@ -6,6 +6,8 @@
 //! it leaves to the parser: it then returns none, and never an error. Tests hold its trees against
 //! those of the parser.
 
+use memchr::{memchr, memchr2, memchr2_iter};
+
 use crate::tree::{Builder, Kind};
 
 /// How deep collections may be nested before the parser takes over.
@@ -21,6 +23,8 @@ struct Reader<'t, 'b> {
     text: &'t str,
     /// Where the line at hand starts.
     at: usize,
+    /// The line at hand, once it was looked at.
+    line: Option<Line>,
     builder: &'b mut Builder,
     scratch: String,
 }
@@ -38,7 +42,7 @@ pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
     if !is_simple(text) {
         return None;
     }
-    let mut reader = Reader { text, at: 0, builder, scratch: String::new() };
+    let mut reader = Reader { text, at: 0, line: None, builder, scratch: String::new() };
     let first = reader.line()?;
     reader.block(first, 0)?;
     reader.line().is_none().then_some(())
@@ -46,16 +50,22 @@ pub(crate) fn parse(text: &str, builder: &mut Builder) -> Step {
 
 /// Whether the text has one document, in characters that mean the same everywhere.
 fn is_simple(text: &str) -> bool {
-    let plain = |byte: u8| byte == b'\n' || (byte >= b' ' && byte != 0x7f);
     text.ends_with('\n')
-        && text.bytes().all(plain)
+        && text.as_bytes().chunks(4096).all(is_plain)
         && (text.is_ascii() || !text.contains(|c: char| matches!(c, '\u{80}'..='\u{a0}' | '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{fffe}'..='\u{ffff}')))
-        && !text.starts_with(['%', '\u{feff}'])
-        && !text.starts_with("---")
-        && !text.starts_with("...")
-        && !text.contains("\n---")
-        && !text.contains("\n...")
-        && !text.contains("\n%")
+        && !text.starts_with('\u{feff}')
+}
+
+/// Whether there are no control characters but line breaks. Goes to the end in any case, so that many
+/// bytes are looked at together.
+fn is_plain(bytes: &[u8]) -> bool {
+    let odd = |byte: u8| (u8::from(byte < b' ') & u8::from(byte != b'\n')) | u8::from(byte == 0x7f);
+    bytes.iter().fold(0, |found, byte| found | odd(*byte)) == 0
+}
+
+/// Whether a line that is not indented begins or ends a document.
+fn is_mark(content: &str) -> bool {
+    matches!(content.as_bytes(), [b'-', b'-', b'-', ..] | [b'.', b'.', b'.', ..] | [b'%', ..])
 }
 
 /// Whether a line is an entry of a block sequence.
@@ -66,14 +76,18 @@ fn is_entry(content: &str) -> bool {
 impl Reader<'_, '_> {
     /// The next line with content, which stays the line at hand.
     fn line(&mut self) -> Option<Line> {
+        if let Some(line) = self.line.filter(|line| line.start >= self.at) {
+            return Some(line);
+        }
         let bytes = self.text.as_bytes();
         loop {
             let rest = bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
-            let indent = rest.iter().take_while(|byte| **byte == b' ').count();
+            let indent = spaces(rest);
             let start = self.at + indent;
-            let end = start + self.text[start..].find('\n')?;
+            let end = start + memchr(b'\n', &bytes[start..])?;
             if start < end && bytes[start] != b'#' {
-                return Some(Line { indent, start, end });
+                self.line = Some(Line { indent, start, end });
+                return self.line;
             }
             self.at = end + 1;
         }
@@ -92,10 +106,11 @@ impl Reader<'_, '_> {
     fn sequence(&mut self, first: Line, depth: u32) -> Step {
         self.builder.start(Kind::Sequence, (first.start, first.start), 0);
         while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
-            if line.indent > first.indent {
+            let content = &self.text[line.start..line.end];
+            if line.indent > first.indent || line.indent == 0 && is_mark(content) {
                 return None;
             }
-            if !is_entry(&self.text[line.start..line.end]) {
+            if !is_entry(content) {
                 break;
             }
             self.value(line.start + 1, line, depth, false)?;
@@ -107,7 +122,8 @@ impl Reader<'_, '_> {
     fn mapping(&mut self, first: Line, depth: u32) -> Step {
         self.builder.start(Kind::Mapping, (first.start, first.start), 0);
         while let Some(line) = self.line().filter(|line| line.indent >= first.indent) {
-            if line.indent > first.indent || is_entry(&self.text[line.start..line.end]) {
+            let content = &self.text[line.start..line.end];
+            if line.indent > first.indent || is_entry(content) || line.indent == 0 && is_mark(content) {
                 return None;
             }
             let after = self.key(line)?;
@@ -128,9 +144,17 @@ impl Reader<'_, '_> {
         if is_indicator(bytes[line.start]) {
             return None;
         }
-        let colon = (line.start..line.end).find(|at| bytes[*at] == b':' && matches!(bytes[at + 1], b' ' | b'\n'))?;
+        let mut marks = memchr2_iter(b':', b'#', &bytes[line.start..line.end]).map(|at| line.start + at);
+        let colon = loop {
+            let at = marks.next()?;
+            match bytes[at] {
+                b':' if matches!(bytes[at + 1], b' ' | b'\n') => break at,
+                b'#' if bytes[at - 1] == b' ' => return None,
+                _ => {}
+            }
+        };
         let key = &self.text[line.start..colon];
-        if key.len() > MAX_KEY || key == "<<" || key.ends_with(' ') || key.contains(" #") {
+        if key.len() > MAX_KEY || key == "<<" || key.ends_with(' ') {
             return None;
         }
         self.builder.borrowed(Kind::Plain, (line.start, colon), (line.start, colon), 0);
@@ -140,7 +164,7 @@ impl Reader<'_, '_> {
     /// Reads what comes after the `:` or `-` that ends at `from`.
     fn value(&mut self, from: usize, line: Line, depth: u32, of_mapping: bool) -> Step {
         let bytes = self.text.as_bytes();
-        let start = from + bytes[from..line.end].iter().take_while(|byte| **byte == b' ').count();
+        let start = from + spaces(&bytes[from..line.end]);
         self.at = line.end + 1;
         match bytes[start] {
             b'\n' | b'#' => return self.below(from, line, depth, of_mapping),
@@ -185,15 +209,19 @@ impl Reader<'_, '_> {
     }
 
     fn plain(&mut self, start: usize, line: Line) -> Step {
-        let mut text = &self.text[start..line.end];
-        if let Some(comment) = text.find(" #") {
-            text = &text[..comment];
+        let bytes = self.text.as_bytes();
+        let mut end = line.end;
+        for at in memchr2_iter(b':', b'#', &bytes[start..line.end]).map(|at| start + at) {
+            match bytes[at] {
+                b':' if matches!(bytes[at + 1], b' ' | b'\n') => return None,
+                b'#' if bytes[at - 1] == b' ' => {
+                    end = at - 1;
+                    break;
+                }
+                _ => {}
+            }
         }
-        let text = text.trim_end_matches(' ');
-        if text.contains(": ") || text.ends_with(':') {
-            return None;
-        }
-        let end = start + text.len();
+        let end = start + self.text[start..end].trim_end_matches(' ').len();
         self.builder.borrowed(Kind::Plain, (start, end), (start, end), 0);
         Some(())
     }
@@ -203,8 +231,8 @@ impl Reader<'_, '_> {
         let bytes = self.text.as_bytes();
         let quote = bytes[start];
         let kind = if quote == b'"' { Kind::Double } else { Kind::Single };
-        let special = |byte: &u8| *byte == quote || (*byte == b'\\' && quote == b'"');
-        let mut at = start + 1 + bytes[start + 1..limit].iter().position(special)?;
+        let escape = if quote == b'"' { b'\\' } else { quote };
+        let mut at = start + 1 + memchr2(quote, escape, &bytes[start + 1..limit])?;
         if bytes[at] == quote && (quote == b'"' || bytes[at + 1] != b'\'') {
             self.builder.borrowed(kind, (start, at + 1), (start + 1, at), 0);
             return Some(at + 1);
@@ -224,7 +252,7 @@ impl Reader<'_, '_> {
                 }
             }
             let from = at + 2;
-            at = from + bytes.get(from..limit)?.iter().position(special)?;
+            at = from + memchr2(quote, escape, bytes.get(from..limit)?)?;
             self.scratch.push_str(&self.text[from..at]);
         }
     }
@@ -237,7 +265,7 @@ impl Reader<'_, '_> {
             _ => return None,
         };
         let bytes = self.text.as_bytes();
-        let indent = bytes[self.at..].iter().take_while(|byte| **byte == b' ').count();
+        let indent = spaces(&bytes[self.at..]);
         let first = self.at + indent;
         if indent <= line.indent || matches!(bytes.get(first), None | Some(b'\n')) {
             return None;
@@ -245,8 +273,8 @@ impl Reader<'_, '_> {
         self.scratch.clear();
         let (mut at, mut end, mut blank) = (self.at, first, 0);
         while at < bytes.len() {
-            let line_end = at + self.text[at..].find('\n')?;
-            let depth = bytes[at..line_end].iter().take_while(|byte| **byte == b' ').count();
+            let line_end = at + memchr(b'\n', &bytes[at..])?;
+            let depth = spaces(&bytes[at..line_end]);
             if at == line_end {
                 blank += 1;
             } else if at + depth == line_end {
@@ -308,7 +336,7 @@ impl Reader<'_, '_> {
     }
 
     fn skip(&self, from: usize) -> usize {
-        from + self.text.as_bytes()[from..].iter().take_while(|byte| **byte == b' ').count()
+        from + spaces(&self.text.as_bytes()[from..])
     }
 
     /// Reads a quoted scalar or one simple word.
@@ -325,6 +353,11 @@ impl Reader<'_, '_> {
         self.builder.borrowed(Kind::Plain, (start, end), (start, end), 0);
         Some(end)
     }
+}
+
+/// How many spaces there are at the start.
+fn spaces(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte == b' ').count()
 }
 
 /// Whether a plain scalar that starts so has a meaning of its own.

@@ -99,6 +99,18 @@ impl RelationKind {
         }
     }
 
+    /// The relation that a word in a manifest stands for.
+    #[inline]
+    pub fn of_word(word: &str) -> Option<RelationKind> {
+        match word {
+            "require" => Some(RelationKind::Require),
+            "before" => Some(RelationKind::Before),
+            "notify" => Some(RelationKind::Notify),
+            "subscribe" => Some(RelationKind::Subscribe),
+            _ => None,
+        }
+    }
+
     /// Whether changes of the first refresh the second.
     pub fn refreshes(self) -> bool {
         matches!(self, RelationKind::Notify | RelationKind::Subscribe)

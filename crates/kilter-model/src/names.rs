@@ -12,6 +12,7 @@ macro_rules! name {
 
         impl $name {
             /// The text.
+            #[inline]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -41,14 +42,16 @@ macro_rules! name {
         }
 
         impl PartialEq<str> for $name {
+            #[inline]
             fn eq(&self, other: &str) -> bool {
-                self.as_str() == other
+                same(self.as_str(), other)
             }
         }
 
         impl PartialEq<&str> for $name {
+            #[inline]
             fn eq(&self, other: &&str) -> bool {
-                self.as_str() == *other
+                same(self.as_str(), other)
             }
         }
 
@@ -58,6 +61,12 @@ macro_rules! name {
             }
         }
     };
+}
+
+/// Compares names, most of which differ in their length or their first byte.
+#[inline]
+fn same(one: &str, other: &str) -> bool {
+    one.len() == other.len() && one.as_bytes().first() == other.as_bytes().first() && one == other
 }
 
 name! {
@@ -108,7 +117,8 @@ impl ResourceRef {
     /// When the text does not have that form.
     pub fn split(text: &str) -> Result<(&str, &str), ResourceRefError> {
         let shape = || ResourceRefError::Shape(text.into());
-        let (type_name, rest) = text.split_once('[').ok_or_else(shape)?;
+        let bracket = memchr::memchr(b'[', text.as_bytes()).ok_or_else(shape)?;
+        let (type_name, rest) = (&text[..bracket], &text[bracket + 1..]);
         let title = rest.strip_suffix(']').ok_or_else(shape)?;
         if !is_type_name(type_name) {
             return Err(ResourceRefError::Type(type_name.into()));

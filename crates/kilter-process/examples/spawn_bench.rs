@@ -1,12 +1,12 @@
 //! Holds `kilter_process::run` against the bare spawn and wait of the standard library.
 //!
 //! `cargo run --release -p kilter-process --example spawn_bench`: CPU of this process and its
-//! children, for 500 starts of `/usr/bin/test` a round, rounds taken in turns.
+//! children, for 500 starts of `/usr/bin/test` a round, rounds taken in turns. Run it as root.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Invocation, run};
+use kilter_process::{Capture, Confinement, Identity, Invocation, run};
 
 const STARTS: usize = 500;
 const ROUNDS: usize = 8;
@@ -14,13 +14,16 @@ const ROUNDS: usize = 8;
 type Way = (&'static str, fn());
 
 fn main() {
-    let ways: [Way; 4] = [
+    let ways: [Way; 7] = [
         ("std Command, null stdio", bare),
         ("run, outputs dropped", || kilter(&guard())),
         ("run, with deadline", || kilter(&guard().deadline(Duration::from_secs(300)))),
         ("run, captured, with deadline", || kilter(&guard().captured(4096).deadline(Duration::from_secs(300)))),
+        ("run, as another user", || kilter(&as_nobody(guard()))),
+        ("run, with descriptor 3", || kilter(&guard().channel(Capture::First(4096)))),
+        ("run, confined", || kilter(&guard().confined(Confinement::ReadOnly))),
     ];
-    let mut spent = [(0, Duration::ZERO); 4];
+    let mut spent = [(0, Duration::ZERO); 7];
     for _ in 0..ROUNDS {
         for (way, spent) in ways.iter().zip(&mut spent) {
             let (cpu, wall) = (ticks(), Instant::now());
@@ -39,6 +42,11 @@ fn main() {
 
 fn guard() -> Invocation {
     Invocation::new("/usr/bin/test").args(["-e", "/etc/passwd"])
+}
+
+fn as_nobody(mut invocation: Invocation) -> Invocation {
+    invocation.identity = Some(Identity { uid: 65534, gid: 65534, groups: Vec::new() });
+    invocation
 }
 
 fn kilter(invocation: &Invocation) {

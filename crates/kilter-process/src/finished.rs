@@ -8,6 +8,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use crate::confine::Confined;
+
 /// How a child ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -97,11 +99,32 @@ pub struct Finished {
     pub stdout: Captured,
     /// What was kept of its error output.
     pub stderr: Captured,
+    /// What was kept of what it wrote to descriptor 3.
+    pub channel: Captured,
     /// Whether a descendant outlived it and kept an output open.
     pub leaked: bool,
+    /// How it was kept from changing the machine.
+    pub confined: Confined,
+    /// The last line of its error output that reads as if the confinement had refused something: a
+    /// hint for people, no proof. A child may keep a refusal to itself, and may print what it likes.
+    pub refusal_hint: Option<String>,
 }
 
 impl Finished {
+    /// A child that ended by itself and wrote nothing: where to begin for those who pretend to run one.
+    pub fn of(status: Status) -> Finished {
+        Finished {
+            status,
+            ending: Ending::Exited,
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+            channel: Captured::default(),
+            leaked: false,
+            confined: Confined::NotAsked,
+            refusal_hint: None,
+        }
+    }
+
     /// Whether it ended by itself with exit code 0.
     pub fn is_success(&self) -> bool {
         self.ending == Ending::Exited && self.status.is_success()
@@ -133,6 +156,22 @@ pub enum SpawnError {
     NoSuchIdentity {
         /// The program.
         program: OsString,
+    },
+    /// A variable of its environment has a name that no variable can have.
+    #[error("`{}` was not started: `{}` cannot be the name of a variable", program.display(), name.display())]
+    NoSuchVariable {
+        /// The program.
+        program: OsString,
+        /// The name.
+        name: OsString,
+    },
+    /// There is no place for the temporary directory of a confined child.
+    #[error("`{}` was not started: there is no place for its temporary directory", program.display())]
+    Scratch {
+        /// The program.
+        program: OsString,
+        /// Why not, in the last place that was tried.
+        source: io::Error,
     },
     /// The system does not start it.
     #[error("cannot start `{}`", program.display())]

@@ -5,22 +5,19 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::confine::Confinement;
+use crate::environment::Environment;
 use crate::identity::Identity;
 
-/// Where programs are found unless something else is asked for.
-pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// The locale of children, so that their output can be read on every machine.
-pub const LOCALE: &str = "C.UTF-8";
-
-/// How much of an output is kept. What is not kept is read and dropped.
+/// How much of an output is kept. What is not kept is read and dropped. An observer sees all of it,
+/// but for [`Capture::Nothing`]: who only wants to look on takes `First(0)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// Nothing: the output is `/dev/null`.
+    /// Nothing, and there is no pipe: an output is `/dev/null`, descriptor 3 is closed.
     Nothing,
     /// The first so many bytes.
     First(usize),
-    /// The last so many bytes.
+    /// The last so many bytes; up to twice as many are held meanwhile.
     Last(usize),
     /// The first so many bytes; a child that writes more is ended.
     AtMost(usize),
@@ -33,6 +30,17 @@ pub enum Group {
     Own,
     /// That of the caller: a terminal's Ctrl-C reaches it, and only the child itself is ended.
     Inherited,
+}
+
+/// What becomes of descendants in its process group when a child has ended by itself. Those of a child that was
+/// cut short (deadline, cancel, flood) are always ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftovers {
+    /// They are left alone: who starts a daemon may mean it. Their outputs are no longer read.
+    LeftAlone,
+    /// They are ended like a child whose time is up: for calls that leave nothing behind. With
+    /// [`Group::Inherited`] there is nothing to know them by, and they are left alone.
+    Ended,
 }
 
 /// A program to start, and under which conditions.
@@ -56,32 +64,41 @@ pub struct Invocation {
     pub stdout: Capture,
     /// What is kept of its error output.
     pub stderr: Capture,
+    /// What is kept of what it writes to descriptor 3, which is closed with [`Capture::Nothing`].
+    /// A pipe there costs the start by `posix_spawn`.
+    pub channel: Capture,
     /// How long it may take; without end if none.
     pub deadline: Option<Duration>,
     /// How long it may take from SIGTERM to SIGKILL.
     pub grace: Duration,
     /// Its process group.
     pub group: Group,
+    /// What becomes of descendants that outlive it.
+    pub leftovers: Leftovers,
+    /// What it is kept from doing.
+    pub confinement: Confinement,
 }
 
 impl Invocation {
-    /// A program without arguments, in the environment that the crate promises: outputs dropped, no
-    /// deadline, two seconds of grace, a process group of its own.
+    /// A program without arguments, in the plain [`Environment`]: outputs dropped, descriptor 3 closed, no
+    /// deadline, two seconds of grace, a process group of its own, not confined.
     pub fn new(program: impl Into<OsString>) -> Invocation {
-        let env = [("PATH", DEFAULT_PATH), ("LANG", LOCALE), ("LC_ALL", LOCALE)];
         Invocation {
             program: program.into(),
             args: Vec::new(),
-            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            env: Environment::new().variables().to_vec(),
             cwd: None,
             stdin: None,
             identity: None,
             umask: None,
             stdout: Capture::Nothing,
             stderr: Capture::Nothing,
+            channel: Capture::Nothing,
             deadline: None,
             grace: Duration::from_secs(2),
             group: Group::Own,
+            leftovers: Leftovers::LeftAlone,
+            confinement: Confinement::None,
         }
     }
 
@@ -110,6 +127,13 @@ impl Invocation {
         self
     }
 
+    /// Gives it this environment and no other.
+    #[must_use]
+    pub fn environment(mut self, environment: &Environment) -> Invocation {
+        self.env = environment.variables().to_vec();
+        self
+    }
+
     /// Sets the working directory.
     #[must_use]
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Invocation {
@@ -130,6 +154,27 @@ impl Invocation {
     pub fn captured(mut self, limit: usize) -> Invocation {
         self.stdout = Capture::First(limit);
         self.stderr = Capture::Last(limit);
+        self
+    }
+
+    /// Gives it a pipe at descriptor 3, and keeps what `capture` says of what it writes there.
+    #[must_use]
+    pub fn channel(mut self, capture: Capture) -> Invocation {
+        self.channel = capture;
+        self
+    }
+
+    /// Keeps it from doing something.
+    #[must_use]
+    pub fn confined(mut self, confinement: Confinement) -> Invocation {
+        self.confinement = confinement;
+        self
+    }
+
+    /// Says what becomes of descendants that outlive it.
+    #[must_use]
+    pub fn leftovers(mut self, leftovers: Leftovers) -> Invocation {
+        self.leftovers = leftovers;
         self
     }
 

@@ -1,43 +1,87 @@
 //! One child process, from its start to its end.
 //!
-//! [`Invocation`] says what to start: argv, an exact environment, input, identity, how much of the
-//! outputs to keep, a deadline. [`run`] starts it, feeds and drains it, ends it when its time is up or
-//! somebody cancels, and returns what became of it: [`Finished`]. [`which`] finds programs.
+//! [`Invocation`] says what to start: argv, an exact environment ([`Environment`]), input, identity, how much of the
+//! outputs to keep, a deadline, and whether it may change the machine ([`Confinement`]). [`run`] starts it, feeds and
+//! drains it, ends it when its time is up or somebody cancels, and returns what became of it: [`Finished`].
+//! [`run_observed`] tells what happens while it happens. [`which`] finds programs.
 //!
 //! The call blocks its thread; nothing here knows of async runtimes, of resources or of the meaning
 //! of exit codes. What to start and what to make of the result is left to others.
 //!
 //! # What a child can rely on
 //! - *Environment*: `PATH` is [`DEFAULT_PATH`], `LANG` and `LC_ALL` are `C.UTF-8`. Nothing is passed
-//!   on from kilter's own environment; `HOME`, `USER` and the like are there only if given.
+//!   on from kilter's own environment but what is allowed by name; `HOME`, `USER` and the like are
+//!   there only if given. `TMPDIR` is set for a confined child.
 //! - *Standard input*: the bytes that were given, then end of file; `/dev/null` if none were.
-//! - *Outputs*: pipes that are always read, beyond the limit too; `/dev/null` if nobody wants them.
+//! - *Outputs*: pipes that are always read, beyond the limit too; `/dev/null` if nobody wants them. They belong to
+//!   the user that the child runs as, who can open `/dev/stderr`.
+//! - *Descriptor 3*: a pipe as well, where the caller wants one, otherwise closed. A child that works without it
+//!   works the same with it.
 //! - *Process group*: its own, in the background of any terminal, so that Ctrl-C there reaches kilter only.
 //! - *Another user*: a session of its own, without any terminal: it cannot type into kilter's. The working
 //!   directory is entered with that user's rights.
 //!
 //! # What the caller can rely on
 //! - `run` returns when the child has exited, whatever its descendants do: one that keeps the
-//!   pipes open costs a tenth of a second ([`Finished::leaked`]) and is left alone.
+//!   pipes open costs a tenth of a second ([`Finished::leaked`]) and is left alone, unless
+//!   [`Leftovers::Ended`] was asked for.
 //! - At the deadline, or when cancelled, the whole process group gets SIGTERM, and SIGKILL when the
-//!   grace is over.
-//! - A child that never reads its input, closes its outputs early or floods them does no harm. One that
-//!   wrote more than [`Capture::AtMost`] never counts as a success, however it ended.
-//! - Without identity and umask nothing runs between fork and exec: the standard library takes
+//!   grace is over; when `run` returns none of it runs. The same goes for the group of a child that wrote more
+//!   than it was allowed, whether it or a descendant did.
+//! - Out of reach is a descendant that has left the group (`setsid`), as daemons do. Only a control group holds
+//!   those. A *subreaper* (`PR_SET_CHILD_SUBREAPER`) would have kilter inherit them, but for the process as a whole: it
+//!   would have to wait for everybody's orphans.
+//! - A child that never reads its input, closes its outputs early or floods them does no harm: memory is bounded
+//!   by the limits of [`Capture`]. One that wrote more than [`Capture::AtMost`] never counts as a success, however it ended.
+//! - Without identity, umask and descriptor 3 nothing runs between fork and exec: the standard library takes
 //!   `posix_spawn`.
+//! - An event is told before the next thing is read ([`Event`]); [`StreamLines`] makes lines of bounded length of
+//!   chunks.
+//!
+//! # What a confined child cannot do
+//! With [`Confinement::ReadOnly`] neither the child nor any descendant can write, make, remove, move or truncate files,
+//! change their modes, owners, times, flags or extended attributes, control devices, mount, signal or trace processes
+//! outside, or change host name, clock, kernel parameters, modules or the configuration of the network: whatever
+//! user it runs as, root included. What it writes to is its streams, terminals, `/dev/null`, `/dev/zero`, `/dev/full`, and
+//! a directory of its own at `TMPDIR`, which is removed when it has ended. [`Finished::confined`] says how far this
+//! kernel keeps that promise, [`can_confine`] says so beforehand.
+//!
+//! *Not covered*: what others do in its name. It may connect to Unix sockets and over the network: `systemctl stop`
+//! asks systemd, which is not confined. [`Confinement::ReadOnlyAlone`] is for children that need to ask nobody. Also not covered are
+//! System V shared memory, semaphores and messages, sends to message queues that exist, and advisory locks.
+//!
+//! *What it cannot read*: `/proc/PID/{environ,exe,cwd,root,fd,maps}` of processes outside (`lsof`, `ss -p`), what the kernel
+//! tells only those who may also change it (rules of the packet filter, LVM), and block devices by ioctl. 32-bit programs
+//! are killed. Times and modes cannot be set in its temporary directory either (`touch` fails there, `>` does not).
+//!
+//! Whether it tried to write nobody knows for sure: the kernel tells the child, and reports to its audit log only
+//! where that is switched on. [`Finished::refusal_hint`] is what the child says of it.
 //!
 //! *Start from* [`Invocation`] and [`run`].
 
+mod between;
+mod channel;
+mod confine;
+mod environment;
+mod event;
 mod finished;
 mod identity;
 mod invocation;
+mod lines;
 mod pipes;
 mod run;
+mod running;
+mod start;
 mod stop;
+mod streams;
 mod which;
 
+pub use confine::{Confined, Confinement, Gap, can_confine};
+pub use environment::{DEFAULT_PATH, Environment, LOCALE};
+pub use event::{Event, Observer, Stream};
 pub use finished::{Captured, Ending, Finished, SpawnError, Status};
 pub use identity::Identity;
-pub use invocation::{Capture, DEFAULT_PATH, Group, Invocation, LOCALE};
-pub use run::{Cancel, run};
+pub use invocation::{Capture, Group, Invocation, Leftovers};
+pub use lines::{LineEnd, Lines, StreamLines};
+pub use run::{Cancel, run, run_observed};
 pub use which::which;

@@ -1,4 +1,4 @@
-//! The three standard streams of a child, seen from outside.
+//! The streams of a child, seen from outside.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,6 +15,14 @@ const CHUNK: usize = 64 * 1024;
 fn unblock(fd: &OwnedFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(fd)?;
     Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// What a look into a pipe brought.
+pub(crate) enum Taken<'a> {
+    Nothing,
+    Bytes(&'a [u8]),
+    /// The last writer has closed it.
+    End,
 }
 
 /// Takes an output and keeps the part that is asked for.
@@ -53,15 +61,25 @@ impl Sink {
     }
 
     /// Reads what is there, one chunk at most: a flood must not keep others waiting.
-    pub(crate) fn take(&mut self, chunk: &mut [u8]) {
-        let Some(fd) = &self.fd else { return };
+    pub(crate) fn take<'a>(&mut self, chunk: &'a mut [u8]) -> Taken<'a> {
+        let Some(fd) = &self.fd else { return Taken::Nothing };
         match rustix::io::read(fd, &mut *chunk) {
-            Ok(0) => self.fd = None,
-            Ok(count) => self.keep(&chunk[..count]),
-            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(count) if count > 0 => {
+                self.keep(&chunk[..count]);
+                Taken::Bytes(&chunk[..count])
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Taken::Nothing,
             // A pipe that cannot be read has nothing more to say.
-            Err(_) => self.fd = None,
+            Ok(_) | Err(_) => {
+                self.fd = None;
+                Taken::End
+            }
         }
+    }
+
+    /// Reads no more. Says whether there was something to read from.
+    pub(crate) fn close(&mut self) -> bool {
+        self.fd.take().is_some()
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -72,9 +90,9 @@ impl Sink {
                 self.captured.bytes.extend_from_slice(&bytes[..room]);
                 self.captured.dropped += (bytes.len() - room) as u64;
             }
-            Capture::Last(_) => {
+            Capture::Last(limit) => {
                 self.captured.bytes.extend_from_slice(bytes);
-                self.trim(CHUNK);
+                self.trim(limit.max(CHUNK));
             }
         }
     }
@@ -106,10 +124,7 @@ impl<'a> Feed<'a> {
         if let Some(fd) = &fd {
             unblock(fd)?;
         }
-        let mut feed = Feed { fd, rest: bytes };
-        // Most inputs fit into the pipe: the child then finds its input and the end of it.
-        feed.give();
-        Ok(feed)
+        Ok(Feed { fd, rest: bytes })
     }
 
     /// The descriptor, until all is written or the child has closed its end.
@@ -117,12 +132,13 @@ impl<'a> Feed<'a> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Writes what the pipe takes.
-    pub(crate) fn give(&mut self) {
-        let Some(fd) = &self.fd else { return };
+    /// Writes what the pipe takes, and returns it.
+    pub(crate) fn give(&mut self) -> &'a [u8] {
+        let Some(fd) = &self.fd else { return &[] };
+        let mut given: &[u8] = &[];
         if !self.rest.is_empty() {
             match rustix::io::write(fd, self.rest) {
-                Ok(count) => self.rest = &self.rest[count..],
+                Ok(count) => (given, self.rest) = self.rest.split_at(count),
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 // The child does not want to read: its right.
                 Err(_) => self.rest = &[],
@@ -131,6 +147,7 @@ impl<'a> Feed<'a> {
         if self.rest.is_empty() {
             self.fd = None;
         }
+        given
     }
 }
 

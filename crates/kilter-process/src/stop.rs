@@ -3,10 +3,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal, test_kill_process,
+    test_kill_process_group,
+};
 
 use crate::invocation::Group;
-use crate::run::Running;
+use crate::running::Running;
 
 /// How long a killed process may take to be gone.
 const KILLED: Duration = Duration::from_secs(10);
@@ -24,13 +28,44 @@ impl Running<'_> {
         self.signal(Signal::TERM);
         // What is stopped (by reading from a terminal, say) cannot act on the signal.
         self.signal(Signal::CONT);
-        let all_gone = self.until_gone(Instant::now() + grace)?;
-        if !all_gone {
+        let mut ended = self.until_gone(Instant::now() + grace)?;
+        if !ended {
             self.kill();
+            let until = Instant::now() + KILLED;
+            ended = self.until_exit(until)?;
+            // Others may be stuck in the kernel, with the signal waiting for them: nothing is left to do.
+            while self.group == Group::Own && reachable(self.pid()).is_some() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
         }
-        let ended = all_gone || self.until_exit(Instant::now() + KILLED)?;
         self.over = !ended;
         Ok(ended)
+    }
+
+    /// Ends what is left of the group of a child that has been waited for.
+    ///
+    /// The number of the group cannot come to name another one while it has a member, but the last member may go
+    /// at any time. Signals are hence sent to members, through descriptors that name them and nobody else.
+    pub(crate) fn end_leftovers(&self, grace: Duration) {
+        if self.group != Group::Own || test_kill_process_group(self.pid()) == Err(Errno::SRCH) {
+            return;
+        }
+        for (signal, time) in [(Signal::TERM, grace), (Signal::KILL, KILLED)] {
+            let until = Instant::now() + time;
+            let mut told = Vec::new();
+            while let Some(members) = leftovers_of(self.pid()) {
+                for member in members {
+                    if signal == Signal::KILL || !told.contains(&member) {
+                        send(member, self.pid(), signal);
+                        told.push(member);
+                    }
+                }
+                if Instant::now() >= until {
+                    break;
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
     }
 
     pub(crate) fn kill(&self) {
@@ -69,13 +104,44 @@ impl Running<'_> {
     }
 }
 
+/// The members of a group whose leader has been waited for; none if there are none.
+fn leftovers_of(group: Pid) -> Option<Vec<Pid>> {
+    // A leader that is there is another one: its group only has the number.
+    let is_another = test_kill_process(group) != Err(Errno::SRCH);
+    reachable(group).filter(|_| !is_another)
+}
+
+/// The members of a group that can be signalled, which those of another user (`sudo`) cannot; none if there are none.
+fn reachable(group: Pid) -> Option<Vec<Pid>> {
+    let mut members = members(group)?;
+    members.retain(|&member| test_kill_process(member).is_ok());
+    (!members.is_empty()).then_some(members)
+}
+
+fn send(member: Pid, group: Pid, signal: Signal) {
+    // It may be gone: that is what is wanted.
+    let Ok(process) = pidfd_open(member, PidfdFlags::empty()) else { return };
+    if is_member(member.as_raw_nonzero().get(), group) {
+        let _ = pidfd_send_signal(&process, signal);
+        // What is stopped cannot act on a signal.
+        let _ = pidfd_send_signal(&process, Signal::CONT);
+    }
+}
+
 /// Whether a process group has members that have not exited. When `/proc` does not tell: yes.
 fn is_populated(group: Pid) -> bool {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
-    processes.filter_map(Result::ok).any(|entry| {
-        let is_process = entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit);
-        is_process && std::fs::read(entry.path().join("stat")).is_ok_and(|stat| is_alive_in(&stat, group))
-    })
+    members(group).is_none_or(|members| !members.is_empty())
+}
+
+/// The members of a process group that have not exited. When `/proc` does not tell: none at all.
+fn members(group: Pid) -> Option<Vec<Pid>> {
+    let processes = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Some(numbers.filter(|&number| is_member(number, group)).filter_map(Pid::from_raw).collect())
+}
+
+fn is_member(process: i32, group: Pid) -> bool {
+    std::fs::read(format!("/proc/{process}/stat")).is_ok_and(|stat| is_alive_in(&stat, group))
 }
 
 /// Reads state and group from `/proc/PID/stat` (proc_pid_stat(5)): `PID (NAME) STATE PPID PGRP …`.

@@ -384,12 +384,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             Doing::Apply | Doing::Refresh => group & CHANGES_ON_WORKER != 0,
         };
         let at = group / 4;
-        let vertices: Vec<VertexId> = items.iter().map(|item| item.vertex).collect();
         if doing != Doing::Check {
             items.iter().for_each(|item| self.shelves.forget(at, item.name));
         }
-        let (surroundings, again) = (self.surroundings(at), self.is_tried_again(&vertices));
-        let of = if on_worker { vertices.clone() } else { Vec::new() };
+        let vertices = || items.iter().map(|item| item.vertex);
+        let (surroundings, again) = (self.surroundings(at), self.is_tried_again(vertices()));
+        let of: Vec<VertexId> = if on_worker { vertices().collect() } else { Vec::new() };
         let work = move || {
             let provider = surroundings.provider();
             surroundings.call(|cx| {
@@ -429,8 +429,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         self.in_flight += 1;
     }
 
-    fn is_tried_again(&self, vertices: &[VertexId]) -> bool {
-        vertices.iter().any(|vertex| self.board.is_tried_again(*vertex))
+    fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {
+        vertices.any(|vertex| self.board.is_tried_again(vertex))
     }
 
     fn answer(&mut self, doing: Doing, done: Vec<Done>) {

@@ -33,6 +33,7 @@ fn written(relation: &kilter_model::Relation) -> Edge {
 }
 
 fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>, edges: &mut Vec<Edge>) {
+    let mut nearest = Nearest::default();
     let opted_out = |v: VertexId| catalog.resources[v.0 as usize].meta().is_some_and(|meta| meta.no_autoedge);
     for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
         if opted_out(me) {
@@ -40,7 +41,7 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
         }
         let provider = registry.at(usize::from(*provider));
         provider.wishes(&resource.name, &resource.attributes, &mut |wish| {
-            let Some((other, reason)) = granted(wish, registry, lookup) else { return };
+            let Some((other, reason)) = granted(wish, registry, lookup, &mut nearest) else { return };
             if other == me || opted_out(other) {
                 return;
             }
@@ -91,10 +92,39 @@ fn declared(
     });
 }
 
-fn granted(wish: Wish<'_>, registry: &Registry, lookup: &Lookup<'_>) -> Option<(VertexId, Reason)> {
+/// What was found above a directory, since most resources lie in that of the one before.
+#[derive(Default)]
+struct Nearest {
+    provider: u16,
+    directory: String,
+    found: Option<VertexId>,
+}
+
+impl Nearest {
+    fn above(&mut self, lookup: &Lookup<'_>, provider: u16, path: &str) -> Option<VertexId> {
+        let directory = path.rfind('/').map_or("", |slash| &path[..slash]);
+        if directory.is_empty() {
+            return lookup.above(provider, path);
+        }
+        if self.provider != provider || self.directory != directory {
+            self.found = lookup.above(provider, path);
+            self.provider = provider;
+            self.directory.clear();
+            self.directory.push_str(directory);
+        }
+        self.found
+    }
+}
+
+fn granted(
+    wish: Wish<'_>,
+    registry: &Registry,
+    lookup: &Lookup<'_>,
+    nearest: &mut Nearest,
+) -> Option<(VertexId, Reason)> {
     let provider = registry.index(wish.type_name)? as u16;
     let by_name = || lookup.named(provider, wish.name).map(|v| (v, Reason::Name));
-    let above = || lookup.above(provider, wish.name).map(|v| (v, Reason::Directory));
+    let mut above = || nearest.above(lookup, provider, wish.name).map(|v| (v, Reason::Directory));
     match wish.by {
         Match::Name => by_name(),
         Match::Ancestor => above(),

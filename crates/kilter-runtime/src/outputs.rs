@@ -1,81 +1,256 @@
 //! Outputs of resources that did not run this time.
 //!
 //! A command that ran once (`creates`) is in its state ever after, and still has to send what it
-//! printed. What others refer to is therefore kept in the state directory, mode 0600.
+//! printed. What others refer to is therefore kept in the state directory, mode 0600: readable, but
+//! for what is secret, which is sealed with the key of the state directory. Nothing is derived from a
+//! secret that could be tried out against guesses: what a resource with secrets was declared as is
+//! told by the seal alone.
+//!
+//! A record is a line like those of the journal: the CRC-32 of the JSON that follows, in hexadecimal, a
+//! blank, the JSON, a newline. Those of earlier versions are JSON alone.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use kilter_model::{Attributes, ResourceRef, from_canonical_json, to_canonical_json_clear};
-use serde_json::{Value as Json, json};
+use kilter_model::{
+    AttributeName, Attributes, ResourceRef, Value, from_canonical_json, to_canonical_json, to_canonical_json_clear,
+};
+use serde_json::{Map, Value as Json, json};
 
-/// What a resource was declared as when it sent its outputs: another one of the same reference, in
-/// another manifest or a later version, did not send them.
-pub(crate) fn fingerprint(declared: &Attributes) -> String {
-    let mut crc = crc32fast::Hasher::new();
-    for (name, value) in declared.iter() {
-        crc.update(format!("{name}={}\0", to_canonical_json_clear(value)).as_bytes());
-    }
-    format!("{:08x}", crc.finalize())
+use crate::sealing::{SealingKey, SealingKeyError, bound};
+
+/// What else is sealed or bound with the key is none of these.
+const PURPOSE: &str = "kilter outputs 1";
+
+/// Why outputs cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeepError {
+    #[error(transparent)]
+    Key(#[from] SealingKeyError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
-/// Keeps the outputs of `reference`.
-pub(crate) fn keep(state: &Path, reference: &ResourceRef, declared: &str, outputs: &Attributes) -> io::Result<()> {
-    let path = path(state, reference);
-    if let Some(parent) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-    }
-    let values: serde_json::Map<String, Json> =
-        outputs.iter().map(|(name, value)| (name.to_string(), to_canonical_json_clear(value))).collect();
-    let text = json!({ "resource": reference.to_string(), "declared": declared, "sent": values }).to_string();
-    let new = path.with_extension("new");
-    let _ = fs::remove_file(&new);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_data()?;
-    fs::rename(&new, &path)
+/// Why outputs that are kept cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeptError {
+    #[error("{path} cannot be read: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{path} is damaged")]
+    Damaged { path: PathBuf },
+    #[error("it is sealed in {path}, and {source}")]
+    Key { path: PathBuf, source: SealingKeyError },
+    #[error(
+        "{path} cannot be opened with the key {key}: the key, what the resource is declared as, or the file is not \
+         the one of then"
+    )]
+    Sealed { path: PathBuf, key: PathBuf },
+    #[error("{path} holds secrets in clear, and they cannot be sealed: {source}")]
+    Clear { path: PathBuf, source: KeepError },
 }
 
-/// The outputs of `reference` that were kept, if there are any.
-pub(crate) fn kept(state: &Path, reference: &ResourceRef, declared: &str) -> Option<Attributes> {
-    let json: Json = serde_json::from_slice(&fs::read(path(state, reference)).ok()?).ok()?;
-    if json.get("resource")?.as_str()? != reference.to_string() || json.get("declared")?.as_str()? != declared {
+/// What a resource is declared as: another one of the same reference, in another manifest or a later
+/// version, did not send what it is going to be sent.
+pub(crate) struct Declared<'a> {
+    pub(crate) reference: &'a ResourceRef,
+    pub(crate) attributes: &'a Attributes,
+    /// Whether all that it sends is a secret to those who use it.
+    pub(crate) confidential: bool,
+}
+
+/// The outputs that are kept in a state directory.
+pub(crate) struct Outputs<'a> {
+    state: &'a Path,
+    /// Read when it is first needed.
+    key: OnceCell<SealingKey>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(crate) fn new(state: &'a Path) -> Outputs<'a> {
+        Outputs { state, key: OnceCell::new() }
+    }
+
+    /// Keeps what a resource has sent.
+    pub(crate) fn keep(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<(), KeepError> {
+        let record = self.record(declared, sent)?;
+        let path = self.path(declared.reference);
+        if let Some(parent) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        }
+        let new = path.with_extension("new");
+        let _ = fs::remove_file(&new);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(line(&record).as_bytes())?;
+        file.sync_data()?;
+        Ok(fs::rename(&new, &path)?)
+    }
+
+    fn record(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<Json, KeepError> {
+        let (mut clear, mut sealed) = (Map::new(), Map::new());
+        for (name, value) in sent.iter() {
+            if declared.has_secret(value) {
+                let text = to_canonical_json_clear(value).to_string();
+                let text = self.made_key()?.seal(&text, &declared.bound("sent", name.as_str()))?;
+                sealed.insert(name.to_string(), text.into());
+            } else {
+                clear.insert(name.to_string(), to_canonical_json(value));
+            }
+        }
+        let as_what = match declared.is_secret() {
+            true => json!({ "sealed": self.made_key()?.seal("", &declared.bound("declared", ""))? }),
+            false => declared.checksum().into(),
+        };
+        let mut record = json!({ "resource": declared.reference.to_string(), "declared": as_what, "sent": clear });
+        if !sealed.is_empty() {
+            record["sealed"] = sealed.into();
+        }
+        Ok(record)
+    }
+
+    /// What was kept of a resource; none if nothing was, or of another declaration. Secrets that are kept
+    /// in clear, because they were none before or by an earlier version, are sealed if `may_write` says so.
+    pub(crate) fn kept(&self, declared: &Declared<'_>, may_write: bool) -> Result<Option<Attributes>, KeptError> {
+        let path = self.path(declared.reference);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(KeptError::Io { path, source }),
+        };
+        let record = json_of(&bytes).as_ref().and_then(Record::of);
+        let record = record.ok_or_else(|| KeptError::Damaged { path: path.clone() })?;
+        if record.resource != declared.reference.to_string() {
+            return Ok(None);
+        }
+        match (&record.declared, declared.is_secret()) {
+            (Told::Checksum(checksum), _) if *checksum == declared.checksum() => {}
+            (Told::Sealed(sealed), true) => {
+                self.opened(sealed, &declared.bound("declared", ""), &path)?;
+            }
+            _ => return Ok(None),
+        }
+        let mut sent = record.sent;
+        for (name, sealed) in record.sealed {
+            let json = self.opened(&sealed, &declared.bound("sent", &name), &path)?;
+            let value = serde_json::from_slice(&json).ok().and_then(|json: Json| from_canonical_json(&json).ok());
+            sent.push(AttributeName::from(&*name), value.ok_or_else(|| KeptError::Damaged { path: path.clone() })?);
+        }
+        let is_clear = declared.is_secret() && matches!(record.declared, Told::Checksum(_))
+            || sent.iter().take(record.clear).any(|(_, value)| declared.has_secret(value));
+        if is_clear && may_write {
+            self.keep(declared, &sent).map_err(|source| KeptError::Clear { path, source })?;
+        }
+        Ok(Some(sent))
+    }
+
+    fn opened(&self, sealed: &str, bound: &[u8], path: &Path) -> Result<Vec<u8>, KeptError> {
+        let key = self.key(SealingKey::of).map_err(|source| KeptError::Key { path: path.to_owned(), source })?;
+        let other = || KeptError::Sealed { path: path.to_owned(), key: SealingKey::path(self.state) };
+        key.open(sealed, bound).ok_or_else(other)
+    }
+
+    fn made_key(&self) -> Result<&SealingKey, SealingKeyError> {
+        self.key(SealingKey::made)
+    }
+
+    fn key(&self, get: fn(&Path) -> Result<SealingKey, SealingKeyError>) -> Result<&SealingKey, SealingKeyError> {
+        if self.key.get().is_none() {
+            let key = get(self.state)?;
+            return Ok(self.key.get_or_init(|| key));
+        }
+        Ok(self.key.get().expect("it is there, as was just seen"))
+    }
+
+    /// One file a resource, its name made of what is harmless in the reference, told apart by a hash.
+    fn path(&self, reference: &ResourceRef) -> PathBuf {
+        let text = reference.to_string();
+        let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let name: String = text.chars().map(harmless).take(80).collect();
+        self.state.join("outputs").join(format!("{name}-{:08x}", crc32fast::hash(text.as_bytes())))
+    }
+}
+
+impl Declared<'_> {
+    fn is_secret(&self) -> bool {
+        self.attributes.iter().any(|(_, value)| value.holds_sensitive())
+    }
+
+    fn has_secret(&self, output: &Value) -> bool {
+        self.confidential || output.holds_sensitive()
+    }
+
+    fn text(&self) -> String {
+        let line = |(name, value): (&AttributeName, &Value)| format!("{name}={}\0", to_canonical_json_clear(value));
+        self.attributes.iter().map(line).collect()
+    }
+
+    /// Tells declarations without secrets apart.
+    fn checksum(&self) -> String {
+        format!("{:08x}", crc32fast::hash(self.text().as_bytes()))
+    }
+
+    /// What a part of the record is bound to: it is nothing as a part of another.
+    fn bound(&self, part: &str, output: &str) -> Vec<u8> {
+        bound([PURPOSE, &self.reference.to_string(), &self.text(), part, output])
+    }
+}
+
+/// A record as it is written.
+fn line(record: &Json) -> String {
+    let text = record.to_string();
+    format!("{:08x} {text}\n", crc32fast::hash(text.as_bytes()))
+}
+
+/// The JSON of a record; none if it is damaged.
+fn json_of(bytes: &[u8]) -> Option<Json> {
+    if bytes.starts_with(b"{") {
+        return serde_json::from_slice(bytes).ok();
+    }
+    let (crc, text) = (bytes.get(..8)?, bytes.get(9..)?.strip_suffix(b"\n")?);
+    let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
+    if bytes[8] != b' ' || crc32fast::hash(text) != crc {
         return None;
     }
-    let values = json.get("sent")?.as_object()?;
-    values.iter().map(|(name, value)| Some((name.as_str(), from_canonical_json(value).ok()?))).collect()
+    serde_json::from_slice(text).ok()
 }
 
-/// One file a resource, its name made of what is harmless in the reference, told apart by a hash.
-fn path(state: &Path, reference: &ResourceRef) -> PathBuf {
-    let text = reference.to_string();
-    let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let name: String = text.chars().map(harmless).take(80).collect();
-    state.join("outputs").join(format!("{name}-{:08x}", crc32fast::hash(text.as_bytes())))
+/// A record as it is read.
+struct Record {
+    resource: String,
+    declared: Told,
+    sent: Attributes,
+    /// How many of them were in clear.
+    clear: usize,
+    sealed: Vec<(String, String)>,
+}
+
+/// How it is told what a resource was declared as.
+enum Told {
+    /// By a checksum; earlier versions did so of secrets, too.
+    Checksum(String),
+    /// By whether it can be opened.
+    Sealed(String),
+}
+
+impl Record {
+    fn of(json: &Json) -> Option<Record> {
+        let declared = match json.get("declared")? {
+            Json::String(checksum) => Told::Checksum(checksum.clone()),
+            sealed => Told::Sealed(sealed.get("sealed")?.as_str()?.to_owned()),
+        };
+        let sent = json.get("sent")?.as_object()?.iter();
+        let sent = sent.map(|(name, value)| Some((name.as_str(), from_canonical_json(value).ok()?)));
+        let sent: Attributes = sent.collect::<Option<_>>()?;
+        let sealed = json.get("sealed").map_or(Some(Vec::new()), |sealed| {
+            let all = sealed.as_object()?.iter();
+            all.map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned()))).collect()
+        })?;
+        let resource = json.get("resource")?.as_str()?.to_owned();
+        Some(Record { resource, declared, clear: sent.len(), sent, sealed })
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use kilter_model::Value;
-
-    use super::*;
-
-    #[test]
-    fn outputs_come_back_as_they_were_sent() {
-        let state = tempfile::tempdir().unwrap();
-        let reference = ResourceRef::new("exec", "token");
-        let outputs: Attributes = [
-            ("stdout", Value::Binary(b"\xff\x00".as_slice().into())),
-            ("stderr", Value::sensitive("hunter2".into())),
-            ("lines", Value::array([Value::sensitive("one".into()), "two".into(), Value::Float(1.0)])),
-            ("at", Value::Timestamp("2026-01-31".parse().unwrap())),
-        ]
-        .into_iter()
-        .collect();
-        keep(state.path(), &reference, "x", &outputs).unwrap();
-        assert_eq!(kept(state.path(), &reference, "x"), Some(outputs));
-        assert_eq!(kept(state.path(), &reference, "y"), None, "something else was declared then");
-    }
-}
+mod tests;

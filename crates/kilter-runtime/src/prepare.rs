@@ -1,8 +1,10 @@
 //! From a catalog to a run: canonical attributes, the whole graph.
 
+use std::cell::RefCell;
+
 use ecow::EcoString;
 use kilter_engine::{Cycle, Graph, VertexId};
-use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Resource, Value};
+use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Resource, TypeName, Value};
 use kilter_provider::{Problem, Provider, Registry, canonical_name, canonicalize};
 use rustc_hash::FxHashMap;
 
@@ -152,8 +154,17 @@ fn contradictions(
     is_broken: &dyn Fn(VertexId) -> bool,
 ) -> Vec<(VertexId, Problem)> {
     let lookup = Lookup::new(&catalog.resources, providers, registry);
+    // Nearly always the type that was asked for before.
+    let last = RefCell::new((TypeName::from(""), None));
+    let index = |type_name: &str| {
+        let mut last = last.borrow_mut();
+        if last.0 != *type_name {
+            *last = (type_name.into(), registry.index(type_name));
+        }
+        last.1
+    };
     let declared = |type_name: &str, name: &str| {
-        let vertex = lookup.named(registry.index(type_name)? as u16, name)?;
+        let vertex = lookup.named(index(type_name)? as u16, name)?;
         Some(&catalog.resources[vertex.0 as usize].attributes)
     };
     let all = catalog.resources.iter().zip(providers).zip((0..).map(VertexId));

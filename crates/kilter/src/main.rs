@@ -14,6 +14,7 @@ mod exit;
 mod facts;
 mod load;
 mod markdown;
+mod panics;
 mod paths;
 mod plan_file;
 mod providers;
@@ -36,6 +37,7 @@ use crate::cli::{Cli, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
+    panics::hide();
     // What was opened before is for this program alone, not for the commands that it starts as others.
     close_fds::set_fds_cloexec(3, &[]);
     match Cli::try_parse() {

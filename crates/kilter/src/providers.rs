@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use kilter_facts::Facts;
 use kilter_model::ResourceRef;
 use kilter_model::suggest::nearest;
+use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::{Rights, Scripts, Surroundings};
 
@@ -48,7 +49,7 @@ fn scripts(global: &Global) -> Scripts {
     let cache = global.state_dir.clone().filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
     let surroundings = Surroundings {
         facts: Arc::new(lazy_facts()),
-        home: std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+        environment: Environment::new().user(rustix::process::geteuid().as_raw()),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         cancelled: Some(&signals::RAISED),
         ..Surroundings::new()

@@ -40,8 +40,8 @@ enum Part {
 /// Whether `text` stands for itself: it holds no `${`.
 #[inline]
 pub fn is_plain(text: &str) -> bool {
-    // `contains(&u8)` is a vectorised search; nearly every text ends here.
-    !text.as_bytes().contains(&b'$') || !text.contains("${")
+    // Nearly every text ends at the first search.
+    memchr::memchr(b'$', text.as_bytes()).is_none_or(|at| !text[at..].contains("${"))
 }
 
 impl Template {
@@ -117,6 +117,17 @@ impl Template {
             Form::Array(templates) => templates.iter().all(Template::is_literal),
             Form::Hash(entries) => entries.iter().all(|(_, template)| template.is_literal()),
             Form::Sealed(inner) => inner.is_literal(),
+        }
+    }
+
+    /// Whether its value is sensitive, or holds what is, whatever its expressions yield.
+    pub fn is_sealed(&self) -> bool {
+        match &*self.0 {
+            Form::Value(value) => value.holds_sensitive(),
+            Form::Whole(..) | Form::Text(..) => false,
+            Form::Array(templates) => templates.iter().any(Template::is_sealed),
+            Form::Hash(entries) => entries.iter().any(|(_, template)| template.is_sealed()),
+            Form::Sealed(_) => true,
         }
     }
 

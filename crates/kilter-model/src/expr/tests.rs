@@ -198,6 +198,25 @@ fn what_is_not_known_matters_only_where_it_is_needed() {
 }
 
 #[test]
+fn a_template_says_whether_it_is_sealed_whatever_it_yields() {
+    let open = || Template::parse("${vars.secret}").unwrap();
+    let literal = || Template::value(Value::sensitive("x".into()));
+    for sealed in [
+        open().sealed(),
+        literal(),
+        Template::array(vec![open(), open().sealed()]),
+        Template::hash(vec![("open".into(), open()), ("sealed".into(), literal())]),
+    ] {
+        assert!(sealed.is_sealed(), "{sealed:?}");
+    }
+    for open in
+        [open(), Template::value("x".into()), Template::array(vec![open()]), Template::parse("a ${facts.os}").unwrap()]
+    {
+        assert!(!open.is_sealed(), "{open:?}");
+    }
+}
+
+#[test]
 fn a_secret_stays_sealed_through_every_operator_and_function() {
     for text in [
         "vars.secret",

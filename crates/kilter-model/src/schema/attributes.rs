@@ -19,6 +19,7 @@ impl Attributes {
     }
 
     /// The value of an attribute; undef counts as none.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(key, value)| key == name && !value.is_undef()).map(|(_, value)| value)
     }

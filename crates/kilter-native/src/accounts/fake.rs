@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kilter_process::{Cancel, Captured, Ending, Finished, Invocation, SpawnError, Status};
+use kilter_process::{Cancel, Captured, Finished, Invocation, SpawnError, Status};
 
 use super::{Runner, System};
 
@@ -66,12 +66,6 @@ impl Runner for Recorder {
         self.calls().push((argv.join(" "), stdin));
         let (code, said) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let output = |text: &str| Captured { bytes: text.as_bytes().to_vec(), dropped: 0 };
-        Ok(Finished {
-            status: Status::Code(code),
-            ending: Ending::Exited,
-            stdout: output(&said),
-            stderr: output(&said),
-            leaked: false,
-        })
+        Ok(Finished { stdout: output(&said), stderr: output(&said), ..Finished::of(Status::Code(code)) })
     }
 }

@@ -1,7 +1,7 @@
 //! What can be wrong with a declared file, and the canonical form of one that is right.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::Attributes;
+use kilter_model::{Attributes, Value};
 use kilter_provider::{Declared, Match, Problem, Wish};
 
 use super::{accept, mode, place};
@@ -125,6 +125,10 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
         let problem = Problem::with("backup", eco_format!("`{suffix}` is not a suffix"));
         problems.push(problem.hint("a text such as \".orig\" that is added to the file's name, true or false"));
     }
+    if should.truth("backup") == Some(true) && should.get("content").is_some_and(Value::holds_sensitive) {
+        let message = "a sensitive content is not kept in the state directory, where it would stand in clear";
+        problems.push(Problem::with("backup", message).hint("a suffix such as \".orig\", or false"));
+    }
     if let Some(checksum) = should.text("checksum")
         && matches!(checksum, "mtime" | "size" | "none")
         && !given("source")
@@ -132,7 +136,7 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
         let problem = Problem::with("checksum", eco_format!("`checksum: {checksum}` needs a `source`"));
         problems.push(problem.hint("declared content is always compared byte by byte"));
     }
-    if let Some(target) = should.get("target").and_then(kilter_model::Value::as_bytes)
+    if let Some(target) = should.get("target").and_then(Value::as_bytes)
         && (target.is_empty() || target.contains(&0))
     {
         problems.push(Problem::with("target", "a link cannot point to nothing").hint("give the path it points to"));

@@ -79,11 +79,14 @@ pub(super) fn is_within(path: &str, directory: &str) -> bool {
 
 /// Whether the path is absolute and has no empty, `.` or `..` components and no NUL.
 pub(super) fn is_normal(path: &str) -> bool {
-    let path = trim(path);
-    path == "/"
-        || path.strip_prefix('/').is_some_and(|rest| {
-            rest.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.as_bytes().contains(&0))
-        })
+    let path = trim(path).as_bytes();
+    let mut start = 1;
+    path == b"/"
+        || path.first() == Some(&b'/')
+            && memchr::memchr2_iter(b'/', 0, path).skip(1).chain([path.len()]).all(|end| {
+                let part = &path[std::mem::replace(&mut start, end + 1)..end];
+                path.get(end) != Some(&0) && !matches!(part, b"" | b"." | b"..")
+            })
 }
 
 /// Opens a path; its last component is never followed.

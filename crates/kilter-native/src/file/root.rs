@@ -17,7 +17,7 @@ use super::own::{self, Ownership, settle};
 use super::place::{self, Parent};
 use super::private::Private;
 use super::spec::{Checksum, Ensure, Spec};
-use super::stage::{Data, Temporary, stage};
+use super::stage::{Data, Temporary, create, stage};
 use super::{branches, remove, tree};
 
 /// Where something is to be brought to its state.
@@ -200,6 +200,11 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     if let Some(kept) = kept {
         wanted.uid = wanted.uid.or(Some(kept.stat.st_uid));
         wanted.gid = wanted.gid.or(Some(kept.stat.st_gid));
+    }
+    if old.is_none() && spec.validate_cmd.is_none() {
+        create(parent, leaf, data, wanted)?;
+        batch.note(parent);
+        return Ok(());
     }
     let staged = stage(parent, leaf, data, wanted, kept)?;
     if let Some(command) = spec.validate_cmd {

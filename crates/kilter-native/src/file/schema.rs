@@ -184,7 +184,7 @@ What becomes of a content that is replaced or removed. Default: `false`.
   but without setuid and setgid. An older backup is never replaced: the next ones get the names `.orig.1`,
   `.orig.2` and so on. A content that is already kept there is not kept again.
 - `true`: it is kept below kilter's state directory, in `backup/` under its SHA-256, readable by its owner only;
-  `backup/index` tells when it was replaced where.";
+  `backup/index` tells when it was replaced where. It is kept in clear, so not together with a sensitive `content`.";
 
 const CHECKSUM: &str = "\
 How a `source` and its copy are compared. Default: `sha256`.

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, openat,
-    renameat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, linkat,
+    openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -105,6 +105,39 @@ pub(super) struct Staged {
     pub(super) lost: Vec<String>,
 }
 
+/// Makes a file where none is yet, with its final content, owner and mode.
+///
+/// It has no name until it is complete: a run that is killed leaves nothing, and the directory is
+/// changed once. File systems that have no files without names get it by way of a temporary one.
+pub(super) fn create(parent: &Rc<Parent>, leaf: &[u8], data: &Data<'_>, wanted: Ownership) -> Result<(), FileError> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(fd) = openat(&parent.fd, c".", flags, Mode::RUSR | Mode::WUSR) {
+        let path = parent.join(leaf);
+        fill(&fd, data, &path)?;
+        own(&fd, wanted, &path)?;
+        finish(&fd, data, wanted.bits.unwrap_or(0o600), &path)?;
+        match name(&fd, parent, leaf) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EXIST) => return Err(FileError::Appeared(path)),
+            // A container without the capability and without /proc, or a file system that has its own mind.
+            Err(_) => {}
+        }
+    }
+    stage(parent, leaf, data, wanted, None)?.temporary.become_new(leaf)
+}
+
+/// Gives a file without a name one that nothing has yet.
+fn name(fd: &OwnedFd, parent: &Parent, leaf: &[u8]) -> Result<(), Errno> {
+    match linkat(fd, c"", &parent.fd, leaf, AtFlags::EMPTY_PATH) {
+        // Older kernels want a capability for that.
+        Err(Errno::NOENT) => {
+            let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+            linkat(CWD, path, &parent.fd, leaf, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
 /// Writes a file with its final content, owner and mode under a temporary name.
 ///
 /// It is created for its owner's eyes only; the mode comes last, after the owner, so that setuid
@@ -128,13 +161,19 @@ pub(super) fn stage(
         Some(old) => take_over(parent, leaf, &path, old, &fd, bits)?,
         None => Vec::new(),
     };
-    fchmod(&fd, Mode::from_raw_mode(bits)).map_err(|errno| FileError::io("set the mode of", &path, errno))?;
+    finish(&fd, data, bits, &path)?;
+    Ok(Staged { temporary, fd, lost })
+}
+
+/// Sets what comes last: the mode, and the time where it is to be that of the source.
+fn finish(fd: &OwnedFd, data: &Data<'_>, bits: u32, path: &str) -> Result<(), FileError> {
+    fchmod(fd, Mode::from_raw_mode(bits)).map_err(|errno| FileError::io("set the mode of", path, errno))?;
     if let Data::Copy(source, true) = data {
         let time = Timespec { tv_sec: source.stat.st_mtime, tv_nsec: nanoseconds(source) };
         let times = Timestamps { last_access: time, last_modification: time };
-        futimens(&fd, &times).map_err(|errno| FileError::io("set the time of", &path, errno))?;
+        futimens(fd, &times).map_err(|errno| FileError::io("set the time of", path, errno))?;
     }
-    Ok(Staged { temporary, fd, lost })
+    Ok(())
 }
 
 fn nanoseconds(source: &Source) -> i64 {

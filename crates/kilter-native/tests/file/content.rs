@@ -265,6 +265,34 @@ fn a_command_that_refuses_a_secret_does_not_tell_it() {
 }
 
 #[test]
+fn a_new_file_never_has_another_name() {
+    use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+
+    let home = directory();
+    let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    add_watch(&watch, home.path(), WatchFlags::CREATE | WatchFlags::MOVE | WatchFlags::DELETE).unwrap();
+    bring(&file(home.path().join("new"), [("content", text("one")), ("mode", text("0640"))]));
+    bring(&file(home.path().join("new"), [("content", text("two"))]));
+    let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 4096];
+    let mut reader = Reader::new(&watch, &mut buffer);
+    let mut seen = Vec::new();
+    while let Ok(event) = reader.next() {
+        let name = event.file_name().unwrap().to_str().unwrap().to_owned();
+        seen.push((event.events(), if name.starts_with(".kilter.") { "temporary".to_owned() } else { name }));
+    }
+    use rustix::fs::inotify::ReadFlags;
+    let seen: Vec<_> = seen.iter().map(|(flags, name)| (*flags, name.as_str())).collect();
+    let expected = [
+        (ReadFlags::CREATE, "new"),
+        // One that replaces another waits beside it.
+        (ReadFlags::CREATE, "temporary"),
+        (ReadFlags::MOVED_FROM, "temporary"),
+        (ReadFlags::MOVED_TO, "new"),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
 fn what_a_killed_run_left_is_removed_at_the_next_change() {
     let home = directory();
     let own = home.path().join("x");

@@ -15,7 +15,7 @@ fn problems<const N: usize>(name: &str, attributes: [(&str, Value); N]) -> Vec<S
 #[test]
 fn every_broken_declaration_is_told_with_a_hint() {
     type Attribute = (&'static str, Value);
-    let table: [(&str, Vec<Attribute>, &str); 28] = [
+    let table: [(&str, Vec<Attribute>, &str); 29] = [
         ("etc/motd", vec![], "not an absolute path"),
         ("/etc/../motd", vec![], "not an absolute path"),
         ("/etc//motd", vec![], "not an absolute path"),
@@ -32,6 +32,7 @@ fn every_broken_declaration_is_told_with_a_hint() {
         ("/a", vec![("ensure", text("file")), ("recurse", yes())], "without a directory"),
         ("/a", vec![("ensure", text("directory")), ("source", text("/b"))], "add `recurse: true`"),
         ("/a", vec![("content", text("x")), ("backup", text("../x"))], "is not a suffix"),
+        ("/a", vec![("content", Value::sensitive("x".into())), ("backup", yes())], "would stand in clear"),
         ("/a", vec![("content", text("x")), ("checksum", text("mtime"))], "needs a `source`"),
         ("/a", vec![("content", text("x")), ("validate_cmd", text("true"))], "where the file's path goes"),
         ("/a", vec![("validate_cmd", text("true %"))], "no content to validate"),

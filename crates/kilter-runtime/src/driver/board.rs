@@ -13,7 +13,7 @@ use super::resolve::{self, Resolution};
 use super::{Mode, Options};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
-use crate::outputs;
+use crate::outputs::{Declared, Outputs};
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
 use crate::state_dir::StateDir;
@@ -24,8 +24,12 @@ pub(super) struct Board<'run> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     options: &'run Options,
-    /// Resources whose outputs others refer to.
-    senders: FxHashSet<VertexId>,
+    /// Resources whose outputs others refer to, and whether somebody does as to a secret.
+    senders: FxHashMap<VertexId, bool>,
+    /// What was kept of them.
+    kept: Option<Outputs<'run>>,
+    /// Why that cannot be used.
+    lost: FxHashMap<VertexId, EcoString>,
     /// What they sent.
     outputs: FxHashMap<VertexId, Attributes>,
     /// What is wanted of resources whose values were sent by others.
@@ -58,14 +62,20 @@ impl<'run> Board<'run> {
         lookup: &'run Lookup<'run>,
         options: &'run Options,
     ) -> Board<'run> {
-        let written = prepared.resources().iter().flat_map(|resource| resource.deferred());
-        let names = written.flat_map(|deferred| deferred.template.references());
-        let senders = names.filter_map(|reference| lookup.referred(&reference)).collect();
+        let mut senders = FxHashMap::default();
+        for deferred in prepared.resources().iter().flat_map(|resource| resource.deferred()) {
+            let is_secret = deferred.sensitive || deferred.template.is_sealed();
+            for vertex in deferred.template.references().iter().filter_map(|reference| lookup.referred(reference)) {
+                *senders.entry(vertex).or_default() |= is_secret;
+            }
+        }
         Board {
             prepared,
             lookup,
             options,
             senders,
+            kept: options.state_dir.as_ref().map(|state_dir| Outputs::new(state_dir.path())),
+            lost: FxHashMap::default(),
             outputs: FxHashMap::default(),
             resolved: FxHashMap::default(),
             seals: FxHashMap::default(),
@@ -84,7 +94,7 @@ impl<'run> Board<'run> {
             Some(resolved) => Should::Resolved(Arc::clone(resolved)),
             None => Should::Declared(&resource.attributes),
         };
-        let sends = !self.senders.is_empty() && self.senders.contains(&vertex);
+        let sends = !self.senders.is_empty() && self.senders.contains_key(&vertex);
         Item {
             vertex,
             name: &resource.name,
@@ -128,15 +138,34 @@ impl<'run> Board<'run> {
     }
 
     fn unknown(&mut self, vertex: VertexId, unknown: Vec<(EcoString, EcoString)>) -> Verdict {
+        let lost = self.lost_to(vertex);
         if self.is_looked_at(vertex) {
-            self.draft(vertex).unknown = unknown;
+            let draft = self.draft(vertex);
+            draft.unknown = unknown;
+            draft.notes.extend(lost);
             return Verdict::Unknown;
         }
         let (attribute, reason) = &unknown[0];
-        let hint = "that one is only looked at (noop), or in its state already, and what it sent then is not kept: \
-                    the state directory or its declaration is another one. Undo what its guard looks for, so that it runs again";
-        self.fail(vertex, eco_format!("`{attribute}` is known only {reason}; {hint}"));
+        let why = lost.unwrap_or_else(|| {
+            "that one is only looked at (noop), or in its state already, and what it sent then is not kept: \
+             the state directory or its declaration is another one"
+                .into()
+        });
+        let hint = "Undo what its guard looks for, so that it runs again";
+        self.fail(vertex, eco_format!("`{attribute}` is known only {reason}; {why}. {hint}"));
         Verdict::Failed
+    }
+
+    /// Why what a resource waits for was kept and cannot be used.
+    fn lost_to(&self, vertex: VertexId) -> Option<EcoString> {
+        let deferred = self.prepared.resource(vertex).deferred().iter();
+        let references = deferred.flat_map(|deferred| deferred.template.references());
+        let lost = references.filter_map(|reference| self.lookup.referred(&reference));
+        lost.into_iter().find_map(|sender| {
+            let reference = &self.prepared.resource(sender).reference;
+            let why = self.lost.get(&sender)?;
+            Some(eco_format!("what {reference} sent before counts as not kept: {why}"))
+        })
     }
 
     /// The resources of a batch with what their checks found.
@@ -186,9 +215,14 @@ impl<'run> Board<'run> {
         }))
     }
 
-    fn fingerprint(&self, vertex: VertexId) -> String {
-        let declared = self.resolved.get(&vertex).map(|resolved| &**resolved);
-        outputs::fingerprint(declared.unwrap_or(&self.prepared.resource(vertex).attributes))
+    /// What a resource is declared as, for what it sends.
+    fn declared(&self, vertex: VertexId) -> Declared<'_> {
+        let resource = self.prepared.resource(vertex);
+        Declared {
+            reference: &resource.reference,
+            attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| resolved),
+            confidential: self.senders.get(&vertex).is_some_and(|confidential| *confidential),
+        }
     }
 
     fn draft(&mut self, vertex: VertexId) -> &mut Draft {
@@ -257,16 +291,22 @@ impl<'run> Board<'run> {
     /// The outputs of a resource that is in its state: what it says, or what was kept of its last
     /// change.
     fn sent_before(&mut self, vertex: VertexId, said: Attributes) {
-        if !self.senders.contains(&vertex) {
+        if !self.senders.contains_key(&vertex) {
             return;
         }
-        let kept = match (said.is_empty(), &self.options.state_dir) {
-            (true, Some(state_dir)) => {
-                outputs::kept(state_dir.path(), &self.prepared.resource(vertex).reference, &self.fingerprint(vertex))
-            }
-            _ => Some(said),
+        let kept = match (said.is_empty(), &self.kept) {
+            (true, Some(outputs)) => outputs.kept(&self.declared(vertex), self.options.mode == Mode::Apply),
+            _ => Ok(Some(said)),
         };
-        self.outputs.extend(kept.filter(|outputs| !outputs.is_empty()).map(|outputs| (vertex, outputs)));
+        match kept {
+            Ok(kept) => {
+                let kept = kept.filter(|outputs| !outputs.is_empty());
+                self.outputs.extend(kept.map(|outputs| (vertex, outputs)));
+            }
+            Err(why) => {
+                self.lost.insert(vertex, eco_format!("{why}"));
+            }
+        }
     }
 
     pub(super) fn applied(&mut self, done: Done) -> Ran {
@@ -290,15 +330,14 @@ impl<'run> Board<'run> {
     }
 
     fn send(&mut self, vertex: VertexId, sent: Attributes) {
-        if sent.is_empty() || !self.senders.contains(&vertex) {
+        if sent.is_empty() || !self.senders.contains_key(&vertex) {
             return;
         }
-        if let Some(state_dir) = &self.options.state_dir {
-            let reference = &self.prepared.resource(vertex).reference;
-            if let Err(error) = outputs::keep(state_dir.path(), reference, &self.fingerprint(vertex), &sent) {
-                let note = eco_format!("its outputs could not be kept for later runs: {error}");
-                self.draft(vertex).notes.push(note);
-            }
+        if let Some(outputs) = &self.kept
+            && let Err(error) = outputs.keep(&self.declared(vertex), &sent)
+        {
+            let note = eco_format!("its outputs could not be kept for later runs: {error}");
+            self.draft(vertex).notes.push(note);
         }
         self.outputs.insert(vertex, sent);
     }

@@ -18,7 +18,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let at = group / 4;
         let vertices: Vec<VertexId> = items.iter().map(|item| item.vertex).collect();
         vertices.iter().for_each(|vertex| self.shelves.turn(*vertex));
-        let again = self.is_tried_again(&vertices);
+        let again = self.is_tried_again(vertices.iter().copied());
         if let (Some(why), false) = (self.shelves.at(at).unavailable.clone(), again) {
             return self.answer(Doing::Check, step::failed(&vertices, &why));
         }

@@ -21,6 +21,9 @@ pub(super) fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &
             cx.log(level, type_name, name, &beginning(message, LONGEST));
         }
     }
+    if !finished.confined.is_as_asked() {
+        cx.log(Level::Debug, type_name, name, &finished.confined.to_string());
+    }
     if finished.leaked {
         let message = "the provider has ended and left a process behind that keeps its output open";
         cx.log(Level::Warning, type_name, name, message);

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::Scripts;
 
@@ -57,7 +58,7 @@ fn what_is_kept_does_not_outlive_the_commands_that_there_are() {
     describing(&place, "a", "");
     let bin = place.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
-    place.surroundings.path = format!("{}:/usr/bin:/bin", bin.display()).into();
+    place.surroundings.environment = Environment::new().set("PATH", format!("{}:/usr/bin:/bin", bin.display()));
     place.found();
     assert_eq!(place.calls().len(), 1);
     std::fs::write(bin.join("apt-get"), "").unwrap();

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         detailed: args.detailed_exitcodes,
     };
-    let loaded = match plan_file::read(&args.input) {
+    let loaded = match plan_file::read(&args.input, global) {
         Ok(Some(plan)) => load::prepare_plan(&plan, args.format.into(), &registry)
             .and_then(|loaded| still_planned(&plan, &loaded, pass, global).map(|()| loaded)),
         Ok(None) => load::prepare(&args.input, args.format.into(), &registry),

@@ -50,7 +50,11 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         say::warning(format_args!("the plan is not complete and was not written to {}", output.display()));
         return pass.conclude(&report, global);
     }
-    if let Err(error) = PlanFile::new(&loaded, &report).write(output) {
+    let state = match global.state_dir() {
+        Ok(state) => state,
+        Err(exit) => return exit,
+    };
+    if let Err(error) = PlanFile::new(&loaded, &report, &registry).write(output, &state) {
         return say::fail(format_args!("cannot write the plan to {}: {error}", output.display()));
     }
     pass.conclude(&report, global)

@@ -16,7 +16,10 @@ fn with(words: &str, name: &str) -> Place {
     let place = Place::new();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::create_dir(place.path().join("providers")).unwrap();
-    let path = place.file(&format!("providers/{name}.prov"), fence(words));
+    // The home of whoever runs the test is not to be touched.
+    let home = place.path().join("home").display().to_string();
+    let script = fence(words).replace("$HOME", &home).replace("os.environ[\"HOME\"]", &format!("{home:?}"));
+    let path = place.file(&format!("providers/{name}.prov"), script);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     place
 }

@@ -15,6 +15,7 @@ mod guide;
 mod help;
 mod puppet;
 mod scripts;
+mod secrets;
 mod set;
 mod support;
 mod types;

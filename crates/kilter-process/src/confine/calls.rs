@@ -1,0 +1,194 @@
+//! The system calls that a confined child is refused: what changes the machine and Landlock does not rule.
+
+use std::sync::LazyLock;
+
+use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+use seccompiler::SeccompCmpOp::{self, Eq, MaskedEq, Ne};
+use seccompiler::{BpfProgram, SeccompCmpArgLen, SeccompCondition, SeccompRule};
+
+use super::Confinement;
+use super::filter::{Refused, compile};
+
+/// `AUDIT_ARCH_…` of what this is built for, if its calls are known here.
+const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xc000_003e)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xc000_00b7)
+} else {
+    None
+};
+
+/// Modes, owners, times, extended attributes and flags of files. Not even where files may be written: the
+/// filter sees numbers, not what they stand for.
+const METADATA: [i64; 19] = [
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    SETXATTRAT,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    // Names of message queues are files that Landlock does not see.
+    libc::SYS_mq_unlink,
+    // Keys are kept by the kernel for a user.
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_request_key,
+];
+
+/// The same, older.
+#[cfg(target_arch = "x86_64")]
+const METADATA_OLD: &[i64] =
+    &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat];
+#[cfg(not(target_arch = "x86_64"))]
+const METADATA_OLD: &[i64] = &[];
+
+/// The machine as a whole: file systems, names, clock, kernel. Most of it takes capabilities that are
+/// gone; a second bolt costs nothing.
+const MACHINE: [i64; 29] = [
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    MOVE_MOUNT,
+    FSOPEN,
+    FSCONFIG,
+    FSMOUNT,
+    FSPICK,
+    MOUNT_SETATTR,
+    OPEN_TREE_ATTR,
+    libc::SYS_quotactl,
+    QUOTACTL_FD,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_clock_settime,
+    libc::SYS_settimeofday,
+    libc::SYS_reboot,
+    libc::SYS_kexec_load,
+    KEXEC_FILE_LOAD,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_bpf,
+    // A ring does some of all this without a call that could be refused.
+    IO_URING_SETUP,
+    IO_URING_ENTER,
+    IO_URING_REGISTER,
+];
+
+/// Other processes.
+const PROCESSES: [i64; 4] = [libc::SYS_ptrace, libc::SYS_process_vm_writev, PIDFD_GETFD, PROCESS_MADVISE];
+
+const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
+// Numbers from 424 on are the same on all architectures, and not all are known to every libc.
+const PIDFD_GETFD: i64 = 438;
+const IO_URING_SETUP: i64 = 425;
+const IO_URING_ENTER: i64 = 426;
+const IO_URING_REGISTER: i64 = 427;
+const MOVE_MOUNT: i64 = 429;
+const FSOPEN: i64 = 430;
+const FSCONFIG: i64 = 431;
+const FSMOUNT: i64 = 432;
+const FSPICK: i64 = 433;
+const PROCESS_MADVISE: i64 = 440;
+const MOUNT_SETATTR: i64 = 442;
+const QUOTACTL_FD: i64 = 443;
+const FCHMODAT2: i64 = 452;
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const OPEN_TREE_ATTR: i64 = 467;
+const FILE_SETATTR: i64 = 469;
+
+static READ_ONLY: LazyLock<Option<BpfProgram>> = LazyLock::new(|| program(Confinement::ReadOnly));
+static READ_ONLY_ALONE: LazyLock<Option<BpfProgram>> = LazyLock::new(|| program(Confinement::ReadOnlyAlone));
+
+/// Has this thread, and what it starts, refused the calls of the list with EPERM.
+pub(super) fn refuse(confinement: Confinement) -> Result<(), NotRefused> {
+    let program = match confinement {
+        Confinement::None => return Ok(()),
+        Confinement::ReadOnly => &*READ_ONLY,
+        Confinement::ReadOnlyAlone => &*READ_ONLY_ALONE,
+    };
+    let program = program.as_ref().ok_or(NotRefused)?;
+    seccompiler::apply_filter(program).map_err(|_| NotRefused)
+}
+
+/// The kernel has no such filters, or the calls of this architecture are not known.
+pub(super) struct NotRefused;
+
+fn program(confinement: Confinement) -> Option<BpfProgram> {
+    let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
+    let always = always.map(|&call| Refused { call, rules: Vec::new() });
+    let mut refused: Vec<Refused> = always.chain(sometimes()).collect();
+    if confinement == Confinement::ReadOnlyAlone {
+        // Netlink only asks: what it takes to change something is gone with the capabilities.
+        refused
+            .push(Refused { call: libc::SYS_socket, rules: vec![when([arg(0, Dword, Ne, libc::AF_NETLINK as u64)])] });
+    }
+    Some(compile(ARCHITECTURE?, refused))
+}
+
+/// Calls that are refused with some arguments.
+fn sometimes() -> impl Iterator<Item = Refused> {
+    let of_others = |call| Refused { call, rules: vec![when([arg(0, Dword, Ne, 0)])] };
+    // `which` is a process, and that one is the caller.
+    let of_other_kinds = |call, process| {
+        let rules = vec![when([arg(0, Dword, Ne, process)]), when([arg(1, Dword, Ne, 0)])];
+        Refused { call, rules }
+    };
+    let others = [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+        libc::SYS_migrate_pages,
+        libc::SYS_move_pages,
+    ];
+    let limits = vec![when([arg(0, Dword, Ne, 0), arg(2, Qword, Ne, 0)])];
+    let creat = u64::from(libc::O_CREAT.unsigned_abs());
+    let queues = vec![when([arg(1, Dword, MaskedEq(creat), creat)])];
+    others.map(of_others).into_iter().chain([
+        of_other_kinds(libc::SYS_setpriority, 0),
+        of_other_kinds(libc::SYS_ioprio_set, 1),
+        Refused { call: libc::SYS_prlimit64, rules: limits },
+        Refused { call: libc::SYS_mq_open, rules: queues },
+        Refused { call: libc::SYS_ioctl, rules: controls() },
+    ])
+}
+
+/// Requests of ioctl(2) to files and terminals that are open for reading. A request is made of two bits
+/// of direction, a size, a type and a number; the numbers are the kernel's, on all architectures that are built for.
+fn controls() -> Vec<SeccompRule> {
+    const TYPE: u64 = 0xff00;
+    const READS: u64 = 0x8000_0000;
+    const WRITES: u64 = 0x4000_0000;
+    // What types into a terminal as if its user did, and what controls the console.
+    let terminal = [0x5412, 0x541c].map(|request| when([arg(1, Dword, Eq, request)]));
+    // btrfs, with snapshots and subvolumes. It brings `FICLONE` along, without which files are copied.
+    let btrfs = when([arg(1, Dword, MaskedEq(TYPE), 0x9400)]);
+    // Flags and projects of files, freezing, and all else of ext4, XFS, F2FS and bcachefs that does not only read.
+    let of_type = |kind: u64| {
+        [0, WRITES, READS | WRITES]
+            .map(|direction| when([arg(1, Dword, MaskedEq(TYPE | READS | WRITES), kind << 8 | direction)]))
+    };
+    let file_systems = [b'f', b'X', b'v', 0xf5, 0xbc].into_iter().flat_map(|kind| of_type(u64::from(kind)));
+    terminal.into_iter().chain([btrfs]).chain(file_systems).collect()
+}
+
+fn when<const N: usize>(conditions: [SeccompCondition; N]) -> SeccompRule {
+    SeccompRule::new(conditions.into()).expect("there is a condition")
+}
+
+fn arg(index: u8, length: SeccompCmpArgLen, is: SeccompCmpOp, value: u64) -> SeccompCondition {
+    SeccompCondition::new(index, length, is, value).expect("a system call has six arguments")
+}

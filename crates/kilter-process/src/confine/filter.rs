@@ -1,0 +1,137 @@
+//! From a list of system calls to the program that the kernel runs at each of them (seccomp(2)).
+//!
+//! The program is a tree: the kernel tries it on every number there is when it is installed, and each
+//! start of a confined child installs it, so that a chain of comparisons would cost more than all else.
+
+use seccompiler::{BpfProgram, SeccompRule, sock_filter};
+
+/// A system call that is refused, by number; where there are rules, only if one of them fits.
+pub(super) struct Refused {
+    pub(super) call: i64,
+    pub(super) rules: Vec<SeccompRule>,
+}
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const IS_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const IS_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const GO_ON: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Where `struct seccomp_data` has the number of the call and the architecture.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+
+/// The numbers of the x32 calls of x86-64 begin here: the same calls once more. Other architectures have none so high.
+const X32: u32 = 0x4000_0000;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+
+/// The program that refuses some calls with EPERM and allows the others. Calls of another architecture
+/// (32-bit programs) have other numbers: who makes one is killed.
+pub(super) fn compile(architecture: u32, mut refused: Vec<Refused>) -> BpfProgram {
+    refused.sort_by_key(|refused| refused.call);
+    let mut program = vec![
+        instruction(LOAD, 0, 0, ARCHITECTURE),
+        instruction(IS_EQUAL, 1, 0, architecture),
+        instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        instruction(LOAD, 0, 0, NUMBER),
+        instruction(IS_AT_LEAST, 0, 1, X32),
+        instruction(RETURN, 0, 0, REFUSE),
+    ];
+    program.extend(tree(&refused));
+    program
+}
+
+/// The decision among some calls, in order of their numbers.
+fn tree(refused: &[Refused]) -> BpfProgram {
+    match refused {
+        [] => vec![instruction(RETURN, 0, 0, ALLOW)],
+        [one] => leaf(one),
+        many => {
+            let (low, high) = many.split_at(many.len() / 2);
+            let (below, above) = (tree(low), tree(high));
+            let at = number(&high[0]);
+            // A comparison can jump over 255 instructions only.
+            let mut program = match u8::try_from(below.len()) {
+                Ok(over) => vec![instruction(IS_AT_LEAST, over, 0, at)],
+                Err(_) => {
+                    let over = u32::try_from(below.len()).expect("a program has less than 4096 instructions");
+                    vec![instruction(IS_AT_LEAST, 0, 1, at), instruction(GO_ON, 0, 0, over)]
+                }
+            };
+            program.extend(below);
+            program.extend(above);
+            program
+        }
+    }
+}
+
+fn leaf(refused: &Refused) -> BpfProgram {
+    let mut program = vec![instruction(IS_EQUAL, 1, 0, number(refused)), instruction(RETURN, 0, 0, ALLOW)];
+    for rule in &refused.rules {
+        program.extend(BpfProgram::from(rule.clone()));
+        program.push(instruction(RETURN, 0, 0, REFUSE));
+    }
+    program.push(instruction(RETURN, 0, 0, if refused.rules.is_empty() { REFUSE } else { ALLOW }));
+    program
+}
+
+fn number(refused: &Refused) -> u32 {
+    u32::try_from(refused.call).expect("system calls have small numbers")
+}
+
+fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition};
+
+    use super::*;
+
+    /// What the program makes of a call: as the kernel runs it, so far as it is made of what is used here.
+    fn outcome(program: &BpfProgram, architecture: u32, call: u32, argument: u64) -> u32 {
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at].clone();
+            at += 1;
+            let jump = |is_so: bool| usize::from(if is_so { jt } else { jf });
+            match u32::from(code) {
+                code if code == u32::from(LOAD) => {
+                    value = match k {
+                        NUMBER => call,
+                        ARCHITECTURE => architecture,
+                        16 => argument as u32,
+                        20 => (argument >> 32) as u32,
+                        _ => panic!("no other fields are loaded: {k}"),
+                    }
+                }
+                code if code == u32::from(IS_EQUAL) => at += jump(value == k),
+                code if code == u32::from(IS_AT_LEAST) => at += jump(value >= k),
+                code if code == u32::from(GO_ON) => at += k as usize,
+                code if code == u32::from(RETURN) => return k,
+                code => panic!("no other instructions are used: {code}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_calls_of_the_list_are_refused_and_no_others() {
+        let seven = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 7).unwrap();
+        let with_seven = || vec![SeccompRule::new(vec![seven.clone()]).unwrap()];
+        let calls = [450, 3, 17, 5, 90, 91, 92, 300];
+        let refused: Vec<Refused> = calls.iter().map(|&call| Refused { call, rules: Vec::new() }).collect();
+        let refused = refused.into_iter().chain([Refused { call: 200, rules: with_seven() }]).collect();
+        let program = compile(1, refused);
+        for call in 0..1000 {
+            let expected = if calls.contains(&i64::from(call)) { REFUSE } else { ALLOW };
+            assert_eq!(outcome(&program, 1, call, 0), expected, "{call}");
+            assert_eq!(outcome(&program, 2, call, 0), libc::SECCOMP_RET_KILL_PROCESS);
+            assert_eq!(outcome(&program, 1, call + X32, 0), REFUSE);
+        }
+        assert_eq!(outcome(&program, 1, 200, 7), REFUSE);
+        assert_eq!(outcome(&program, 1, 200, (1 << 32) + 7), REFUSE);
+    }
+}

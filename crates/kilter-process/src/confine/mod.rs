@@ -1,0 +1,168 @@
+//! Children that cannot change the machine.
+//!
+//! # How
+//! What confines a child on Linux confines the thread that asks for it and all that it starts. A
+//! confined child is therefore started by a thread of its own, which confines itself first and ends
+//! when the child runs; kilter's other threads stay as they are. Four things work together:
+//! 1. *Landlock* ([`files`]): no file is written, made, moved, removed or truncated outside of the child's temporary
+//!    directory, no device is controlled, no process outside is signalled or traced.
+//! 2. *A filter of system calls* ([`calls`]): what Landlock leaves open, such as modes, owners, times and extended
+//!    attributes of files, mounts, host name, clock, kernel modules, reboot.
+//! 3. *Capabilities* ([`capabilities`]): a child of root keeps those for reading and for becoming another user.
+//! 4. *no_new_privs*: set-uid programs do not gain what the child has lost.
+//!
+//! It inherits no open file that it could write to but the pipes of its streams.
+
+mod calls;
+mod capabilities;
+mod files;
+mod filter;
+mod scratch;
+
+use std::fmt;
+use std::path::Path;
+
+pub(crate) use scratch::Scratch;
+
+/// What a child, with all its descendants, is kept from doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Confinement {
+    /// Nothing.
+    #[default]
+    None,
+    /// Changing the machine. It may read, run programs, and talk to others over the network and Unix sockets;
+    /// what those do in its name is not prevented (`systemctl stop` asks systemd, which does it).
+    ReadOnly,
+    /// Changing the machine and talking to anybody: it can make no sockets but pairs, and those by which
+    /// the kernel is asked (netlink).
+    ReadOnlyAlone,
+}
+
+/// How a child was kept from changing the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confined {
+    /// Nobody asked for it.
+    NotAsked,
+    /// As asked for.
+    Fully,
+    /// This kernel does not offer all that it takes.
+    Partly {
+        /// What is possible to the child all the same.
+        gaps: Vec<Gap>,
+    },
+    /// Not at all, although it was asked for.
+    No {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// What a child that is confined in part can do all the same, as far as its user may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Gap {
+    /// Truncate files (Linux before 6.2).
+    Truncation,
+    /// Control devices (Linux before 6.10).
+    Devices,
+    /// Signal processes, and talk over abstract Unix sockets (Linux before 6.12).
+    Signals,
+    /// Use root's capabilities: network configuration, clock, host name.
+    Capabilities,
+    /// Change modes, owners, times and extended attributes of files, and all else that is kept from it by a
+    /// filter of system calls.
+    Calls,
+}
+
+impl Confined {
+    /// Whether all that was asked for is there.
+    pub fn is_as_asked(&self) -> bool {
+        matches!(self, Confined::NotAsked | Confined::Fully)
+    }
+}
+
+/// `confined`, `confined in part: it may still …`, `not confined: …`.
+impl fmt::Display for Confined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Confined::NotAsked => f.write_str("not confined"),
+            Confined::Fully => f.write_str("confined"),
+            Confined::Partly { gaps } => {
+                let gaps: Vec<String> = gaps.iter().map(Gap::to_string).collect();
+                write!(f, "confined in part: it may still {}", gaps.join(", "))
+            }
+            Confined::No { why } => write!(f, "not confined: {why}"),
+        }
+    }
+}
+
+/// What it lets a child do, as the end of a sentence.
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Gap::Truncation => "truncate files",
+            Gap::Devices => "control devices",
+            Gap::Signals => "signal processes",
+            Gap::Capabilities => "use the capabilities of root",
+            Gap::Calls => "change modes, owners and times of files",
+        })
+    }
+}
+
+/// What children can be kept from on this machine, as it would be told of one that is started now.
+///
+/// It costs a thread; who asks more than once keeps the answer.
+pub fn can_confine(confinement: Confinement) -> Confined {
+    let answer = std::thread::spawn(move || confine_this_thread(confinement, None)).join();
+    answer.unwrap_or_else(|_| Confined::No { why: "the attempt failed".into() })
+}
+
+/// Confines this thread, and with it what it starts from now on. There is no way back.
+pub(crate) fn confine_this_thread(confinement: Confinement, scratch: Option<&Path>) -> Confined {
+    if confinement == Confinement::None {
+        return Confined::NotAsked;
+    }
+    let mut gaps = match files::restrict(scratch) {
+        Ok(gaps) => gaps,
+        Err(why) => return Confined::No { why },
+    };
+    if capabilities::drop_those_that_change().is_err() {
+        gaps.push(Gap::Capabilities);
+    }
+    if calls::refuse(confinement).is_err() {
+        gaps.push(Gap::Calls);
+    }
+    if gaps.is_empty() { Confined::Fully } else { Confined::Partly { gaps } }
+}
+
+/// The last line of an error output that reads as if something had been refused.
+pub(crate) fn refusal_hint(stderr: &[u8]) -> Option<String> {
+    // What libc says to EACCES, EPERM, EROFS and EXDEV in the locale that children have.
+    const REFUSALS: [&str; 4] =
+        ["permission denied", "operation not permitted", "read-only file system", "invalid cross-device link"];
+    let text = String::from_utf8_lossy(stderr);
+    let is_one = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        REFUSALS.iter().any(|refusal| line.contains(refusal))
+    };
+    text.lines().rev().find(is_one).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_child_was_confined_reads_as_a_sentence() {
+        let gaps = vec![Gap::Truncation, Gap::Signals];
+        let told = Confined::Partly { gaps }.to_string();
+        assert_eq!(told, "confined in part: it may still truncate files, signal processes");
+        assert_eq!(Confined::No { why: "no Landlock".into() }.to_string(), "not confined: no Landlock");
+    }
+
+    #[test]
+    fn the_last_refusal_is_the_hint() {
+        let stderr = b"sh: 1: cannot create /a: Permission denied\nchmod: changing /b: Operation not permitted\nbye\n";
+        assert_eq!(refusal_hint(stderr).unwrap(), "chmod: changing /b: Operation not permitted");
+        assert_eq!(refusal_hint(b"all is well\n"), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! The temporary directory of a confined child.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Gid, Uid};
+
+use crate::identity::Identity;
+
+/// Where it lies in memory, if there is enough: what is made for a moment need not reach a disk.
+const MEMORY: &str = "/dev/shm";
+
+/// How many bytes are enough.
+const ROOM: u64 = 256 << 20;
+
+/// A directory of the child's own, mode 0700, which is removed with all that is in it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Where kilter was told to have such things, in memory, or where every machine has a place.
+    pub(crate) fn new(identity: Option<&Identity>) -> io::Result<Scratch> {
+        // The directory of kilter's own user need not be open to another one.
+        let own = if identity.is_none() { std::env::var_os("TMPDIR").map(PathBuf::from) } else { None };
+        let memory = is_roomy(MEMORY).then(|| PathBuf::from(MEMORY));
+        let places = own.into_iter().chain(memory).chain(["/tmp", "/var/tmp", "/run"].map(PathBuf::from));
+        let mut refusal = io::Error::from(io::ErrorKind::NotFound);
+        for place in places {
+            match Scratch::beneath(&place, identity) {
+                Ok(scratch) => return Ok(scratch),
+                Err(error) => refusal = error,
+            }
+        }
+        Err(refusal)
+    }
+
+    fn beneath(place: &Path, identity: Option<&Identity>) -> io::Result<Scratch> {
+        // A name that somebody else has taken is passed over; one that is made is kilter's own.
+        for _ in 0..100 {
+            let path = place.join(name());
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {
+                    let scratch = Scratch { path };
+                    if let Some(identity) = identity {
+                        let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+                        rustix::fs::chown(&scratch.path, Some(uid), Some(gid))?;
+                    }
+                    return Ok(scratch);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It holds nothing of value. What cannot be removed (a descendant still writes there) is for whoever
+        // tidies the place up.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn is_roomy(place: &str) -> bool {
+    rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM)
+}
+
+fn name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
+    format!("kilter-{}-{count}-{nanos:08x}", std::process::id())
+}

@@ -1,0 +1,301 @@
+//! A child that runs: one loop that waits for everything at once.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::confine::{Confined, Scratch, refusal_hint};
+use crate::event::{Event, Observer, Stream};
+use crate::finished::{Ending, Finished, Status};
+use crate::invocation::{Group, Invocation, Leftovers};
+use crate::pipes::{Feed, Sink, Taken, chunk};
+use crate::run::Cancel;
+use crate::start::Started;
+
+/// How long the outputs are read on when the child has exited but a descendant keeps them open.
+const LEAK: Duration = Duration::from_millis(100);
+
+/// How often the flag of a [`Cancel`] without a descriptor is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A child that has not been waited for. Dropping it kills it.
+pub(crate) struct Running<'a> {
+    pub(crate) child: Child,
+    /// Readable when the child has exited; none where waiting for it is all there is to do.
+    pidfd: Option<OwnedFd>,
+    pub(crate) group: Group,
+    invocation: &'a Invocation,
+    deadline: Option<Instant>,
+    stdin: Feed<'a>,
+    /// Its outputs, in the order of [`STREAMS`].
+    sinks: [Sink; 3],
+    chunk: Box<[u8]>,
+    observer: Option<Observer<'a>>,
+    confined: Confined,
+    /// Removed with this.
+    _scratch: Option<Scratch>,
+    /// Whether the process is no longer ours to kill.
+    pub(crate) over: bool,
+}
+
+/// What a child writes to.
+const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Channel];
+
+/// What a wait was ended by, beside the streams.
+pub(crate) struct Step {
+    /// The child has exited.
+    pub(crate) exited: bool,
+    /// The descriptor of the cancel is readable.
+    woken: bool,
+}
+
+impl<'a> Running<'a> {
+    pub(crate) fn new(
+        started: Started,
+        invocation: &'a Invocation,
+        observer: Option<Observer<'a>>,
+    ) -> io::Result<Running<'a>> {
+        let Started { child, ends, confined, scratch } = started;
+        let mut running = Running {
+            child,
+            pidfd: None,
+            group: invocation.group_of_child(),
+            invocation,
+            deadline: invocation.deadline.and_then(|deadline| Instant::now().checked_add(deadline)),
+            stdin: Feed::nothing(),
+            sinks: [Sink::nothing(), Sink::nothing(), Sink::nothing()],
+            chunk: Box::default(),
+            observer,
+            confined,
+            _scratch: scratch,
+            over: false,
+        };
+        // From here on the child is ended on the way out of an error.
+        let [stdout, stderr, channel] = ends.outputs;
+        running.sinks = [
+            Sink::new(stdout, invocation.stdout)?,
+            Sink::new(stderr, invocation.stderr)?,
+            Sink::new(channel, invocation.channel)?,
+        ];
+        running.stdin = Feed::new(ends.stdin, invocation.stdin.as_deref().unwrap_or(&[]))?;
+        if running.has_outputs() {
+            running.chunk = chunk();
+        }
+        let pid = running.child.id();
+        if let Some(observer) = &mut running.observer {
+            observer(Event::Spawned { pid, confined: &running.confined });
+        }
+        // Most inputs fit into the pipe: the child then finds its input and the end of it.
+        running.give();
+        Ok(running)
+    }
+
+    /// Waits until the child has exited, its time is up, or somebody cancels.
+    pub(crate) fn until_end(&mut self, cancel: Option<Cancel<'_>>) -> io::Result<Ending> {
+        if self.has_nothing_but_to_wait() && self.deadline.is_none() && cancel.is_none() {
+            return Ok(Ending::Exited);
+        }
+        self.pidfd = Some(pidfd_open(self.pid(), PidfdFlags::empty())?);
+        let mut wake = cancel.and_then(|cancel| cancel.fd);
+        loop {
+            let tick = cancel.filter(|_| wake.is_none()).map(|_| Instant::now() + TICK);
+            let until = [self.deadline, tick].into_iter().flatten().min();
+            let step = self.step(until, wake)?;
+            if step.exited {
+                return Ok(Ending::Exited);
+            }
+            if self.is_flooded() {
+                return Ok(Ending::Flooded);
+            }
+            if cancel.is_some_and(|cancel| cancel.is_raised()) {
+                return Ok(Ending::Cancelled);
+            }
+            if step.woken {
+                // Woken for nothing: waiting on would be one wake after the other.
+                wake = None;
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(Ending::Deadline);
+            }
+        }
+    }
+
+    fn has_nothing_but_to_wait(&self) -> bool {
+        self.stdin.fd().is_none() && !self.has_outputs()
+    }
+
+    fn has_outputs(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.fd().is_some())
+    }
+
+    fn is_flooded(&self) -> bool {
+        self.sinks.iter().any(Sink::is_flooded)
+    }
+
+    /// Waits for the next event and serves the streams.
+    pub(crate) fn step(&mut self, until: Option<Instant>, wake: Option<BorrowedFd<'_>>) -> io::Result<Step> {
+        let ready = {
+            let [stdout, stderr, channel] = &self.sinks;
+            let fds = [
+                self.pidfd.as_ref().map(|fd| (fd.as_fd(), PollFlags::IN)),
+                self.stdin.fd().map(|fd| (fd, PollFlags::OUT)),
+                stdout.fd().map(|fd| (fd, PollFlags::IN)),
+                stderr.fd().map(|fd| (fd, PollFlags::IN)),
+                channel.fd().map(|fd| (fd, PollFlags::IN)),
+                wake.map(|fd| (fd, PollFlags::IN)),
+            ];
+            wait_for(fds, until)?
+        };
+        if ready[1] {
+            self.give();
+        }
+        for (at, is_ready) in ready[2..5].iter().enumerate() {
+            if *is_ready {
+                self.take(at);
+            }
+        }
+        Ok(Step { exited: ready[0], woken: ready[5] })
+    }
+
+    fn give(&mut self) {
+        let bytes = self.stdin.give();
+        if let (Some(observer), false) = (&mut self.observer, bytes.is_empty()) {
+            observer(Event::StdinWritten { bytes });
+        }
+    }
+
+    fn take(&mut self, at: usize) {
+        let taken = self.sinks[at].take(&mut self.chunk);
+        let Some(observer) = &mut self.observer else { return };
+        let stream = STREAMS[at];
+        match taken {
+            Taken::Nothing => {}
+            Taken::Bytes(bytes) => observer(Event::Chunk { stream, bytes }),
+            Taken::End => observer(Event::Closed { stream }),
+        }
+    }
+
+    /// Reads no more from anything.
+    fn close(&mut self) {
+        for (sink, stream) in self.sinks.iter_mut().zip(STREAMS) {
+            if let (true, Some(observer)) = (sink.close(), &mut self.observer) {
+                observer(Event::Closed { stream });
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Takes what is left in the pipes and waits for the child, which has exited.
+    pub(crate) fn finish(mut self, ending: Ending) -> io::Result<Finished> {
+        // From here on there is only the child's own end to wait for, not what it would read.
+        self.stdin = Feed::nothing();
+        self.pidfd = None;
+        let leaked = self.drain()?;
+        self.close();
+        // What came with the end, or after it, counts too.
+        let ending = if ending == Ending::Exited && self.is_flooded() { Ending::Flooded } else { ending };
+        let status = Status::from(self.child.wait()?);
+        self.over = true;
+        if ending != Ending::Exited || self.invocation.leftovers == Leftovers::Ended {
+            self.end_leftovers(self.invocation.grace);
+        }
+        if let Some(observer) = &mut self.observer {
+            observer(Event::Exited { status, ending });
+        }
+        let nothing = [Sink::nothing(), Sink::nothing(), Sink::nothing()];
+        let [stdout, stderr, channel] = std::mem::replace(&mut self.sinks, nothing).map(Sink::into_captured);
+        let confined = std::mem::replace(&mut self.confined, Confined::NotAsked);
+        let is_confined = matches!(confined, Confined::Fully | Confined::Partly { .. });
+        let refusal_hint = is_confined.then(|| refusal_hint(&stderr.bytes)).flatten();
+        Ok(Finished { status, ending, stdout, stderr, channel, leaked, confined, refusal_hint })
+    }
+
+    /// Reads the outputs to their end, but for [`LEAK`] at most.
+    fn drain(&mut self) -> io::Result<bool> {
+        let until = Instant::now() + LEAK;
+        while self.has_outputs() {
+            self.step(Some(until), None)?;
+            if Instant::now() >= until {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.kill();
+            // Nobody is told: this is the way out of another error. It leaves no zombie behind.
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Waits for some of up to six descriptors, and says which are ready.
+fn wait_for(fds: [Option<(BorrowedFd<'_>, PollFlags)>; 6], until: Option<Instant>) -> io::Result<[bool; 6]> {
+    let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().flatten().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+    match poll(&mut polled, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok([false; 6]),
+        Err(error) => return Err(error.into()),
+    }
+    let mut answers = polled.iter().map(|fd| !fd.revents().is_empty());
+    Ok(fds.map(|fd| fd.is_some() && answers.next().unwrap_or(false)))
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    // Rounded up to a microsecond: waking too early would only mean to wait again.
+    let duration = duration + Duration::from_micros(1);
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    use rustix::process::{WaitId, WaitIdOptions, test_kill_process, waitid};
+
+    use super::*;
+    use crate::invocation::Capture;
+    use crate::start::start;
+
+    #[test]
+    fn a_flood_that_is_only_found_after_the_end_is_one() {
+        let mut invocation = Invocation::new("echo").arg("a line that is too long");
+        invocation.stdout = Capture::AtMost(10);
+        let started = start(&invocation).unwrap();
+        let gone = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&started.child)), gone).unwrap();
+        let mut running = Running::new(started, &invocation, None).unwrap();
+        let ending = running.until_end(None).unwrap();
+        let finished = running.finish(ending).unwrap();
+        assert_eq!((finished.ending, finished.status), (Ending::Flooded, Status::Code(0)));
+        assert!(!finished.is_success() && finished.stdout.is_truncated());
+    }
+
+    #[test]
+    fn a_child_whose_pipes_cannot_be_used_is_killed_and_reaped() {
+        let invocation = Invocation::new("sleep").arg("60").captured(10);
+        let mut started = start(&invocation).unwrap();
+        let pid = Pid::from_child(&started.child);
+        // The flags of such a descriptor cannot be set.
+        let unusable = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        started.ends.outputs[0] = Some(unusable);
+        assert!(Running::new(started, &invocation, None).is_err());
+        assert_eq!(test_kill_process(pid), Err(Errno::SRCH));
+    }
+}

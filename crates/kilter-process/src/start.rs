@@ -1,0 +1,155 @@
+//! The start of a child.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use rustix::io::Errno;
+
+use crate::between::{Before, is_channel_moved, no_entry, take_on};
+use crate::channel::Writer;
+use crate::confine::{Confined, Confinement, Scratch, confine_this_thread};
+use crate::environment::is_name;
+use crate::finished::SpawnError;
+use crate::invocation::{Group, Invocation};
+use crate::streams::{ChildEnds, OwnEnds, streams};
+use crate::which::which;
+
+/// How often a start is tried whose descriptor 3 other threads take and give up meanwhile.
+const TRIES: u32 = 1000;
+
+/// What a thread needs that only starts a child.
+const STACK: usize = 256 * 1024;
+
+/// A child that runs.
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    pub(crate) ends: OwnEnds,
+    pub(crate) confined: Confined,
+    /// Kept until the child has ended.
+    pub(crate) scratch: Option<Scratch>,
+}
+
+pub(crate) fn start(invocation: &Invocation) -> Result<Started, SpawnError> {
+    let start = Start::new(invocation)?;
+    let (ends, child_ends) = streams(invocation).map_err(|source| start.failed(source))?;
+    if invocation.confinement == Confinement::None {
+        let child = start.spawn(&child_ends, None)?;
+        return Ok(Started { child, ends, confined: Confined::NotAsked, scratch: None });
+    }
+    let scratch = Scratch::new(invocation.identity.as_ref())
+        .map_err(|source| SpawnError::Scratch { program: invocation.program.clone(), source })?;
+    let (child, confined) = start.spawn_confined(&child_ends, scratch.path())?;
+    Ok(Started { child: child?, ends, confined, scratch: Some(scratch) })
+}
+
+/// What is found out before the start.
+struct Start<'a> {
+    invocation: &'a Invocation,
+    program: PathBuf,
+}
+
+type Spawned = Result<Child, SpawnError>;
+
+impl Start<'_> {
+    fn new(invocation: &Invocation) -> Result<Start<'_>, SpawnError> {
+        if invocation.identity.as_ref().is_some_and(|identity| !identity.is_sound()) {
+            return Err(SpawnError::NoSuchIdentity { program: invocation.program.clone() });
+        }
+        if let Some((name, _)) = invocation.env.iter().find(|(name, _)| !is_name(name)) {
+            return Err(SpawnError::NoSuchVariable { program: invocation.program.clone(), name: name.clone() });
+        }
+        let path = invocation.search_path();
+        let not_found = || SpawnError::NotFound { program: invocation.program.clone(), path: path.to_owned() };
+        let program = which(&invocation.program, path).ok_or_else(not_found)?;
+        Ok(Start { invocation, program })
+    }
+
+    /// Starts the child from a thread that has confined itself and ends then.
+    fn spawn_confined(&self, ends: &ChildEnds, scratch: &Path) -> Result<(Spawned, Confined), SpawnError> {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("confined start".into()).stack_size(STACK);
+            let thread = thread.spawn_scoped(scope, || {
+                let confined = confine_this_thread(self.invocation.confinement, Some(scratch));
+                (self.spawn(ends, Some(scratch)), confined)
+            });
+            let started = thread.map_err(|source| self.failed(source))?.join();
+            started.map_err(|_| self.failed(io::Error::other("the thread that starts it failed")))
+        })
+    }
+
+    fn spawn(&self, ends: &ChildEnds, scratch: Option<&Path>) -> Spawned {
+        let Some(channel) = &ends.channel else {
+            return self.command(ends, scratch, None)?.spawn().map_err(|source| self.not_started(source));
+        };
+        for _ in 0..TRIES {
+            if let Some(writer) = Writer::new(channel).map_err(|source| self.failed(source))? {
+                match self.command(ends, scratch, Some(writer))?.spawn() {
+                    Err(source) if is_channel_moved(&source) => {}
+                    spawned => return spawned.map_err(|source| self.not_started(source)),
+                }
+            }
+            std::thread::yield_now();
+        }
+        Err(self.failed(Errno::BUSY.into()))
+    }
+
+    fn command(
+        &self,
+        ends: &ChildEnds,
+        scratch: Option<&Path>,
+        channel: Option<Writer>,
+    ) -> Result<Command, SpawnError> {
+        let invocation = self.invocation;
+        let mut command = Command::new(&self.program);
+        command.args(&invocation.args).env_clear().envs(invocation.env.iter().map(|(name, value)| (name, value)));
+        if let Some(scratch) = scratch {
+            command.env("TMPDIR", scratch);
+        }
+        let [stdin, stdout, stderr] = ends.stdio().map_err(|source| self.failed(source))?;
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
+        let mut before = Before { umask: invocation.umask, channel, ..Before::default() };
+        before.identity = invocation.identity.as_ref();
+        match (&invocation.cwd, &invocation.identity) {
+            (Some(cwd), Some(_)) => {
+                let entered = CString::new(cwd.as_os_str().as_bytes());
+                before.cwd = Some(entered.map_err(|error| SpawnError::Cwd { cwd: cwd.clone(), source: error.into() })?);
+            }
+            (Some(cwd), None) => {
+                command.current_dir(cwd);
+            }
+            (None, _) => {}
+        }
+        // The leader of a group cannot begin a session, which brings a group along.
+        if invocation.group == Group::Own && invocation.identity.is_none() {
+            command.process_group(0);
+        }
+        take_on(&mut command, before);
+        Ok(command)
+    }
+
+    /// The system has one errno for a missing program and a missing directory; people need two.
+    fn not_started(&self, source: io::Error) -> SpawnError {
+        if let Some(cwd) = &self.invocation.cwd {
+            if let Some(source) = no_entry(&source) {
+                return SpawnError::Cwd { cwd: cwd.clone(), source };
+            }
+            let problem = match std::fs::metadata(cwd) {
+                Ok(found) if found.is_dir() => None,
+                Ok(_) => Some(Errno::NOTDIR.into()),
+                Err(error) => Some(error),
+            };
+            if let Some(source) = problem {
+                return SpawnError::Cwd { cwd: cwd.clone(), source };
+            }
+        }
+        self.failed(source)
+    }
+
+    fn failed(&self, source: io::Error) -> SpawnError {
+        SpawnError::Start { program: OsString::from(&self.program), source }
+    }
+}

@@ -1,0 +1,63 @@
+//! The pipes between kilter and a child.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+
+use rustix::fs::{Gid, Uid};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::identity::Identity;
+use crate::invocation::{Capture, Invocation};
+
+/// Kilter's ends.
+pub(crate) struct OwnEnds {
+    pub(crate) stdin: Option<OwnedFd>,
+    /// Output, error output and descriptor 3.
+    pub(crate) outputs: [Option<OwnedFd>; 3],
+}
+
+/// The child's ends; `/dev/null` where there is none.
+pub(crate) struct ChildEnds {
+    /// Input, output and error output.
+    standard: [Option<OwnedFd>; 3],
+    pub(crate) channel: Option<OwnedFd>,
+}
+
+/// The pipes that a child is to have.
+pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds)> {
+    let identity = invocation.identity.as_ref();
+    let output = |capture| match capture {
+        Capture::Nothing => Ok((None, None)),
+        Capture::First(_) | Capture::Last(_) | Capture::AtMost(_) => both(identity),
+    };
+    let input = if invocation.stdin.is_some() { both(identity)? } else { (None, None) };
+    let (stdout, stderr) = (output(invocation.stdout)?, output(invocation.stderr)?);
+    let channel = output(invocation.channel)?;
+    let own = OwnEnds { stdin: input.1, outputs: [stdout.0, stderr.0, channel.0] };
+    Ok((own, ChildEnds { standard: [input.0, stdout.1, stderr.1], channel: channel.1 }))
+}
+
+type Ends = (Option<OwnedFd>, Option<OwnedFd>);
+
+/// The end that is read and the end that is written. They belong to the user that the child runs as, who could
+/// not open `/dev/stderr` otherwise.
+fn both(identity: Option<&Identity>) -> io::Result<Ends> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    if let Some(identity) = identity {
+        rustix::fs::fchown(&write, Some(Uid::from_raw(identity.uid)), Some(Gid::from_raw(identity.gid)))?;
+    }
+    Ok((Some(read), Some(write)))
+}
+
+impl ChildEnds {
+    /// For one start; there may have to be another.
+    pub(crate) fn stdio(&self) -> io::Result<[Stdio; 3]> {
+        let one = |end: &Option<OwnedFd>| match end {
+            Some(end) => end.try_clone().map(Stdio::from),
+            None => Ok(Stdio::null()),
+        };
+        let [stdin, stdout, stderr] = &self.standard;
+        Ok([one(stdin)?, one(stdout)?, one(stderr)?])
+    }
+}

@@ -1,0 +1,125 @@
+//! Descriptor 3.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kilter_process::{Capture, Confinement, Ending, Finished, Identity, Invocation, SpawnError, run};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+fn sh(script: &str) -> Invocation {
+    Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
+}
+
+fn finished(invocation: &Invocation) -> Finished {
+    run(invocation, None).expect("the child starts")
+}
+
+#[test]
+fn what_is_written_to_descriptor_3_is_kept_for_itself() {
+    let script = "echo out; echo err >&2; echo three >&3";
+    let finished = finished(&sh(script).channel(Capture::First(100)));
+    let texts = [&finished.stdout, &finished.stderr, &finished.channel].map(|output| output.text().into_owned());
+    assert_eq!(texts, ["out\n", "err\n", "three\n"]);
+}
+
+#[test]
+fn without_a_channel_descriptor_3_is_closed_and_the_child_behaves_the_same() {
+    let script = "{ echo three >&3; } 2>/dev/null || echo closed >&2; echo out; exit 4";
+    let with = finished(&sh(script).channel(Capture::First(0)));
+    let without = finished(&sh(script));
+    assert_eq!((with.status, with.stdout.text()), (without.status, without.stdout.text()));
+    assert_eq!((with.stderr.text().as_ref(), with.channel.dropped), ("", 6));
+    assert_eq!((without.stderr.text().as_ref(), without.channel.dropped), ("closed\n", 0));
+}
+
+#[test]
+fn a_child_has_its_four_descriptors_and_no_others() {
+    for (channel, expected) in [(Capture::Nothing, "0 1 2 "), (Capture::First(0), "0 1 2 3 ")] {
+        for identity in [None, Some(Identity { uid: 65534, gid: 65534, groups: Vec::new() })] {
+            for confinement in [Confinement::None, Confinement::ReadOnly] {
+                let script = "for fd in /proc/$$/fd/*; do test -e $fd && printf '%s ' ${fd##*/}; done";
+                let mut invocation = sh(script).channel(channel).confined(confinement).stdin("");
+                invocation.identity = identity.clone();
+                let found = finished(&invocation).stdout.text().into_owned();
+                // What the shell has opened itself has a high number.
+                let found: String = found.split_inclusive(' ').filter(|number| number.len() == 2).collect();
+                assert_eq!(found, expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flood_on_the_channel_is_read_and_dropped_or_ended() {
+    let flood = "head -c 20000000 /dev/zero >&3; echo end";
+    let kept = finished(&sh(flood).channel(Capture::Last(5)));
+    assert_eq!((kept.channel.bytes.len(), kept.channel.dropped, kept.is_success()), (5, 19_999_995, true));
+    let ended = finished(&sh("cat /dev/zero >&3").channel(Capture::AtMost(1000)));
+    assert_eq!((ended.ending, ended.channel.bytes.len()), (Ending::Flooded, 1000));
+}
+
+#[test]
+fn another_user_can_open_the_streams_by_name() {
+    let script = "read -r line < /dev/stdin; echo $line > /dev/stdout; echo err > /dev/stderr; echo three > /dev/fd/3";
+    let mut invocation = sh(script).stdin("in\n").channel(Capture::First(100));
+    for confinement in [Confinement::None, Confinement::ReadOnly] {
+        for uid in [0, 65534] {
+            invocation.identity = Some(Identity { uid, gid: uid, groups: Vec::new() });
+            invocation.confinement = confinement;
+            let finished = finished(&invocation);
+            let texts =
+                [&finished.stdout, &finished.stderr, &finished.channel].map(|output| output.text().into_owned());
+            assert_eq!(texts, ["in\n", "err\n", "three\n"], "{uid} {confinement:?}");
+        }
+    }
+}
+
+#[test]
+fn descendants_inherit_the_channel() {
+    let finished = finished(&sh("sh -c 'sh -c \"echo deep >&3\"'").channel(Capture::First(100)));
+    assert_eq!(finished.channel.text(), "deep\n");
+}
+
+#[test]
+fn a_child_with_a_channel_that_cannot_start_says_so_whatever_other_threads_do() {
+    let path = std::env::temp_dir().join(format!("no-interpreter-{}", std::process::id()));
+    std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let stop = AtomicBool::new(false);
+    let until = Instant::now() + Duration::from_secs(3);
+    std::thread::scope(|scope| {
+        // Descriptors come and go, number 3 among them.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let pipes: Vec<_> = (0..4).map(|_| pipe_with(PipeFlags::CLOEXEC).unwrap()).collect();
+                    drop(pipes);
+                }
+            });
+        }
+        let works = scope.spawn(|| {
+            let mut count = 0;
+            while Instant::now() < until {
+                let finished = finished(&sh("echo x >&3").channel(Capture::First(10)));
+                assert_eq!((finished.channel.text().as_ref(), finished.is_success()), ("x\n", true));
+                count += 1;
+            }
+            count
+        });
+        let fails = scope.spawn(|| {
+            let mut count = 0;
+            while Instant::now() < until {
+                let outcome = run(&Invocation::new(&path).channel(Capture::First(100)), None);
+                assert!(matches!(outcome, Err(SpawnError::Start { .. })), "{outcome:?}");
+                count += 1;
+            }
+            count
+        });
+        let counts = (works.join(), fails.join());
+        stop.store(true, Ordering::Relaxed);
+        let (works, fails) = (counts.0.unwrap(), counts.1.unwrap());
+        assert!(works > 10 && fails > 10, "{works} {fails}");
+    });
+    std::fs::remove_file(&path).unwrap();
+}

@@ -1,0 +1,123 @@
+//! Descendants that outlive a child.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use kilter_process::{Capture, Confinement, Ending, Finished, Group, Identity, Invocation, Leftovers, run};
+
+fn sh(script: &str) -> Invocation {
+    Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
+}
+
+fn finished(invocation: &Invocation) -> Finished {
+    run(invocation, None).expect("the child starts")
+}
+
+/// Whether the process whose number a child printed runs, not counting those that have ended and wait for
+/// somebody to ask.
+fn is_running(pid: &str) -> bool {
+    let pid: u32 = pid.trim().parse().expect("the child has printed a number");
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with(['Z', 'X']))
+}
+
+fn kill(pid: &str) {
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn what_outlives_a_child_ends_if_that_is_asked_for() {
+    let quiet = "sleep 60 >/dev/null 2>&1 & echo $!";
+    let loud = "sleep 60 & echo $!";
+    let nested = "sh -c 'sleep 60 & echo $!'";
+    for script in [quiet, loud, nested] {
+        for nobody in [false, true] {
+            let mut invocation = sh(script).leftovers(Leftovers::Ended);
+            invocation.identity = nobody.then(|| Identity { uid: 65534, gid: 65534, groups: Vec::new() });
+            let start = Instant::now();
+            let ended = finished(&invocation);
+            assert!(ended.is_success());
+            assert_eq!(ended.leaked, script != quiet, "{script}");
+            assert!(!is_running(&ended.stdout.text()), "{script}");
+            assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        }
+    }
+}
+
+#[test]
+fn what_outlives_a_child_is_left_alone_otherwise() {
+    for script in ["sleep 60 >/dev/null 2>&1 & echo $!", "sleep 60 & echo $!"] {
+        let left = finished(&sh(script));
+        assert!(is_running(&left.stdout.text()), "{script}");
+        kill(&left.stdout.text());
+    }
+    // In the caller's own group nobody knows what belongs to the child.
+    let mut invocation = sh("sleep 60 & echo $!").leftovers(Leftovers::Ended);
+    invocation.group = Group::Inherited;
+    let left = finished(&invocation);
+    assert!(is_running(&left.stdout.text()));
+    kill(&left.stdout.text());
+}
+
+#[test]
+fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
+    for script in ["sh -c 'trap \"\" TERM; exec sleep 60' & echo $!; sleep 0.2", "sleep 60 & kill -STOP $!; echo $!"] {
+        let mut invocation = sh(script).leftovers(Leftovers::Ended).confined(Confinement::ReadOnly);
+        invocation.grace = Duration::from_millis(200);
+        let ended = finished(&invocation);
+        // What is stopped may be hung up by the kernel when the child exits, before anybody looks.
+        assert!(ended.is_success(), "{}", ended.status);
+        assert!(!is_running(&ended.stdout.text()), "{script}");
+    }
+}
+
+#[test]
+fn a_child_without_leftovers_is_not_slower_for_it() {
+    let start = Instant::now();
+    (0..20).for_each(|_| assert!(finished(&sh("exit 0").leftovers(Leftovers::Ended)).is_success()));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_descendant_that_floods_after_the_childs_end_is_ended() {
+    let mut invocation = sh("echo $$ >&2; cat /dev/zero & exit 0");
+    invocation.stdout = Capture::AtMost(1 << 20);
+    let ended = finished(&invocation);
+    assert_eq!(ended.ending, Ending::Flooded);
+    let group = ended.stderr.text().trim().parse().unwrap();
+    let group = rustix::process::Pid::from_raw(group).unwrap();
+    let gone = || rustix::process::test_kill_process_group(group).is_err();
+    // What has ended is waited for by init, in its own time.
+    let until = Instant::now() + Duration::from_secs(5);
+    while !gone() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(gone());
+}
+
+#[test]
+fn at_the_deadline_every_process_of_the_group_has_ended_when_run_returns() {
+    // The leader ends at the polite signal; what it leaves behind ignores it and holds the pipes.
+    let script = "(trap '' TERM; echo $(sh -c 'echo $PPID'); while :; do sleep 0.02; done) & wait";
+    let mut invocation = sh(script).deadline(Duration::from_millis(300));
+    invocation.grace = Duration::from_millis(200);
+    for _ in 0..5 {
+        let ended = finished(&invocation);
+        assert_eq!(ended.ending, Ending::Deadline);
+        assert!(!ended.leaked);
+        assert!(!is_running(&ended.stdout.text()));
+    }
+}
+
+#[test]
+fn a_process_that_has_left_the_group_is_out_of_reach() {
+    let script = "setsid sh -c 'echo $$; exec sleep 60' & sleep 60";
+    let start = Instant::now();
+    let ended = finished(&sh(script).deadline(Duration::from_millis(300)).leftovers(Leftovers::Ended));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(ended.leaked && is_running(&ended.stdout.text()));
+    kill(&ended.stdout.text());
+}

@@ -1,0 +1,142 @@
+//! What an observer is told, and in which order.
+
+use std::time::{Duration, Instant};
+
+use kilter_process::{
+    Cancel, Capture, Ending, Event, Finished, Invocation, LineEnd, Status, Stream, StreamLines, run_observed,
+};
+
+fn sh(script: &str) -> Invocation {
+    Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
+}
+
+/// Events in words, with how they ended.
+fn observed(invocation: &Invocation) -> (Vec<String>, Finished) {
+    let mut told = Vec::new();
+    let finished = run_observed(invocation, None, &mut |event| {
+        told.push(match event {
+            Event::Spawned { pid, .. } => format!("spawned {}", pid > 1),
+            Event::StdinWritten { bytes } => format!("stdin {}", String::from_utf8_lossy(bytes)),
+            Event::Chunk { stream, bytes } => format!("{stream:?} {}", String::from_utf8_lossy(bytes)),
+            Event::Closed { stream } => format!("{stream:?} closed"),
+            Event::Exited { status, ending } => format!("{ending:?} {status}"),
+            other => format!("{other:?}"),
+        });
+    });
+    (told, finished.expect("the child starts"))
+}
+
+#[test]
+fn events_come_in_the_order_in_which_things_happen() {
+    let script = "read -r line; echo got $line; exec >&-; sleep 0.1; echo err >&2; exec 2>&-; sleep 0.1; exit 3";
+    let (told, finished) = observed(&sh(script).stdin("x\n"));
+    let expected = [
+        "spawned true",
+        "stdin x\n",
+        "Stdout got x\n",
+        "Stdout closed",
+        "Stderr err\n",
+        "Stderr closed",
+        "Exited exit code 3",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(finished.stdout.text(), "got x\n");
+}
+
+#[test]
+fn output_comes_while_the_child_runs() {
+    let start = Instant::now();
+    let mut at = Vec::new();
+    let mut invocation = sh("echo one; sleep 1; echo two");
+    invocation.stdout = Capture::First(0);
+    let finished = run_observed(&invocation, None, &mut |event| {
+        if let Event::Chunk { bytes, .. } = event {
+            at.push((bytes.to_vec(), start.elapsed()));
+        }
+    })
+    .unwrap();
+    assert_eq!(at.iter().map(|(bytes, _)| bytes.as_slice()).collect::<Vec<_>>(), [b"one\n", b"two\n"]);
+    assert!(at[1].1 - at[0].1 > Duration::from_millis(700), "{at:?}");
+    assert_eq!((finished.stdout.bytes.len(), finished.stdout.dropped), (0, 8));
+}
+
+#[test]
+fn what_a_leaked_descendant_keeps_open_is_closed_before_the_last_event() {
+    let (told, finished) = observed(&sh("sleep 0.5 & exit 0"));
+    assert_eq!(told[1..], ["Stdout closed", "Stderr closed", "Exited exit code 0"]);
+    assert!(finished.leaked);
+}
+
+#[test]
+fn a_child_that_is_cut_short_is_told_to_the_end() {
+    let (mut told, _) = observed(&sh("echo on; sleep 60").deadline(Duration::from_millis(300)));
+    let last = "Deadline signal 15";
+    told[2..4].sort();
+    assert_eq!(told, ["spawned true", "Stdout on\n", "Stderr closed", "Stdout closed", last]);
+}
+
+#[test]
+fn an_observer_can_cancel() {
+    let flag = std::sync::atomic::AtomicBool::new(false);
+    let finished = run_observed(&sh("echo enough; sleep 60"), Some(Cancel { flag: &flag, fd: None }), &mut |event| {
+        if matches!(event, Event::Chunk { bytes: b"enough\n", .. }) {
+            flag.store(true, std::sync::atomic::Ordering::Release);
+        }
+    });
+    assert_eq!(finished.unwrap().ending, Ending::Cancelled);
+}
+
+#[test]
+fn lines_of_all_streams_come_whole_cut_or_halved() {
+    let script = "printf 'a\\nlonger than ten\\n'; printf 'half' >&2; printf 'c\\n' >&3; exit 0";
+    let mut lines = StreamLines::new(10);
+    let mut told = Vec::new();
+    let invocation = sh(script).channel(Capture::First(100));
+    run_observed(&invocation, None, &mut |event| {
+        lines.feed(&event, &mut |stream, line, end| {
+            told.push((stream, String::from_utf8(line.to_vec()).unwrap(), end));
+        });
+    })
+    .unwrap();
+    told.sort_by_key(|(stream, ..)| *stream);
+    let expected = [
+        (Stream::Stdout, "a", LineEnd::Newline),
+        (Stream::Stdout, "longer tha", LineEnd::Cut),
+        (Stream::Stderr, "half", LineEnd::Missing),
+        (Stream::Channel, "c", LineEnd::Newline),
+    ];
+    assert_eq!(told, expected.map(|(stream, line, end)| (stream, line.to_owned(), end)));
+}
+
+#[test]
+fn a_child_whose_observer_panics_is_ended() {
+    let panicked = std::panic::catch_unwind(|| {
+        let mut pid = 0;
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            run_observed(&sh("echo on; sleep 60"), None, &mut |event| match event {
+                Event::Spawned { pid: spawned, .. } => pid = spawned,
+                Event::Chunk { .. } => panic!("the observer has had enough"),
+                _ => {}
+            })
+        }));
+        assert!(outcome.is_err());
+        pid
+    });
+    assert!(!std::path::Path::new(&format!("/proc/{}", panicked.unwrap())).exists());
+}
+
+#[test]
+fn long_input_is_told_as_it_goes() {
+    let input = vec![b'x'; 1_000_000];
+    let mut told = Vec::new();
+    let mut parts = 0;
+    let invocation = sh("sleep 0.1; cat >/dev/null").stdin(input.clone());
+    let finished = run_observed(&invocation, None, &mut |event| {
+        if let Event::StdinWritten { bytes } = event {
+            told.extend_from_slice(bytes);
+            parts += 1;
+        }
+    });
+    assert_eq!(finished.unwrap().status, Status::Code(0));
+    assert!(told == input && parts > 1, "{parts}");
+}

@@ -1,0 +1,314 @@
+//! The key that seals the secrets of a state directory.
+//!
+//! What is sealed with it can be read, and told from what was tampered with, on this machine alone:
+//! XChaCha20-Poly1305, a random nonce for each text. The key is made when it is first needed.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use kilter_model::{base64, from_base64};
+use rustix::fs::OFlags;
+use rustix::rand::GetRandomFlags;
+
+/// The name of the key in its state directory.
+const NAME: &str = "sealing.key";
+/// Bytes of a key.
+const KEY: usize = 32;
+/// Bytes of a nonce, which goes before what is sealed.
+const NONCE: usize = 24;
+/// What is sealed is filled up to a multiple of so many bytes: a length tells of a short secret.
+const BLOCK: usize = 256;
+
+/// Why there is no key to seal with.
+#[derive(Debug, thiserror::Error)]
+pub enum SealingKeyError {
+    /// It is not there.
+    #[error("the key {path} is gone")]
+    Missing {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// It cannot be trusted to be the key that was made, or to be known to nobody else.
+    #[error("the key {path} {why}; {mend}")]
+    Refused {
+        /// The key.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+        /// What can be done about it.
+        mend: &'static str,
+    },
+    /// The system refuses.
+    #[error("cannot {attempt} the key {path}: {source}")]
+    Io {
+        /// What was attempted.
+        attempt: &'static str,
+        /// The key.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// How to go on with a key that others may know.
+const CHANGE: &str = "if nobody else has seen it, give it mode 0600 and the user who runs kilter as its owner, \
+                      otherwise remove it: another one is made, and what was sealed with it is lost";
+/// How to go on with a key that is none.
+const REPLACE: &str = "put the right one back, or remove it: another one is made, and what was sealed is lost";
+
+/// The key that seals the secrets of a state directory.
+pub struct SealingKey(XChaCha20Poly1305);
+
+/// It shows nothing.
+impl std::fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SealingKey")
+    }
+}
+
+impl SealingKey {
+    /// Where the key of a state directory is.
+    pub fn path(state: &Path) -> PathBuf {
+        state.join(NAME)
+    }
+
+    /// The key of a state directory.
+    ///
+    /// # Errors
+    /// When there is none, or one that cannot be trusted.
+    pub fn of(state: &Path) -> Result<SealingKey, SealingKeyError> {
+        SealingKey::read(SealingKey::path(state), rustix::process::geteuid().as_raw())
+    }
+
+    /// The key in a file, which must be that of the user with this number.
+    fn read(path: PathBuf, uid: u32) -> Result<SealingKey, SealingKeyError> {
+        let io = |source| SealingKeyError::Io { attempt: "read", path: path.clone(), source };
+        let refused = |why: String, mend| SealingKeyError::Refused { path: path.clone(), why, mend };
+        // What is no file must not keep anybody waiting.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(SealingKeyError::Missing { path }),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                return Err(refused("is a symbolic link".to_owned(), REPLACE));
+            }
+            Err(source) => return Err(io(source)),
+        };
+        let found = file.metadata().map_err(io)?;
+        if !found.is_file() {
+            return Err(refused("is not a file".to_owned(), REPLACE));
+        }
+        if found.uid() != uid {
+            return Err(refused(format!("belongs to the user with uid {}", found.uid()), CHANGE));
+        }
+        if found.mode() & 0o7777 & !0o600 != 0 {
+            return Err(refused(format!("has mode {:04o}", found.mode() & 0o7777), CHANGE));
+        }
+        let mut bytes = Vec::with_capacity(KEY + 1);
+        file.take(KEY as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
+        let cipher = XChaCha20Poly1305::new_from_slice(&bytes)
+            .map_err(|_| refused(format!("has {} bytes instead of {KEY}", found.len()), REPLACE))?;
+        Ok(SealingKey(cipher))
+    }
+
+    /// The key of a state directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the one that is there cannot be trusted.
+    pub fn made(state: &Path) -> Result<SealingKey, SealingKeyError> {
+        match SealingKey::of(state) {
+            Err(SealingKeyError::Missing { path }) => {
+                let made = make(state, &path);
+                made.map_err(|source| SealingKeyError::Io { attempt: "make", path, source })?;
+                // Somebody else's, if that one was there first.
+                SealingKey::of(state)
+            }
+            found => found,
+        }
+    }
+
+    /// `text` sealed, in base 64. It can be opened only as what it is `bound` to.
+    pub fn seal(&self, text: &str, bound: &[u8]) -> io::Result<String> {
+        // White space after JSON is none of it.
+        let mut padded = text.to_owned();
+        padded.extend(std::iter::repeat_n(' ', padding(text.len())));
+        let nonce: [u8; NONCE] = random()?;
+        let payload = Payload { msg: padded.as_bytes(), aad: bound };
+        let sealed = self.0.encrypt(&XNonce::from(nonce), payload);
+        let sealed = sealed.map_err(|_| io::Error::other("it is too long to be sealed"))?;
+        Ok(base64(&[&nonce[..], &sealed].concat()))
+    }
+
+    /// What was sealed, with blanks at its end; none if it is not what this key has sealed as what is
+    /// `bound` to.
+    pub fn open(&self, sealed: &str, bound: &[u8]) -> Option<Vec<u8>> {
+        let bytes = from_base64(sealed)?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
+        self.0.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: bound }).ok()
+    }
+}
+
+/// Parts as what a text can be bound to: no two lists of parts yield the same bytes.
+pub fn bound<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in parts {
+        bytes.extend((part.len() as u64).to_le_bytes());
+        bytes.extend(part.as_bytes());
+    }
+    bytes
+}
+
+/// Blanks that fill a text of so many bytes up.
+fn padding(length: usize) -> usize {
+    length.next_multiple_of(BLOCK) - length
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        match rustix::rand::getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            got => filled += got?,
+        }
+    }
+    Ok(bytes)
+}
+
+/// Makes a key, which appears whole and durable. One that is there by then stays.
+fn make(state: &Path, path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(state)?;
+    let key: [u8; KEY] = random()?;
+    let new = state.join(format!("{NAME}.{:016x}.new", u64::from_le_bytes(random()?)));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let written = file.write_all(&key).and_then(|()| file.sync_all());
+    let linked = written.and_then(|()| match std::fs::hard_link(&new, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    });
+    // The first error is the one to tell.
+    let removed = std::fs::remove_file(&new);
+    linked.and(removed)?;
+    File::open(state)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_comes_back_only_with_its_key_and_as_what_it_is_bound_to() {
+        let state = tempfile::tempdir().unwrap();
+        let key = SealingKey::made(state.path()).unwrap();
+        let as_a = bound(["exec[a]", "stdout"]);
+        let sealed = key.seal("hunter2", &as_a).unwrap();
+        let opened = |key: &SealingKey, sealed: &str, bound: &[u8]| {
+            key.open(sealed, bound).map(|bytes| String::from_utf8(bytes).unwrap().trim_end().to_owned())
+        };
+        assert_eq!(opened(&key, &sealed, &as_a).as_deref(), Some("hunter2"));
+        assert_eq!(opened(&key, &sealed, &bound(["exec[b]", "stdout"])), None);
+        assert_eq!(opened(&key, &sealed, &bound(["exec[a]stdout"])), None, "parts have their ends");
+        let again = SealingKey::of(state.path()).unwrap();
+        assert_eq!(opened(&again, &sealed, &as_a).as_deref(), Some("hunter2"));
+        let other = tempfile::tempdir().unwrap();
+        assert_eq!(opened(&SealingKey::made(other.path()).unwrap(), &sealed, &as_a), None);
+        let bytes = from_base64(&sealed).unwrap();
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            assert_eq!(opened(&key, &base64(&flipped), &as_a), None, "byte {at}");
+            assert_eq!(opened(&key, &base64(&bytes[..at]), &as_a), None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn neither_the_length_of_a_secret_nor_that_it_is_the_same_one_shows() {
+        let state = tempfile::tempdir().unwrap();
+        let key = SealingKey::made(state.path()).unwrap();
+        let sealed = |text: &str| key.seal(text, b"").unwrap();
+        assert_ne!(sealed("a"), sealed("a"));
+        assert_eq!(sealed("a").len(), sealed(&"ä".repeat(BLOCK / 2)).len());
+        assert!(sealed(&"a".repeat(BLOCK + 1)).len() > sealed("a").len());
+    }
+
+    #[test]
+    fn a_long_text_comes_back() {
+        let state = tempfile::tempdir().unwrap();
+        let key = SealingKey::made(state.path()).unwrap();
+        let long = "ü%".repeat(1 << 20);
+        let opened = key.open(&key.seal(&long, b"").unwrap(), b"").unwrap();
+        assert_eq!(std::str::from_utf8(&opened).unwrap().trim_end_matches(' '), long);
+    }
+
+    #[test]
+    fn those_who_make_a_key_at_the_same_time_get_the_same_one_and_leave_nothing_behind() {
+        let state = tempfile::tempdir().unwrap();
+        let start = std::sync::Barrier::new(8);
+        let sealed: Vec<String> = std::thread::scope(|scope| {
+            let make = || {
+                start.wait();
+                SealingKey::made(state.path()).unwrap().seal("x", b"").unwrap()
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let key = SealingKey::of(state.path()).unwrap();
+        assert!(sealed.iter().all(|sealed| key.open(sealed, b"").is_some()));
+        let left: Vec<_> = std::fs::read_dir(state.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [NAME]);
+        let found = std::fs::metadata(SealingKey::path(state.path())).unwrap();
+        assert_eq!((found.len(), found.mode() & 0o7777), (32, 0o600));
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_trusted_is_refused_with_what_where_and_how_to_mend_it() {
+        let state = tempfile::tempdir().unwrap();
+        let path = SealingKey::path(state.path());
+        let refusal = || {
+            // Neither is another one made in its place.
+            let said = SealingKey::made(state.path()).unwrap_err().to_string();
+            assert_eq!(SealingKey::of(state.path()).unwrap_err().to_string(), said);
+            assert!(said.contains(&path.display().to_string()) && said.contains("remove it"), "{said}");
+            said
+        };
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        for length in [0, 31, 33, 4096] {
+            std::fs::write(&path, vec![7; length]).unwrap();
+            mode(0o600);
+            assert!(refusal().contains(&format!("has {length} bytes instead of 32")), "{length}");
+        }
+        std::fs::write(&path, [7; KEY]).unwrap();
+        for wide in [0o640, 0o604, 0o620, 0o700, 0o4600] {
+            mode(wide);
+            assert!(refusal().contains(&format!("has mode {wide:04o}")), "{wide:o}");
+        }
+        mode(0o400);
+        assert!(SealingKey::of(state.path()).is_ok(), "who only reads it needs no more");
+        let moved = state.path().join("elsewhere");
+        std::fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &path).unwrap();
+        assert!(refusal().contains("is a symbolic link"));
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+        assert!(refusal().contains("is not a file"));
+        std::fs::remove_file(&path).unwrap();
+        let gone = SealingKey::of(state.path()).unwrap_err();
+        assert!(matches!(gone, SealingKeyError::Missing { .. }), "{gone}");
+    }
+
+    #[test]
+    fn the_key_of_another_user_is_refused() {
+        let state = tempfile::tempdir().unwrap();
+        SealingKey::made(state.path()).unwrap();
+        let (path, me) = (SealingKey::path(state.path()), rustix::process::geteuid().as_raw());
+        assert!(SealingKey::read(path.clone(), me).is_ok());
+        let said = SealingKey::read(path, me + 1).unwrap_err().to_string();
+        assert!(said.contains(&format!("belongs to the user with uid {me}; if nobody else has seen it")), "{said}");
+    }
+}

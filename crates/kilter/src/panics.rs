@@ -1,0 +1,50 @@
+//! What is said of a defect: where it is, and nothing of what was being worked on.
+//!
+//! Messages of panics repeat values: the text that was cut at a wrong place, the error that was not
+//! expected. What a provider says in one is told by the report, without the secrets of its resource.
+
+use crate::say;
+
+/// Has defects told without their messages; all of them are when a backtrace is asked for.
+pub(crate) fn hide() {
+    let is_asked = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    if is_asked {
+        return;
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
+        let place = place.unwrap_or_default();
+        say::error(format_args!("there is a defect in kilter{place}; its message may hold secrets and is not shown"));
+        say::hint("RUST_BACKTRACE=1 shows it");
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    /// What a process says that panics with a secret.
+    fn said(backtrace: &str) -> String {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "--nocapture", "panics::tests::panics"]);
+        let output = command.env("RUST_BACKTRACE", backtrace).output().unwrap();
+        assert!(!output.status.success(), "it panics");
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    }
+
+    #[test]
+    fn a_defect_is_told_without_what_was_worked_on_unless_that_is_asked_for() {
+        let told = said("0");
+        assert!(told.contains("there is a defect in kilter at ") && told.contains("panics.rs:"), "{told}");
+        assert!(!told.contains("hunter"), "{told}");
+        assert!(said("1").contains("hunter"));
+    }
+
+    #[test]
+    #[ignore = "it is run by the test above, in a process of its own"]
+    fn panics() {
+        super::hide();
+        let secret = String::from_utf8_lossy(b"hunter\xc3\xbc2").into_owned();
+        assert!(secret[..7].is_empty(), "a text cannot be cut within a letter");
+    }
+}

@@ -1,0 +1,66 @@
+//! What of a plan is sealed, and with which key.
+
+use std::path::Path;
+
+use ecow::EcoString;
+use kilter_model::AttributeSchema;
+use kilter_provider::Registry;
+use kilter_runtime::{SealingKey, bound};
+use serde_json::Value as Json;
+
+use crate::cli::Global;
+use crate::exit::Exit;
+use crate::load::{Loaded, Types};
+use crate::say;
+use kilter_manifest::Schemas;
+
+/// What else is sealed with the key is no plan.
+const PURPOSE: &str = "kilter plan 2";
+
+/// Whether a secret may be written in what a run was made from. Rather too often than too rarely: one of
+/// those words in a comment is enough.
+pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool {
+    let sealed = |attribute: &&AttributeSchema| {
+        attribute.data_type.is_sensitive() || attribute.data_type.to_string().contains("Sensitive")
+    };
+    let schemas = Types(registry);
+    let types = schemas.names().into_iter().filter_map(|name| schemas.schema(name));
+    let names = types.flat_map(|schema| schema.attributes.iter().filter(sealed)).map(|each| each.name.text().clone());
+    let words: Vec<EcoString> = names.chain(["sensitive".into()]).collect();
+    let texts = loaded.given.iter().chain(loaded.includes.values()).map(|source| &source.text);
+    let is_written = texts.into_iter().any(|text| words.iter().any(|word| text.contains(word.as_str())));
+    // Whoever writes the words in another way, with escapes, has secrets all the same.
+    is_written
+        || loaded.prepared.resources().iter().any(|resource| {
+            resource.attributes.iter().any(|(_, value)| value.holds_sensitive())
+                || resource.deferred().iter().any(|deferred| deferred.sensitive || deferred.template.is_sealed())
+        })
+}
+
+/// A text sealed with the key of a state directory, which is made if it is not there.
+///
+/// # Errors
+/// Says why it cannot be.
+pub(super) fn seal(text: &str, state: &Path) -> Result<String, String> {
+    let key = SealingKey::made(state).map_err(|error| error.to_string())?;
+    key.seal(text, &bound([PURPOSE])).map_err(|error| error.to_string())
+}
+
+/// What is sealed in a plan.
+///
+/// # Errors
+/// When it cannot be opened; that has been said.
+pub(super) fn opened(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
+    let state = global.state_dir()?;
+    let cannot = |why: &str| {
+        let hint = "apply it on the machine and with the state directory that it was made with, or make it anew";
+        say::fail_with(format_args!("the plan {} is sealed, and {why}", path.display()), [hint])
+    };
+    let key = SealingKey::of(&state).map_err(|error| cannot(&error.to_string()))?;
+    let text = key.open(sealed.as_str().unwrap_or_default(), &bound([PURPOSE]));
+    let json = text.and_then(|text| serde_json::from_slice(&text).ok());
+    json.ok_or_else(|| {
+        let key = SealingKey::path(&state);
+        cannot(&format!("cannot be opened with the key {}: that is another one, or the plan is damaged", key.display()))
+    })
+}

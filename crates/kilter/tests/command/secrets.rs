@@ -1,0 +1,323 @@
+//! Secrets in whatever a run leaves behind or says (docs/reference/secrets.md).
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use kilter_model::base64;
+
+use crate::support::{Ended, Place};
+
+/// What the command prints: long enough to be found in any form.
+const SECRET: &str = "Tr0ub4dor&3/ü+ %7e";
+
+/// A place in which a command prints a secret once, and a file gets it.
+struct Secrets {
+    place: Place,
+}
+
+impl Secrets {
+    fn new() -> Secrets {
+        let secrets = Secrets { place: Place::new() };
+        secrets.place.file("source", SECRET);
+        secrets.place.file("pin", "4711-pin\n");
+        secrets.manifest(
+            "  exec[token]:\n    command: [sh, -c, 'cat DIR/source && touch DIR/done']\n    creates: DIR/done\n    \
+             environment: { PIN: { sensitive: { file: DIR/pin } } }\n  \
+             file[DIR/app]: { content: '${exec[token].stdout}' }\n",
+        );
+        secrets
+    }
+
+    /// A manifest that has never been run.
+    fn manifest(&self, resources: &str) {
+        let resources = resources.replace("DIR", &self.place.path().display().to_string());
+        self.place.file("m.yaml", format!("resources:\n{resources}"));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn key(&self) -> PathBuf {
+        self.path("state/sealing.key")
+    }
+
+    /// The files with what resources have sent.
+    fn kept(&self) -> Vec<PathBuf> {
+        files(&self.path("state/outputs"))
+    }
+
+    /// Runs the command, and sees to it that it ends so, and that the secret is nowhere.
+    #[track_caller]
+    fn ends(&self, code: i32, args: &[&str]) -> Ended {
+        let ended = self.place.run(args);
+        assert_eq!(ended.code, code, "{args:?} {ended:?}");
+        let meant = [self.path("source"), self.path("app"), self.path("pin")];
+        for text in [&ended.stdout, &ended.stderr] {
+            is_nowhere_in(text.as_bytes(), &format!("what {args:?} says"));
+        }
+        for path in files(self.place.path()).iter().filter(|path| !meant.contains(path)) {
+            is_nowhere_in(&fs::read(path).unwrap(), &path.display().to_string());
+        }
+        ended
+    }
+
+    /// Applies the manifest when what was kept cannot be used.
+    #[track_caller]
+    fn is_lost(&self, why: &str) {
+        fs::write(self.path("app"), "drifted").unwrap();
+        let ended = self.ends(4, &["apply", "m.yaml"]);
+        assert!(ended.stdout.contains("what exec[token] sent before counts as not kept: "), "{}", ended.stdout);
+        assert!(ended.stdout.contains(why), "{why}: {}", ended.stdout);
+        assert!(ended.stdout.contains("Undo what its guard looks for, so that it runs again"), "{}", ended.stdout);
+        assert_eq!(fs::read_to_string(self.path("app")).unwrap(), "drifted");
+        let planned = self.ends(2, &["plan", "m.yaml"]);
+        assert!(planned.stdout.contains(why), "{}", planned.stdout);
+        // The way on that was told.
+        fs::remove_file(self.path("done")).unwrap();
+    }
+
+    #[track_caller]
+    fn is_sent(&self) {
+        assert_eq!(fs::read_to_string(self.path("app")).unwrap(), SECRET);
+    }
+}
+
+/// All files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+/// The secrets as they are, and in the forms in which programs hand on what they are given.
+fn forms() -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for secret in [SECRET, "4711-pin", "l1teral-s3cret"] {
+        let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let percent: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let url = secret.bytes().map(|byte| if plain(byte) { (byte as char).into() } else { format!("%{byte:02X}") });
+        let json = serde_json::to_string(secret).unwrap();
+        forms.extend([secret.to_owned(), hex.to_uppercase(), hex, percent.to_uppercase(), percent]);
+        forms.extend([url.collect::<String>(), json.trim_matches('"').to_owned()]);
+        for before in 0..3 {
+            // Within a longer text: without the digits that its neighbours have a part in.
+            let text = [&vec![b'x'; before], secret.as_bytes()].concat();
+            let digits = base64(&text[..text.len() / 3 * 3]);
+            forms.push(digits[if before == 0 { 0 } else { 4 }..].to_owned());
+            forms.push(digits[if before == 0 { 0 } else { 4 }..].replace('+', "-").replace('/', "_"));
+        }
+    }
+    forms.into_iter().map(String::into_bytes).collect()
+}
+
+#[track_caller]
+fn is_nowhere_in(bytes: &[u8], what: &str) {
+    for form in forms() {
+        let is_there = bytes.windows(form.len()).any(|window| window == form);
+        assert!(!is_there, "{what} tells {}: {}", String::from_utf8_lossy(&form), String::from_utf8_lossy(bytes));
+    }
+}
+
+#[test]
+fn every_form_of_a_secret_would_be_found() {
+    for form in forms() {
+        let told = [b"before ", &form[..], b" after"].concat();
+        assert!(std::panic::catch_unwind(|| is_nowhere_in(&told, "it")).is_err());
+    }
+    for before in ["", "x", "yz"] {
+        let told = base64(format!("{before}{SECRET} and more").as_bytes());
+        assert!(std::panic::catch_unwind(|| is_nowhere_in(told.as_bytes(), "it")).is_err(), "{before}");
+    }
+}
+
+#[test]
+fn a_secret_that_is_sent_is_nowhere_in_clear_and_sent_again_by_later_runs() {
+    let secrets = Secrets::new();
+    secrets.ends(2, &["plan", "m.yaml", "-o", "before.plan"]);
+    secrets.ends(2, &["plan", "m.yaml", "--format", "json"]);
+    secrets.ends(0, &["apply", "before.plan"]);
+    secrets.is_sent();
+    assert_eq!(fs::metadata(secrets.key()).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(secrets.kept().len(), 1);
+    // From here on it is known from the state directory only.
+    fs::remove_file(secrets.path("source")).unwrap();
+    let again = secrets.ends(0, &["apply", "m.yaml", "--format", "json"]);
+    assert!(again.stdout.contains("\"in_sync\": 2") && again.stdout.contains("\"changed\": 0"), "{}", again.stdout);
+    fs::write(secrets.path("app"), "drifted").unwrap();
+    secrets.ends(2, &["plan", "m.yaml"]);
+    secrets.ends(2, &["plan", "m.yaml", "--format", "json", "-o", "after.plan"]);
+    secrets.ends(0, &["apply", "m.yaml", "--format", "json", "--verbose"]);
+    secrets.is_sent();
+    fs::write(secrets.path("app"), "drifted").unwrap();
+    secrets.ends(0, &["apply", "after.plan", "--verbose"]);
+    secrets.is_sent();
+    for format in ["human", "json", "dot", "mermaid", "svg"] {
+        secrets.ends(0, &["graph", "m.yaml", "--format", format]);
+    }
+    secrets.ends(0, &["get", "exec", "token", "--format", "json"]);
+    secrets.ends(0, &["facts", "--format", "json"]);
+    secrets.ends(0, &["schema"]);
+    fs::remove_file(secrets.path("done")).unwrap();
+    secrets.ends(4, &["apply", "m.yaml"]);
+}
+
+#[test]
+fn an_output_that_somebody_takes_for_a_secret_is_one_in_the_state_directory() {
+    let secrets = Secrets::new();
+    secrets.manifest(
+        "  exec[token]:\n    command: [sh, -c, 'cat DIR/source && touch DIR/done']\n    creates: DIR/done\n  \
+         file[DIR/app]: { content: { sensitive: '${exec[token].stdout}' } }\n",
+    );
+    secrets.ends(0, &["apply", "m.yaml"]);
+    fs::write(secrets.path("app"), "drifted").unwrap();
+    secrets.ends(0, &["apply", "m.yaml", "--format", "json"]);
+    secrets.is_sent();
+    secrets.ends(0, &["apply", "m.yaml"]);
+}
+
+#[test]
+fn without_a_secret_there_is_no_key() {
+    let secrets = Secrets::new();
+    secrets.manifest(
+        "  exec[hello]:\n    command: [sh, -c, 'echo hello && touch DIR/done']\n    creates: DIR/done\n  \
+         file[DIR/greeting]: { content: '${exec[hello].stdout}' }\n",
+    );
+    secrets.ends(2, &["plan", "m.yaml", "-o", "m.plan"]);
+    secrets.ends(0, &["apply", "m.plan"]);
+    secrets.ends(0, &["apply", "m.yaml"]);
+    assert_eq!(secrets.kept().len(), 1);
+    assert!(!secrets.key().exists());
+    assert!(fs::read_to_string(&secrets.kept()[0]).unwrap().contains(r#""stdout":"hello""#));
+}
+
+#[test]
+fn what_was_kept_with_a_key_that_is_gone_or_another_one_counts_as_not_kept() {
+    let secrets = Secrets::new();
+    secrets.ends(0, &["apply", "m.yaml"]);
+    fs::remove_file(secrets.key()).unwrap();
+    secrets.is_lost("the key DIR/state/sealing.key is gone");
+    assert!(!secrets.key().exists(), "reading makes none");
+    secrets.ends(0, &["apply", "m.yaml"]);
+    secrets.is_sent();
+    fs::write(secrets.key(), [7; 32]).unwrap();
+    secrets.is_lost("cannot be opened with the key DIR/state/sealing.key");
+    secrets.ends(0, &["apply", "m.yaml"]);
+    secrets.is_sent();
+}
+
+#[test]
+fn a_key_that_others_may_know_is_refused() {
+    let secrets = Secrets::new();
+    secrets.ends(0, &["apply", "m.yaml"]);
+    let key = fs::read(secrets.key()).unwrap();
+    fs::set_permissions(secrets.key(), Permissions::from_mode(0o640)).unwrap();
+    secrets.is_lost("the key DIR/state/sealing.key has mode 0640; if nobody else has seen it, give it mode 0600");
+    // Nothing is sealed with it either: what is sent reaches who waits for it, and is not kept.
+    let applied = secrets.ends(0, &["apply", "m.yaml"]);
+    let note = "its outputs could not be kept for later runs: the key DIR/state/sealing.key has mode 0640";
+    assert!(applied.stdout.contains(note), "{}", applied.stdout);
+    secrets.is_sent();
+    assert_eq!(fs::read(secrets.key()).unwrap(), key);
+    let planned = secrets.place.run(&["plan", "m.yaml", "-o", "m.plan"]);
+    assert_eq!(planned.code, 1, "{planned:?}");
+    assert!(planned.stderr.contains("has mode 0640"), "{planned:?}");
+    assert!(!secrets.path("m.plan").exists());
+}
+
+#[test]
+fn what_one_resource_has_sent_is_not_taken_for_what_another_one_has() {
+    let secrets = Secrets::new();
+    secrets.ends(0, &["apply", "m.yaml"]);
+    let stolen = fs::read_to_string(&secrets.kept()[0]).unwrap();
+    fs::remove_dir_all(secrets.path("state/outputs")).unwrap();
+    let manifest = fs::read_to_string(secrets.path("m.yaml")).unwrap().replace("exec[token]", "exec[other]");
+    fs::remove_file(secrets.path("done")).unwrap();
+    secrets.place.file("m.yaml", manifest);
+    secrets.ends(0, &["apply", "m.yaml"]);
+    let own = secrets.kept().remove(0);
+    let forged = stolen[9..].trim_end().replace("exec[token]", "exec[other]");
+    // As it is, and with a checksum that fits.
+    for text in [stolen, forged] {
+        fs::write(&own, text).unwrap();
+        fs::write(secrets.path("app"), "drifted").unwrap();
+        let ended = secrets.ends(4, &["apply", "m.yaml"]);
+        assert!(ended.stdout.contains("is known only after exec[other] has run"), "{}", ended.stdout);
+        assert_eq!(fs::read_to_string(secrets.path("app")).unwrap(), "drifted");
+    }
+}
+
+#[test]
+fn what_was_kept_and_is_damaged_counts_as_not_kept() {
+    let secrets = Secrets::new();
+    secrets.ends(0, &["apply", "m.yaml"]);
+    let whole = fs::read(&secrets.kept()[0]).unwrap();
+    for cut in [0, 8, whole.len() / 2, whole.len() - 1] {
+        fs::write(&secrets.kept()[0], &whole[..cut]).unwrap();
+        secrets.is_lost("is damaged");
+        secrets.ends(0, &["apply", "m.yaml"]);
+        secrets.is_sent();
+    }
+    let mut flipped = fs::read(&secrets.kept()[0]).unwrap();
+    let at = flipped.len() - 100;
+    flipped[at] ^= 1;
+    fs::write(&secrets.kept()[0], flipped).unwrap();
+    secrets.is_lost("is damaged");
+}
+
+#[test]
+fn a_plan_of_a_manifest_with_secrets_is_sealed_and_applied_where_it_was_made() {
+    let secrets = Secrets::new();
+    for content in ["{ sensitive: l1teral-s3cret }", "'x'\n  # sensitive", "{ \"s\\x65nsitive\": l1teral-s3cret }"] {
+        secrets.manifest(&format!("  file[DIR/app]:\n    content: {content}\n"));
+        let manifest = fs::read_to_string(secrets.path("m.yaml")).unwrap();
+        let planned = secrets.place.run(&["plan", "m.yaml", "-o", "m.plan"]);
+        assert_eq!(planned.code, 2, "{planned:?}");
+        fs::remove_file(secrets.path("m.yaml")).unwrap();
+        let plan = fs::read_to_string(secrets.path("m.plan")).unwrap();
+        is_nowhere_in(plan.as_bytes(), "the plan");
+        assert!(!plan.contains("\"sources\"") && plan.contains("would_change"), "{plan}");
+
+        let elsewhere = secrets.place.run(&["apply", "m.plan", "--state-dir", "elsewhere"]);
+        assert_eq!(elsewhere.code, 1, "{elsewhere:?}");
+        assert!(elsewhere.stderr.contains("the key elsewhere/sealing.key is gone"), "{elsewhere:?}");
+        let mut damaged: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        damaged["sealed"] = "AAAA".into();
+        secrets.place.file("damaged.plan", damaged.to_string());
+        let refused = secrets.ends(1, &["apply", "damaged.plan"]);
+        assert!(refused.stderr.contains("or the plan is damaged"), "{refused:?}");
+
+        assert!(!secrets.path("app").exists());
+        secrets.ends(0, &["apply", "m.plan"]);
+        assert!(manifest.contains(&fs::read_to_string(secrets.path("app")).unwrap()));
+        fs::remove_file(secrets.path("app")).unwrap();
+    }
+}
+
+#[test]
+fn plans_that_are_made_at_the_same_time_are_sealed_with_the_same_key() {
+    let secrets = Secrets::new();
+    let names: Vec<String> = (0..6).map(|n| format!("{n}.plan")).collect();
+    let start = |name: &String| secrets.place.command(&["plan", "m.yaml", "-q", "-o", name]).spawn().unwrap();
+    let plans: Vec<_> = names.iter().map(start).collect();
+    assert!(plans.into_iter().all(|mut plan| plan.wait().unwrap().code() == Some(2)));
+    for name in &names {
+        secrets.ends(2, &["apply", "--noop", name]);
+    }
+    let left = files(&secrets.path("state"));
+    assert_eq!(left, [secrets.key()]);
+}
+
+#[test]
+fn a_former_secret_is_not_kept_among_the_backups() {
+    let secrets = Secrets::new();
+    secrets.manifest("  file[DIR/app]: { content: { sensitive: { file: DIR/source } }, backup: true }\n");
+    let refused = secrets.ends(1, &["apply", "m.yaml"]);
+    assert!(refused.stderr.contains("where it would stand in clear"), "{refused:?}");
+    assert!(!secrets.path("app").exists());
+}

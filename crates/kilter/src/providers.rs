@@ -43,9 +43,14 @@ pub(crate) fn registry(global: &Global) -> Registry {
 
 /// The scripts of the directories that were given and of the usual ones.
 fn scripts(global: &Global) -> Scripts {
-    let mut directories = global.include.clone();
-    directories.extend(paths::given_providers_dirs());
-    directories.extend(paths::providers_dirs());
+    for directory in global.include.iter().filter(|directory| !directory.exists()) {
+        say::warning(format_args!("{}: there is no such directory of providers", directory.display()));
+    }
+    let given = global.include.iter().cloned().chain(paths::given_providers_dirs());
+    let directories: Vec<PathBuf> = given.chain(paths::providers_dirs()).filter(|path| path.exists()).collect();
+    if directories.is_empty() {
+        return Scripts::default();
+    }
     let cache = global.state_dir.clone().filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
     let surroundings = Surroundings {
         facts: Arc::new(lazy_facts()),

@@ -21,7 +21,7 @@ pub(crate) fn registry(global: &Global) -> Registry {
     let scripts = scripts(global);
     for note in &scripts.notes {
         match note.level {
-            Level::Warning => say::warning(note),
+            Level::Warning | Level::Err => say::warning(note),
             _ if global.verbose => say::line(note),
             _ => {}
         }

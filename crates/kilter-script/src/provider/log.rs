@@ -32,7 +32,7 @@ pub(super) fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &
 
 /// The level of a line, and what it says: `LEVEL:` before it, in capitals or not; without one it is a
 /// warning.
-pub(super) fn level(line: &str) -> (Level, &str) {
+pub(crate) fn level(line: &str) -> (Level, &str) {
     let warning = (Level::Warning, line);
     let Some((word, message)) = line.split_once(':') else { return warning };
     let level = match word.trim_end().to_ascii_lowercase().as_str() {

@@ -105,8 +105,12 @@ fn the_file_beside_a_script_goes_before_what_it_says() {
 #[test]
 fn what_a_describing_script_writes_on_standard_error_does_no_harm() {
     let place = Place::new();
-    place.script("a", &format!("{BASH}echo careful >&2; cat <<'END'\n{}END\n", metadata("")));
-    assert_eq!(names(&place.found()), ["tt::a"]);
+    place.script("a", &format!("{BASH}echo careful >&2; echo 'debug: step' >&2; cat <<'END'\n{}END\n", metadata("")));
+    let found = place.found();
+    assert_eq!(names(&found), ["tt::a"]);
+    let lines: Vec<_> = found.notes.iter().map(|note| (note.level, place.plain(note))).collect();
+    assert_eq!(lines, [(Level::Warning, "DIR/a.prov: careful".into()), (Level::Debug, "DIR/a.prov: step".into())]);
+    assert!(place.found().notes.is_empty(), "what is kept has nothing to log");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn an_odd_value_in_a_list_is_left_out_with_a_warning_and_hides_nothing_else() {
     let lines = log.taken();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(
-        lines[0].starts_with("warning tt[a] tt[a] by the provider") && lines[0].ends_with("; it is left out"),
+        lines[0].starts_with("warning tt[a] the provider `t` (simple, ") && lines[0].ends_with("; it is left out"),
         "{}",
         lines[0]
     );

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Capture, Invocation, run};
+use kilter_process::{Cancel, Capture, Confinement, Invocation, run};
 use kilter_provider::Level;
 
 use super::cache::{Cache, Described};
@@ -95,6 +95,8 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
     let limits = &surroundings.limits;
     let base = surroundings.invocation(&candidate.path);
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
+    // Nobody knows yet what it may do.
+    let base = base.confined(Confinement::ReadOnly);
     // The answer to `describe` is the same in both conventions.
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;

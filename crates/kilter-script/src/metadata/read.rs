@@ -129,7 +129,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     };
     let default = provider.get("default").map(|node| conditions::read("default", node, Joined::Or, reader));
     let noop_safe = provider.get("noop_safe").is_some_and(|node| reader.truth("noop_safe", node));
-    let confine = provider.get("confine").is_some_and(|node| reader.truth("confine", node));
+    let confine = provider.get("confine").is_none_or(|node| reader.truth("confine", node));
     let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
     let schema = schema(provider, actions, noop_safe, reader);
     Metadata {

@@ -6,8 +6,8 @@ use ecow::{EcoString, eco_format};
 use kilter_process::{Cancel, Confinement, Finished, Invocation, Leftovers, run};
 use kilter_provider::{Context, Mode};
 
+use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
-use super::{ScriptProvider, log};
 use crate::convention::{ConventionName, Reply, Request};
 
 impl ScriptProvider {
@@ -20,13 +20,13 @@ impl ScriptProvider {
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
         let finished = run(&invocation, Some(cancel));
         let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
-        log::pass_on(cx, self.metadata.schema.name.as_str(), subject(request), &finished);
+        self.pass_on(cx, subject(request), &finished);
         let reply = self.convention.decode(request, &finished);
         reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))
     }
 
-    /// A call that only reads leaves nothing behind; one that only tells what it would do cannot change the
-    /// machine, and nor can one that reads where the metadata wants it so.
+    /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks
+    /// for that, and nor can one that only tells what it would do, whatever the metadata says.
     fn limited(&self, invocation: Invocation, request: &Request<'_>) -> Invocation {
         let is_preview = matches!(request, Request::Update(_, Mode::Preview));
         let is_read = !matches!(request, Request::Update(..));

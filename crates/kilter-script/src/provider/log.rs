@@ -1,15 +1,49 @@
 //! What scripts write on standard error.
 
-use kilter_process::Finished;
+use std::sync::atomic::Ordering;
+
+use kilter_process::{Confined, Finished};
 use kilter_provider::{Context, Level};
 
+use super::ScriptProvider;
 use crate::convention::beginning;
 
 /// How many characters of a line are taken.
 const LONGEST: usize = 2000;
 
-/// Passes on what a process wrote on standard error, each line by its level.
-pub(super) fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &Finished) {
+impl ScriptProvider {
+    /// Passes on what a call wrote on standard error, and what is to be said of how it went.
+    pub(super) fn pass_on(&self, cx: &Context<'_>, name: &str, finished: &Finished) {
+        let type_name = self.metadata.schema.name.as_str();
+        pass_on(cx, type_name, name, finished);
+        match &finished.confined {
+            Confined::NotAsked => {}
+            confined @ Confined::No { .. } => {
+                // The kernel is the same at the next call.
+                if !self.is_unconfined_told.swap(true, Ordering::Relaxed) {
+                    let message = format!("the provider `{}` could change the machine: {confined}", self.name);
+                    cx.log(Level::Warning, type_name, name, &message);
+                }
+            }
+            confined => {
+                if !confined.is_as_asked() {
+                    cx.log(Level::Debug, type_name, name, &confined.to_string());
+                }
+                if let Some(hint) = &finished.refusal_hint {
+                    let message = format!(
+                        "the provider `{}` seems to have tried to change the machine in a call that must not, and could \
+                         not ({hint}); `confine: false` in its metadata lets it while it reads",
+                        self.name
+                    );
+                    cx.log(Level::Warning, type_name, name, &message);
+                }
+            }
+        }
+    }
+}
+
+/// Each line by its level.
+fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &Finished) {
     if finished.stderr.is_truncated() {
         let message =
             format!("the provider wrote {} bytes more than are kept on standard error", finished.stderr.dropped);
@@ -20,9 +54,6 @@ pub(super) fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &
         if !message.is_empty() {
             cx.log(level, type_name, name, &beginning(message, LONGEST));
         }
-    }
-    if !finished.confined.is_as_asked() {
-        cx.log(Level::Debug, type_name, name, &finished.confined.to_string());
     }
     if finished.leaked {
         let message = "the provider has ended and left a process behind that keeps its output open";

@@ -8,6 +8,7 @@ mod read;
 mod state;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::eco_format;
@@ -30,6 +31,8 @@ pub struct ScriptProvider {
     name: &'static str,
     convention: Box<dyn Convention>,
     surroundings: Arc<Surroundings>,
+    /// Whether it was told that the kernel cannot confine it.
+    is_unconfined_told: AtomicBool,
 }
 
 impl ScriptProvider {
@@ -42,7 +45,8 @@ impl ScriptProvider {
             ConventionName::Json => Box::new(Json::new(base)),
         };
         let name = kept(&metadata.name);
-        ScriptProvider { path, metadata, name, convention, surroundings }
+        let is_unconfined_told = AtomicBool::new(false);
+        ScriptProvider { path, metadata, name, convention, surroundings, is_unconfined_told }
     }
 
     /// The script.

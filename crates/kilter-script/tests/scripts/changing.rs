@@ -104,14 +104,31 @@ fn a_preview_that_would_change_something_cannot() {
 }
 
 #[test]
-fn a_script_that_asks_for_it_is_confined_while_it_reads() {
+fn a_script_is_confined_while_it_reads_and_named_if_it_tried_to_write() {
     let place = Place::new();
-    let body = "touch changed; echo '# simple'; [ -n \"$TMPDIR\" ] && printf 'name: a\\nv: confined\\n'";
-    let provider = place.bash("t", &format!("{TYPED}\nconfine: true"), body);
-    let states = all(&*provider, &Lines::default()).unwrap();
+    place.script(
+        "t",
+        "#!/bin/bash\necho >changed\necho '# simple'\n[ -n \"$TMPDIR\" ] && printf 'name: a\\nv: confined\\n'\n",
+    );
+    let lines: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
+    place.file("t.yaml", &format!("provider:\n{lines}"));
+    let (provider, log) = (place.only("t"), Lines::default());
+    let states = all(&*provider, &log).unwrap();
     let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
     assert_eq!(place.path().join("changed").exists(), !is_confined);
     assert_eq!(states.len(), usize::from(is_confined));
+    let told =
+        if is_confined { "`t` seems to have tried to change the machine" } else { "`t` could change the machine" };
+    let lines = log.all();
+    assert!(lines.iter().any(|line| line.starts_with("warning") && line.contains(told)), "{lines:?}");
+}
+
+#[test]
+fn a_script_may_ask_to_write_while_it_reads() {
+    let place = Place::new();
+    let provider = place.bash("t", &format!("{TYPED}\nconfine: false"), "touch cached; echo '# simple'");
+    assert_eq!(all(&*provider, &Lines::default()).unwrap().len(), 0);
+    assert!(place.path().join("cached").exists());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use kilter_process::Environment;
+use kilter_process::{Confined, Confinement, can_confine};
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::Scripts;
 
@@ -50,6 +51,15 @@ fn a_script_is_asked_once_what_it_is() {
     describing(&place, "a", "  name: other\n");
     assert_eq!(names(&place.found()), ["tt::other"], "another size, another time");
     assert_eq!(place.calls(), ["ral_action=describe"]);
+}
+
+#[test]
+fn a_script_cannot_write_while_it_describes_itself() {
+    let place = Place::new();
+    place.script("a", &format!("{BASH}touch changed; cat <<'END'\n{}END\n", metadata("")));
+    assert_eq!(names(&place.found()), ["tt::a"]);
+    let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
+    assert_eq!(place.path().join("changed").exists(), !is_confined);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Providers that are scripts.
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
@@ -8,7 +9,6 @@ use crate::support::{Ended, Place};
 /// Keeps resources as files beside itself, in the form of the convention simple.
 const KEEPER: &str = r##"#!/bin/bash
 cd "$(dirname "$0")" || exit 9
-echo "$*" >>calls
 eval "$@"
 case "$ral_action" in
 describe)
@@ -53,19 +53,33 @@ fn keeper() -> Place {
     place
 }
 
+/// A line of a script that tells something: it cannot write a file while it reads.
+fn telling(what: &str, to: &std::net::TcpListener) -> String {
+    format!("echo \"{what}\" >/dev/tcp/127.0.0.1/{}\n", to.local_addr().unwrap().port())
+}
+
+fn heard(by: &std::net::TcpListener) -> String {
+    let mut text = String::new();
+    by.accept().unwrap().0.read_to_string(&mut text).unwrap();
+    text
+}
+
 fn run(place: &Place, args: &[&str]) -> Ended {
     place.run(&[args, &["-I", "."]].concat())
 }
 
 #[test]
 fn a_script_is_a_provider_of_its_type() {
-    let place = keeper();
+    let place = Place::new();
+    let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    script(&place, "keeper.prov", &KEEPER.replace("eval \"$@\"", &format!("{}eval \"$@\"", telling("$*", &told))));
     let ended = run(&place, &["types"]);
     assert!(ended.stdout.lines().any(|line| line == "setting  keeper    Settings of a program."), "{}", ended.stdout);
     let described = run(&place, &["types", "setting"]).stdout;
     assert!(described.contains("provider keeper") && described.contains("Enum['present', 'absent']"), "{described}");
-    let calls = std::fs::read_to_string(place.path().join("providers/calls")).unwrap();
-    assert_eq!(calls, "ral_action=describe\n", "it was asked once what it is");
+    assert_eq!(heard(&told), "ral_action=describe\n");
+    told.set_nonblocking(true).unwrap();
+    assert!(told.accept().is_err(), "it was asked once what it is");
 }
 
 #[test]
@@ -194,7 +208,9 @@ fn a_directory_that_was_given_and_is_not_there_is_told() {
 #[test]
 fn an_interrupt_ends_the_script_that_is_being_asked() {
     let place = keeper();
-    script(&place, "keeper.prov", &KEEPER.replace("find)", "find) echo $$ >pid; sleep 60;;\nnever)"));
+    let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let find = format!("find) {}sleep 60;;\nnever)", telling("$$", &told));
+    script(&place, "keeper.prov", &KEEPER.replace("find)", &find));
     run(&place, &["types"]);
     let begun = std::time::Instant::now();
     let child = place
@@ -203,13 +219,7 @@ fn an_interrupt_ends_the_script_that_is_being_asked() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let pid = || std::fs::read_to_string(place.path().join("providers/pid")).ok().filter(|pid| pid.ends_with('\n'));
-    let script = loop {
-        match pid() {
-            Some(pid) => break pid.trim().to_owned(),
-            None => assert!(begun.elapsed().as_secs() < 30, "the script is never asked"),
-        }
-    };
+    let script = heard(&told).trim().to_owned();
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));

@@ -94,8 +94,9 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     let mut loaded = load(sources, inputs);
     let problems = std::mem::take(&mut loaded.problems);
     let environment = Environment::new(*inputs, &loaded, problems);
-    let catalog = Resources::new(&environment, &loaded).compile();
+    let mut catalog = Resources::new(&environment, &loaded).compile();
     environment.evaluate_rest();
+    catalog.secrets = environment.sensitive_vars();
     let (problems, secrets) = environment.finish();
     let compiled = Compiled { catalog, places: Places::new() };
     if problems.is_empty() {

@@ -98,6 +98,15 @@ impl<'t> Environment<'t> {
         self.fetches.get()
     }
 
+    /// The variables that are known and sensitive.
+    pub(crate) fn sensitive_vars(&self) -> Vec<Value> {
+        let known = |slot: &Slot<'_>| match &*slot.state.borrow() {
+            State::Known(value) if value.holds_sensitive() => Some(value.clone()),
+            _ => None,
+        };
+        self.vars.values().filter_map(known).collect()
+    }
+
     pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<Span>) {
         (self.problems.into_inner(), self.secrets.into_inner())
     }

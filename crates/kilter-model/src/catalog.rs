@@ -19,6 +19,8 @@ pub struct Catalog {
     pub vars: crate::value::Hash,
     /// The facts that values refer to which are only known during the run.
     pub facts: crate::value::Hash,
+    /// The variables that are sensitive: no message holds any part of a text that is made of them.
+    pub secrets: Vec<crate::value::Value>,
 }
 
 /// A resource as it was declared.

@@ -115,20 +115,34 @@ impl std::fmt::Debug for Seal {
 /// their place is not looked at again.
 pub fn redacted(text: &str, secrets: &[String]) -> EcoString {
     let mut hidden = EcoString::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        match secrets.iter().find(|secret| rest.starts_with(secret.as_str())) {
-            Some(secret) => {
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        match end_of_secret(text, at, secrets) {
+            Some(end) => {
                 hidden.push_str(REDACTED);
-                rest = &rest[secret.len()..];
+                at = end;
             }
             None => {
                 hidden.push(c);
-                rest = &rest[c.len_utf8()..];
+                at += c.len_utf8();
             }
         }
     }
     hidden
+}
+
+/// Where the secret ends that starts there, with those that begin within it.
+fn end_of_secret(text: &str, start: usize, secrets: &[String]) -> Option<usize> {
+    let secret_at = |at: usize| secrets.iter().find(|secret| text[at..].starts_with(secret.as_str()));
+    let mut end = start + secret_at(start)?.len();
+    let mut at = start;
+    while let Some(c) = text[at..end].chars().next() {
+        at += c.len_utf8();
+        if let Some(secret) = secret_at(at).filter(|_| at < end) {
+            end = end.max(at + secret.len());
+        }
+    }
+    Some(end)
 }
 
 /// The texts of all scalars below a seal. A text of several lines counts line by line as well: tools
@@ -151,6 +165,16 @@ fn collect(value: &Value, sealed: bool, texts: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_that_overlap_are_hidden_to_the_end_of_the_last() {
+        let secret = |text: &str| Value::sensitive(text.into());
+        let seal = Seal::of_values(&[secret("abc123xyz"), secret("xyz789secret"), secret("ünder")]);
+        let hidden = |text: &str| seal.hide(text.into()).to_string();
+        assert_eq!(hidden("1 abc123xyz789secret 2"), "1 [redacted] 2");
+        assert_eq!(hidden("abc123xyzxyz789secret"), "[redacted][redacted]");
+        assert_eq!(hidden("ü ünder ünde"), "ü [redacted] ünde");
+    }
 
     #[test]
     fn every_sealed_text_is_taken_out_of_what_is_said() {

@@ -83,9 +83,21 @@ impl<'a> Outputs<'a> {
         let new = path.with_extension("new");
         let _ = fs::remove_file(&new);
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(line(&record).as_bytes())?;
-        file.sync_data()?;
-        Ok(fs::rename(&new, &path)?)
+        let written = file.write_all(line(&record).as_bytes()).and_then(|()| file.sync_data());
+        written.and_then(|()| fs::rename(&new, &path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        Ok(())
+    }
+
+    /// Forgets what a resource has sent, and what a run that was killed began to keep of it.
+    pub(crate) fn forget(&self, reference: &ResourceRef) {
+        let path = self.path(reference);
+        let _ = fs::remove_file(path.with_extension("new"));
+        // Where it cannot be removed, nothing can be kept either, which is told.
+        if fs::remove_file(&path).is_ok()
+            && let Some(directory) = path.parent()
+        {
+            let _ = fs::File::open(directory).and_then(|directory| directory.sync_all());
+        }
     }
 
     fn record(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<Json, KeepError> {

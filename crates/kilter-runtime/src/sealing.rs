@@ -5,13 +5,15 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use kilter_model::{base64, from_base64};
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 
 /// The name of the key in its state directory.
@@ -183,6 +185,18 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 fn make(state: &Path, path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(state)?;
     let key: [u8; KEY] = random()?;
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    // Without a name until it is whole: of a run that is killed there is no second one anywhere.
+    if let Ok(fd) = rustix::fs::open(state, flags, Mode::RUSR | Mode::WUSR) {
+        let mut file = File::from(fd);
+        file.write_all(&key).and_then(|()| file.sync_all())?;
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) | Err(Errno::EXIST) => return File::open(state)?.sync_all(),
+            // No /proc: with a name, then.
+            Err(_) => {}
+        }
+    }
     let new = state.join(format!("{NAME}.{:016x}.new", u64::from_le_bytes(random()?)));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let written = file.write_all(&key).and_then(|()| file.sync_all());

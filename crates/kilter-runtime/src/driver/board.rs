@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{Graph, Machine, Ran, Settlement, Verdict, VertexId};
-use kilter_model::{Attributes, Difference};
+use kilter_model::{Attributes, Difference, Value};
 use kilter_provider::{Context, Found, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -37,6 +37,8 @@ pub(super) struct Board<'run> {
     /// What must not be told of any resource of a type; made when it is first needed.
     seals: FxHashMap<u16, Seal>,
     found: FxHashMap<VertexId, Found>,
+    /// Secrets that were sent: others may be made of them.
+    sent: Vec<Value>,
     drafts: FxHashMap<VertexId, Draft>,
     changed: FxHashMap<VertexId, Settlement>,
     reports: Vec<(VertexId, ResourceReport)>,
@@ -80,6 +82,7 @@ impl<'run> Board<'run> {
             resolved: FxHashMap::default(),
             seals: FxHashMap::default(),
             found: FxHashMap::default(),
+            sent: Vec::new(),
             drafts: FxHashMap::default(),
             changed: FxHashMap::default(),
             reports: Vec::new(),
@@ -147,8 +150,8 @@ impl<'run> Board<'run> {
         }
         let (attribute, reason) = &unknown[0];
         let why = lost.unwrap_or_else(|| {
-            "that one is only looked at (noop), or in its state already, and what it sent then is not kept: \
-             the state directory or its declaration is another one"
+            "that one is only looked at (noop), or in its state already, and what it sent then is not kept: the state \
+             directory or its declaration is another one, or the run was cut short"
                 .into()
         });
         let hint = "Undo what its guard looks for, so that it runs again";
@@ -174,6 +177,7 @@ impl<'run> Board<'run> {
             .iter()
             .map(|&vertex| {
                 self.used.insert(self.prepared.providers[vertex.0 as usize]);
+                self.forget(vertex);
                 let mut item = self.item(vertex);
                 item.found = self.found.remove(&vertex);
                 item.refresh = machine.is_owed_to(vertex);
@@ -182,12 +186,27 @@ impl<'run> Board<'run> {
             .collect()
     }
 
+    /// What a resource has sent is not what it sends next: it is gone before it runs again, so that a run
+    /// that is cut short leaves nothing old behind.
+    fn forget(&self, vertex: VertexId) {
+        if let (true, Some(outputs)) = (self.senders.contains_key(&vertex), &self.kept) {
+            outputs.forget(&self.prepared.resource(vertex).reference);
+        }
+    }
+
     /// What must not be told of a resource.
     fn seal(&self, vertex: VertexId) -> Seal {
-        match self.resolved.get(&vertex) {
-            Some(resolved) => Seal::of(resolved),
-            None => Seal::of(&self.prepared.resource(vertex).attributes),
-        }
+        let attributes = match self.resolved.get(&vertex) {
+            Some(resolved) => resolved,
+            None => &self.prepared.resource(vertex).attributes,
+        };
+        self.seal_of([attributes])
+    }
+
+    /// What must not be told of several resources: their own secrets, and those of which others are made.
+    fn seal_of<'a>(&'a self, resources: impl IntoIterator<Item = &'a Attributes>) -> Seal {
+        let own = resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value));
+        Seal::of_values(own.chain(&self.prepared.catalog.secrets).chain(&self.sent))
     }
 
     /// A line that a provider wrote, without the secrets of the resource that it is about. One that is
@@ -209,7 +228,7 @@ impl<'run> Board<'run> {
     fn seal_of_type(&self, slot: u16) -> Seal {
         let vertices = self.prepared.providers.iter().zip((0..).map(VertexId));
         let of_type = vertices.filter(|(at, _)| self.prepared.registry.slot(usize::from(**at)) == slot);
-        Seal::of_all(of_type.map(|(_, vertex)| match self.resolved.get(&vertex) {
+        self.seal_of(of_type.map(|(_, vertex)| match self.resolved.get(&vertex) {
             Some(resolved) => &**resolved,
             None => &self.prepared.resource(vertex).attributes,
         }))
@@ -300,8 +319,9 @@ impl<'run> Board<'run> {
         };
         match kept {
             Ok(kept) => {
-                let kept = kept.filter(|outputs| !outputs.is_empty());
-                self.outputs.extend(kept.map(|outputs| (vertex, outputs)));
+                if let Some(outputs) = kept.filter(|outputs| !outputs.is_empty()) {
+                    self.sends(vertex, outputs);
+                }
             }
             Err(why) => {
                 self.lost.insert(vertex, eco_format!("{why}"));
@@ -339,6 +359,19 @@ impl<'run> Board<'run> {
             let note = eco_format!("its outputs could not be kept for later runs: {error}");
             self.draft(vertex).notes.push(note);
         }
+        self.sends(vertex, sent);
+    }
+
+    /// Others can have what a resource sends.
+    fn sends(&mut self, vertex: VertexId, sent: Attributes) {
+        let confidential = self.senders.get(&vertex).is_some_and(|confidential| *confidential);
+        let secret = |value: &Value| match confidential && !value.holds_sensitive() {
+            true => Value::sensitive(value.clone()),
+            false => value.clone(),
+        };
+        let secrets = sent.iter().map(|(_, value)| secret(value)).filter(Value::holds_sensitive);
+        self.sent.extend(secrets);
+        self.seals.clear();
         self.outputs.insert(vertex, sent);
     }
 

@@ -1,6 +1,7 @@
 //! What a compilation asks for: types, facts, included files, secrets.
 
 use std::cell::RefCell;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -190,7 +191,16 @@ pub(super) struct SecretsFrom {
 impl Secrets for SecretsFrom {
     fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
         let bytes = match source {
-            SecretSource::File(path) => super::bounded(Path::new(path.as_str()), LARGEST_SECRET as u64)?,
+            SecretSource::File(path) => {
+                let path = Path::new(path.as_str());
+                if is_named_pipe(path) {
+                    return Err(format!(
+                        "{} is a named pipe, into which nobody may ever write; `command: [cat, {0}]` waits for a while",
+                        path.display()
+                    ));
+                }
+                super::bounded(path, LARGEST_SECRET as u64)?
+            }
             SecretSource::Env(name) => std::env::var_os(name.as_str())
                 .map(std::os::unix::ffi::OsStringExt::into_vec)
                 .ok_or_else(|| format!("the environment variable {name} is not set"))?,
@@ -201,6 +211,12 @@ impl Secrets for SecretsFrom {
         }
         Ok(Value::from_bytes(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
     }
+}
+
+/// Whether a path is a pipe that somebody else has to open first: one of this process is open already.
+fn is_named_pipe(path: &Path) -> bool {
+    let is_own = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd") || path == Path::new("/dev/stdin");
+    !is_own && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 impl SecretsFrom {

@@ -28,9 +28,9 @@ pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool
     let names = types.flat_map(|schema| schema.attributes.iter().filter(sealed)).map(|each| each.name.text().clone());
     let words: Vec<EcoString> = names.chain(["sensitive".into()]).collect();
     let texts = loaded.given.iter().chain(loaded.includes.values()).map(|source| &source.text);
-    let is_written = texts.into_iter().any(|text| words.iter().any(|word| text.contains(word.as_str())));
-    // Whoever writes the words in another way, with escapes, has secrets all the same.
-    is_written
+    // A word may be written with escapes.
+    let words: Vec<&str> = words.iter().map(EcoString::as_str).chain(["\\x", "\\u", "\\U"]).collect();
+    texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
         || loaded.prepared.resources().iter().any(|resource| {
             resource.attributes.iter().any(|(_, value)| value.holds_sensitive())
                 || resource.deferred().iter().any(|deferred| deferred.sensitive || deferred.template.is_sealed())

@@ -321,3 +321,79 @@ fn a_former_secret_is_not_kept_among_the_backups() {
     assert!(refused.stderr.contains("where it would stand in clear"), "{refused:?}");
     assert!(!secrets.path("app").exists());
 }
+
+#[test]
+fn a_variable_that_is_secret_is_told_in_no_part_of_what_is_made_of_it() {
+    let place = Place::new();
+    place.file("pin", "Zq7hunter99\n");
+    let manifest = |resources: &str| {
+        let resources = resources.replace("DIR", &place.path().display().to_string());
+        place.file(
+            "m.yaml",
+            format!(
+                "vars: {{ t: {{ sensitive: {{ file: {}/pin }} }} }}\nresources:\n{resources}",
+                place.path().display()
+            ),
+        );
+    };
+    for resource in [
+        "exec[g]: { command: [\"true\"], unless: \"/opt/${vars.t}/check now\" }",
+        "exec[g]: { command: [\"true\"], onlyif: \"${vars.t} a\" }",
+        "exec[g]: { command: [sh, -c, 'echo bad password: $${P#*:} >&2; exit 1'], environment: { P: \"user:${vars.t}\" } }",
+        "exec[g]: { command: [sh, -c, 'echo $${0#* }', \"Bearer ${vars.t}\"], logoutput: true }",
+    ] {
+        manifest(&format!("  {resource}\n"));
+        for args in [&["plan", "m.yaml"][..], &["apply", "m.yaml"], &["apply", "m.yaml", "--format", "json"]] {
+            let ended = place.run(args);
+            assert!(!format!("{ended:?}").contains("Zq7hunter99"), "{resource} {args:?} {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_sent_before_is_not_sent_again_when_the_command_has_run_since() {
+    let place = Place::new();
+    place.file("m.yaml", format!(
+        "resources:\n  exec[t]:\n    command: [sh, -c, 'date +%N | tee done']\n    creates: {0}/done\n    cwd: {0}\n  \
+         file[{0}/app]: {{ content: {{ sensitive: \"${{exec[t].stdout}}\" }} }}\n",
+        place.path().display()
+    ));
+    assert_eq!(place.run(&["apply", "m.yaml"]).code, 0);
+    let key = place.path().join("state/sealing.key");
+    fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    fs::remove_file(place.path().join("done")).unwrap();
+    let ended = place.run(&["apply", "m.yaml"]);
+    assert!(ended.code == 0 && ended.stdout.contains("could not be kept"), "{ended:?}");
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    let ended = place.run(&["apply", "m.yaml"]);
+    assert!(ended.code == 4 && ended.stdout.contains("the run was cut short"), "{ended:?}");
+    let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    assert_eq!(read("app").trim(), read("done").trim(), "nothing old has come back");
+}
+
+#[test]
+fn a_word_for_secrets_that_is_written_with_escapes_seals_a_plan_too() {
+    let place = Place::new();
+    let text = "vars: { t: { \"\\u0073ensitive\": Zq7hunter99 } }\nresources:\n  notify[x]: { when: vars.t == 'x' }\n  \
+                file[DIR/new]: { ensure: file }\n";
+    place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
+    let ended = place.run(&["plan", "m.yaml", "-o", "kept"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(!fs::read_to_string(place.path().join("kept")).unwrap().contains("Zq7hunter99"));
+}
+
+#[test]
+fn a_named_pipe_that_nobody_writes_to_is_no_source_of_a_secret() {
+    let place = Place::new();
+    let pipe = place.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    place.file(
+        "m.yaml",
+        format!(
+            "resources:\n  file[{0}/app]: {{ content: {{ sensitive: {{ file: {0}/pipe }} }} }}\n",
+            place.path().display()
+        ),
+    );
+    let ended = place.run(&["plan", "m.yaml"]);
+    assert!(ended.code == 1 && ended.stderr.contains("is a named pipe"), "{ended:?}");
+}

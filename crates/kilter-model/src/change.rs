@@ -24,6 +24,8 @@ pub struct State {
     pub drift: Vec<Difference>,
     /// Values for other resources, when the resource has them without being changed.
     pub outputs: Attributes,
+    /// Why it could not be read, where others of the same call could: it fails, they do not.
+    pub unreadable: Option<EcoString>,
 }
 
 impl State {

@@ -29,9 +29,12 @@ pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) 
 /// its namevars, canonical.
 ///
 /// # Errors
-/// When it is none of this. What is canonical and which title fits only counts where the context is
+/// When it is none of this, or could not be read. What is canonical and which title fits only counts where the context is
 /// strict.
 pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: State) -> Result<State, ProviderError> {
+    if let Some(why) = state.unreadable {
+        return Err(ProviderError::new(why));
+    }
     let schema = provider.schema();
     for (name, value) in state.attributes.iter_mut() {
         let Some(attribute) = schema.find(name.as_str()) else {

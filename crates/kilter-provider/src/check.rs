@@ -109,6 +109,9 @@ fn named(provider: &dyn Provider, state: &mut State) -> Result<(), ProviderError
 }
 
 fn found(provider: &dyn Provider, cx: &Context<'_>, state: State, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
+    if let Some(why) = state.unreadable {
+        return Err(ProviderError::new(why));
+    }
     let none = Attributes::new();
     let mut differences = compare(provider, &state, wanted.should.unwrap_or(&none))?;
     if provider.schema().has(Feature::CustomGenerate) && (state.exists || !differences.is_empty()) {

@@ -26,10 +26,11 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
     {
         differences.extend(compare_one(provider, attribute, is, should, wanted)?);
         let is_created = !is.exists && !differences.is_empty();
-        if wanted.as_str() == Some("absent") || !(differences.is_empty() || is_created) {
+        let is_settled = !differences.is_empty() && !is_created && can_be_absent(schema);
+        if wanted.as_str() == Some("absent") || is_settled {
             return Ok(differences);
         }
-    } else if !is.exists && schema.is_ensurable() {
+    } else if !is.exists && can_be_absent(schema) {
         return Ok(Vec::new());
     }
     for (name, wanted) in should.iter() {
@@ -53,6 +54,12 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
     }
     differences.extend(is.drift.iter().cloned());
     Ok(differences)
+}
+
+/// Whether `ensure` says of resources that they are there or not. Where it cannot be `absent` it is a property
+/// like others: a service that is to be running.
+fn can_be_absent(schema: &TypeSchema) -> bool {
+    schema.find("ensure").is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
 }
 
 /// Asks about a resource as a whole.

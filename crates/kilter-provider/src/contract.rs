@@ -233,6 +233,12 @@ pub trait Provider: Send + Sync {
         false
     }
 
+    /// Whether it comes from outside of the program. Those that do not are preferred to it, unless it is a
+    /// default; between several that do, none is preferred because it was found first.
+    fn is_external(&self) -> bool {
+        false
+    }
+
     /// Called once in a run, before the first `get`, `set` or `refresh` and as late as possible: what
     /// an earlier resource has installed is there. State that is kept for a run begins here.
     ///
@@ -250,8 +256,8 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     /// When the provider as a whole cannot read; it is then unavailable for the run, and its resources
-    /// fail, no others. A provider in which one resource alone can fail to be read
-    /// [reads singly](Provider::reads_singly).
+    /// fail, no others. Where one resource alone can fail to be read, its state [says so](State::unreadable), or
+    /// the provider [reads singly](Provider::reads_singly).
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError>;
 
     /// The state of one declared resource, with an error of its own.

@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use crate::contract::{Provider, Suitability};
 
 /// The providers of a program, by type. A type may have several; resources get the one that their
-/// manifest names, or else a suitable one, a default before others.
+/// manifest names, or else a suitable one: a default before others, one of the program before
+/// [external](Provider::is_external) ones. Of several external ones none is better than another.
 #[derive(Clone, Default)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,
@@ -23,7 +24,15 @@ pub struct Registry {
 struct Type {
     /// Its providers, in the order in which they were registered.
     providers: Vec<usize>,
-    preferred: OnceLock<usize>,
+    preferred: OnceLock<Preferred>,
+}
+
+/// Which provider resources get that name none.
+#[derive(Clone)]
+enum Preferred {
+    One(usize),
+    /// None of these is better than another.
+    Several(Vec<usize>),
 }
 
 /// A provider of a type, and whether it can be chosen.
@@ -71,11 +80,19 @@ pub enum ChoiceError {
         /// Those that there are.
         known: Vec<&'static str>,
     },
+    /// Several providers could be meant.
+    #[error("the type `{type_name}` has several providers that are suitable, and none is preferred: {}", among.join(", "))]
+    Ambiguous {
+        /// The type.
+        type_name: EcoString,
+        /// The providers.
+        among: Vec<&'static str>,
+    },
 }
 
 impl Registry {
-    /// A registry of `providers`, in the order in which types are listed. Providers of one type share
-    /// the schema of the first.
+    /// A registry of `providers`, in the order in which types are listed. Providers of one type
+    /// that belong to the program share a schema; an external one may have another.
     ///
     /// # Panics
     /// When two providers of one type have one name: manifests could not tell them apart.
@@ -106,21 +123,35 @@ impl Registry {
         self.slots[provider]
     }
 
-    /// The index of the provider that resources of a type get which name none. When none is suitable,
-    /// the preferred one: what it needs may come during the run.
+    /// The index of the provider that resources of a type get which name none; none when several could be
+    /// meant. When none is suitable, the preferred one: what it needs may come during the run.
     pub fn index(&self, type_name: &str) -> Option<usize> {
-        self.type_of(type_name).map(|of| *of.preferred.get_or_init(|| self.prefer(&of.providers)))
+        match self.preferred(self.type_of(type_name)?) {
+            Preferred::One(at) => Some(*at),
+            Preferred::Several(_) => None,
+        }
     }
 
-    fn prefer(&self, providers: &[usize]) -> usize {
+    fn preferred<'r>(&self, of: &'r Type) -> &'r Preferred {
+        of.preferred.get_or_init(|| self.prefer(&of.providers))
+    }
+
+    fn prefer(&self, providers: &[usize]) -> Preferred {
         if let [only] = *providers {
-            return only;
+            return Preferred::One(only);
         }
-        let suitable: Vec<usize> =
-            providers.iter().copied().filter(|&at| self.providers[at].suitable().is_suitable()).collect();
-        let among = if suitable.is_empty() { providers } else { &suitable };
-        let default = among.iter().copied().find(|&at| self.providers[at].is_default());
-        default.unwrap_or(among[0])
+        let those = |among: &[usize], holds: &dyn Fn(&dyn Provider) -> bool| -> Vec<usize> {
+            let found: Vec<usize> = among.iter().copied().filter(|&at| holds(&*self.providers[at])).collect();
+            if found.is_empty() { among.to_vec() } else { found }
+        };
+        let suitable = those(providers, &|provider| provider.suitable().is_suitable());
+        let default = those(&suitable, &|provider| provider.is_default());
+        let own = those(&default, &|provider| !provider.is_external());
+        let is_one_of_many = own.len() > 1 && own.iter().all(|&at| self.providers[at].is_external());
+        match is_one_of_many && self.providers[own[0]].suitable().is_suitable() {
+            true => Preferred::Several(own),
+            false => Preferred::One(own[0]),
+        }
     }
 
     /// The index of the provider of a resource: the one that it names, or else the preferred one.
@@ -129,8 +160,17 @@ impl Registry {
     /// When there is none.
     pub fn choose(&self, type_name: &str, name: Option<&str>) -> Result<usize, ChoiceError> {
         let unknown = || ChoiceError::Type(type_name.into());
-        let Some(name) = name else { return self.index(type_name).ok_or_else(unknown) };
-        let providers = &self.type_of(type_name).ok_or_else(unknown)?.providers;
+        let of = self.type_of(type_name).ok_or_else(unknown)?;
+        let Some(name) = name else {
+            return match self.preferred(of) {
+                Preferred::One(at) => Ok(*at),
+                Preferred::Several(among) => Err(ChoiceError::Ambiguous {
+                    type_name: type_name.into(),
+                    among: among.iter().map(|&at| self.providers[at].name()).collect(),
+                }),
+            };
+        };
+        let providers = &of.providers;
         let found = providers.iter().copied().find(|&at| self.providers[at].name() == name);
         found.ok_or_else(|| ChoiceError::Name {
             type_name: type_name.into(),
@@ -141,7 +181,8 @@ impl Registry {
 
     /// The providers of a type, and why each is chosen or not.
     pub fn candidates(&self, type_name: &str) -> Vec<Candidate> {
-        let (Some(of), Some(chosen)) = (self.type_of(type_name), self.index(type_name)) else { return Vec::new() };
+        let Some(of) = self.type_of(type_name) else { return Vec::new() };
+        let chosen = self.index(type_name);
         let candidate = |&index: &usize| {
             let provider = &self.providers[index];
             Candidate {
@@ -149,7 +190,7 @@ impl Registry {
                 name: provider.name(),
                 suitability: provider.suitable(),
                 is_default: provider.is_default(),
-                is_chosen: index == chosen,
+                is_chosen: Some(index) == chosen,
             }
         };
         of.providers.iter().map(candidate).collect()
@@ -165,9 +206,10 @@ impl Registry {
         &self.providers[index]
     }
 
-    /// The schema of a type.
+    /// The schema of a type: that of its preferred provider, or else of the first.
     pub fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
-        self.type_of(type_name).map(|of| self.providers[of.providers[0]].schema())
+        let of = self.type_of(type_name)?;
+        Some(self.providers[self.index(type_name).unwrap_or(of.providers[0])].schema())
     }
 
     /// All providers.
@@ -175,7 +217,7 @@ impl Registry {
         self.providers.iter()
     }
 
-    /// One provider of each type.
+    /// One provider of each type, the first.
     pub fn types(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
         self.types.iter().map(|of| &self.providers[of.providers[0]])
     }

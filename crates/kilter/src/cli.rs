@@ -55,6 +55,10 @@ pub(crate) struct Global {
     /// Where state is kept between runs [default: /var/lib/kilter for root, ~/.local/state/kilter otherwise]
     #[arg(long, global = true, value_name = "DIR", env = "KILTER_STATE_DIR", hide_env_values = true)]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Search a directory for providers that are scripts, before those of KILTER_PROVIDERS and the usual ones:
+    /// files *.prov in it or in its `providers`; repeatable
+    #[arg(short = 'I', long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) include: Vec<PathBuf>,
     /// What becomes of a provider that does not keep its promises, such as one that reads other values
     /// than it takes: nothing, a warning, or a failure of the resource
     #[arg(long, global = true, value_name = "HOW", default_value = "warning")]

@@ -56,11 +56,11 @@ fn run(cli: &Cli) -> Exit {
         Command::Plan(args) => commands::plan::run(args, global),
         Command::Get(args) => commands::get::run(args, global),
         Command::Set(args) => commands::set::run(args, global),
-        Command::Types(args) => commands::types::run(args),
+        Command::Types(args) => commands::types::run(args, global),
         Command::Facts(args) => commands::facts::run(args, global),
-        Command::Graph(args) => commands::graph::run(args),
-        Command::Schema(args) => commands::schema::run(args),
-        Command::Completions(args) => commands::completions::run(args),
+        Command::Graph(args) => commands::graph::run(args, global),
+        Command::Schema(args) => commands::schema::run(args, global),
+        Command::Completions(args) => commands::completions::run(args, global),
         Command::Man(args) => commands::man::run(args),
     }
 }

@@ -28,6 +28,18 @@ pub(crate) fn facts_dirs() -> Vec<PathBuf> {
     }
 }
 
+/// The directories of providers that the environment gives: `KILTER_PROVIDERS`, with colons between them.
+pub(crate) fn given_providers_dirs() -> Vec<PathBuf> {
+    env::var_os("KILTER_PROVIDERS").map(|list| crate::providers::directories(&list)).unwrap_or_default()
+}
+
+/// The usual directories of providers.
+pub(crate) fn providers_dirs() -> Vec<PathBuf> {
+    let own = if is_root() { None } else { xdg("XDG_CONFIG_HOME", ".config") };
+    let usual = ["/etc/kilter/providers", "/usr/local/share/kilter/providers", "/usr/share/kilter/providers"];
+    own.map(|config| config.join("kilter/providers")).into_iter().chain(usual.map(PathBuf::from)).collect()
+}
+
 /// A directory of the XDG base directory specification: relative ones are not valid.
 fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
     }
-    let registry = providers::registry();
+    let registry = providers::registry(global);
     let pass = Pass {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: args.format,

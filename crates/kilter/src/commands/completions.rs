@@ -4,23 +4,24 @@ use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use kilter_model::{Behaviour, TypeSchema};
+use kilter_provider::Registry;
 
-use crate::cli::{Cli, CompletionsArgs};
+use crate::cli::{Cli, CompletionsArgs, Global};
 use crate::exit::Exit;
 use crate::{providers, say};
 
-pub(crate) fn run(args: &CompletionsArgs) -> Exit {
+pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
+    let registry = providers::registry(global);
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command(), "kilter", &mut script);
+    clap_complete::generate(args.shell, &mut command(&registry), "kilter", &mut script);
     if args.shell == Shell::Fish {
-        script.extend(fish().into_bytes());
+        script.extend(fish(&registry).into_bytes());
     }
     say::bytes(&script)
 }
 
 /// What the generated script for fish leaves out: types, and the attributes of a type for `set`.
-fn fish() -> String {
-    let registry = providers::registry();
+fn fish(registry: &Registry) -> String {
     let schemas: Vec<&TypeSchema> = registry.types().map(|provider| provider.schema()).collect();
     let types: Vec<&str> = schemas.iter().map(|schema| schema.name.as_str()).collect();
     let types = types.join(" ");
@@ -46,8 +47,7 @@ fn fish() -> String {
 }
 
 /// The command with the types that there are as values of `TYPE`.
-fn command() -> Command {
-    let registry = providers::registry();
+fn command(registry: &Registry) -> Command {
     let types: Vec<String> = registry.types().map(|provider| provider.schema().name.to_string()).collect();
     ["get", "set", "types"].into_iter().fold(Cli::command(), |command, name| {
         let parser = PossibleValuesParser::new(types.clone());

@@ -2,15 +2,17 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, State, TypeSchema};
-use kilter_provider::{Context, Level, Log, Provider, Query, Wanted, canonical_name, get_checked};
+use kilter_provider::{
+    Context, Interrupt, Level, Log, Provider, Query, Suitability, Wanted, canonical_name, get_checked,
+};
 
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
 use crate::resources::{self, Secrets};
-use crate::{providers, say, terminal, words};
+use crate::{providers, say, signals, terminal, words};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
-    let registry = providers::registry();
+    let registry = providers::registry(global);
     let (type_name, first) = providers::split(&args.type_name);
     let provider = match providers::find(&registry, type_name) {
         Ok(provider) => provider,
@@ -24,13 +26,26 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Ok(names) => names,
         Err(exit) => return exit,
     };
+    if let Suitability::Unsuitable(why) = provider.suitable() {
+        let of = &provider.schema().name;
+        return say::fail(format_args!("the provider `{}` of {of} is not suitable here: {why}", provider.name()));
+    }
+    if provider.is_external()
+        && let Err(exit) = signals::listen()
+    {
+        return exit;
+    }
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
-    let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_asked(&asked);
+    let cx = Context::bare()
+        .with_log(&log)
+        .with_strictness(global.strict.into())
+        .with_asked(&asked)
+        .with_interrupt(Interrupt::new(&signals::RAISED, None));
     match read(provider, &cx, &names) {
         Ok(states) => say::data(&shown(args, global, provider, &only(states, &asked), names.len())),
         Err(error) => {
             say::error(format_args!("cannot read {type_name} resources: {error}"));
-            Exit::Failed
+            signals::exit().unwrap_or(Exit::Failed)
         }
     }
 }

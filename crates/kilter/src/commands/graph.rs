@@ -1,13 +1,13 @@
 //! `kilter graph`: draws the graph of a manifest.
 
-use crate::cli::{GraphArgs, GraphFormat};
+use crate::cli::{Global, GraphArgs, GraphFormat};
 use crate::draw::{self, Drawing};
 use crate::exit::Exit;
 use crate::load::Audience;
 use crate::{load, providers, say};
 
-pub(crate) fn run(args: &GraphArgs) -> Exit {
-    let registry = providers::registry();
+pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
+    let registry = providers::registry(global);
     let audience = if args.format == GraphFormat::Json { Audience::Programs } else { Audience::People };
     let loaded = match load::prepare(&args.input, audience, &registry) {
         Ok(loaded) => loaded,

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
         return say::fail_with(message, ["give another name to --output"]);
     }
-    let registry = providers::registry();
+    let registry = providers::registry(global);
     let loaded = match load::prepare(&args.input, args.format.into(), &registry) {
         Ok(loaded) => loaded,
         Err(exit) => return exit,

@@ -25,11 +25,16 @@ pub(crate) fn run(args: &SetArgs, global: &Global) -> Exit {
 }
 
 fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
-    let registry = providers::registry();
+    let registry = providers::registry(global);
     let Said { type_name, name, words } = said(args)?;
-    let schema = providers::find(&registry, type_name)?.schema();
+    let provider = providers::find(&registry, type_name)?;
+    let schema = provider.schema();
     let attributes = attributes(schema, &words)?;
-    let catalog = Catalog { resources: vec![resource(schema, name, attributes)?], ..Catalog::default() };
+    let mut resource = resource(schema, name, attributes)?;
+    if let Some(provider) = providers::named(provider, type_name) {
+        resource.particulars_mut().provider = Some(provider.into());
+    }
+    let catalog = Catalog { resources: vec![resource], ..Catalog::default() };
     let prepared = plan_of(catalog, &registry).map_err(|rejected| refuse(&rejected))?;
     signals::listen()?;
     let pass = Pass {

@@ -6,18 +6,21 @@ mod page;
 
 use kilter_provider::Provider;
 
-use crate::cli::{TypesArgs, TypesFormat};
+use crate::cli::{Global, TypesArgs, TypesFormat};
 use crate::exit::Exit;
 use crate::{providers, say};
 
-pub(crate) fn run(args: &TypesArgs) -> Exit {
-    let registry = providers::registry();
+pub(crate) fn run(args: &TypesArgs, global: &Global) -> Exit {
+    let registry = providers::registry(global);
     let text = match &args.type_name {
         None => {
-            let all: Vec<&dyn Provider> =
-                registry.types().filter_map(|of| registry.find(of.schema().name.as_str())).map(AsRef::as_ref).collect();
+            let one = |first: &'_ std::sync::Arc<dyn Provider>| {
+                let type_name = first.schema().name.text().clone();
+                registry.index(&type_name).unwrap_or_else(|| registry.candidates(&type_name)[0].index)
+            };
+            let all: Vec<&dyn Provider> = registry.types().map(|first| registry.at(one(first)).as_ref()).collect();
             match args.format {
-                TypesFormat::Human => human::list(&all),
+                TypesFormat::Human => human::list(&registry),
                 TypesFormat::Json => format!("{:#}\n", json::list(&all, &registry)),
                 TypesFormat::Markdown => page::list(&all),
             }

@@ -13,6 +13,7 @@ mod get;
 mod graph;
 mod help;
 mod puppet;
+mod scripts;
 mod secrets;
 mod set;
 mod support;

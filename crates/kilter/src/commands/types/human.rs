@@ -1,18 +1,26 @@
 //! Types for people.
 
 use kilter_model::{AttributeSchema, Behaviour, Comparison, Value};
-use kilter_provider::{Candidate, Provider, Suitability};
+use kilter_provider::{Candidate, Provider, Registry, Suitability};
 
 use crate::render::{FAINT, NAME, styled};
 use crate::table::Table;
 use crate::{markdown, terminal};
 
-/// All types with one line about each.
-pub(super) fn list(providers: &[&dyn Provider]) -> String {
+/// All types, each with its providers and one line about it.
+pub(super) fn list(registry: &Registry) -> String {
     let mut table = Table::new(["type", "provider", "what it is"]);
-    for provider in providers {
-        let schema = provider.schema();
-        table.row(vec![schema.name.to_string(), provider.name().to_owned(), markdown::summary(&schema.desc)]);
+    for of in registry.types() {
+        for candidate in registry.candidates(of.schema().name.as_str()) {
+            let provider = registry.at(candidate.index);
+            let schema = provider.schema();
+            let summary = markdown::summary(&schema.desc);
+            let said = match candidate.suitability {
+                Suitability::Unsuitable(why) if provider.is_external() => format!("not suitable here: {why}"),
+                _ => summary,
+            };
+            table.row(vec![schema.name.to_string(), provider.name().to_owned(), said]);
+        }
     }
     table.render(None).0
 }

@@ -1,0 +1,101 @@
+//! Clauses in the form of libral's text.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::Value;
+
+use super::fact::{Machine, lookup};
+use super::{Verdict, shown};
+
+/// What a clause in the form of the text asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Test {
+    Constant(bool),
+    /// `command(which)`.
+    Command(EcoString),
+    /// `osfamily == 'redhat'`, `osfamily != 'redhat'`.
+    Compare {
+        fact: EcoString,
+        equal: bool,
+        text: EcoString,
+    },
+    /// A fact by itself: that it is there, and neither false nor empty.
+    Fact(EcoString),
+    Not(Box<Test>),
+    And(Vec<Test>),
+    Or(Vec<Test>),
+}
+
+/// The test of a command's name, with `not ` before it where it must not be there.
+pub(super) fn command(text: &str) -> Test {
+    let text = text.trim();
+    match text.strip_prefix("not").filter(|rest| rest.starts_with(char::is_whitespace)) {
+        Some(name) => Test::Not(Box::new(Test::Command(name.trim().into()))),
+        None => Test::Command(text.into()),
+    }
+}
+
+impl Test {
+    pub(super) fn evaluate(&self, machine: &dyn Machine) -> Verdict {
+        match self {
+            Test::Constant(true) => Verdict::Holds,
+            Test::Constant(false) => Verdict::Fails("its metadata says `false`".into()),
+            Test::Command(name) => match machine.has_command(name) {
+                true => Verdict::Holds,
+                false => Verdict::Fails(eco_format!("there is no command {name}")),
+            },
+            Test::Compare { fact, equal, text } => compare(machine, fact, *equal, text),
+            Test::Fact(name) => match lookup(machine, name) {
+                Some(value) if is_truthy(&value) => Verdict::Holds,
+                Some(value) => Verdict::Fails(eco_format!("the fact {name} is {}", shown(&value))),
+                None => Verdict::Fails(eco_format!("there is no fact {name}")),
+            },
+            Test::Not(inner) => match inner.evaluate(machine) {
+                Verdict::Holds => Verdict::Fails(inner.presence()),
+                Verdict::Fails(_) => Verdict::Holds,
+            },
+            Test::And(tests) => {
+                let mut verdicts = tests.iter().map(|test| test.evaluate(machine));
+                verdicts.find(|verdict| !verdict.holds()).unwrap_or(Verdict::Holds)
+            }
+            Test::Or(tests) => {
+                let verdicts: Vec<Verdict> = tests.iter().map(|test| test.evaluate(machine)).collect();
+                if verdicts.iter().any(Verdict::holds) {
+                    return Verdict::Holds;
+                }
+                let reasons = verdicts.into_iter().filter_map(|verdict| match verdict {
+                    Verdict::Holds => None,
+                    Verdict::Fails(why) => Some(why),
+                });
+                Verdict::Fails(reasons.collect::<Vec<_>>().join("; ").into())
+            }
+        }
+    }
+
+    /// Says that it holds, which it should not.
+    fn presence(&self) -> EcoString {
+        match self {
+            Test::Command(name) => eco_format!("there is the command {name}"),
+            Test::Fact(name) => eco_format!("there is the fact {name}"),
+            Test::Compare { fact, equal: true, text } => eco_format!("the fact {fact} is {text}"),
+            Test::Compare { fact, equal: false, text } => eco_format!("the fact {fact} is not {text}"),
+            _ => "what must not hold does".into(),
+        }
+    }
+}
+
+fn is_truthy(value: &Value) -> bool {
+    !matches!(value, Value::Boolean(false)) && value.as_str() != Some("")
+}
+
+/// Capitals do not matter: Facter writes `RedHat` where the text has `redhat` and kilter's facts are in
+/// lower case.
+fn compare(machine: &dyn Machine, fact: &str, equal: bool, text: &str) -> Verdict {
+    let found = lookup(machine, fact);
+    let same = found.as_ref().is_some_and(|value| shown(value).to_lowercase() == text.to_lowercase());
+    match (&found, same == equal) {
+        (_, true) => Verdict::Holds,
+        (None, false) => Verdict::Fails(eco_format!("there is no fact {fact}")),
+        (Some(value), false) if equal => Verdict::Fails(eco_format!("the fact {fact} is {}, not {text}", shown(value))),
+        (Some(value), false) => Verdict::Fails(eco_format!("the fact {fact} is {}", shown(value))),
+    }
+}

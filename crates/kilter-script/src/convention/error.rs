@@ -1,0 +1,145 @@
+//! What can go wrong between a convention and a script.
+
+use ecow::EcoString;
+use kilter_process::{Ending, Finished, Status};
+
+use super::ErrorKind;
+
+/// Says why a convention cannot carry a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A command line ends at a NUL byte.
+    #[error("{0} holds a NUL byte, which the convention simple cannot carry")]
+    Nul(EcoString),
+    /// A word of a command line is too long for the system.
+    #[error("{what} takes {bytes} bytes on the command line, and the system allows {most}")]
+    TooLong {
+        /// Which value.
+        what: EcoString,
+        /// How long its word would be.
+        bytes: usize,
+        /// How long a word may be.
+        most: usize,
+    },
+    /// One call is about one resource.
+    #[error("the convention simple asks for one resource at a time, not for {0}")]
+    Several(usize),
+}
+
+/// Says why the end of a process is no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// It took too long.
+    #[error("it gave no answer in time and was ended")]
+    TimedOut,
+    /// Somebody interrupted.
+    #[error("it was ended because the run was interrupted")]
+    Interrupted,
+    /// It wrote more than was allowed.
+    #[error("it was ended because it wrote more than is taken")]
+    Flooded,
+    /// It failed, and did not say why in the words of its convention.
+    #[error("it failed with {0}")]
+    Status(Status),
+    /// It says that it failed.
+    #[error("{message}")]
+    Told {
+        /// Of which kind the failure is.
+        kind: ErrorKind,
+        /// What it says.
+        message: EcoString,
+    },
+    /// Its output is not UTF-8.
+    #[error("line {line} of its output is not UTF-8 (byte 0x{byte:02x})")]
+    NotText {
+        /// The line, counted from 1.
+        line: usize,
+        /// The byte.
+        byte: u8,
+    },
+    /// Its output holds a NUL byte.
+    #[error("line {line} of its output holds a NUL byte")]
+    Nul {
+        /// The line, counted from 1.
+        line: usize,
+    },
+    /// It wrote nothing.
+    #[error("it printed nothing, where {expected} is expected")]
+    Nothing {
+        /// What should have been there.
+        expected: &'static str,
+    },
+    /// A line of its output is not as the convention wants it.
+    #[error("line {line} of its output is `{text}`: {expected}")]
+    Line {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is written there, the beginning of it if it is long.
+        text: EcoString,
+        /// What is wrong with it.
+        expected: EcoString,
+    },
+    /// It answers for another resource than it was asked for.
+    #[error("it answered for `{told}` when it was asked for `{asked}`")]
+    OtherName {
+        /// The name that it gave.
+        told: EcoString,
+        /// The name that it was given.
+        asked: EcoString,
+    },
+    /// Two different resources have one name.
+    #[error("it gave two different resources the name `{0}`")]
+    NamedTwice(EcoString),
+    /// Its output is no JSON.
+    #[error("its output is not JSON: {why}")]
+    NotJson {
+        /// What is wrong with it.
+        why: EcoString,
+    },
+    /// Its output is JSON of another shape.
+    #[error("its output is not as the convention json wants it: {at}: {why}")]
+    Shape {
+        /// The way to what is wrong: `resources[3].name`.
+        at: EcoString,
+        /// What is wrong there.
+        why: EcoString,
+    },
+}
+
+impl ProtocolError {
+    /// Why a process that did not end by itself gave no reply; none for one that did.
+    pub(crate) fn of_ending(finished: &Finished) -> Result<(), ProtocolError> {
+        match finished.ending {
+            Ending::Exited => Ok(()),
+            Ending::Deadline => Err(ProtocolError::TimedOut),
+            Ending::Cancelled => Err(ProtocolError::Interrupted),
+            Ending::Flooded => Err(ProtocolError::Flooded),
+        }
+    }
+
+    pub(crate) fn line(line: usize, text: &str, expected: impl Into<EcoString>) -> ProtocolError {
+        ProtocolError::Line { line, text: beginning(text, 80), expected: expected.into() }
+    }
+}
+
+/// The output of a process as text.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, ProtocolError> {
+    let line_of = |at: usize| 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        ProtocolError::NotText { line: line_of(at), byte: bytes[at] }
+    })?;
+    match bytes.contains(&0).then(|| bytes.iter().position(|byte| *byte == 0)).flatten() {
+        Some(at) => Err(ProtocolError::Nul { line: line_of(at) }),
+        None => Ok(text),
+    }
+}
+
+/// The first characters of a text, without those that move a cursor.
+pub(crate) fn beginning(text: &str, count: usize) -> EcoString {
+    let mut shown: EcoString = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(count).collect();
+    if text.chars().nth(count).is_some() {
+        shown.push('…');
+    }
+    shown
+}

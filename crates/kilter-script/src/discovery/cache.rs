@@ -1,0 +1,99 @@
+//! What scripts said of themselves, kept in files.
+
+use std::fs::{self, DirBuilder};
+use std::hash::Hasher;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ecow::EcoString;
+use rustc_hash::FxHasher;
+
+use super::candidate::Candidate;
+use super::trust;
+use crate::surroundings::Surroundings;
+
+/// The metadata that a script printed, or why it printed none.
+pub(super) type Described = Result<EcoString, EcoString>;
+
+/// How long it is believed that a script cannot describe itself.
+const FAILED: Duration = Duration::from_secs(600);
+
+/// The file in which the answer of one script is kept.
+pub(super) struct Cache<'a> {
+    directory: PathBuf,
+    file: PathBuf,
+    /// What the answer holds for: the first lines of the file.
+    key: String,
+    surroundings: &'a Surroundings,
+}
+
+impl<'a> Cache<'a> {
+    pub(super) fn new(directory: &Path, candidate: &Candidate, surroundings: &'a Surroundings) -> Cache<'a> {
+        let mut hasher = FxHasher::default();
+        hasher.write(candidate.path.as_os_str().as_bytes());
+        let file = directory.join(format!("{}-{:016x}", candidate.stem, hasher.finish()));
+        let key = key(candidate, surroundings);
+        Cache { directory: directory.to_owned(), file, key, surroundings }
+    }
+
+    /// The answer, if it is known and holds.
+    pub(super) fn get(&self) -> Option<Described> {
+        trust::file(&self.file, self.surroundings.rights).ok()?;
+        let kept = fs::read_to_string(&self.file).ok()?;
+        let answer = kept.strip_prefix(&self.key)?;
+        match answer.split_once('\n')? {
+            ("described", text) => Some(Ok(text.into())),
+            ("failed", why) => {
+                let age = fs::metadata(&self.file).ok()?.modified().ok()?.elapsed().ok()?;
+                (age < FAILED).then(|| Err(why.into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps an answer. A cache that cannot be written costs a call the next time, and nothing else.
+    pub(super) fn put(&self, described: &Described) {
+        let _ = self.write(described);
+    }
+
+    fn write(&self, described: &Described) -> std::io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let (word, text) = match described {
+            Ok(text) => ("described", text),
+            Err(why) => ("failed", why),
+        };
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let unfinished = self.directory.join(format!(".{name}.{}", std::process::id()));
+        let mut file = fs::File::create(&unfinished)?;
+        file.write_all(format!("{}{word}\n{text}", self.key).as_bytes())?;
+        fs::rename(&unfinished, &self.file)
+    }
+}
+
+/// What an answer depends on: the file itself, and which commands there are, since many scripts say by those
+/// whether they are suitable.
+fn key(candidate: &Candidate, surroundings: &Surroundings) -> String {
+    let file = &candidate.file;
+    let times = |time: &fs::Metadata| format!("{}.{:09}", time.mtime(), time.mtime_nsec());
+    let mut key = format!(
+        "kilter describe 1\n{}\n{} {} {} {}\n",
+        candidate.path.display(),
+        file.len(),
+        times(file),
+        file.dev(),
+        file.ino()
+    );
+    let mut hasher = FxHasher::default();
+    for directory in surroundings.path.as_bytes().split(|byte| *byte == b':') {
+        let path = Path::new(std::ffi::OsStr::from_bytes(directory));
+        hasher.write(directory);
+        if let Ok(found) = fs::metadata(path) {
+            hasher.write(times(&found).as_bytes());
+        }
+    }
+    key += &format!("{:016x}\n", hasher.finish());
+    key
+}

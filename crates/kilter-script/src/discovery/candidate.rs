@@ -1,0 +1,93 @@
+//! Files that look like providers.
+
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use ecow::eco_format;
+
+use super::{Note, trust};
+use crate::surroundings::Rights;
+
+/// A script that can be run.
+pub(super) struct Candidate {
+    /// Its absolute path.
+    pub(super) path: PathBuf,
+    /// The name of its file without the ending.
+    pub(super) stem: String,
+    /// What is known of the file.
+    pub(super) file: Metadata,
+}
+
+/// Adds the scripts of a directory, in the order of their names.
+pub(super) fn collect(directory: &Path, rights: Rights, candidates: &mut Vec<Candidate>, notes: &mut Vec<Note>) {
+    let directory = match directory.canonicalize() {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == ErrorKind::NotFound => return,
+        Err(error) => return notes.push(Note::warning(directory, eco_format!("cannot be read: {error}"))),
+    };
+    for directory in [directory.join("providers"), directory] {
+        let listed = std::fs::read_dir(&directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = match listed {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+            Err(error) => {
+                notes.push(Note::warning(&directory, eco_format!("cannot be read: {error}")));
+                continue;
+            }
+        };
+        let mut paths: Vec<PathBuf> =
+            entries.iter().map(std::fs::DirEntry::path).filter(|path| is_meant(path)).collect();
+        if paths.is_empty() {
+            continue;
+        }
+        if let Err(why) = trust::directory(&directory, rights) {
+            notes.push(Note::warning(&directory, why));
+            continue;
+        }
+        paths.sort();
+        for path in paths {
+            match candidate(path.clone(), rights) {
+                Ok(candidate) if candidates.iter().any(|known| is_same(known, &candidate)) => {}
+                Ok(candidate) => candidates.push(candidate),
+                Err(Some(why)) => notes.push(Note::warning(&path, why)),
+                Err(None) => {}
+            }
+        }
+    }
+}
+
+/// Whether a file is called like a provider: `NAME.prov`, and not hidden.
+fn is_meant(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".prov") && !name.starts_with('.')
+}
+
+/// Whether a directory was given twice.
+fn is_same(one: &Candidate, other: &Candidate) -> bool {
+    one.path == other.path && one.file.ino() == other.file.ino()
+}
+
+/// # Errors
+/// Why it is not used; none of what is no file at all.
+fn candidate(path: PathBuf, rights: Rights) -> Result<Candidate, Option<ecow::EcoString>> {
+    let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned) else {
+        return Err(Some("not used: its name is not UTF-8".into()));
+    };
+    let file = match path.metadata() {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(Some("not used: it is a symbolic link that leads nowhere".into()));
+        }
+        Err(error) => return Err(Some(eco_format!("not used: {error}"))),
+    };
+    if !file.is_file() {
+        return Err((!file.is_dir()).then(|| "not used: it is not a regular file".into()));
+    }
+    if file.permissions().mode() & 0o111 == 0 {
+        return Err(Some("not used: it looks like a provider, but is not executable (mend it with chmod +x)".into()));
+    }
+    trust::file(&path, rights).map_err(Some)?;
+    Ok(Candidate { path, stem, file })
+}

@@ -1,0 +1,104 @@
+//! What a script says of itself: in the file beside it, in the cache, or when it is asked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ecow::{EcoString, eco_format};
+use kilter_process::{Cancel, Capture, Invocation, run};
+use kilter_provider::Level;
+
+use super::cache::{Cache, Described};
+use super::candidate::Candidate;
+use super::{Note, trust};
+use crate::convention::{Convention, Reply, Request, beginning};
+use crate::metadata::{Fault, Metadata};
+use crate::simple::Simple;
+use crate::surroundings::Surroundings;
+
+/// The most that metadata may have, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// How many faults of one file are told.
+const TOLD: usize = 5;
+
+/// The metadata of a script, if it can be used, and what is to be said of it.
+pub(super) fn load(
+    candidate: &Candidate,
+    cache: Option<&Path>,
+    surroundings: &Arc<Surroundings>,
+) -> (Option<Metadata>, Vec<Note>) {
+    let beside = candidate.path.with_extension("yaml");
+    let (file, text) = match std::fs::metadata(&beside) {
+        Ok(_) => (beside.as_path(), read(&beside, surroundings)),
+        Err(_) => (candidate.path.as_path(), described(candidate, cache, surroundings)),
+    };
+    let text = match text {
+        Ok(text) => text,
+        Err(why) => return (None, vec![Note::warning(file, eco_format!("not used: {why}"))]),
+    };
+    match Metadata::parse(&text, &candidate.stem) {
+        Ok(metadata) => {
+            let notes = metadata.warnings.iter().map(|odd| Note {
+                file: file.to_owned(),
+                level: Level::Notice,
+                message: eco_format!("{odd}"),
+            });
+            let notes = notes.collect();
+            (Some(metadata), notes)
+        }
+        Err(faults) => (None, vec![Note::warning(file, wrong(&faults))]),
+    }
+}
+
+fn wrong(faults: &[Fault]) -> EcoString {
+    let shown: Vec<String> = faults.iter().take(TOLD).map(ToString::to_string).collect();
+    let more = faults.len().saturating_sub(TOLD);
+    let more = if more > 0 { eco_format!("; and {more} more") } else { EcoString::new() };
+    eco_format!("not used: its metadata is wrong: {}{more}", shown.join("; "))
+}
+
+/// The file beside a script.
+fn read(path: &Path, surroundings: &Surroundings) -> Result<EcoString, EcoString> {
+    trust::file(path, surroundings.rights)?;
+    let found = std::fs::metadata(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
+    if !found.is_file() || found.len() > LONGEST as u64 {
+        return Err(eco_format!("it is no file of at most {LONGEST} bytes"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
+    String::from_utf8(bytes).map(EcoString::from).map_err(|_| "it is not UTF-8".into())
+}
+
+/// What the script says, as it was kept or by asking.
+fn described(candidate: &Candidate, cache: Option<&Path>, surroundings: &Surroundings) -> Result<EcoString, EcoString> {
+    let cache = cache.map(|directory| Cache::new(directory, candidate, surroundings));
+    if let Some(known) = cache.as_ref().and_then(Cache::get) {
+        return known;
+    }
+    let described = ask(candidate, surroundings);
+    if let Some(cache) = cache {
+        cache.put(&described);
+    }
+    described
+}
+
+fn ask(candidate: &Candidate, surroundings: &Surroundings) -> Described {
+    let limits = &surroundings.limits;
+    let base = surroundings.invocation(&candidate.path);
+    let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
+    // The answer to `describe` is the same in both conventions.
+    let convention = Simple::new(base);
+    let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
+    let cancel = surroundings.cancelled.map(|flag| Cancel { flag, fd: None });
+    let finished = run(&invocation, cancel)
+        .map_err(|error| eco_format!("cannot be asked to describe itself: {}", error.with_sources()))?;
+    match convention.decode(&Request::Describe, &finished) {
+        Ok(Reply::Described(text)) => Ok(text),
+        Ok(_) => Err("it did not describe itself".into()),
+        Err(error) => {
+            let stderr = finished.stderr.text();
+            let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
+            let said = last.map(|line| eco_format!(" (last on its standard error: {})", beginning(line, 200)));
+            Err(eco_format!("asked to describe itself, {error}{}", said.unwrap_or_default()))
+        }
+    }
+}

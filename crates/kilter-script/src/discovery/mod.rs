@@ -1,0 +1,96 @@
+//! The scripts in directories.
+
+mod cache;
+mod candidate;
+mod describe;
+mod trust;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ecow::EcoString;
+use kilter_provider::{Level, Provider};
+
+use crate::provider::ScriptProvider;
+use crate::side_by_side::side_by_side;
+use crate::surroundings::Surroundings;
+
+use candidate::Candidate;
+
+/// So many scripts describe themselves at a time.
+const DESCRIBING: usize = 8;
+
+/// The providers that were found in directories, and what is to be said of the rest.
+#[derive(Default)]
+pub struct Scripts {
+    /// The providers, in the order of the directories and the names of their files.
+    pub providers: Vec<Arc<ScriptProvider>>,
+    /// Files that were not used, and why; oddities of those that were.
+    pub notes: Vec<Note>,
+}
+
+/// Something to be said of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The file, or the directory.
+    pub file: PathBuf,
+    /// How much it matters: what is not used is a warning.
+    pub level: Level,
+    /// What there is to say.
+    pub message: EcoString,
+}
+
+impl Note {
+    fn warning(file: &Path, message: impl Into<EcoString>) -> Note {
+        Note { file: file.to_owned(), level: Level::Warning, message: message.into() }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.message)
+    }
+}
+
+impl Scripts {
+    /// The providers in `directories`: files `*.prov` in each, or in its `providers`. A directory that does
+    /// not exist is empty; of two providers with one type and name the one that is found first is used.
+    ///
+    /// A script whose metadata is not in a file beside it is asked for it, once: what it says is kept in
+    /// `cache`, and holds as long as the script's path, size, times and inode, and the directories of the
+    /// search path, are the same.
+    pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Scripts {
+        let mut found = Scripts::default();
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for directory in directories {
+            candidate::collect(directory, surroundings.rights, &mut candidates, &mut found.notes);
+        }
+        let loaded = side_by_side(&candidates, DESCRIBING, |candidate| describe::load(candidate, cache, surroundings));
+        for (candidate, (metadata, notes)) in candidates.iter().zip(loaded) {
+            found.notes.extend(notes);
+            if let Some(metadata) = metadata {
+                found.add(ScriptProvider::new(&candidate.path, metadata, Arc::clone(surroundings)));
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, provider: ScriptProvider) {
+        let is_same = |known: &&Arc<ScriptProvider>| {
+            known.schema().name == provider.schema().name && known.name() == provider.name()
+        };
+        match self.providers.iter().find(is_same) {
+            None => self.providers.push(Arc::new(provider)),
+            Some(known) => {
+                let message = ecow::eco_format!(
+                    "not used: {} is the provider `{}` of {} already",
+                    known.path().display(),
+                    provider.name(),
+                    provider.schema().name
+                );
+                self.notes.push(Note::warning(provider.path(), message));
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Requests as JSON.
+
+use kilter_model::{Attributes, to_json_clear};
+use kilter_process::Invocation;
+use kilter_provider::Mode;
+use serde_json::{Map, Value as Json, json};
+
+use crate::convention::{Request, Update};
+
+pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Invocation {
+    let invocation = base.clone();
+    let (action, input) = match request {
+        Request::Describe => return invocation.arg("ral_action=describe"),
+        Request::List => ("get", json!({ "names": [] })),
+        Request::Find(names) => ("get", json!({ "names": names })),
+        Request::Update(updates, mode) => {
+            let updates: Vec<Json> = updates.iter().map(update).collect();
+            ("set", json!({ "ral": { "noop": *mode == Mode::Preview }, "updates": updates }))
+        }
+    };
+    invocation.arg(format!("ral_action={action}")).stdin(input.to_string())
+}
+
+fn update(update: &Update<'_>) -> Json {
+    let is = update.is.map(|is| object(is, None)).unwrap_or_else(|| {
+        // A provider that looks at what is need not ask whether there is anything.
+        let absent = update.should.get("ensure").map(|_| ("ensure".to_owned(), Json::from("absent")));
+        Json::Object(absent.into_iter().collect())
+    });
+    json!({ "name": update.name, "is": is, "should": object(update.should, Some("name")) })
+}
+
+/// Attributes in alphabetical order, secrets in clear.
+fn object(attributes: &Attributes, without: Option<&str>) -> Json {
+    let known = attributes.iter().filter(|(name, value)| !value.is_undef() && Some(name.as_str()) != without);
+    let mut entries: Vec<(String, Json)> =
+        known.map(|(name, value)| (name.to_string(), to_json_clear(value))).collect();
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Json::Object(entries.into_iter().collect::<Map<String, Json>>())
+}

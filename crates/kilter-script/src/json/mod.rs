@@ -1,0 +1,58 @@
+//! The convention `json`: an object on standard input, an object on standard output.
+
+mod decode;
+mod encode;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use kilter_process::{Finished, Invocation};
+
+use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request, described, text, unique};
+
+/// The convention `json` (libral, "The `json` calling convention").
+///
+/// The only word is `ral_action=describe`, `get` or `set`; what is asked for is an object on standard input.
+/// A description is YAML.
+#[derive(Clone, Debug)]
+pub struct Json {
+    base: Invocation,
+}
+
+impl Json {
+    /// The convention for a script: `base` starts it, and says with what and for how long.
+    pub fn new(base: Invocation) -> Json {
+        Json { base }
+    }
+}
+
+impl Convention for Json {
+    fn encode(&self, request: &Request<'_>) -> Result<Invocation, Refusal> {
+        Ok(encode::encode(&self.base, request))
+    }
+
+    fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError> {
+        ProtocolError::of_ending(finished)?;
+        if let Request::Describe = request {
+            return described(finished);
+        }
+        if !finished.status.is_success() {
+            return Err(ProtocolError::Status(finished.status));
+        }
+        let text = text(&finished.stdout.bytes)?;
+        if text.trim().is_empty() {
+            return Err(ProtocolError::Nothing { expected: "a JSON object" });
+        }
+        // What is as it should be is read without a tree; what is not, with one, which knows its places.
+        if let (Request::List | Request::Find(_), Some(records)) = (request, stream::resources(text)) {
+            return unique(records).map(Reply::Resources);
+        }
+        let json: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| ProtocolError::NotJson { why: error.to_string().into() })?;
+        match request {
+            Request::Update(..) => decode::changes(&json).map(Reply::Changed),
+            _ => unique(decode::resources(&json)?).map(Reply::Resources),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Providers that are programs: scripts in libral's calling conventions `simple` and `json`.
+//!
+//! A convention is two pure functions ([`Convention`]): which process to start for a [`Request`], and
+//! which [`Reply`] a finished process gave. [`Metadata`] is what a script says of itself;
+//! [`Condition`] is when it can be used. [`ScriptProvider`] makes a
+//! [`Provider`](kilter_provider::Provider) of a script; [`Scripts`] finds those in directories, and keeps what they
+//! say of themselves.
+//!
+//! The only process is started by [`kilter_process::run`]. Nothing here reads the environment, knows
+//! where directories are, or prints: the caller says, and is told.
+//!
+//! Where things are:
+//! - `convention`: requests and replies; `simple` and `json`: the two conventions;
+//! - `metadata`: YAML to a type; `condition`: `suitable` and `default`;
+//! - `typed`: what a script printed, as values of its type;
+//! - `provider`: the contract; `discovery`: directories and the cache.
+//!
+//! *Start from* [`Scripts::find`] and [`Convention`].
+
+pub mod condition;
+mod convention;
+mod discovery;
+mod json;
+mod metadata;
+mod provider;
+mod side_by_side;
+mod simple;
+mod surroundings;
+mod typed;
+
+pub use condition::{Condition, Machine, Verdict};
+pub use convention::{
+    AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, ProtocolError, Record, RecordError, Refusal,
+    Reply, Request, Update,
+};
+pub use discovery::{Note, Scripts};
+pub use json::Json;
+pub use metadata::{Actions, Fault, Metadata, Place};
+pub use provider::ScriptProvider;
+pub use simple::Simple;
+pub use surroundings::{FactsFn, Limits, Rights, Surroundings};

@@ -1,0 +1,164 @@
+//! The key `attributes`.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::suggest::nearest;
+use kilter_model::{AttributeSchema, Behaviour, Comparison, DataType, Value};
+
+use super::node::{Kind, Node};
+use super::read::Reader;
+
+/// The keys of an attribute that mean something to kilter.
+const KEYS: [&str; 7] = ["desc", "type", "kind", "behaviour", "default", "required", "comparison"];
+
+/// The attributes of a provider. The convention's text has metadata without any: there is the name then.
+pub(super) fn read(provider: &Node, reader: &mut Reader) -> Vec<AttributeSchema> {
+    let name = || AttributeSchema::new("name", DataType::text(), Behaviour::Namevar, "The name of the resource.");
+    let Some(node) = provider.get("attributes") else { return vec![name()] };
+    let Some(entries) = node.entries() else {
+        reader.fault(node, eco_format!("`attributes` is a mapping of attributes by name, not {}", node.what()));
+        return vec![name()];
+    };
+    let attributes: Vec<AttributeSchema> = entries
+        .iter()
+        .map(|(key, value)| attribute(key.text().cloned().unwrap_or_default(), key, value, reader))
+        .collect();
+    if !attributes.iter().any(|attribute| attribute.name == "name") {
+        reader.fault_with(node, "there is no attribute `name`, which every resource has", "add `name: {type: string}`");
+    }
+    attributes
+}
+
+fn attribute(name: EcoString, key: &Node, value: &Node, reader: &mut Reader) -> AttributeSchema {
+    if name == "ral" || name.starts_with("ral_") || name.starts_with("__") {
+        reader.fault(key, eco_format!("the name `{name}` is reserved"));
+    }
+    let mut attribute = AttributeSchema::new(name.clone(), DataType::text(), Behaviour::Property, "");
+    if value.is_null() {
+        return named(attribute, value, reader);
+    }
+    if value.entries().is_none() {
+        reader.fault(
+            value,
+            eco_format!("the attribute `{name}` is a mapping with `type` and `desc`, not {}", value.what()),
+        );
+        return named(attribute, value, reader);
+    }
+    attribute.desc = value.get("desc").and_then(Node::text).cloned().unwrap_or_default();
+    attribute.data_type = data_type(value, reader);
+    attribute.behaviour = behaviour(value, reader);
+    attribute.required = value.get("required").is_some_and(|node| reader.truth("required", node));
+    attribute.default = value.get("default").map(|node| default(&attribute.data_type, node));
+    attribute.comparison = value.get("comparison").map_or(Comparison::Equal, |node| comparison(node, reader));
+    attribute.extra = reader.extra(value, &KEYS);
+    named(attribute, value, reader)
+}
+
+/// What is special about the attribute that names a resource.
+fn named(mut attribute: AttributeSchema, node: &Node, reader: &mut Reader) -> AttributeSchema {
+    match (attribute.name == "name", attribute.behaviour) {
+        (true, Behaviour::Property | Behaviour::Namevar | Behaviour::ReadOnly) => {
+            attribute.behaviour = Behaviour::Namevar;
+            let takes_texts = attribute.data_type.check(&Value::from("a")).is_ok()
+                || !matches!(
+                    *attribute.data_type.open(),
+                    DataType::Boolean(_)
+                        | DataType::Integer(..)
+                        | DataType::Float(..)
+                        | DataType::Array(..)
+                        | DataType::Hash(..)
+                );
+            if !takes_texts {
+                reader.fault(node, eco_format!("`name` is a text, not a {}", attribute.data_type));
+            }
+        }
+        (true, other) => reader.fault(node, eco_format!("`name` names a resource: it cannot be a {}", other.word())),
+        (false, Behaviour::Namevar) => reader.fault(node, "only `name` is a namevar in these conventions"),
+        _ => {}
+    }
+    attribute
+}
+
+/// A default that is written without quotes where a text is wanted is that text.
+fn default(data_type: &DataType, node: &Node) -> Value {
+    let value = node.value();
+    let written = node.text().filter(|_| data_type.check(&value).is_err());
+    let value = written.and_then(|text| data_type.parse_word(text).ok()).unwrap_or(value);
+    if data_type.is_sensitive() { Value::sensitive(value) } else { value }
+}
+
+/// A data type as libral writes it, or any other of the model.
+fn data_type(attribute: &Node, reader: &mut Reader) -> DataType {
+    let Some(node) = attribute.get("type") else { return DataType::text() };
+    let Some(text) = node.text() else {
+        let hint = match node.kind {
+            Kind::Sequence(_) | Kind::Mapping(_) => "put it in quotes: \"Array[String]\"",
+            Kind::Scalar { .. } => "",
+        };
+        reader.fault_with(node, eco_format!("a type is a text, not {}", node.what()), hint);
+        return DataType::text();
+    };
+    let squeezed: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let libral = match DataType::parse_libral(&squeezed) {
+        Ok(data_type) => return data_type,
+        Err(error) => error,
+    };
+    if ["string", "boolean", "array", "enum"].iter().any(|word| squeezed.starts_with(word)) {
+        reader.fault(node, eco_format!("`{text}` is not a type: {libral}"));
+        return DataType::text();
+    }
+    match text.parse::<DataType>() {
+        Ok(data_type) => match data_type.unresolved() {
+            None => data_type,
+            Some(unknown) => {
+                reader.fault_hint(node, eco_format!("there is no type `{unknown}`"), meant(&unknown));
+                DataType::text()
+            }
+        },
+        Err(error) => {
+            let hint =
+                meant(&squeezed).unwrap_or_else(|| "such as string, enum[present, absent] or Integer[0, 255]".into());
+            reader.fault_with(node, eco_format!("`{text}` is not a type: {error}"), hint);
+            DataType::text()
+        }
+    }
+}
+
+/// A type that was meant by a word in other letters: `integer`.
+fn meant(word: &str) -> Option<EcoString> {
+    let known = ["String", "Boolean", "Integer", "Float", "Array", "Hash", "Optional", "Sensitive", "Enum", "Variant"];
+    let capital = word[..word.len().min(1)].to_uppercase() + word.get(1..).unwrap_or_default();
+    nearest(&capital, known).map(|near| eco_format!("did you mean `{near}`?"))
+}
+
+/// `kind` in libral's words, or `behaviour` in kilter's.
+fn behaviour(attribute: &Node, reader: &mut Reader) -> Behaviour {
+    let (kind, behaviour) = (attribute.get("kind"), attribute.get("behaviour"));
+    if let (Some(_), Some(node)) = (kind, behaviour) {
+        reader.fault(node, "there are both `kind` and `behaviour`: keep one");
+    }
+    if let Some(node) = kind {
+        return match node.text().map(|text| text.as_str()) {
+            Some("rw") => Behaviour::Property,
+            Some("r") => Behaviour::ReadOnly,
+            Some("w") => Behaviour::Parameter,
+            _ => {
+                reader.fault_with(node, eco_format!("{} is not a kind", node.what()), "there are r, w and rw");
+                Behaviour::Property
+            }
+        };
+    }
+    let Some(node) = behaviour else { return Behaviour::Property };
+    node.text().and_then(|text| Behaviour::from_word(text)).unwrap_or_else(|| {
+        let known = Behaviour::ALL.map(Behaviour::word).join(", ");
+        reader.fault_with(node, eco_format!("{} is not a behaviour", node.what()), eco_format!("there are {known}"));
+        Behaviour::Property
+    })
+}
+
+fn comparison(node: &Node, reader: &mut Reader) -> Comparison {
+    node.text().and_then(|text| Comparison::from_word(text)).unwrap_or_else(|| {
+        let known = Comparison::ALL.map(Comparison::word).join(", ");
+        reader.fault_with(node, eco_format!("{} is not a comparison", node.what()), eco_format!("there are {known}"));
+        Comparison::Equal
+    })
+}

@@ -1,0 +1,237 @@
+//! YAML as a tree in which every node knows its place.
+
+use ecow::{EcoString, eco_format};
+use granit_parser::{Event, Parser, ScalarStyle};
+use kilter_model::Value;
+use rustc_hash::FxHashMap;
+
+use super::fault::{Fault, Place};
+
+/// How many bytes metadata may have.
+const LONGEST: usize = 1 << 20;
+
+/// How deep it may be nested.
+const DEEPEST: usize = 64;
+
+/// How many nodes it may have, those that aliases repeat included.
+const MOST: usize = 50_000;
+
+/// A node and where it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) at: Place,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Scalar { text: EcoString, plain: bool },
+    Sequence(Vec<Node>),
+    Mapping(Vec<(Node, Node)>),
+}
+
+impl Node {
+    /// The text of a scalar.
+    pub(super) fn text(&self) -> Option<&EcoString> {
+        match &self.kind {
+            Kind::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is written there.
+    pub(super) fn is_null(&self) -> bool {
+        matches!(&self.kind, Kind::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    /// The truth of a scalar without quotes, in the words of YAML 1.1: `yes` and `on` are true as well.
+    pub(super) fn truth(&self) -> Option<bool> {
+        let Kind::Scalar { text, plain: true } = &self.kind else { return None };
+        match text.to_lowercase().as_str() {
+            "true" | "yes" | "on" => Some(true),
+            "false" | "no" | "off" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The entries of a mapping.
+    pub(super) fn entries(&self) -> Option<&[(Node, Node)]> {
+        match &self.kind {
+            Kind::Mapping(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The value of a key of a mapping; one where nothing is written counts as none.
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        let found = self.entries()?.iter().find(|(known, _)| known.text().is_some_and(|known| known == key));
+        found.map(|(_, value)| value).filter(|value| !value.is_null())
+    }
+
+    /// What it is, for people.
+    pub(super) fn what(&self) -> EcoString {
+        match &self.kind {
+            _ if self.is_null() => "nothing".into(),
+            Kind::Scalar { text, .. } => eco_format!("`{text}`"),
+            Kind::Sequence(_) => "a list".into(),
+            Kind::Mapping(_) => "a mapping".into(),
+        }
+    }
+
+    /// The value that it stands for: scalars by the core schema of YAML 1.2.
+    pub(super) fn value(&self) -> Value {
+        match &self.kind {
+            _ if self.is_null() => Value::Undef,
+            Kind::Scalar { text, plain: false } => Value::String(text.clone()),
+            Kind::Scalar { text, plain: true } => scalar(text),
+            Kind::Sequence(nodes) => Value::array(nodes.iter().map(Node::value)),
+            Kind::Mapping(entries) => {
+                Value::hash(entries.iter().map(|(key, value)| (key.text().cloned().unwrap_or_default(), value.value())))
+            }
+        }
+    }
+}
+
+fn scalar(text: &EcoString) -> Value {
+    match text.as_str() {
+        "true" | "True" | "TRUE" => return Value::Boolean(true),
+        "false" | "False" | "FALSE" => return Value::Boolean(false),
+        _ => {}
+    }
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_octal_mode = digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
+    if is_octal_mode || !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Value::String(text.clone());
+    }
+    let whole = text.parse().map(Value::Integer);
+    let number = whole.or_else(|_| text.parse::<f64>().map(Value::Float));
+    number.unwrap_or_else(|_| Value::String(text.clone()))
+}
+
+/// The only document of a text.
+///
+/// # Errors
+/// When it is not YAML, or too much of it.
+pub(super) fn parse(text: &str) -> Result<Node, Fault> {
+    let start = Place { line: 1, column: 1 };
+    if text.len() > LONGEST {
+        return Err(Fault::new(start, eco_format!("it has more than {LONGEST} bytes")));
+    }
+    let mut builder = Builder::default();
+    for next in Parser::new_from_str(text) {
+        let (event, range) = next.map_err(|error| {
+            let at = Place::new(error.marker().line(), error.marker().col() + 1);
+            Fault::new(at, eco_format!("not valid YAML: {}", error.info()))
+        })?;
+        builder.event(event, Place::new(range.start.line(), range.start.col() + 1))?;
+    }
+    builder.root.ok_or_else(|| Fault::new(start, "there is nothing in it").hint("begin with `provider:`"))
+}
+
+/// A collection that is not finished.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// The key that waits for its value.
+    key: Option<Node>,
+}
+
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    anchors: FxHashMap<usize, (Node, usize)>,
+    root: Option<Node>,
+    documents: usize,
+    count: usize,
+}
+
+impl Builder {
+    fn event(&mut self, event: Event<'_>, at: Place) -> Result<(), Fault> {
+        match event {
+            Event::DocumentStart(..) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    return Err(Fault::new(at, "metadata is one document: this is a second one"));
+                }
+            }
+            Event::Alias(anchor) => {
+                let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
+                    return Err(Fault::new(at, "an alias of what is not finished yet"));
+                };
+                self.add(Node { at, ..node }, 0, size)?;
+            }
+            Event::Scalar(text, style, anchor, _) => {
+                let kind = Kind::Scalar { text: (&*text).into(), plain: style == ScalarStyle::Plain };
+                self.add(Node { kind, at }, anchor, 1)?;
+            }
+            Event::SequenceStart(_, anchor, _) => self.begin(Kind::Sequence(Vec::new()), at, anchor)?,
+            Event::MappingStart(_, anchor, _) => self.begin(Kind::Mapping(Vec::new()), at, anchor)?,
+            Event::SequenceEnd | Event::MappingEnd => {
+                if let Some(done) = self.open.pop() {
+                    let size = size(&done.node);
+                    self.place(done.node, done.anchor, size)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, kind: Kind, at: Place, anchor: usize) -> Result<(), Fault> {
+        self.counted(1, at)?;
+        if self.open.len() >= DEEPEST {
+            return Err(Fault::new(at, eco_format!("it is nested more than {DEEPEST} levels deep")));
+        }
+        self.open.push(Open { node: Node { kind, at }, anchor, key: None });
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), Fault> {
+        self.counted(size, node.at)?;
+        self.place(node, anchor, size)
+    }
+
+    fn counted(&mut self, size: usize, at: Place) -> Result<(), Fault> {
+        self.count += size;
+        match self.count > MOST {
+            true => Err(Fault::new(at, eco_format!("it has more than {MOST} parts, aliases followed"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts a finished node where it belongs.
+    fn place(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), Fault> {
+        if anchor != 0 {
+            self.anchors.insert(anchor, (node.clone(), size));
+        }
+        let Some(parent) = self.open.last_mut() else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        match &mut parent.node.kind {
+            Kind::Sequence(nodes) => nodes.push(node),
+            Kind::Mapping(entries) => match parent.key.take() {
+                None => {
+                    let Some(text) = node.text() else {
+                        return Err(Fault::new(node.at, "a key is a text, not a list or a mapping"));
+                    };
+                    if entries.iter().any(|(known, _)| known.text() == Some(text)) {
+                        return Err(Fault::new(node.at, eco_format!("the key `{text}` is there twice")));
+                    }
+                    parent.key = Some(node);
+                }
+                Some(key) => entries.push((key, node)),
+            },
+            Kind::Scalar { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+fn size(node: &Node) -> usize {
+    match &node.kind {
+        Kind::Scalar { .. } => 1,
+        Kind::Sequence(nodes) => 1 + nodes.iter().map(size).sum::<usize>(),
+        Kind::Mapping(entries) => 1 + entries.iter().map(|(_, value)| 1 + size(value)).sum::<usize>(),
+    }
+}

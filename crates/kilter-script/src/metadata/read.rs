@@ -1,0 +1,216 @@
+//! Metadata from its text.
+
+use std::time::Duration;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::definition::{self, Step};
+use kilter_model::suggest::nearest;
+use kilter_model::{Feature, Hash, TypeSchema};
+
+use super::conditions::{self, Joined};
+use super::fault::{Fault, Place};
+use super::node::{self, Kind, Node};
+use super::{Actions, Metadata, actions, attributes};
+use crate::condition::Condition;
+use crate::convention::ConventionName;
+
+/// The keys of a provider that mean something to kilter.
+const KEYS: [&str; 10] =
+    ["type", "name", "desc", "invoke", "actions", "suitable", "default", "noop_safe", "timeout", "attributes"];
+
+/// How long a provider may claim one call to take, in seconds.
+const LONGEST_TIMEOUT: i64 = 86_400;
+
+/// Collects what is wrong.
+#[derive(Default)]
+pub(super) struct Reader {
+    faults: Vec<Fault>,
+    warnings: Vec<Fault>,
+}
+
+impl Reader {
+    pub(super) fn fault(&mut self, node: &Node, message: impl Into<EcoString>) {
+        self.faults.push(Fault::new(node.at, message));
+    }
+
+    /// With how to mend it; an empty hint is none.
+    pub(super) fn fault_with(&mut self, node: &Node, message: impl Into<EcoString>, hint: impl Into<EcoString>) {
+        self.fault_hint(node, message, Some(hint.into()).filter(|hint| !hint.is_empty()));
+    }
+
+    pub(super) fn fault_hint(&mut self, node: &Node, message: impl Into<EcoString>, hint: Option<EcoString>) {
+        self.faults.push(Fault::new(node.at, message).hint_if(hint));
+    }
+
+    pub(super) fn truth(&mut self, key: &str, node: &Node) -> bool {
+        let truth = node.truth();
+        if truth.is_none() {
+            self.fault(node, eco_format!("`{key}` is true or false, not {}", node.what()));
+        }
+        truth.unwrap_or(false)
+    }
+
+    /// Keeps what is not known; says so where a known key was meant.
+    pub(super) fn extra(&mut self, node: &Node, known: &[&'static str]) -> Hash {
+        let mut extra = Hash::default();
+        for (key, value) in node.entries().unwrap_or_default() {
+            let name = key.text().cloned().unwrap_or_default();
+            if known.contains(&name.as_str()) {
+                continue;
+            }
+            if let Some(near) = nearest(&name, known.iter().copied()) {
+                let message = eco_format!("the key `{name}` is kept, but means nothing to kilter");
+                self.warnings.push(Fault::new(key.at, message).hint(eco_format!("did you mean `{near}`?")));
+            }
+            extra.insert(name, value.value());
+        }
+        extra
+    }
+
+    /// The text of a key that has to be there.
+    fn required<'n>(&mut self, provider: &'n Node, key: &str, hint: &str) -> Option<&'n Node> {
+        let found = provider.get(key);
+        match found {
+            None => self.fault_with(provider, eco_format!("there is no `{key}`"), hint),
+            Some(node) if node.text().is_none() => {
+                self.fault_with(node, eco_format!("`{key}` is a word, not {}", node.what()), hint);
+                return None;
+            }
+            Some(_) => {}
+        }
+        found
+    }
+}
+
+/// Reads metadata.
+pub(super) fn read(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
+    let mut reader = Reader::default();
+    let root = node::parse(text).map_err(|fault| vec![fault])?;
+    if root.entries().is_none() {
+        reader.fault_with(&root, eco_format!("metadata is a mapping, not {}", root.what()), "begin with `provider:`");
+    }
+    let Some(provider) = root.get("provider") else {
+        if reader.faults.is_empty() {
+            reader.fault_with(&root, "there is no entry `provider`", "begin with `provider:`");
+        }
+        return Err(reader.faults);
+    };
+    if provider.entries().is_none() {
+        reader.fault(provider, eco_format!("`provider` is a mapping, not {}", provider.what()));
+        return Err(reader.faults);
+    }
+    let metadata = of_provider(provider, stem, &mut reader);
+    let Reader { mut faults, mut warnings } = reader;
+    faults.sort_by_key(|fault| fault.at);
+    warnings.sort_by_key(|fault| fault.at);
+    if faults.is_empty() { Ok(Metadata { warnings, ..metadata }) } else { Err(faults) }
+}
+
+fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
+    let convention = convention(provider, reader);
+    let actions = actions::read(provider, convention, reader);
+    let suitable = match provider.get("suitable") {
+        Some(node) => conditions::read("suitable", node, Joined::And, reader),
+        None => {
+            reader.fault_with(provider, "there is no `suitable`", "write `suitable: true`, or when it can be used");
+            Condition::Constant(false)
+        }
+    };
+    let default = provider.get("default").map(|node| conditions::read("default", node, Joined::Or, reader));
+    let noop_safe = provider.get("noop_safe").is_some_and(|node| reader.truth("noop_safe", node));
+    let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
+    let schema = schema(provider, actions, noop_safe, reader);
+    Metadata {
+        name: name(provider, stem, reader),
+        convention,
+        actions,
+        suitable,
+        default: default.unwrap_or(Condition::Constant(false)),
+        noop_safe,
+        timeout,
+        schema,
+        warnings: Vec::new(),
+    }
+}
+
+fn convention(provider: &Node, reader: &mut Reader) -> ConventionName {
+    let found = reader.required(provider, "invoke", "the conventions are simple and json");
+    match found.and_then(Node::text).map(|text| text.as_str()) {
+        Some("simple") | None => ConventionName::Simple,
+        Some("json") => ConventionName::Json,
+        Some(other) => {
+            let message = eco_format!("there is no calling convention `{other}`");
+            reader.fault_with(found.unwrap_or(provider), message, "the conventions are simple and json");
+            ConventionName::Simple
+        }
+    }
+}
+
+/// The provider's name; libral passes over one that is not a text.
+fn name(provider: &Node, stem: &str, reader: &mut Reader) -> EcoString {
+    let given = provider.get("name").filter(|node| matches!(node.kind, Kind::Scalar { .. }));
+    let name = given.and_then(Node::text).cloned().unwrap_or_else(|| stem.into());
+    let is_name =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+'));
+    if !is_name {
+        let message =
+            eco_format!("`{name}` cannot be the name of a provider: it takes letters, digits, `_`, `-`, `.` and `+`");
+        reader.fault(given.unwrap_or(provider), message);
+    }
+    name
+}
+
+fn timeout(node: &Node, reader: &mut Reader) -> Option<Duration> {
+    let seconds = node.value().as_integer().filter(|seconds| (1..=LONGEST_TIMEOUT).contains(seconds));
+    if seconds.is_none() {
+        reader.fault(
+            node,
+            eco_format!("`timeout` is a number of seconds from 1 to {LONGEST_TIMEOUT}, not {}", node.what()),
+        );
+    }
+    seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs)
+}
+
+fn schema(provider: &Node, actions: Actions, noop_safe: bool, reader: &mut Reader) -> TypeSchema {
+    let type_name = reader.required(provider, "type", "such as `type: service`").and_then(Node::text).cloned();
+    let desc: Option<EcoString> = provider.get("desc").and_then(Node::text).map(|text| text.trim().into());
+    let mut schema = TypeSchema::new(type_name.clone().unwrap_or_default(), desc.unwrap_or_default());
+    schema.attributes = attributes::read(provider, reader);
+    schema.extra = reader.extra(provider, &KEYS);
+    if actions.find {
+        schema.features.push(Feature::SimpleGetFilter);
+    }
+    if noop_safe {
+        schema.features.push(Feature::SupportsNoop);
+    }
+    let faults = definition::check(&schema).into_iter();
+    for fault in faults.filter(|_| type_name.is_some()) {
+        // What lacks a name has been told with the attribute's own place.
+        if fault.path.steps() != [Step::Key("attributes".into())] || reader.faults.is_empty() {
+            reader.faults.push(Fault {
+                at: place(provider, fault.path.steps()),
+                message: fault.message,
+                hint: fault.hint,
+            });
+        }
+    }
+    schema
+}
+
+/// Where a part of the definition is written.
+fn place(provider: &Node, steps: &[Step]) -> Place {
+    let mut at = provider;
+    for step in steps {
+        let name = match step {
+            // The definition calls the type's name so.
+            Step::Key(key) if key == "name" && steps.len() == 1 => "type",
+            Step::Key(key) => key.as_str(),
+            Step::Index(_) => break,
+        };
+        match at.get(name) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    at.at
+}

@@ -1,0 +1,266 @@
+use std::time::Duration;
+
+use kilter_model::{Behaviour, Feature, Value};
+
+use super::*;
+use crate::condition::Verdict;
+
+/// Metadata with these lines below `provider:`, and a `name` unless there are attributes.
+fn with(lines: &str) -> String {
+    let mut text = String::from("---\nprovider:\n");
+    for line in lines.lines() {
+        text += &format!("  {line}\n");
+    }
+    text
+}
+
+const SMALLEST: &str = "type: service\ninvoke: simple\nsuitable: true";
+
+fn good(lines: &str) -> Metadata {
+    let text = with(lines);
+    Metadata::parse(&text, "stem").unwrap_or_else(|faults| panic!("{text}: {}", faults[0]))
+}
+
+/// Everything that is wrong, without places.
+fn wrong(text: &str) -> Vec<String> {
+    let faults = Metadata::parse(text, "stem").expect_err(text);
+    faults.iter().map(|fault| fault.message.to_string()).collect()
+}
+
+#[test]
+fn the_smallest_metadata_of_the_text_is_enough() {
+    let metadata = good("type: service\ninvoke: simple\nactions: [list,find,update]\nsuitable: true");
+    assert_eq!((metadata.name.as_str(), metadata.convention), ("stem", ConventionName::Simple));
+    assert_eq!(metadata.actions, Actions::ALL);
+    assert_eq!(metadata.schema.name, "service");
+    let name = metadata.schema.find("name").unwrap();
+    assert_eq!((name.behaviour, name.data_type.to_string().as_str()), (Behaviour::Namevar, "String"));
+    assert!(metadata.schema.has(Feature::SimpleGetFilter) && !metadata.schema.has(Feature::SupportsNoop));
+}
+
+#[test]
+fn attributes_have_librals_types_and_kinds() {
+    let metadata = good(
+        "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure:\n    type: enum[running, stopped]\n  \
+         enable: {type: \"enum[true, false, mask]\", kind: rw}\n  flags:\n    type:  array [ string ]\n  on: {type: boolean, \
+         kind: r, desc: whether}\n  mood: {kind: w}",
+    );
+    let of = |name: &str| metadata.schema.find(name).unwrap();
+    assert_eq!(of("ensure").data_type.to_string(), "Enum['running', 'stopped']");
+    assert_eq!(of("enable").data_type.to_string(), "Enum['true', 'false', 'mask']");
+    assert_eq!(of("flags").data_type.to_string(), "Array[String]");
+    assert_eq!((of("on").behaviour, of("on").desc.as_str()), (Behaviour::ReadOnly, "whether"));
+    assert_eq!(of("mood").behaviour, Behaviour::Parameter);
+}
+
+#[test]
+fn attributes_may_have_any_type_and_trait_of_kilters() {
+    let metadata = good(
+        "type: t\ninvoke: json\nsuitable: true\nattributes:\n  name: {}\n  size: {type: \"Integer[0, 10]\", default: 3}\n  \
+         secret: {type: \"Sensitive[String]\", behaviour: init_only}\n  tags: {type: \"Array[String]\", comparison: set, \
+         required: true, colour: red}",
+    );
+    let of = |name: &str| metadata.schema.find(name).unwrap();
+    assert_eq!(of("size").default, Some(Value::Integer(3)));
+    assert_eq!(of("secret").behaviour, Behaviour::InitOnly);
+    assert!(of("tags").required);
+    assert_eq!(of("tags").extra.get("colour"), Some(&Value::from("red")));
+}
+
+#[test]
+fn keys_that_are_not_known_are_kept_and_those_that_are_nearly_known_are_told() {
+    let metadata = good(&format!("{SMALLEST}\nvendor: me\nsuitabel: false"));
+    assert_eq!(metadata.schema.extra.get("vendor"), Some(&Value::from("me")));
+    let warnings: Vec<String> = metadata.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, ["7:3: the key `suitabel` is kept, but means nothing to kilter (did you mean `suitable`?)"]);
+}
+
+#[test]
+fn actions_are_those_that_are_named() {
+    let actions = |convention: &str, words: &str| {
+        good(&format!("type: t\ninvoke: {convention}\nsuitable: true\nactions: {words}")).actions
+    };
+    assert_eq!(actions("simple", "[list]"), Actions { list: true, find: false, update: false });
+    assert_eq!(actions("simple", "[find, update, describe]"), Actions { list: false, find: true, update: true });
+    assert_eq!(actions("json", "[set, get]"), Actions::ALL);
+    assert_eq!(actions("json", "[get]"), Actions { list: true, find: true, update: false });
+    let text = with(&format!("{SMALLEST}\nactions: [list, updaet]"));
+    assert_eq!(
+        Metadata::parse(&text, "s").unwrap_err()[0].to_string(),
+        "6:19: `updaet` is no action of the convention simple (did you mean `update`?)"
+    );
+    assert_eq!(
+        wrong(&with(&format!("{SMALLEST}\nactions: [update]"))),
+        ["nothing can be read without one of `list` and `find` (with json: `get`)"]
+    );
+}
+
+struct Nothing;
+
+impl crate::condition::Machine for Nothing {
+    fn fact(&self, name: &str) -> Option<Value> {
+        (name == "osfamily").then(|| "debian".into())
+    }
+
+    fn has_command(&self, name: &str) -> bool {
+        name == "sh"
+    }
+}
+
+#[test]
+fn suitable_is_written_in_every_form_of_the_text() {
+    let verdict = |form: &str| {
+        let metadata = good(&format!("type: t\ninvoke: simple\nsuitable: {form}"));
+        metadata.suitable.evaluate(&Nothing)
+    };
+    for holds in [
+        "true",
+        "yes",
+        "'true'",
+        "{commands: [sh, not dnf]}",
+        "{commands: [ sh,  not   dnf]}",
+        "{commands: []}",
+        "command(sh)",
+        "\n  - command(sh)\n  - osfamily == 'debian'",
+        "[]",
+        "facts.osfamily == \"debian\"",
+    ] {
+        assert_eq!(verdict(holds), Verdict::Holds, "{holds}");
+    }
+    assert!(!verdict("false").holds() && !verdict("no").holds() && !verdict("'false'").holds());
+    assert_eq!(verdict("{commands: [sh, dnf]}"), Verdict::Fails("there is no command dnf".into()));
+    assert_eq!(verdict("{commands: [not sh]}"), Verdict::Fails("there is the command sh".into()));
+    assert_eq!(
+        verdict("[command(sh), osfamily = 'redhat']"),
+        Verdict::Fails("the fact osfamily is debian, not redhat".into())
+    );
+}
+
+#[test]
+fn default_holds_when_one_clause_does() {
+    let default = |form: &str| {
+        let metadata = good(&format!("{SMALLEST}\ndefault: {form}"));
+        metadata.default.evaluate(&Nothing).holds()
+    };
+    assert!(default("\n  - osfamily = 'archlinux'\n  - osfamily = 'debian' and command(sh)"));
+    assert!(!default("\n  - osfamily = 'archlinux'\n  - osfamily = 'redhat' and operatingsystemmajrelease = '7'"));
+    assert!(default("true"));
+    assert!(!good(SMALLEST).default.evaluate(&Nothing).holds());
+}
+
+#[test]
+fn a_name_a_time_and_a_promise_may_be_given() {
+    let metadata = good(&format!("{SMALLEST}\nname: systemd\nnoop_safe: true\ntimeout: 5"));
+    assert_eq!(metadata.name, "systemd");
+    assert!(metadata.noop_safe && metadata.schema.has(Feature::SupportsNoop));
+    assert_eq!(metadata.timeout, Some(Duration::from_secs(5)));
+    // libral passes over a name that is no text.
+    assert_eq!(good(&format!("{SMALLEST}\nname: [a]")).name, "stem");
+}
+
+#[test]
+fn everything_that_is_wrong_is_told() {
+    let attributes = |lines: &str| with(&format!("{SMALLEST}\nattributes:\n  {lines}"));
+    for (text, expected) in [
+        ("", "there is nothing in it"),
+        ("# nothing\n", "there is nothing in it"),
+        ("- a\n", "metadata is a mapping, not a list"),
+        ("text", "metadata is a mapping, not `text`"),
+        ("a: 1\n", "there is no entry `provider`"),
+        ("provider: 1\n", "`provider` is a mapping, not `1`"),
+        ("provider:\n", "there is no entry `provider`"),
+        (&with("invoke: simple\nsuitable: true"), "there is no `type`"),
+        (&with("type: t\nsuitable: true"), "there is no `invoke`"),
+        (&with("type: t\ninvoke: soap\nsuitable: true"), "there is no calling convention `soap`"),
+        (&with("type: t\ninvoke: simple"), "there is no `suitable`"),
+        (&with("type: [a]\ninvoke: simple\nsuitable: true"), "`type` is a word, not a list"),
+        (
+            &with("type: Service\ninvoke: simple\nsuitable: true"),
+            "`Service` is not the name of a type: it begins with a letter and holds a-z, 0-9 and `_`",
+        ),
+        (&with("type: t\ninvoke: simple\nsuitable: 1"), "`1` is no clause of `suitable`: unexpected"),
+        (
+            &with("type: t\ninvoke: simple\nsuitable: {command: [a]}"),
+            "`suitable` takes the key `commands`, or a list of clauses",
+        ),
+        (&with("type: t\ninvoke: simple\nsuitable: {commands: a}"), "`suitable.commands` is a list of names, not `a`"),
+        (
+            &with("type: t\ninvoke: simple\nsuitable: {commands: [[a]]}"),
+            "an entry of `suitable.commands` is the name of a command, not a list",
+        ),
+        (&with(&format!("{SMALLEST}\nattributes: [a]")), "`attributes` is a mapping of attributes by name, not a list"),
+        (&attributes("size: {type: string}"), "there is no attribute `name`, which every resource has"),
+        (&attributes("name: {type: integer}"), "`integer`"),
+        (&attributes("name: {type: boolean}"), "`name` is a text, not a Boolean"),
+        (&attributes("name: {type: string, kind: rx}"), "`rx` is not a kind"),
+        (&attributes("name: {type: string, kind: w}"), "`name` names a resource: it cannot be a parameter"),
+        (&attributes("name: {type: [string]}"), "a type is a text, not a list"),
+        (&attributes("name: string"), "the attribute `name` is a mapping with `type` and `desc`, not `string`"),
+        (&attributes("name: {}\n  a b: {}"), "`a b` is not the name of an attribute: it holds letters, digits and `_`"),
+        (&attributes("name: {}\n  ral_noop: {}"), "the name `ral_noop` is reserved"),
+        (&attributes("name: {}\n  ral: {}"), "the name `ral` is reserved"),
+        (&attributes("name: {}\n  __x: {}"), "the name `__x` is reserved"),
+        (&attributes("name: {}\n  title: {}"), "the name `title` is reserved"),
+        (
+            &attributes("name: {}\n  a: {kind: r, behaviour: property}"),
+            "there are both `kind` and `behaviour`: keep one",
+        ),
+        (&attributes("name: {}\n  a: {type: Integer, default: x}"), "the default does not match the attribute's type"),
+        (&with(&format!("{SMALLEST}\nname: a/b")), "`a/b` cannot be the name of a provider"),
+        (&with(&format!("{SMALLEST}\ntimeout: 0")), "`timeout` is a number of seconds from 1 to 86400, not `0`"),
+        (&with(&format!("{SMALLEST}\nnoop_safe: maybe")), "`noop_safe` is true or false, not `maybe`"),
+        (&with(&format!("{SMALLEST}\ntype: again")), "the key `type` is there twice"),
+        ("---\na: 1\n---\nb: 2\n", "metadata is one document: this is a second one"),
+        ("provider: {\n", "not valid YAML"),
+    ] {
+        let told = wrong(text);
+        assert!(told.iter().any(|message| message.starts_with(expected)), "{text}\n{told:?}");
+    }
+}
+
+#[test]
+fn types_are_refused_where_libral_refuses_them_and_where_it_should() {
+    for bad in [
+        "enum",
+        "enum yes,no]",
+        "\"enum[yes,no\"",
+        "\"enum[ ]\"",
+        "\"enum[, ]\"",
+        "\"enum[yes, ]\"",
+        "gibberish",
+        "\"enumfoo[a]bar\"",
+        "\"array[boolean]\"",
+    ] {
+        let text = with(&format!("{SMALLEST}\nattributes:\n  name: {{type: {bad}}}"));
+        assert!(Metadata::parse(&text, "s").is_err(), "{bad}");
+    }
+    for good_type in ["enum[yes,no]", "enum[yes, no]", "  enum\\t [yes,no]", "enum[  yes,   no\\t]  \\t"] {
+        let metadata = good(&format!("{SMALLEST}\nattributes:\n  name: {{}}\n  a: {{type: \"{good_type}\"}}"));
+        assert_eq!(metadata.schema.find("a").unwrap().data_type.allowed(), ["yes", "no"]);
+    }
+}
+
+#[test]
+fn faults_stand_at_their_places_in_order() {
+    let text =
+        with("type: t\ninvoke: soap\nsuitable: true\nattributes:\n  name: {}\n  a:\n    type: gibberish\n    kind: x");
+    let told: Vec<String> = Metadata::parse(&text, "s")
+        .unwrap_err()
+        .iter()
+        .map(|fault| format!("{:?}", (fault.at.line, fault.at.column)))
+        .collect();
+    assert_eq!(told, ["(4, 11)", "(9, 13)", "(10, 13)"]);
+}
+
+#[test]
+fn aliases_of_yaml_are_followed_but_do_not_multiply() {
+    let metadata = good(&format!("{SMALLEST}\nattributes:\n  name: &a {{type: string}}\n  other: *a"));
+    assert!(metadata.schema.find("other").is_some());
+    let mut bomb = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (this, last) in ('b'..='k').zip('a'..) {
+        bomb += &format!("{this}: &{this} [*{last}, *{last}, *{last}, *{last}, *{last}, *{last}, *{last}, *{last}]\n");
+    }
+    assert!(wrong(&bomb)[0].contains("aliases followed"));
+    assert!(Metadata::parse(&format!("a: {}", "[".repeat(5_000)), "s").is_err());
+    assert!(wrong(&format!("a: {}{}", "[".repeat(80), "]".repeat(80)))[0].contains("nested"));
+}

@@ -1,0 +1,85 @@
+//! One call of a script.
+
+use std::time::Duration;
+
+use ecow::{EcoString, eco_format};
+use kilter_process::{Cancel, Finished, Invocation, run};
+use kilter_provider::Context;
+
+use super::error::{Cause, ScriptError, last_words, status};
+use super::{ScriptProvider, log};
+use crate::convention::{ConventionName, Reply, Request};
+
+impl ScriptProvider {
+    /// Starts the script for a request, passes on what it logs, and reads its answer.
+    pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<Reply, Box<ScriptError>> {
+        let invocation = self.convention.encode(request);
+        let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
+        let invocation = Invocation { deadline: Some(self.deadline(request)), ..invocation };
+        let interrupt = cx.interrupt();
+        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
+        let finished = run(&invocation, Some(cancel));
+        let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
+        log::pass_on(cx, self.metadata.schema.name.as_str(), subject(request), &finished);
+        let reply = self.convention.decode(request, &finished);
+        reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))
+    }
+
+    fn deadline(&self, request: &Request<'_>) -> Duration {
+        let limits = &self.surroundings.limits;
+        match request {
+            Request::Describe => limits.describe,
+            Request::List | Request::Find(_) => self.metadata.timeout.unwrap_or(limits.read),
+            Request::Update(..) => self.metadata.timeout.unwrap_or(limits.change),
+        }
+    }
+
+    fn error(&self, request: &Request<'_>, cause: Cause, finished: Option<&Finished>) -> Box<ScriptError> {
+        let status = match (&cause, finished) {
+            (Cause::Answer(error), Some(finished)) => status(finished, error),
+            _ => None,
+        };
+        Box::new(ScriptError {
+            provider: self.metadata.name.clone(),
+            path: self.path.clone(),
+            convention: self.metadata.convention,
+            action: self.action(request),
+            of: of(&self.metadata.schema.name, request),
+            cause,
+            status,
+            last_words: finished.map(last_words).unwrap_or_default(),
+        })
+    }
+
+    fn action(&self, request: &Request<'_>) -> &'static str {
+        match (request, self.metadata.convention) {
+            (Request::Describe, _) => "describe",
+            (Request::List, ConventionName::Simple) => "list",
+            (Request::Find(_), ConventionName::Simple) => "find",
+            (Request::Update(..), ConventionName::Simple) => "update",
+            (Request::List | Request::Find(_), ConventionName::Json) => "get",
+            (Request::Update(..), ConventionName::Json) => "set",
+        }
+    }
+}
+
+/// The resource that a request is about, if it is one.
+fn subject<'a>(request: &Request<'a>) -> &'a str {
+    match request {
+        Request::Find([name]) => name,
+        Request::Update([update], _) => update.name,
+        _ => "",
+    }
+}
+
+fn of(type_name: &kilter_model::TypeName, request: &Request<'_>) -> EcoString {
+    let count = match request {
+        Request::Describe | Request::List => return eco_format!(" of {type_name}"),
+        Request::Find(names) => names.len(),
+        Request::Update(updates, _) => updates.len(),
+    };
+    match count {
+        1 => eco_format!(" of {type_name}[{}]", subject(request)),
+        count => eco_format!(" of {count} resources of {type_name}"),
+    }
+}

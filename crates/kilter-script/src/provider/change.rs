@@ -1,0 +1,166 @@
+//! Changing resources through a script.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, Value};
+use kilter_provider::{Context, Mode};
+
+use super::ScriptProvider;
+use crate::convention::{AttributeChange, ChangeReport, ConventionName, Reply, Request, Update};
+use crate::typed::typed;
+
+impl ScriptProvider {
+    /// Makes the changes, or has them told where the script promises to make none then.
+    pub(super) fn change(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        if mode == Mode::Preview && !self.metadata.noop_safe {
+            return changes.iter().map(|_| Outcome::done()).collect();
+        }
+        if !self.metadata.actions.update {
+            let why = eco_format!(
+                "the provider `{}` of {} can only read: its actions are without `{}`",
+                self.metadata.name,
+                self.metadata.schema.name,
+                if self.metadata.convention == ConventionName::Json { "set" } else { "update" }
+            );
+            return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
+        }
+        let asked: Vec<Asked> = changes.iter().map(|change| self.asked(change)).collect();
+        match self.metadata.convention {
+            ConventionName::Simple => {
+                let pairs = changes.iter().zip(&asked);
+                pairs.map(|(change, asked)| self.change_one(cx, change, asked, mode)).collect()
+            }
+            ConventionName::Json => self.change_all(cx, changes, &asked, mode),
+        }
+    }
+
+    fn change_one(&self, cx: &Context<'_>, change: &Change<'_>, asked: &Asked, mode: Mode) -> Outcome {
+        if !asked.differs {
+            return Outcome::done();
+        }
+        if cx.interrupt().is_raised() {
+            return Outcome::failed("not begun: the run was interrupted");
+        }
+        match self.call(cx, &Request::Update(&[update(change, asked)], mode)) {
+            Ok(Reply::Changed(report)) => self.outcome(change, asked, &report),
+            Ok(_) => Outcome::done(),
+            Err(error) => Outcome::failed(eco_format!("{error}")),
+        }
+    }
+
+    /// All changes with one call.
+    fn change_all(&self, cx: &Context<'_>, changes: &[Change<'_>], asked: &[Asked], mode: Mode) -> Vec<Outcome> {
+        let differing = || changes.iter().zip(asked).filter(|(_, asked)| asked.differs);
+        let updates: Vec<Update<'_>> = differing().map(|(change, asked)| update(change, asked)).collect();
+        if updates.is_empty() {
+            return changes.iter().map(|_| Outcome::done()).collect();
+        }
+        if cx.interrupt().is_raised() {
+            return changes.iter().map(|_| Outcome::failed("not begun: the run was interrupted")).collect();
+        }
+        let reply = self.call(cx, &Request::Update(&updates, mode)).map_err(|error| eco_format!("{error}"));
+        let outcome = |(change, asked): (&Change<'_>, &Asked)| match &reply {
+            _ if !asked.differs => Outcome::done(),
+            Ok(Reply::Changed(report)) => self.outcome(change, asked, report),
+            Ok(_) => Outcome::done(),
+            Err(why) => Outcome::failed(why.clone()),
+        };
+        changes.iter().zip(asked).map(outcome).collect()
+    }
+
+    /// What the script is told of a change: the attributes that differ, and all parameters.
+    fn asked(&self, change: &Change<'_>) -> Asked {
+        let mut asked = Asked::default();
+        let none = Attributes::new();
+        let wanted = change.should.unwrap_or(&none);
+        let is_removal = change.should.is_none() || wanted.text("ensure") == Some("absent");
+        if change.should.is_none() {
+            asked.should.set("ensure", "absent");
+            asked.differs = true;
+        }
+        for (name, value) in wanted.iter().filter(|(_, value)| !value.is_undef()) {
+            let Some(attribute) = self.metadata.schema.find(name.as_str()) else { continue };
+            let differs = match attribute.behaviour {
+                Behaviour::Parameter => {
+                    asked.should.set(name.clone(), value.clone());
+                    continue;
+                }
+                Behaviour::Namevar | Behaviour::ReadOnly => false,
+                Behaviour::Property | Behaviour::InitOnly if is_removal && *name != "ensure" => false,
+                Behaviour::Property | Behaviour::InitOnly => {
+                    !attribute.comparison.holds(found(change, name.as_str()).unwrap_or(&Value::Undef), value)
+                }
+            };
+            if differs {
+                asked.should.set(name.clone(), value.clone());
+                asked.differs = true;
+            }
+        }
+        asked
+    }
+
+    /// What became of one change, by what the script says of it.
+    fn outcome(&self, change: &Change<'_>, asked: &Asked, report: &ChangeReport) -> Outcome {
+        if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
+            let (type_name, convention) = (&self.metadata.schema.name, self.metadata.convention);
+            return Outcome::failed(eco_format!(
+                "update of {type_name}[{}] by the provider `{}` ({convention}, {}): {}",
+                change.name,
+                self.metadata.name,
+                self.path.display(),
+                error.message
+            ));
+        }
+        let told = report.changes.iter().filter(|told| told.name == *change.name);
+        let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();
+        let derives =
+            report.derive && (self.metadata.convention == ConventionName::Simple || !report.told.contains(change.name));
+        if derives {
+            for (name, value) in asked.should.iter() {
+                let is_parameter = self.metadata.schema.find(name.as_str()).is_some_and(|a| !a.behaviour.is_compared());
+                if !is_parameter && !changed.iter().any(|known| known.attribute == *name) {
+                    let is = found(change, name.as_str()).cloned().unwrap_or_default();
+                    changed.push(Difference::new(name.clone(), is, value.clone()));
+                }
+            }
+        }
+        for difference in &mut changed {
+            let is_secret = |value: &Value| value.holds_sensitive() && !difference.should.holds_sensitive();
+            if asked.should.get(difference.attribute.as_str()).is_some_and(is_secret) {
+                difference.is = Value::sensitive(std::mem::take(&mut difference.is));
+                difference.should = Value::sensitive(std::mem::take(&mut difference.should));
+            }
+        }
+        Outcome { changed, ..Outcome::done() }
+    }
+
+    /// A change that the script tells, its values of their type where they are.
+    fn difference(&self, told: &AttributeChange) -> Difference {
+        let of_type = |raw: &Value| -> Value {
+            let attribute = self.metadata.schema.find(&told.attribute);
+            let typed = attribute.and_then(|attribute| typed(&attribute.data_type, raw).ok());
+            typed.map_or_else(|| raw.clone(), Option::unwrap_or_default)
+        };
+        Difference::new(EcoString::clone(&told.attribute), of_type(&told.was), of_type(&told.is))
+    }
+}
+
+/// What was found of an attribute. What is not there is absent.
+fn found<'a>(change: &'a Change<'_>, name: &str) -> Option<&'a Value> {
+    static ABSENT: Value = Value::String(EcoString::inline("absent"));
+    let found = change.is.attributes.get(name);
+    found.or_else(|| (name == "ensure").then_some(&ABSENT))
+}
+
+/// What is handed to the script for one change.
+#[derive(Default)]
+struct Asked {
+    should: Attributes,
+    /// Whether there is anything to change.
+    differs: bool,
+}
+
+fn update<'a>(change: &'a Change<'_>, asked: &'a Asked) -> Update<'a> {
+    let is = change.is.exists.then_some(&change.is.attributes);
+    let is = is.or_else(|| (!change.is.attributes.is_empty()).then_some(&change.is.attributes));
+    Update { name: change.name, is, should: &asked.should }
+}

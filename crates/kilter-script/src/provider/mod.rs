@@ -1,0 +1,140 @@
+//! The provider that a script amounts to.
+
+mod call;
+mod change;
+mod error;
+mod log;
+mod read;
+mod state;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ecow::eco_format;
+use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
+use kilter_provider::{Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability};
+
+use crate::condition::Verdict;
+use crate::convention::{Convention, ConventionName, Request, Update};
+use crate::json::Json;
+use crate::metadata::Metadata;
+use crate::simple::Simple;
+use crate::surroundings::Surroundings;
+
+/// A provider that is a script.
+pub struct ScriptProvider {
+    path: PathBuf,
+    metadata: Metadata,
+    name: &'static str,
+    convention: Box<dyn Convention>,
+    surroundings: Arc<Surroundings>,
+}
+
+impl ScriptProvider {
+    /// The provider of a script that says this of itself.
+    pub fn new(path: impl Into<PathBuf>, metadata: Metadata, surroundings: Arc<Surroundings>) -> ScriptProvider {
+        let path = path.into();
+        let base = surroundings.invocation(&path);
+        let convention: Box<dyn Convention> = match metadata.convention {
+            ConventionName::Simple => Box::new(Simple::new(base)),
+            ConventionName::Json => Box::new(Json::new(base)),
+        };
+        let name = kept(&metadata.name);
+        ScriptProvider { path, metadata, name, convention, surroundings }
+    }
+
+    /// The script.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says of itself.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+/// A text that lives as long as the program. Each is kept once, however often providers are loaded.
+fn kept(text: &str) -> &'static str {
+    static KEPT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.iter().find(|known| **known == text) {
+        return known;
+    }
+    let new: &'static str = Box::leak(text.into());
+    kept.push(new);
+    new
+}
+
+impl Provider for ScriptProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.metadata.schema
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn suitable(&self) -> Suitability {
+        match self.metadata.suitable.evaluate(&*self.surroundings) {
+            Verdict::Holds => Suitability::Suitable,
+            Verdict::Fails(why) => Suitability::Unsuitable(why),
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        self.metadata.default.evaluate(&*self.surroundings).holds()
+    }
+
+    fn is_external(&self) -> bool {
+        true
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => self.list(cx),
+            Query::Named(wanted) => self.named(cx, wanted),
+        }
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        self.change(cx, changes, mode)
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = deferred
+            .iter()
+            .filter(|attribute| self.schema().find(attribute).is_none())
+            .map(|attribute| self.unknown_attribute(attribute))
+            .collect();
+        for (attribute, value) in should.iter().filter(|(_, value)| !value.is_undef()) {
+            match self.schema().find(attribute.as_str()) {
+                None => problems.push(self.unknown_attribute(attribute.as_str())),
+                Some(known) => {
+                    if let Err(mismatch) = known.data_type.check(value) {
+                        problems.push(Problem::with(attribute.as_str(), eco_format!("{mismatch}")));
+                    }
+                }
+            }
+        }
+        let update = Update { name, is: None, should };
+        if let Err(refusal) = self.convention.encode(&Request::Update(&[update], Mode::Apply)) {
+            problems.push(Problem::new(eco_format!("{refusal}")));
+        }
+        problems
+    }
+
+    fn batch(&self) -> Batch {
+        match self.metadata.convention {
+            ConventionName::Simple => Batch::One,
+            ConventionName::Json => Batch::Whole,
+        }
+    }
+}
+
+impl ScriptProvider {
+    fn unknown_attribute(&self, attribute: &str) -> Problem {
+        let type_name = &self.schema().name;
+        Problem::with(attribute, eco_format!("the provider `{}` of {type_name} has no such attribute", self.name))
+    }
+}

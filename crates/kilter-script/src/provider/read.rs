@@ -1,0 +1,110 @@
+//! Reading resources through a script.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::State;
+use kilter_provider::{Context, ProviderError, Wanted};
+use rustc_hash::FxHashMap;
+
+use super::ScriptProvider;
+use super::error::ScriptError;
+use super::state::Odd;
+use crate::convention::{ConventionName, Record, Reply, Request};
+use crate::side_by_side::side_by_side;
+
+/// So many resources are found one by one; of more, all are listed first.
+const FEW: usize = 4;
+
+impl ScriptProvider {
+    /// All resources.
+    pub(super) fn list(&self, cx: &Context<'_>) -> Result<Vec<State>, ProviderError> {
+        if !self.metadata.actions.list {
+            return Err(ProviderError::new(eco_format!(
+                "the provider `{}` of {} cannot list its resources: its actions are without `list`; name those to find",
+                self.metadata.name,
+                self.metadata.schema.name
+            )));
+        }
+        let mut odd = Odd::default();
+        let records = self.records(cx, &Request::List)?;
+        let states = records.into_iter().filter(|record| record.error.is_none());
+        let states = states.map(|record| self.listed(cx, record, &mut odd)).collect();
+        self.tell(cx, &odd);
+        Ok(states)
+    }
+
+    /// The resources that are wanted, each with an error of its own where it cannot be read.
+    pub(super) fn named(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
+        let mut odd = Odd::default();
+        let mut records: Found = match self.metadata.convention {
+            ConventionName::Json => self.together(cx, wanted)?,
+            ConventionName::Simple => self.one_by_one(cx, wanted)?,
+        };
+        let states = wanted
+            .iter()
+            .map(|one| match records.remove(one.name) {
+                Some(Ok(record)) => self.found(cx, one, record, &mut odd),
+                Some(Err(error)) => {
+                    State { unreadable: Some(eco_format!("{error}")), ..State::absent(one.name.clone()) }
+                }
+                None => State::absent(one.name.clone()),
+            })
+            .collect();
+        self.tell(cx, &odd);
+        Ok(states)
+    }
+
+    fn records(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<Vec<Record>, Box<ScriptError>> {
+        match self.call(cx, request)? {
+            Reply::Resources(records) => Ok(records),
+            // A convention answers what it was asked.
+            Reply::Described(_) | Reply::Changed(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// With one call.
+    fn together(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
+        let names: Vec<&str> = wanted.iter().map(|one| one.name.as_str()).collect();
+        let records = self.records(cx, &Request::Find(&names))?;
+        Ok(records.into_iter().map(|record| (record.name.clone(), Ok(record))).collect())
+    }
+
+    /// Few with a call each, more with one that lists all; what the list lacks is then found by its name,
+    /// since scripts find more than they list.
+    fn one_by_one(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
+        let actions = self.metadata.actions;
+        let mut found = Found::default();
+        if actions.list && (!actions.find || wanted.len() > FEW) {
+            let listed = self.records(cx, &Request::List)?;
+            found.extend(listed.into_iter().map(|record| (record.name.clone(), Ok(record))));
+        }
+        if !actions.find {
+            return Ok(found);
+        }
+        let lacking: Vec<&Wanted<'_>> = wanted.iter().filter(|one| !self.has_all(&found, one)).collect();
+        let results = side_by_side(&lacking, self.surroundings.limits.jobs, |one| {
+            let records = self.records(cx, &Request::Find(&[one.name.as_str()]))?;
+            Ok(records.into_iter().next())
+        });
+        for (one, result) in lacking.iter().zip(results) {
+            match result {
+                Ok(Some(record)) => found.insert(one.name.clone(), Ok(record)),
+                Ok(None) => found.remove(one.name),
+                Err(error) => found.insert(one.name.clone(), Err(error)),
+            };
+        }
+        Ok(found)
+    }
+
+    /// Whether a list tells of a resource all that is compared.
+    fn has_all(&self, found: &Found, wanted: &Wanted<'_>) -> bool {
+        let Some(Ok(record)) = found.get(wanted.name) else { return false };
+        let compared = |name: &str| self.metadata.schema.find(name).is_some_and(|known| known.behaviour.is_compared());
+        wanted.should.is_none_or(|should| {
+            let mut names = should.iter().map(|(name, _)| name.as_str());
+            names.all(|name| !compared(name) || record.attributes.get(name).is_some())
+        })
+    }
+}
+
+/// What was found, by name.
+type Found = FxHashMap<EcoString, Result<Record, Box<ScriptError>>>;

@@ -1,0 +1,130 @@
+//! Resources from lines.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{AttributeName, Attributes, Value};
+
+use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, unique};
+
+/// What the first line has to be.
+const HEADER: &str = "# simple";
+
+/// A line without the space around it. Only what ASCII calls space is: other characters belong to values.
+pub(super) fn trim(line: &str) -> &str {
+    line.trim_matches(is_space)
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\u{b}' | '\u{c}')
+}
+
+/// The lines in which something is written, with their numbers.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.split('\n').zip(1..).map(|(line, number)| (number, trim(line)));
+    lines.filter(|(_, line)| !line.is_empty())
+}
+
+/// The key and the value of a line.
+pub(super) fn entry(number: usize, line: &str) -> Result<(&str, &str), ProtocolError> {
+    let Some((key, value)) = line.split_once(':') else {
+        return Err(ProtocolError::line(number, line, "a line is `KEY: VALUE`, and there is no `:`"));
+    };
+    match (key.trim_end_matches(is_space), value.trim_start_matches(is_space)) {
+        ("", _) => Err(ProtocolError::line(number, line, "there is no key before the `:`")),
+        entry => Ok(entry),
+    }
+}
+
+/// The lines after the first, which has to be `# simple`.
+pub(super) fn body(text: &str) -> Result<impl Iterator<Item = (usize, &str)>, ProtocolError> {
+    let mut lines = lines(text);
+    match lines.next() {
+        Some((_, HEADER)) => Ok(lines),
+        Some((number, line)) => Err(ProtocolError::line(number, line, "the first line must be `# simple`")),
+        None => Err(ProtocolError::Nothing { expected: "`# simple`" }),
+    }
+}
+
+/// The error that an output tells, wherever it does so: nothing else counts then.
+pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
+    // Most outputs tell none, and it is cheap to see that.
+    if !text.contains("ral_error") {
+        return None;
+    }
+    let mut lines = text.split('\n').map(trim);
+    let first = lines.by_ref().find_map(|line| {
+        let rest = line.strip_prefix("ral_error")?.trim_start_matches(is_space);
+        Some(rest.strip_prefix(':')?.trim_start_matches(is_space))
+    })?;
+    let mut message = EcoString::from(first);
+    let mut ended = false;
+    for line in lines {
+        if line == "ral_eom" {
+            ended = true;
+            break;
+        }
+        message.push('\n');
+        message.push_str(line);
+    }
+    let mut message: EcoString = message.trim().into();
+    if message.is_empty() {
+        message = "it failed and did not say why".into();
+    }
+    if !ended {
+        message.push_str(" (the message does not end with ral_eom)");
+    }
+    Some(ProtocolError::Told { kind: ErrorKind::Failed, message })
+}
+
+/// The resources of an output.
+pub(super) fn records(text: &str) -> Result<Vec<Record>, ProtocolError> {
+    let mut records: Vec<Record> = Vec::new();
+    let mut keys = Keys::default();
+    for (number, line) in body(text)? {
+        let (key, value) = entry(number, line)?;
+        if key == "name" {
+            if value.is_empty() {
+                return Err(ProtocolError::line(number, line, "a resource has no name"));
+            }
+            let attributes = Attributes::with_capacity(records.last().map_or(4, |last| last.attributes.len()));
+            records.push(Record { name: value.into(), attributes, ..Record::default() });
+            keys.begin();
+            continue;
+        }
+        let Some(record) = records.last_mut() else {
+            return Err(ProtocolError::line(number, line, "attributes come after the `name:` of their resource"));
+        };
+        match key {
+            "ral_unknown" if !value.eq_ignore_ascii_case("false") => record.error = Some(unknown(&record.name)),
+            "ral_unknown" => {}
+            key => add(record, keys.get(key), value),
+        }
+    }
+    Ok(records)
+}
+
+fn add(record: &mut Record, key: AttributeName, value: &str) {
+    let value = Value::String(value.into());
+    if record.attributes.iter().any(|(known, _)| *known == key) {
+        record.repeated.push(key.text().clone());
+        record.attributes.set(key, value);
+    } else {
+        record.attributes.push(key, value);
+    }
+}
+
+/// A resource that does not exist and cannot be created.
+pub(super) fn unknown(name: &str) -> RecordError {
+    let message = eco_format!("`{}` does not exist and cannot be created", beginning(name, 80));
+    RecordError { kind: ErrorKind::Unknown, message }
+}
+
+/// The answer to `find`: the resource of that name, or nothing. A name in another form is another one.
+pub(super) fn found(records: Vec<Record>, asked: &EcoString) -> Result<Vec<Record>, ProtocolError> {
+    let first = records.first().map(|record| record.name.clone());
+    let records = unique(records)?;
+    let of_name: Vec<Record> = records.into_iter().filter(|record| record.name == *asked).collect();
+    match (of_name.is_empty(), first) {
+        (true, Some(told)) => Err(ProtocolError::OtherName { told: beginning(&told, 80), asked: beginning(asked, 80) }),
+        _ => Ok(of_name),
+    }
+}

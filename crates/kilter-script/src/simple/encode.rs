@@ -1,0 +1,61 @@
+//! Requests as words of a command line.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{AttributeName, Value};
+use kilter_process::Invocation;
+use kilter_provider::Mode;
+
+use crate::convention::{Refusal, Request};
+use crate::typed::written;
+
+/// How many bytes Linux takes for one word of a command line, without the NUL that ends it.
+const LONGEST: usize = 128 * 1024 - 1;
+
+pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocation, Refusal> {
+    let invocation = base.clone();
+    match request {
+        Request::Describe => Ok(invocation.arg("ral_action=describe")),
+        Request::List => Ok(invocation.arg("ral_action=list")),
+        Request::Find([name]) => Ok(invocation.arg(word("name", name.as_bytes())?).arg("ral_action=find")),
+        Request::Find(names) => Err(Refusal::Several(names.len())),
+        Request::Update([update], mode) => {
+            let mut attributes: Vec<(&AttributeName, &Value)> =
+                update.should.iter().filter(|(name, value)| **name != "name" && !value.is_undef()).collect();
+            attributes.sort_by_key(|(name, _)| *name);
+            let mut invocation = invocation.arg(word("name", update.name.as_bytes())?);
+            for (name, value) in attributes {
+                invocation = invocation.arg(word(name.as_str(), &written(value))?);
+            }
+            if *mode == Mode::Preview {
+                invocation = invocation.arg("ral_noop='true'");
+            }
+            Ok(invocation.arg("ral_action=update"))
+        }
+        Request::Update(updates, _) => Err(Refusal::Several(updates.len())),
+    }
+}
+
+/// The word `key='value'`, in which no shell finds anything to expand or to run.
+fn word(key: &str, value: &[u8]) -> Result<OsString, Refusal> {
+    let what = || -> EcoString { eco_format!("the value of `{key}`") };
+    if value.contains(&0) {
+        return Err(Refusal::Nul(what()));
+    }
+    let mut word = Vec::with_capacity(key.len() + value.len() + 3);
+    word.extend_from_slice(key.as_bytes());
+    word.extend_from_slice(b"='");
+    for (at, part) in value.split(|byte| *byte == b'\'').enumerate() {
+        if at > 0 {
+            word.extend_from_slice(b"'\\''");
+        }
+        word.extend_from_slice(part);
+    }
+    word.push(b'\'');
+    match word.len() > LONGEST {
+        true => Err(Refusal::TooLong { what: what(), bytes: word.len(), most: LONGEST }),
+        false => Ok(OsString::from_vec(word)),
+    }
+}

@@ -1,0 +1,67 @@
+//! The convention `simple`: words on the command line, lines on standard output.
+
+mod decode;
+mod encode;
+mod update;
+
+#[cfg(test)]
+mod tests;
+
+use ecow::EcoString;
+use kilter_process::{Finished, Invocation};
+
+use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request, described, text, unique};
+
+/// The convention `simple` (libral, "The `simple` calling convention").
+///
+/// A request is the words `KEY='VALUE'` in the order of the keys, `ral_action=ACTION` the last; a quote in
+/// a value is `'\''`, so that a shell which evaluates the words takes each value as it is and runs
+/// no part of it.
+#[derive(Clone, Debug)]
+pub struct Simple {
+    base: Invocation,
+}
+
+impl Simple {
+    /// The convention for a script: `base` starts it, and says with what and for how long.
+    pub fn new(base: Invocation) -> Simple {
+        Simple { base }
+    }
+}
+
+impl Convention for Simple {
+    fn encode(&self, request: &Request<'_>) -> Result<Invocation, Refusal> {
+        encode::encode(&self.base, request)
+    }
+
+    fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError> {
+        ProtocolError::of_ending(finished)?;
+        if let Request::Describe = request {
+            return described(finished);
+        }
+        let printed = text(&finished.stdout.bytes);
+        let text = match (printed, finished.status.is_success()) {
+            (Ok(text), _) => text,
+            (Err(_), false) => return Err(ProtocolError::Status(finished.status)),
+            (Err(error), true) => return Err(error),
+        };
+        if let Some(error) = decode::told_error(text) {
+            return Err(error);
+        }
+        if !finished.status.is_success() {
+            return Err(ProtocolError::Status(finished.status));
+        }
+        match request {
+            Request::Update(updates, _) => {
+                let asked = updates.first().map(|update| update.name).unwrap_or_default();
+                update::decode(text, asked).map(Reply::Changed)
+            }
+            Request::Find(names) => {
+                let records = decode::records(text)?;
+                let asked: EcoString = names.first().copied().unwrap_or_default().into();
+                decode::found(records, &asked).map(Reply::Resources)
+            }
+            Request::List | Request::Describe => decode::records(text).and_then(unique).map(Reply::Resources),
+        }
+    }
+}

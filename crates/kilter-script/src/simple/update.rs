@@ -1,0 +1,44 @@
+//! What an update says it has changed.
+
+use ecow::EcoString;
+use kilter_model::Value;
+
+use super::decode::{body, entry, unknown};
+use crate::convention::{AttributeChange, ChangeReport, ProtocolError, beginning};
+
+/// The changes that the output of an update of `asked` tells.
+pub(super) fn decode(text: &str, asked: &str) -> Result<ChangeReport, ProtocolError> {
+    let name = EcoString::from(asked);
+    let mut report = ChangeReport::default();
+    for (number, line) in body(text)? {
+        // The convention's text once writes this line without a colon.
+        if line == "ral_derive true" {
+            report.derive = true;
+            continue;
+        }
+        let (key, value) = entry(number, line)?;
+        match key {
+            "name" if value == asked => report.told = vec![name.clone()],
+            "name" => {
+                return Err(ProtocolError::OtherName { told: beginning(value, 80), asked: beginning(asked, 80) });
+            }
+            "ral_derive" => report.derive = value == "true",
+            "ral_unknown" if !value.eq_ignore_ascii_case("false") => {
+                report.errors = vec![(name.clone(), unknown(asked))];
+            }
+            "ral_unknown" => {}
+            "ral_was" => match report.changes.last_mut() {
+                Some(last) => last.was = Value::String(value.into()),
+                None => {
+                    return Err(ProtocolError::line(number, line, "`ral_was` comes after the attribute it is about"));
+                }
+            },
+            key => {
+                report.changes.retain(|change| change.attribute != key);
+                let (attribute, is) = (key.into(), Value::String(value.into()));
+                report.changes.push(AttributeChange { name: name.clone(), attribute, is, was: Value::Undef });
+            }
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,126 @@
+//! What scripts are given of the world, and how much they may take.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kilter_model::Value;
+use kilter_process::{Capture, DEFAULT_PATH, Invocation, which};
+
+use crate::condition::Machine;
+
+/// Answers for a fact by its top-level name.
+pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
+
+/// Who runs the scripts: what a script must be to be run, and be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// A normal user: every script that the user can run.
+    User,
+    /// Root: only what nobody else can change.
+    Root,
+}
+
+/// What scripts are given of the world: the same for all.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The facts that conditions ask for.
+    pub facts: FactsFn,
+    /// Where scripts, and conditions, find commands.
+    pub path: OsString,
+    /// The home directory that scripts see; none leaves `HOME` out.
+    pub home: Option<PathBuf>,
+    /// Who runs them.
+    pub rights: Rights,
+    /// How much a script may take.
+    pub limits: Limits,
+    /// Set when scripts that describe themselves are to be ended.
+    pub cancelled: Option<&'static AtomicBool>,
+}
+
+/// How much one call of a script may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The time to describe itself.
+    pub describe: Duration,
+    /// The time to read, if its metadata says nothing.
+    pub read: Duration,
+    /// The time to change something, if its metadata says nothing.
+    pub change: Duration,
+    /// Bytes on standard output.
+    pub output: usize,
+    /// Bytes that are kept of standard error, the last ones.
+    pub error: usize,
+    /// Calls of one provider at the same time.
+    pub jobs: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            describe: Duration::from_secs(10),
+            read: Duration::from_secs(300),
+            change: Duration::from_secs(3600),
+            output: 256 << 20,
+            error: 256 << 10,
+            jobs: 4,
+        }
+    }
+}
+
+impl Surroundings {
+    /// The usual path, no home, no facts, a normal user.
+    pub fn new() -> Surroundings {
+        Surroundings {
+            facts: Arc::new(|_| None),
+            path: DEFAULT_PATH.into(),
+            home: None,
+            rights: Rights::User,
+            limits: Limits::default(),
+            cancelled: None,
+        }
+    }
+
+    /// How a script is started: in `/`, with `PATH`, `LANG`, `LC_ALL`, `HOME` and, where its data directory
+    /// has lenses, `AUGEAS_LENS_LIB`. Its input is empty, its process group its own.
+    pub(crate) fn invocation(&self, script: &Path) -> Invocation {
+        let mut invocation = Invocation::new(script).env("PATH", &self.path).cwd("/");
+        if let Some(home) = &self.home {
+            invocation = invocation.env("HOME", home);
+        }
+        let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
+        if let Some(lenses) = lenses.filter(|lenses| lenses.is_dir()) {
+            invocation = invocation.env("AUGEAS_LENS_LIB", lenses);
+        }
+        invocation.stdout = Capture::AtMost(self.limits.output);
+        invocation.stderr = Capture::Last(self.limits.error);
+        invocation
+    }
+}
+
+impl Default for Surroundings {
+    fn default() -> Surroundings {
+        Surroundings::new()
+    }
+}
+
+impl Machine for Surroundings {
+    fn fact(&self, name: &str) -> Option<Value> {
+        (self.facts)(name)
+    }
+
+    fn has_command(&self, name: &str) -> bool {
+        // A path is a command if there is such a program.
+        match name.contains('/') {
+            true => {
+                let path = Path::new(name);
+                path.parent()
+                    .zip(path.file_name())
+                    .is_some_and(|(parent, file)| which(file, parent.as_os_str()).is_some())
+            }
+            false => which(OsStr::new(name), &self.path).is_some(),
+        }
+    }
+}

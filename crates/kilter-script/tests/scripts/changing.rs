@@ -1,0 +1,175 @@
+//! Changes that scripts make.
+
+use kilter_model::Value;
+use kilter_provider::{Mode, Provider};
+
+use crate::harness::*;
+
+const TYPED: &str = "type: tt\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[present, absent]\"}\n  v: \
+                     {type: string}\n  flag: {type: boolean}\n  arr: {type: \"array[string]\"}\n  how: {kind: w}\n  seen: {kind: r}";
+
+/// Keeps the values of one resource in the file `state`.
+const KEEPER: &str = r##"
+echo '# simple'
+case "$ral_action" in
+find|list)
+  if [ -e state ]; then cat state; else echo "name: a"; echo "ensure: absent"; fi;;
+update)
+  [ -n "$ral_noop" ] && { echo "ral_derive: true"; exit; }
+  if [ "$ensure" = absent ]; then rm -f state; else
+    touch state
+    for key in ensure v flag arr; do
+      [ -n "${!key+x}" ] && { grep -v "^$key:" state >new; echo "$key: ${!key}" >>new; mv new state; }
+    done
+    grep -q ^name: state || { { echo "name: $name"; cat state; } >new; mv new state; }
+  fi
+  echo "ral_derive: true";;
+esac
+"##;
+
+#[test]
+fn a_resource_is_made_changed_and_removed_and_each_change_told() {
+    let place = Place::new();
+    let provider = place.bash("t", TYPED, KEEPER);
+    let should = [
+        ("ensure", Value::from("present")),
+        ("v", "it's $(id)".into()),
+        ("flag", true.into()),
+        ("arr", Value::strings(["x", "y z"])),
+    ];
+    let (found, outcome) = apply(&*provider, "a", &should).unwrap();
+    assert!(!found.state.exists);
+    assert_eq!(
+        told(&outcome.unwrap()),
+        "ensure: absent -> present, v: undef -> it's $(id), flag: undef -> true, arr: undef -> [x, y z]"
+    );
+    assert_eq!(
+        place.calls(),
+        [
+            "name='a' ral_action=find",
+            r"name='a' arr='[x, y z]' ensure='present' flag='true' v='it'\''s $(id)' ral_action=update"
+        ]
+    );
+    let (found, outcome) = apply(&*provider, "a", &should).unwrap();
+    assert_eq!((found.state.exists, outcome), (true, None), "booleans and lists are as they should be the second time");
+    place.calls();
+    let (_, outcome) =
+        apply(&*provider, "a", &[("ensure", "present".into()), ("v", "it's $(id)".into()), ("flag", false.into())])
+            .unwrap();
+    assert_eq!(told(&outcome.unwrap()), "flag: true -> false");
+    assert_eq!(place.calls()[1], "name='a' flag='false' ral_action=update", "only what differs is passed");
+    let (_, outcome) = apply(&*provider, "a", &[("ensure", "absent".into()), ("v", "other".into())]).unwrap();
+    assert_eq!(told(&outcome.unwrap()), "ensure: present -> absent");
+    assert_eq!(place.calls()[1], "name='a' ensure='absent' ral_action=update", "nothing else is passed of what goes");
+}
+
+#[test]
+fn parameters_go_along_with_a_change_and_make_none() {
+    let place = Place::new();
+    let provider = place.bash("t", TYPED, KEEPER);
+    apply(&*provider, "a", &[("ensure", "present".into()), ("how", "slowly".into())]).unwrap();
+    assert_eq!(place.calls()[1], "name='a' ensure='present' how='slowly' ral_action=update");
+    assert_eq!(apply(&*provider, "a", &[("ensure", "present".into()), ("how", "fast".into())]).unwrap().1, None);
+}
+
+#[test]
+fn without_the_promise_a_preview_calls_nothing() {
+    let place = Place::new();
+    let provider = place.bash("t", TYPED, KEEPER);
+    let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
+    assert_eq!(outcome.unwrap().failure, None);
+    assert_eq!(place.calls(), ["name='a' ral_action=find"]);
+}
+
+#[test]
+fn with_the_promise_a_preview_says_ral_noop() {
+    let place = Place::new();
+    let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), KEEPER);
+    let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
+    assert_eq!(told(&outcome.unwrap()), "ensure: absent -> present");
+    assert_eq!(place.calls()[1], "name='a' ensure='present' ral_noop='true' ral_action=update");
+    assert!(!place.path().join("state").exists());
+}
+
+#[test]
+fn a_provider_without_update_refuses_and_is_not_run() {
+    let place = Place::new();
+    let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]"), KEEPER);
+    let (_, outcome) = apply(&*provider, "a", &[("ensure", "present".into())]).unwrap();
+    assert_eq!(
+        outcome.unwrap().failure.unwrap(),
+        "the provider `t` of tt can only read: its actions are without `update`"
+    );
+    assert_eq!(place.calls(), ["name='a' ral_action=find"]);
+}
+
+#[test]
+fn what_a_provider_says_of_its_change_is_kept_beside_what_is_derived() {
+    let place = Place::new();
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\nflag: false\\n';; update) printf 'name: a\\nv: \
+                3\\nral_was: 1\\nral_derive: true\\n';; esac";
+    let provider = place.bash("t", TYPED, body);
+    let (_, outcome) = apply(&*provider, "a", &[("v", "2".into()), ("flag", true.into())]).unwrap();
+    assert_eq!(told(&outcome.unwrap()), "v: 1 -> 3, flag: false -> true");
+}
+
+#[test]
+fn a_failed_update_says_everything() {
+    let place = Place::new();
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; echo 'disk full' >&2; exit 4;; \
+                esac";
+    let provider = place.bash("t", TYPED, body);
+    let (_, outcome) = apply(&*provider, "a", &[("v", "2".into())]).unwrap();
+    let why = place.plain(outcome.unwrap().failure.unwrap());
+    assert_eq!(
+        why,
+        "update of tt[a] by the provider `t` (simple, DIR/t.prov): it failed with exit code 4 (last on its standard error: progress / disk full)"
+    );
+}
+
+#[test]
+fn an_update_of_what_cannot_be_created_fails() {
+    let place = Place::new();
+    let body =
+        "echo '# simple'; case $ral_action in find) ;; update) printf 'ral_derive: true\\nral_unknown: true\\n';; esac";
+    let provider = place.bash("t", TYPED, body);
+    let (_, outcome) = apply(&*provider, "a", &[("ensure", "present".into())]).unwrap();
+    let why = place.plain(outcome.unwrap().failure.unwrap());
+    assert_eq!(
+        why,
+        "update of tt[a] by the provider `t` (simple, DIR/t.prov): `a` does not exist and cannot be created"
+    );
+}
+
+#[test]
+fn a_service_is_brought_to_two_states_at_once() {
+    let place = Place::new();
+    let metadata = "type: service\ninvoke: simple\nsuitable: true\nattributes:\n  name:\n  ensure: {type: \"enum[running, \
+                    stopped]\"}\n  enable: {type: \"enum[true, false, mask]\"}";
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: %s\\nensure: stopped\\nenable: false\\n' $name;; update) echo \
+                'ral_derive: true';; esac";
+    let provider = place.bash("s", metadata, body);
+    let (found, outcome) = apply(&*provider, "a", &[("ensure", "running".into()), ("enable", "true".into())]).unwrap();
+    assert!(found.state.exists);
+    assert_eq!(found.differences.len(), 2, "where `ensure` cannot be absent it is a property like others");
+    assert_eq!(told(&outcome.unwrap()), "ensure: stopped -> running, enable: false -> true");
+    assert_eq!(place.calls()[1], "name='a' enable='true' ensure='running' ral_action=update");
+}
+
+#[test]
+fn what_the_convention_or_the_type_cannot_carry_is_refused_before_anything_runs() {
+    let place = Place::new();
+    let provider = place.bash("t", TYPED, KEEPER);
+    let problems = |pairs: &[(&str, Value)]| -> Vec<String> {
+        provider.validate("a", &attributes(pairs), &[]).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        problems(&[("v", "x\0".into())]),
+        ["the value of `v` holds a NUL byte, which the convention simple cannot carry"]
+    );
+    assert_eq!(problems(&[("nosuch", "x".into())]), ["nosuch: the provider `t` of tt has no such attribute"]);
+    assert_eq!(problems(&[("flag", "x".into())]), ["flag: expects a Boolean value, got String"]);
+    assert_eq!(problems(&[("v", "x".into())]), [""; 0]);
+    assert_eq!(provider.validate("a", &attributes(&[]), &["nosuch"]).len(), 1);
+    assert_eq!(place.calls(), [""; 0]);
+}

@@ -1,0 +1,225 @@
+//! Which scripts are found, and how often they are asked what they are.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use kilter_provider::{ChoiceError, Level, Provider, Registry};
+use kilter_script::Scripts;
+
+use crate::harness::*;
+
+fn metadata(more: &str) -> String {
+    format!("---\nprovider:\n  type: tt\n  invoke: simple\n  suitable: true\n{more}")
+}
+
+fn describing(place: &Place, name: &str, more: &str) {
+    place.script(name, &format!("{BASH}[ $ral_action = describe ] && cat <<'END'\n{}END\n", metadata(more)));
+}
+
+fn names(found: &Scripts) -> Vec<String> {
+    found.providers.iter().map(|provider| format!("{}::{}", provider.schema().name, provider.name())).collect()
+}
+
+fn notes(place: &Place, found: &Scripts) -> Vec<String> {
+    found.notes.iter().map(|note| place.plain(note)).collect()
+}
+
+#[test]
+fn scripts_are_found_in_a_directory_and_in_its_providers() {
+    let place = Place::new();
+    describing(&place, "b", "");
+    describing(&place, "providers/a", "");
+    describing(&place, "providers/deeper/c", "");
+    place.file("README.md", "no provider");
+    place.script(".hidden", "");
+    place.script("", "");
+    let found = place.found();
+    assert_eq!((names(&found), notes(&place, &found)), (vec!["tt::a".to_owned(), "tt::b".to_owned()], Vec::new()));
+    let nowhere = Scripts::find(&["/nonexistent/x".into()], None, &Default::default());
+    assert!(nowhere.providers.is_empty() && nowhere.notes.is_empty());
+}
+
+#[test]
+fn a_script_is_asked_once_what_it_is() {
+    let place = Place::new();
+    describing(&place, "a", "");
+    assert_eq!(names(&place.found()), ["tt::a"]);
+    assert_eq!(place.calls(), ["ral_action=describe"]);
+    assert_eq!(names(&place.found()), ["tt::a"]);
+    assert_eq!(place.calls(), [""; 0]);
+    describing(&place, "a", "  name: other\n");
+    assert_eq!(names(&place.found()), ["tt::other"], "another size, another time");
+    assert_eq!(place.calls(), ["ral_action=describe"]);
+}
+
+#[test]
+fn what_is_kept_does_not_outlive_the_commands_that_there_are() {
+    let mut place = Place::new();
+    describing(&place, "a", "");
+    let bin = place.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    place.surroundings.path = format!("{}:/usr/bin:/bin", bin.display()).into();
+    place.found();
+    assert_eq!(place.calls().len(), 1);
+    std::fs::write(bin.join("apt-get"), "").unwrap();
+    place.found();
+    assert_eq!(place.calls().len(), 1);
+}
+
+#[test]
+fn a_failure_to_describe_is_kept_too_for_a_while() {
+    let place = Place::new();
+    place.script("a", &format!("{BASH}echo 'no python here' >&2; exit 3\n"));
+    for calls in [1, 0] {
+        let found = place.found();
+        assert_eq!(
+            notes(&place, &found),
+            [
+                "DIR/a.prov: not used: asked to describe itself, it failed with exit code 3 (last on its standard error: no python here)"
+            ]
+        );
+        assert_eq!(place.calls().len(), calls);
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_or_read_costs_a_call() {
+    let place = Place::new();
+    describing(&place, "a", "");
+    place.file("cache", "no directory");
+    for _ in 0..2 {
+        assert_eq!(names(&place.found()), ["tt::a"]);
+        assert_eq!(place.calls().len(), 1);
+    }
+}
+
+#[test]
+fn the_file_beside_a_script_goes_before_what_it_says() {
+    let place = Place::new();
+    describing(&place, "a", "  name: described\n");
+    place.file("a.yaml", &metadata("  name: written\n"));
+    assert_eq!(names(&place.found()), ["tt::written"]);
+    assert_eq!(place.calls(), [""; 0]);
+}
+
+#[test]
+fn what_a_describing_script_writes_on_standard_error_does_no_harm() {
+    let place = Place::new();
+    place.script("a", &format!("{BASH}echo careful >&2; cat <<'END'\n{}END\n", metadata("")));
+    assert_eq!(names(&place.found()), ["tt::a"]);
+}
+
+#[test]
+fn one_bad_script_disturbs_no_other() {
+    let place = Place::new();
+    describing(&place, "good", "");
+    place.file("plain.prov", "#!/bin/sh\n");
+    symlink("/nonexistent/target", place.path().join("dangling.prov")).unwrap();
+    std::fs::create_dir(place.path().join("directory.prov")).unwrap();
+    place.script("noshebang", "echo nothing\n\u{1}");
+    place.script("nointerpreter", "#!/nonexistent/interpreter\n");
+    place.script("broken", "#!/bin/sh\nexit 1\n");
+    place.file("broken.yaml", "provider: {type: t, invoke: soap}\n");
+    place.script("silent", "#!/bin/sh\n");
+    let found = place.found();
+    assert_eq!(names(&found), ["tt::good"]);
+    let notes = notes(&place, &found);
+    let about = |name: &str| {
+        notes
+            .iter()
+            .find(|note| note.starts_with(&format!("DIR/{name}")))
+            .unwrap_or_else(|| panic!("{name}: {notes:?}"))
+            .as_str()
+    };
+    assert_eq!(
+        about("plain"),
+        "DIR/plain.prov: not used: it looks like a provider, but is not executable (mend it with chmod +x)"
+    );
+    assert_eq!(about("dangling"), "DIR/dangling.prov: not used: it is a symbolic link that leads nowhere");
+    assert!(
+        about("nointerpreter").contains("cannot be asked to describe itself: cannot start"),
+        "{}",
+        about("nointerpreter")
+    );
+    assert!(about("noshebang").contains("cannot be asked to describe itself"), "{}", about("noshebang"));
+    assert_eq!(
+        about("broken"),
+        "DIR/broken.yaml: not used: its metadata is wrong: 1:11: there is no `suitable` (write `suitable: true`, or when it can be used); \
+         1:29: there is no calling convention `soap` (the conventions are simple and json)"
+    );
+    assert_eq!(
+        about("silent"),
+        "DIR/silent.prov: not used: asked to describe itself, it printed nothing, where YAML that describes the provider is expected"
+    );
+    assert_eq!(notes.len(), 6, "{notes:?}");
+}
+
+#[test]
+fn a_script_that_hangs_while_it_describes_itself_is_given_up() {
+    let mut place = Place::new();
+    place.surroundings.limits.describe = std::time::Duration::from_millis(200);
+    place.script("a", "#!/bin/sh\nsleep 60\n");
+    describing(&place, "b", "");
+    let found = place.found();
+    assert_eq!(names(&found), ["tt::b"]);
+    assert_eq!(
+        notes(&place, &found),
+        ["DIR/a.prov: not used: asked to describe itself, it gave no answer in time and was ended"]
+    );
+}
+
+#[test]
+fn keys_that_are_nearly_known_are_noticed() {
+    let place = Place::new();
+    describing(&place, "a", "  suitabel: x\n");
+    let found = place.found();
+    assert_eq!((names(&found).len(), found.notes[0].level), (1, Level::Notice));
+}
+
+#[test]
+fn of_two_scripts_with_one_name_the_first_is_used() {
+    let place = Place::new();
+    describing(&place, "a", "  name: same\n");
+    describing(&place, "b", "  name: same\n");
+    let found = place.found();
+    assert_eq!(names(&found), ["tt::same"]);
+    assert_eq!(notes(&place, &found), ["DIR/b.prov: not used: DIR/a.prov is the provider `same` of tt already"]);
+    let twice = [place.path().to_owned(), place.path().to_owned()];
+    let found = Scripts::find(&twice[..], None, &Default::default());
+    assert_eq!(found.notes.len(), 1, "a directory that is given twice is read once: {:?}", found.notes);
+}
+
+#[test]
+fn root_runs_no_script_that_somebody_else_can_change() {
+    let mut place = Place::new();
+    place.surroundings.rights = kilter_script::Rights::Root;
+    describing(&place, "a", "");
+    let path = place.path().join("a.prov");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let found = place.found();
+    let told = notes(&place, &found);
+    assert!(found.providers.is_empty());
+    // Who is not root has no files that root trusts.
+    let expected = [
+        "DIR/a.prov: not used by root: it can be written by everybody (mode 0777)",
+        "DIR: not used by root: DIR belongs to user ",
+    ];
+    assert!(expected.iter().any(|expected| told[0].starts_with(expected)), "{told:?}");
+    assert_eq!(place.calls(), [""; 0]);
+}
+
+#[test]
+fn between_scripts_that_are_equally_good_one_has_to_be_named() {
+    let place = Place::new();
+    describing(&place, "a", "");
+    describing(&place, "b", "");
+    let registry = |place: &Place| {
+        Registry::new(place.found().providers.into_iter().map(|one| one as std::sync::Arc<dyn Provider>))
+    };
+    let chosen = registry(&place).choose("tt", None);
+    assert_eq!(chosen, Err(ChoiceError::Ambiguous { type_name: "tt".into(), among: vec!["a", "b"] }));
+    assert!(chosen.unwrap_err().to_string().ends_with("none is preferred: a, b"));
+    assert!(registry(&place).choose("tt", Some("b")).is_ok());
+    describing(&place, "b", "  default:\n    - command(sh)\n");
+    let registry = registry(&place);
+    assert_eq!(registry.at(registry.choose("tt", None).unwrap()).name(), "b");
+}

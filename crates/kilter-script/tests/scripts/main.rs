@@ -1,0 +1,10 @@
+//! Scripts that are run.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+mod changing;
+mod discovering;
+mod harness;
+mod injection;
+mod json;
+mod reading;

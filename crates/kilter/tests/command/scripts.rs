@@ -1,0 +1,196 @@
+//! Providers that are scripts.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Ended, Place};
+
+/// Keeps resources as files beside itself, in the form of the convention simple.
+const KEEPER: &str = r##"#!/bin/bash
+cd "$(dirname "$0")" || exit 9
+echo "$*" >>calls
+eval "$@"
+case "$ral_action" in
+describe)
+  cat <<'END'
+provider:
+  type: setting
+  desc: Settings of a program.
+  invoke: simple
+  suitable: {commands: [bash]}
+  attributes:
+    name: {desc: Its name.}
+    ensure: {type: "enum[present, absent]"}
+    value: {type: string}
+END
+  exit;;
+esac
+echo '# simple'
+case "$ral_action" in
+list) cat set-* 2>/dev/null;;
+find) cat "set-$name" 2>/dev/null || { echo "name: $name"; echo "ensure: absent"; };;
+update)
+  if [ "$ensure" = absent ]; then rm "set-$name"
+  else printf 'name: %s\nensure: present\nvalue: %s\n' "$name" "$value" >"set-$name"; fi
+  echo 'info: it is written' >&2
+  echo 'ral_derive: true';;
+esac
+exit 0
+"##;
+
+fn script(place: &Place, name: &str, content: &str) {
+    let directory = place.path().join("providers");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = directory.join(name);
+    std::fs::write(&path, content).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn keeper() -> Place {
+    let place = Place::new();
+    script(&place, "keeper.prov", KEEPER);
+    place
+}
+
+fn run(place: &Place, args: &[&str]) -> Ended {
+    place.run(&[args, &["-I", "."]].concat())
+}
+
+#[test]
+fn a_script_is_a_provider_of_its_type() {
+    let place = keeper();
+    let ended = run(&place, &["types"]);
+    assert!(ended.stdout.lines().any(|line| line == "setting  keeper    Settings of a program."), "{}", ended.stdout);
+    let described = run(&place, &["types", "setting"]).stdout;
+    assert!(described.contains("provider keeper") && described.contains("Enum['present', 'absent']"), "{described}");
+    let calls = std::fs::read_to_string(place.path().join("providers/calls")).unwrap();
+    assert_eq!(calls, "ral_action=describe\n", "it was asked once what it is");
+}
+
+#[test]
+fn resources_of_a_script_are_read_set_planned_and_applied() {
+    let place = keeper();
+    let ended = run(&place, &["set", "setting", "colour", "ensure=present", "value=it's $(id)"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("value: undef → it's $(id)") || ended.stdout.contains("it's $(id)"),
+        "{}",
+        ended.stdout
+    );
+    let ended = run(&place, &["get", "setting", "colour"]);
+    assert_eq!(ended.stdout, "setting[colour]\n  ensure  present\n  value   it's $(id)\n");
+    let manifest = place.file(
+        "m.yaml",
+        "resources:\n  setting[colour]: { ensure: present, value: red }\n  setting[size]:\n    ensure: present\n    value: big\n    \
+         require: setting[colour]\n",
+    );
+    assert_eq!(run(&place, &["plan", &manifest]).code, 2);
+    assert_eq!(
+        std::fs::read_to_string(place.path().join("providers/set-colour")).unwrap().lines().last(),
+        Some("value: it's $(id)")
+    );
+    let ended = run(&place, &["apply", &manifest]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("2 changed"), "{}", ended.stdout);
+    let ended = run(&place, &["apply", &manifest]);
+    assert_eq!(ended.code, 0);
+    assert!(ended.stdout.starts_with("2 resources: 2 unchanged"), "{}", ended.stdout);
+    let listed = run(&place, &["get", "setting"]).stdout;
+    assert!(listed.contains("colour") && listed.contains("size"), "{listed}");
+    assert_eq!(run(&place, &["set", "setting[size]", "ensure=absent"]).code, 0);
+    assert!(!place.path().join("providers/set-size").exists());
+}
+
+#[test]
+fn a_manifest_is_held_against_the_type_of_the_script() {
+    let place = keeper();
+    let manifest = place.file("m.yaml", "resources:\n  setting[colour]: { ensure: bogus, vaule: red }\n");
+    let ended = run(&place, &["plan", &manifest]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("bogus") && ended.stderr.contains("did you mean `value`?"), "{}", ended.stderr);
+}
+
+#[test]
+fn directories_are_given_by_the_environment_and_lie_in_the_usual_place_too() {
+    let place = keeper();
+    let run = |list: &str| {
+        let output = place.command(&["types"]).env("KILTER_PROVIDERS", list).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().contains("setting")
+    };
+    assert!(run(&format!("/nonexistent:{}", place.path().display())));
+    assert!(!run("") && !run(":"), "no directory is not the working directory");
+    assert!(!place.run(&["types"]).stdout.contains("setting"));
+}
+
+#[test]
+fn a_script_that_is_no_provider_is_told_and_disturbs_nothing() {
+    let place = keeper();
+    script(&place, "bad.prov", "#!/bin/sh\nexit 3\n");
+    let ended = run(&place, &["get", "setting", "nosuch"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting[nosuch]\n  ensure  absent\n"));
+    assert_eq!(
+        ended.stderr,
+        "warning: DIR/providers/bad.prov: not used: asked to describe itself, it failed with exit code 3\n"
+    );
+}
+
+#[test]
+fn between_two_scripts_of_a_type_one_is_named() {
+    let place = keeper();
+    script(&place, "other.prov", KEEPER);
+    let ended = run(&place, &["get", "setting", "a"]);
+    assert_eq!(ended.code, 1);
+    assert_eq!(
+        ended.stderr,
+        "error: the type `setting` has several providers that are suitable, and none is preferred: keeper, other\n  hint: name one: \
+         setting::keeper here, `provider: keeper` in a manifest\n"
+    );
+    assert_eq!(run(&place, &["get", "setting::other", "a"]).stdout, "setting[a]\n  ensure  absent\n");
+    let ended = run(&place, &["set", "setting::other[a]", "ensure=present", "value=1"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let manifest =
+        place.file("m.yaml", "resources:\n  setting[a]: { ensure: present, value: '1', provider: keeper }\n");
+    assert_eq!(run(&place, &["plan", &manifest]).code, 0);
+    let manifest = place.file("n.yaml", "resources:\n  setting[a]: { ensure: present }\n");
+    let ended = run(&place, &["plan", &manifest]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("keeper, other"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_unsuitable_script_is_listed_and_not_used() {
+    let place = Place::new();
+    script(&place, "dnf.prov", &KEEPER.replace("[bash]", "[nosuchcommand]"));
+    assert!(run(&place, &["types"]).stdout.contains("not suitable here: there is no command nosuchcommand"));
+    let ended = run(&place, &["get", "setting"]);
+    assert_eq!(ended.code, 1);
+    assert_eq!(
+        ended.stderr,
+        "error: the provider `dnf` of setting is not suitable here: there is no command nosuchcommand\n"
+    );
+}
+
+#[test]
+fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
+    let place = Place::new();
+    script(&place, "keeper.prov", &KEEPER.replace("type: setting", "type: host"));
+    let described = run(&place, &["types", "host"]).stdout;
+    assert!(
+        described.contains("hosts  chosen")
+            && described.contains("`hosts` is preferred; say `provider: keeper` for this one"),
+        "{described}"
+    );
+    script(&place, "keeper.prov", &KEEPER.replace("type: setting", "type: host\n  default: true"));
+    assert!(run(&place, &["types", "host"]).stdout.contains("keeper  chosen"));
+}
+
+#[test]
+fn a_failure_of_a_script_names_all_that_is_known() {
+    let place = keeper();
+    script(&place, "keeper.prov", &KEEPER.replace("update)", "update) echo 'disk full' >&2; exit 5;;\nnever)"));
+    let ended = run(&place, &["set", "setting", "a", "ensure=present"]);
+    assert_eq!(ended.code, 4);
+    let expected = "update of setting[a] by the provider `keeper` (simple, DIR/providers/keeper.prov): it failed with exit code 5 (last on \
+                    its standard error: disk full)";
+    assert!(ended.stdout.contains(expected), "{}", ended.stdout);
+}

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod act;
 pub(crate) mod apply;
 pub(crate) mod completions;
 pub(crate) mod facts;

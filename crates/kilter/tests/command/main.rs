@@ -12,6 +12,7 @@ mod foresee;
 mod get;
 mod graph;
 mod help;
+mod mold;
 mod puppet;
 mod scripts;
 mod secrets;

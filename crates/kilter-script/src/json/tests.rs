@@ -1,5 +1,5 @@
 use kilter_model::{Attributes, Value};
-use kilter_process::{Captured, Ending, Finished, Invocation, Status};
+use kilter_process::{Captured, Finished, Invocation, Status};
 use kilter_provider::Mode;
 
 use super::Json;

@@ -129,6 +129,10 @@ impl Mold {
         }
     }
 
+    pub(super) fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
     /// The directory, absolute.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -6,6 +6,7 @@
 //!
 //! *Start from* [`Mold::open`] and [`Channel`].
 
+mod actors;
 mod channel;
 mod directory;
 mod document;
@@ -18,6 +19,7 @@ mod recorder;
 mod resource;
 mod runner;
 
+pub use actors::{ActorError, Prescribed, Step, manifest_of};
 pub use channel::{Channel, Message, Said, Spawn, read_log};
 pub use directory::Mold;
 pub use error::{MoldCause, MoldError};

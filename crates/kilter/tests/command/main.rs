@@ -13,6 +13,7 @@ mod get;
 mod graph;
 mod help;
 mod mold;
+mod mold_routine;
 mod puppet;
 mod scripts;
 mod secrets;

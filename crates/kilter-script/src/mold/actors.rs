@@ -151,7 +151,9 @@ impl Mold {
         let key = key.as_deref().unwrap_or("name");
         let name = text("name").or_else(|| text(key)).or_else(|| text("path")).ok_or("its `name` is missing")?;
         let is_said = |(at, value): &(&String, &Json)| {
-            !matches!(at.as_str(), "kind" | "name") && !(at.as_str() == key && value.as_str() == Some(name))
+            let is_identity =
+                matches!(at.as_str(), "kind" | "name") || at.as_str() == key && value.as_str() == Some(name);
+            !is_identity
         };
         let attributes = entries.iter().filter(is_said).map(|(key, value)| (key.clone(), from_json(value))).collect();
         Ok(Prescribed { kind: kind.into(), name: name.into(), attributes, document: document.clone() })

@@ -125,6 +125,10 @@ impl Manner {
 }
 
 fn entries(text: &str) -> Result<Hash, Vec<EcoString>> {
+    let is_said = |line: &str| !line.is_empty() && !line.starts_with('#') && line != "---";
+    if !text.lines().map(str::trim).any(is_said) {
+        return Ok(Hash::default());
+    }
     match metadata::value(text).map_err(|fault| vec![eco_format!("{fault}")])? {
         Value::Hash(entries) => Ok((*entries).clone()),
         Value::Undef => Ok(Hash::default()),

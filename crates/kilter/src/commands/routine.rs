@@ -232,10 +232,11 @@ impl Dance<'_> {
             let report = json!({ "noop": is_noop, "rounds": self.rounds, "failure": failure.map(|why| why.as_str()) });
             say::data(&format!("{report:#}\n"));
         } else if self.is_human() && failure.is_none() {
-            let (rounds, resources) = (self.rounds.len(), self.prescription.documents.len());
+            let resources = counted(self.prescription.documents.len(), "resource");
+            let (steps, rounds) = (counted(count, "step"), counted(self.rounds.len(), "round"));
             say::data(&match ended {
-                Ended::Pending => format!("{resources} resources: {count} steps pending\n"),
-                _ => format!("{resources} resources: {count} steps in {rounds} rounds, none left\n"),
+                Ended::Pending => format!("{resources}: {steps} pending\n"),
+                _ => format!("{resources}: {steps} in {rounds}, none left\n"),
             });
         }
         match ended {
@@ -245,6 +246,11 @@ impl Dance<'_> {
             Ended::Done => Exit::Done,
         }
     }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
 }
 
 /// The resource of a step, and what is done to it.

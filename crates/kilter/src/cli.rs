@@ -148,7 +148,7 @@ pub(crate) enum Command {
 pub(crate) struct ManifestArgs {
     /// Manifests in YAML or JSON, or executables that get the facts as JSON and print one; `-` is
     /// the standard input. Several are merged. With --mold and none given, what its actor `prescribe` prescribes
-    #[arg(required_unless_present = "mold", value_name = "MANIFEST", value_hint = clap::ValueHint::FilePath)]
+    #[arg(value_name = "MANIFEST", value_hint = clap::ValueHint::FilePath)]
     pub(crate) manifests: Vec<PathBuf>,
     /// Set a variable to a text, over what the manifests say; repeatable
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable, help_heading = INPUT)]

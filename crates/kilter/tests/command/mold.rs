@@ -115,6 +115,35 @@ fn facts_are_merged_and_a_manifest_uses_them_and_notifies() {
 }
 
 #[test]
+fn a_type_without_metadata_takes_any_attribute_and_says_so() {
+    let place = minion();
+    assert!(run(&place, &["types", "service"]).stdout.contains("Any other attribute is taken as well."));
+    let described = run(&place, &["types", "service", "--format", "json"]).stdout;
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&described).unwrap()["takes_others"], true);
+    assert!(run(&place, &["types", "service", "--format", "markdown"]).stdout.contains("Any other attribute"));
+    let manifest = place.file("m.yaml", "resources:\n  service[sshd]: { running: true, colour: red }\n");
+    let ended = run(&place, &["plan", &manifest]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains("`inspect` tells nothing of colour"), "{}", ended.stderr);
+    std::fs::write(place.path().join("minion/resources/service.yaml"), "attributes: {running: {type: Boolean}}\n")
+        .unwrap();
+    let ended = run(&place, &["plan", &manifest]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("`service` has no attribute `colour`"), "{}", ended.stderr);
+}
+
+#[test]
+fn options_may_come_before_the_command() {
+    let place = minion();
+    assert_eq!(place.run(&["--mold", "minion", "facts", "foo.cats"]).stdout, "10\n");
+    assert_eq!(place.run(&["--mold", "minion", "--channel3", "log", "get", "service", "sshd"]).code, 0);
+    let ended = place.run(&["--mold", "minion", "apply"]);
+    assert!(ended.stderr.contains("there is no script DIR/minion/actors/prescribe"), "{}", ended.stderr);
+    let ended = place.run(&["apply"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (1, "error: name a manifest, or a directory with --mold\n"));
+}
+
+#[test]
 fn a_script_that_lies_is_found_out() {
     let place = minion();
     script(&place, "resources/service", "#!/bin/sh\n[ $1 = conform ] || echo '{\"running\": false}'\n");

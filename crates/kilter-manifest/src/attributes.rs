@@ -124,7 +124,12 @@ impl<'e, 't> Body<'e, 't> {
                 }
             }
             _ if !key.is_scalar() => {}
-            _ => self.unknown(type_, key),
+            _ => match type_.schema.and_then(|schema| schema.known(name)) {
+                Some(other) => {
+                    self.attribute(&other, key, value, values, resource, catalog);
+                }
+                None => self.unknown(type_, key),
+            },
         }
     }
 

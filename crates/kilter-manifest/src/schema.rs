@@ -160,7 +160,7 @@ fn resource(schema: &TypeSchema) -> Json {
         "markdownDescription": schema.desc.as_str(),
         "type": if required.is_empty() { json!(["object", "null"]) } else { json!("object") },
         "properties": properties,
-        "additionalProperties": false,
+        "additionalProperties": schema.others.is_some(),
     });
     if let (Some(object), false) = (object.as_object_mut(), required.is_empty()) {
         // Merge keys may bring required attributes in; they are resolved before validation.

@@ -7,6 +7,8 @@ mod feature;
 mod relations;
 mod title;
 
+use std::borrow::Cow;
+
 use ecow::EcoString;
 
 pub use attribute::{AttributeSchema, Behaviour};
@@ -34,6 +36,8 @@ pub struct TypeSchema {
     pub desc: EcoString,
     /// Its attributes, in the order in which they are shown and compared.
     pub attributes: Vec<AttributeSchema>,
+    /// What is known of attributes that are not listed, under whatever name; none where a type has no others.
+    pub others: Option<Box<AttributeSchema>>,
     /// What its provider can do.
     pub features: Vec<Feature>,
     /// What its provider can do that has a meaning for its author alone.
@@ -57,6 +61,7 @@ impl TypeSchema {
             name: name.into(),
             desc: desc.into(),
             attributes: Vec::new(),
+            others: None,
             features: Vec::new(),
             own_features: Vec::new(),
             outputs: Vec::new(),
@@ -99,6 +104,13 @@ impl TypeSchema {
     #[must_use]
     pub fn with(mut self, attribute: AttributeSchema) -> TypeSchema {
         self.attributes.push(attribute);
+        self
+    }
+
+    /// Lets the type have attributes that are not listed, each like this one but for the name.
+    #[must_use]
+    pub fn with_others(mut self, attribute: AttributeSchema) -> TypeSchema {
+        self.others = Some(Box::new(attribute));
         self
     }
 
@@ -231,6 +243,25 @@ impl TypeSchema {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
+    /// What is known of an attribute: it is listed, or the type has others.
+    pub fn known(&self, name: &str) -> Option<Cow<'_, AttributeSchema>> {
+        let other = |other: &AttributeSchema| Cow::Owned(AttributeSchema { name: name.into(), ..other.clone() });
+        self.find(name).map(Cow::Borrowed).or_else(|| self.others.as_deref().map(other))
+    }
+
+    /// The type with those others listed that `attributes` hold, in their order.
+    #[must_use]
+    pub fn listing<'a>(&self, attributes: impl IntoIterator<Item = &'a Attributes>) -> Cow<'_, TypeSchema> {
+        let mut schema = Cow::Borrowed(self);
+        for (name, _) in attributes.into_iter().filter(|_| self.others.is_some()).flat_map(Attributes::iter) {
+            let other = schema.known(name.as_str()).filter(|_| schema.find(name.as_str()).is_none());
+            if let Some(other) = other.map(Cow::into_owned) {
+                schema.to_mut().attributes.push(other);
+            }
+        }
+        schema
+    }
+
     /// The attributes that identify a resource.
     pub fn namevars(&self) -> impl Iterator<Item = &AttributeSchema> {
         self.attributes.iter().filter(|attribute| attribute.behaviour == Behaviour::Namevar)
@@ -255,7 +286,23 @@ impl TypeSchema {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data_type::DataType;
     use crate::definition;
+
+    #[test]
+    fn a_type_may_have_attributes_that_are_not_listed() {
+        let closed = TypeSchema::new("t", "").attribute("name", "String", Behaviour::Namevar, "");
+        assert_eq!(closed.known("size"), None);
+        let other = AttributeSchema::new("other", DataType::Any, Behaviour::Property, "");
+        let open = closed.clone().with_others(other);
+        assert_eq!(open.known("size").unwrap().name, "size");
+        assert_eq!(open.known("name").unwrap().behaviour, Behaviour::Namevar);
+        assert_eq!(open.find("size"), None);
+        let found: Attributes = [("size", Value::from(1)), ("name", Value::from("a"))].into_iter().collect();
+        let listed = open.listing([&found, &found]);
+        assert_eq!(listed.attributes.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["name", "size"]);
+        assert_eq!(closed.listing([&found]).attributes.len(), 1);
+    }
 
     #[test]
     fn named_types_are_known_to_the_attributes_that_follow_and_kept_with_the_definition() {

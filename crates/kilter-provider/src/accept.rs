@@ -37,7 +37,7 @@ pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: Sta
     }
     let schema = provider.schema();
     for (name, value) in state.attributes.iter_mut() {
-        let Some(attribute) = schema.find(name.as_str()) else {
+        let Some(attribute) = schema.known(name.as_str()) else {
             let why = format!("it returned the unknown attribute `{name}`");
             return Err(broken(provider, &state.name, &why));
         };

@@ -37,18 +37,19 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
         if wanted.is_undef() || *name == "ensure" {
             continue;
         }
-        let Some(attribute) = schema.find(name.as_str()) else { continue };
+        let Some(attribute) = schema.known(name.as_str()) else { continue };
         if !matches!(attribute.behaviour, Behaviour::Property | Behaviour::InitOnly) {
             continue;
         }
-        if let Some(difference) = compare_one(provider, attribute, is, should, wanted)? {
+        if let Some(difference) = compare_one(provider, &attribute, is, should, wanted)? {
             if attribute.behaviour == Behaviour::InitOnly && is.exists {
                 return Err(init_only(schema, is, &difference));
             }
             differences.push(difference);
         }
     }
-    let has_properties = schema.attributes.iter().any(|attribute| attribute.behaviour == Behaviour::Property);
+    let has_properties =
+        schema.attributes.iter().any(|attribute| attribute.behaviour == Behaviour::Property) || schema.others.is_some();
     if schema.has(Feature::CustomInsync) && !has_properties {
         differences.extend(triggered(provider, is, should)?);
     }

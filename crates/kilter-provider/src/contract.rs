@@ -285,6 +285,22 @@ pub trait Provider: Send + Sync {
         Outcome { refreshed: true, ..Outcome::default() }
     }
 
+    /// Whether resources have a one-time action of this name, such as `restart`.
+    ///
+    /// # Errors
+    /// When they have not.
+    fn check_action(&self, action: &str) -> Result<(), Problem> {
+        let _ = action;
+        Err(Problem::new(format!("{} has no one-time actions", self.schema().name)))
+    }
+
+    /// Carries out a one-time action on a resource, whatever its state is. Only asked for after
+    /// [`Provider::check_action`].
+    fn act(&self, cx: &Context<'_>, wanted: Wanted<'_>, action: &str) -> Outcome {
+        let _ = (cx, wanted, action);
+        Outcome::failed(format!("{} has no one-time actions", self.schema().name))
+    }
+
     /// What the schema cannot say: attributes that exclude each other, paths that are not absolute.
     /// Attributes that are only known during the run are in `deferred`, not in `should`.
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {

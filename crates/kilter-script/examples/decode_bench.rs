@@ -10,7 +10,8 @@ use kilter_script::{Convention, Json, Reply, Request, Simple};
 const COUNT: usize = 100_000;
 
 fn finished(stdout: String) -> Finished {
-    Finished { stdout: Captured { bytes: stdout.into_bytes(), dropped: 0 }, ..Finished::of(Status::Code(0)) }
+    let stdout = Captured { bytes: stdout.into_bytes(), dropped: 0 };
+    Finished { stdout, ..Finished::of(Status::Code(0)) }
 }
 
 /// The median of several runs.

@@ -22,6 +22,7 @@ mod convention;
 mod discovery;
 mod json;
 mod metadata;
+pub mod mold;
 mod provider;
 mod side_by_side;
 mod simple;

@@ -59,6 +59,12 @@ pub(crate) struct Global {
     /// files *.prov in it or in its `providers`; repeatable
     #[arg(short = 'I', long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) include: Vec<PathBuf>,
+    /// Use a directory of mold: its scripts in `facts`, `resources` and `actors`
+    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) mold: Option<PathBuf>,
+    /// Append all that the scripts of mold read, write and say on channel 3 to a file, as netstrings
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath, requires = "mold")]
+    pub(crate) channel3: Option<PathBuf>,
     /// What becomes of a provider that does not keep its promises, such as one that reads other values
     /// than it takes: nothing, a warning, or a failure of the resource
     #[arg(long, global = true, value_name = "HOW", default_value = "warning")]
@@ -114,6 +120,9 @@ pub(crate) enum Command {
     /// Bring one resource to a state
     #[command(after_help = examples::SET, override_usage = "kilter set [OPTIONS] <TYPE> <NAME> <ATTR=VALUE>...")]
     Set(SetArgs),
+    /// Carry out a one-time action on a resource
+    #[command(after_help = examples::ACT, override_usage = "kilter act [OPTIONS] <TYPE[NAME]> <ACTION>")]
+    Act(ActArgs),
     /// List the types of resources, or describe one with its attributes
     #[command(after_help = examples::TYPES)]
     Types(TypesArgs),
@@ -138,8 +147,8 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManifestArgs {
     /// Manifests in YAML or JSON, or executables that get the facts as JSON and print one; `-` is
-    /// the standard input. Several are merged
-    #[arg(required = true, value_name = "MANIFEST", value_hint = clap::ValueHint::FilePath)]
+    /// the standard input. Several are merged. With --mold and none given, what its actor `prescribe` prescribes
+    #[arg(value_name = "MANIFEST", value_hint = clap::ValueHint::FilePath)]
     pub(crate) manifests: Vec<PathBuf>,
     /// Set a variable to a text, over what the manifests say; repeatable
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable, help_heading = INPUT)]
@@ -254,6 +263,20 @@ pub(crate) struct SetArgs {
     #[arg(long)]
     pub(crate) no_flush: bool,
     /// How the report is printed
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter act`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ActArgs {
+    /// The resource written `type[name]`, or its type
+    #[arg(value_name = "TYPE[NAME]", index = 1)]
+    pub(crate) type_name: String,
+    /// The name, if it was not given with the type, and the action
+    #[arg(value_name = "ACTION", index = 2, required = true)]
+    pub(crate) words: Vec<String>,
+    /// How the outcome is printed
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
 }

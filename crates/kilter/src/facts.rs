@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use kilter_facts::{ExternalFacts, Facts, System};
 use kilter_model::Value;
 
-use crate::{paths, say, signals};
+use crate::{mold, paths, say, signals};
 
 /// The facts of this machine, each gathered when it is asked for: external ones from `dirs` (the
-/// usual directories when there are none), and the fact `kilter`.
+/// usual directories when there are none), the fact `kilter`, and those of mold's scripts.
 pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Facts {
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
-    Facts::new(System::live())
+    let facts = Facts::new(System::live())
         .with_external(ExternalFacts::in_directories(dirs).cancelled_by(&signals::RAISED))
-        .with_fact("kilter", kilter(manifest_dir))
+        .with_fact("kilter", kilter(manifest_dir));
+    mold::facts().into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value))
 }
 
 /// Warns of external facts that were not used.

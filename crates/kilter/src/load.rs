@@ -90,6 +90,22 @@ pub(crate) fn prepare<'r>(
     }
 }
 
+/// Prepares the run of a text that is no file of its own.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn prepare_text<'r>(
+    name: &str,
+    text: String,
+    audience: Audience,
+    registry: &'r Registry,
+) -> Result<Loaded<'r>, Exit> {
+    let facts = facts::gather(&[], None);
+    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[]));
+    let given = vec![Source::new(name, text)];
+    compiled(given, Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
+}
+
 /// Prepares the run of a plan.
 ///
 /// # Errors

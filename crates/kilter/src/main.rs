@@ -14,6 +14,7 @@ mod exit;
 mod facts;
 mod load;
 mod markdown;
+mod mold;
 mod panics;
 mod paths;
 mod plan_file;
@@ -51,11 +52,22 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Exit {
     let global = &cli.global;
+    if let Err(exit) = mold::open(global) {
+        return exit;
+    }
+    let exit = carry_out(cli);
+    mold::close();
+    exit
+}
+
+fn carry_out(cli: &Cli) -> Exit {
+    let global = &cli.global;
     match &cli.command {
         Command::Apply(args) => commands::apply::run(args, global),
         Command::Plan(args) => commands::plan::run(args, global),
         Command::Get(args) => commands::get::run(args, global),
         Command::Set(args) => commands::set::run(args, global),
+        Command::Act(args) => commands::act::run(args, global),
         Command::Types(args) => commands::types::run(args, global),
         Command::Facts(args) => commands::facts::run(args, global),
         Command::Graph(args) => commands::graph::run(args, global),

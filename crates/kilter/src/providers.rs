@@ -9,11 +9,12 @@ use kilter_model::ResourceRef;
 use kilter_model::suggest::nearest;
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
+use kilter_script::mold::Mold;
 use kilter_script::{Rights, Scripts, Surroundings};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{facts, paths, say, signals};
+use crate::{facts, mold, paths, say, signals};
 
 /// All providers: those that kilter brings along, and scripts.
 pub(crate) fn registry(global: &Global) -> Registry {
@@ -26,19 +27,28 @@ pub(crate) fn registry(global: &Global) -> Registry {
             _ => {}
         }
     }
+    let of_mold: Vec<Arc<dyn Provider>> = mold::given().map(of_mold).unwrap_or_default();
     let is_taken = |provider: &dyn Provider| {
-        native.iter().any(|one| one.schema().name == provider.schema().name && one.name() == provider.name())
+        native
+            .iter()
+            .chain(&of_mold)
+            .any(|one| one.schema().name == provider.schema().name && one.name() == provider.name())
     };
     let (taken, free): (Vec<_>, Vec<_>) = scripts.providers.into_iter().partition(|one| is_taken(one.as_ref()));
     for provider in taken {
         let (name, type_name) = (provider.name(), &provider.schema().name);
         say::warning(format_args!(
-            "{}: not used: kilter has a provider `{name}` of {type_name} itself",
+            "{}: not used: there is a provider `{name}` of {type_name} already",
             provider.path().display()
         ));
     }
     let free = free.into_iter().map(|provider| provider as Arc<dyn Provider>);
-    Registry::new(native.iter().cloned().chain(free))
+    Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free))
+}
+
+/// The providers that are scripts of mold.
+fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
+    mold.providers().iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>).collect()
 }
 
 /// The scripts of the directories that were given and of the usual ones.
@@ -52,14 +62,18 @@ fn scripts(global: &Global) -> Scripts {
         return Scripts::default();
     }
     let cache = global.state_dir.clone().filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
-    let surroundings = Surroundings {
+    Scripts::find(&directories, cache.map(|state| state.join("describe")).as_deref(), &Arc::new(surroundings()))
+}
+
+/// What scripts are given of the world.
+pub(crate) fn surroundings() -> Surroundings {
+    Surroundings {
         facts: Arc::new(lazy_facts()),
         environment: Environment::new().user(rustix::process::geteuid().as_raw()),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         cancelled: Some(&signals::RAISED),
         ..Surroundings::new()
-    };
-    Scripts::find(&directories, cache.map(|state| state.join("describe")).as_deref(), &Arc::new(surroundings))
+    }
 }
 
 /// Facts that are gathered when a condition asks for one.

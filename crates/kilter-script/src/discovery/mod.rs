@@ -3,7 +3,7 @@
 mod cache;
 mod candidate;
 mod describe;
-mod trust;
+pub(crate) mod trust;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub struct Note {
 }
 
 impl Note {
-    fn warning(file: &Path, message: impl Into<EcoString>) -> Note {
+    pub(crate) fn warning(file: &Path, message: impl Into<EcoString>) -> Note {
         Note { file: file.to_owned(), level: Level::Warning, message: message.into() }
     }
 }

@@ -11,7 +11,7 @@ use crate::surroundings::Rights;
 const STICKY: u32 = 0o1000;
 
 /// Checks a directory and all above it: who can rename one of them can replace the files.
-pub(super) fn directory(path: &Path, rights: Rights) -> Result<(), EcoString> {
+pub(crate) fn directory(path: &Path, rights: Rights) -> Result<(), EcoString> {
     if rights == Rights::User {
         return Ok(());
     }
@@ -28,7 +28,7 @@ pub(super) fn directory(path: &Path, rights: Rights) -> Result<(), EcoString> {
 }
 
 /// Checks a file, through symbolic links.
-pub(super) fn file(path: &Path, rights: Rights) -> Result<(), EcoString> {
+pub(crate) fn file(path: &Path, rights: Rights) -> Result<(), EcoString> {
     if rights == Rights::User {
         return Ok(());
     }

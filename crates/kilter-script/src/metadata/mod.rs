@@ -56,3 +56,8 @@ impl Metadata {
         read::read(text, stem)
     }
 }
+
+/// The value that a text in YAML stands for.
+pub(crate) fn value(text: &str) -> Result<kilter_model::Value, Fault> {
+    node::parse(text).map(|node| node.value())
+}

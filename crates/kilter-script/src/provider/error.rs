@@ -79,7 +79,7 @@ pub(super) fn status(finished: &Finished, error: &ProtocolError) -> Option<EcoSt
 }
 
 /// The last lines that a process wrote on standard error.
-pub(super) fn last_words(finished: &Finished) -> EcoString {
+pub(crate) fn last_words(finished: &Finished) -> EcoString {
     let text = finished.stderr.text();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = lines[lines.len().saturating_sub(3)..].join(" / ");

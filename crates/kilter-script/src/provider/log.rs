@@ -64,14 +64,18 @@ fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &Finished) {
 /// The level of a line, and what it says: `LEVEL:` before it, in capitals or not; without one it is a
 /// warning.
 pub(crate) fn level(line: &str) -> (Level, &str) {
-    let warning = (Level::Warning, line);
-    let Some((word, message)) = line.split_once(':') else { return warning };
+    known_level(line).unwrap_or((Level::Warning, line))
+}
+
+/// The level that stands before a line, and what it says; none where there is none.
+pub(crate) fn known_level(line: &str) -> Option<(Level, &str)> {
+    let (word, message) = line.split_once(':')?;
     let level = match word.trim_end().to_ascii_lowercase().as_str() {
         "debug" => Level::Debug,
         "info" => Level::Info,
         "warn" | "warning" => Level::Warning,
         "error" => Level::Err,
-        _ => return warning,
+        _ => return None,
     };
-    (level, message.trim_start())
+    Some((level, message.trim_start()))
 }

@@ -22,7 +22,8 @@ use crate::metadata::Metadata;
 use crate::simple::Simple;
 use crate::surroundings::Surroundings;
 
-pub(crate) use log::level;
+pub(crate) use error::last_words;
+pub(crate) use log::{known_level, level};
 
 /// A provider that is a script.
 pub struct ScriptProvider {
@@ -61,7 +62,7 @@ impl ScriptProvider {
 }
 
 /// A text that lives as long as the program. Each is kept once, however often providers are loaded.
-fn kept(text: &str) -> &'static str {
+pub(crate) fn kept(text: &str) -> &'static str {
     static KEPT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = kept.iter().find(|known| **known == text) {

@@ -52,6 +52,14 @@ with commas, or by naming the attribute several times (then commas stand for the
 takes the value from the standard input, of a secret less the newline at its end: given so, it is
 seen in no process list and no shell history.";
 
+pub(super) const ACT: &str = "\
+Examples:
+  kilter act 'service[sshd]' restart --mold minion
+  kilter act service sshd reload --mold minion --format json
+
+An action is carried out whatever the state of the resource is. Exits with 0 when it was done, 1 when there
+is no such action (nothing was started), 4 when it failed. Types whose providers are scripts of mold have actions.";
+
 pub(super) const TYPES: &str = "\
 Examples:
   kilter types                         all types

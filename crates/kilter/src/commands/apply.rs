@@ -4,6 +4,7 @@ use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
 use super::pass::Pass;
+use super::routine;
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
@@ -16,7 +17,6 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
     }
-    let registry = providers::registry(global);
     let pass = Pass {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: args.format,
@@ -24,6 +24,10 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         detailed: args.detailed_exitcodes,
     };
+    if args.input.manifests.is_empty() {
+        return prescribed(args, pass, global);
+    }
+    let registry = providers::registry(global);
     let loaded = match plan_file::read(&args.input, global) {
         Ok(Some(plan)) => load::prepare_plan(&plan, args.format.into(), &registry)
             .and_then(|loaded| still_planned(&plan, &loaded, pass, global).map(|()| loaded)),
@@ -38,6 +42,22 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
             std::mem::forget(prepared);
             exit
         }
+        Err(exit) => exit,
+    }
+}
+
+/// Applies what is prescribed: by the choreographer, or else by the engine.
+fn prescribed(args: &ApplyArgs, pass: Pass, global: &Global) -> Exit {
+    let registry = routine::registry(global);
+    let prescription = match routine::prescription(&args.input) {
+        Ok(prescription) => prescription,
+        Err(exit) => return exit,
+    };
+    if prescription.is_choreographed() {
+        return prescription.dance(pass, &registry, global);
+    }
+    match prescription.prepare(args.format.into(), &registry) {
+        Ok(Loaded { prepared, .. }) => pass.carry_out(&prepared, global),
         Err(exit) => exit,
     }
 }

@@ -101,7 +101,7 @@ fn identified(provider: &dyn Provider, titles: &[EcoString]) -> Result<Vec<Named
 /// The attributes that are to be printed, each of which the type has; none for all.
 fn asked(schema: &TypeSchema, names: &[String]) -> Result<Vec<EcoString>, Exit> {
     let mut refused = None;
-    for name in names.iter().filter(|name| schema.find(name).is_none()) {
+    for name in names.iter().filter(|name| schema.known(name).is_none()) {
         refused = Some(words::no_attribute(schema, name));
     }
     match refused {
@@ -140,7 +140,8 @@ fn only(mut states: Vec<State>, asked: &[EcoString]) -> Vec<State> {
 }
 
 fn shown(args: &GetArgs, global: &Global, provider: &dyn Provider, states: &[State], named: usize) -> String {
-    let schema = provider.schema();
+    let schema = provider.schema().listing(states.iter().map(|state| &state.attributes));
+    let schema = schema.as_ref();
     let secrets = if args.show_sensitive { Secrets::Shown } else { Secrets::Hidden };
     match args.format {
         ResourceFormat::Json => format!("{:#}\n", resources::json(schema, states, secrets)),
@@ -148,13 +149,12 @@ fn shown(args: &GetArgs, global: &Global, provider: &dyn Provider, states: &[Sta
         ResourceFormat::Puppet => resources::puppet(schema, states, secrets),
         ResourceFormat::Human => match states {
             [state] if named == 1 => resources::one(schema, state, secrets),
-            states => table(global, provider, states, secrets),
+            states => table(global, schema, states, secrets),
         },
     }
 }
 
-fn table(global: &Global, provider: &dyn Provider, states: &[State], secrets: Secrets) -> String {
-    let schema = provider.schema();
+fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
     if states.is_empty() && !global.quiet {
         say::line(format_args!("there are no resources of the type {}", schema.name));
     }
@@ -169,8 +169,8 @@ fn table(global: &Global, provider: &dyn Provider, states: &[State], secrets: Se
 }
 
 /// Takes the lines that a provider writes.
-struct Lines {
-    from: Level,
+pub(crate) struct Lines {
+    pub(crate) from: Level,
 }
 
 impl Log for Lines {

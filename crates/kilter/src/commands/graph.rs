@@ -1,5 +1,6 @@
 //! `kilter graph`: draws the graph of a manifest.
 
+use super::routine;
 use crate::cli::{Global, GraphArgs, GraphFormat};
 use crate::draw::{self, Drawing};
 use crate::exit::Exit;
@@ -7,9 +8,14 @@ use crate::load::Audience;
 use crate::{load, providers, say};
 
 pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
-    let registry = providers::registry(global);
+    let is_prescribed = args.input.manifests.is_empty();
+    let registry = if is_prescribed { routine::registry(global) } else { providers::registry(global) };
     let audience = if args.format == GraphFormat::Json { Audience::Programs } else { Audience::People };
-    let loaded = match load::prepare(&args.input, audience, &registry) {
+    let loaded = match is_prescribed {
+        true => routine::prescription(&args.input).and_then(|prescription| prescription.prepare(audience, &registry)),
+        false => load::prepare(&args.input, audience, &registry),
+    };
+    let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(exit) => return exit,
     };

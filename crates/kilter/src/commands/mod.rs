@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod act;
 pub(crate) mod apply;
 pub(crate) mod completions;
 pub(crate) mod facts;
@@ -8,6 +9,7 @@ pub(crate) mod graph;
 pub(crate) mod man;
 pub(crate) mod pass;
 pub(crate) mod plan;
+pub(crate) mod routine;
 pub(crate) mod schema;
 pub(crate) mod set;
 pub(crate) mod types;

@@ -7,6 +7,7 @@ use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
 use super::pass::Pass;
+use super::routine;
 use crate::cli::{Global, PlanArgs};
 use crate::exit::Exit;
 use crate::plan_file::PlanFile;
@@ -29,17 +30,34 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
         return say::fail_with(message, ["give another name to --output"]);
     }
-    let registry = providers::registry(global);
-    let loaded = match load::prepare(&args.input, args.format.into(), &registry) {
-        Ok(loaded) => loaded,
-        Err(exit) => return exit,
-    };
     let pass = Pass {
         mode: Mode::Noop,
         format: args.format,
         jobs: args.jobs.count(),
         durability: Durability::Unflushed,
         detailed: false,
+    };
+    let prescription = match args.input.manifests.as_slice() {
+        [] => Some(routine::prescription(&args.input)),
+        _ => None,
+    };
+    let prescription = match prescription.transpose() {
+        Ok(prescription) => prescription,
+        Err(exit) => return exit,
+    };
+    let registry = if prescription.is_some() { routine::registry(global) } else { providers::registry(global) };
+    let loaded = match &prescription {
+        Some(prescription) if args.output.is_some() => {
+            let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };
+            return say::fail(format_args!("{what} cannot be kept as a plan: it is made anew in each run"));
+        }
+        Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, global),
+        Some(prescription) => prescription.prepare(args.format.into(), &registry),
+        None => load::prepare(&args.input, args.format.into(), &registry),
+    };
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(exit) => return exit,
     };
     let Some(output) = &args.output else { return pass.carry_out(&loaded.prepared, global) };
     let report = match pass.report(&loaded.prepared, global) {

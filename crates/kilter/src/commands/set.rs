@@ -1,5 +1,6 @@
 //! `kilter set`: brings one resource to a state, as a manifest with just that resource would.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use ecow::EcoString;
@@ -90,7 +91,7 @@ fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes,
             continue;
         }
         let values: Vec<&str> = words.iter().filter(|(other, _)| other == name).map(|(_, value)| *value).collect();
-        match settable(schema, name).and_then(|attribute| value(attribute, &values, &mut input)) {
+        match settable(schema, name).and_then(|attribute| value(&attribute, &values, &mut input)) {
             Ok(value) => attributes.push(*name, value),
             Err(exit) => refused = Some(exit),
         }
@@ -111,11 +112,12 @@ fn is_missing(attribute: &AttributeSchema, words: &[(&str, &str)]) -> bool {
         && words.iter().all(|(name, _)| attribute.name != *name)
 }
 
-fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<&'s AttributeSchema, Exit> {
+fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<Cow<'s, AttributeSchema>, Exit> {
     let type_name = &schema.name;
-    let Some(attribute) = schema.find(name) else {
+    let found = if is_reserved(name) { schema.find(name).map(Cow::Borrowed) } else { schema.known(name) };
+    let Some(attribute) = found else {
         return Err(match name {
-            "require" | "before" | "notify" | "subscribe" | "meta" | "when" => {
+            _ if is_reserved(name) => {
                 let hint =
                     format!("`{name}` is about other resources, or about how a run treats one: write a manifest");
                 say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
@@ -130,6 +132,11 @@ fn settable<'s>(schema: &'s TypeSchema, name: &str) -> Result<&'s AttributeSchem
         }
         _ => Ok(attribute),
     }
+}
+
+/// Whether a name means something to the engine in every resource.
+fn is_reserved(name: &str) -> bool {
+    matches!(name, "require" | "before" | "notify" | "subscribe" | "meta" | "when")
 }
 
 fn value(attribute: &AttributeSchema, words: &[&str], input: &mut Input) -> Result<Value, Exit> {

@@ -37,6 +37,9 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Str
     for attribute in &schema.attributes {
         text += &describe_attribute(attribute, width);
     }
+    if schema.others.is_some() {
+        text += "\n  Any other attribute is taken as well.\n";
+    }
     if !schema.outputs.is_empty() {
         text += &format!("\n{}\n", styled(NAME, "OUTPUTS"));
         text += &format!("  Values for other resources, as in ${{{}[…].{}}}.\n", schema.name, schema.outputs[0].0);

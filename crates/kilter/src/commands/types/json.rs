@@ -30,6 +30,7 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Jso
         "features": features.collect::<Vec<_>>(),
         "title_patterns": patterns.collect::<Vec<_>>(),
         "attributes": schema.attributes.iter().map(attribute).collect::<Vec<_>>(),
+        "takes_others": schema.others.is_some(),
         "relations": relations.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
     })

@@ -31,6 +31,9 @@ pub(super) fn describe(provider: &dyn Provider) -> String {
     for attribute in &schema.attributes {
         text += &describe_attribute(attribute);
     }
+    if schema.others.is_some() {
+        text += "\nAny other attribute is taken as well.\n";
+    }
     if !schema.outputs.is_empty() {
         text += "\n## Outputs\n\nValues for other resources.\n\n";
         for (name, desc) in &schema.outputs {

@@ -1,0 +1,200 @@
+//! The actors that decide: `prescribe` and `choreograph`.
+
+use std::path::PathBuf;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Value, from_json};
+use kilter_process::Confinement;
+use kilter_provider::Provider;
+use serde_json::Value as Json;
+
+use super::directory::Mold;
+use super::error::{MoldCause, MoldError, document};
+use super::files;
+use super::runner::Call;
+use crate::convention::beginning;
+use crate::discovery::Note;
+
+/// What is wanted of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prescribed {
+    /// Its kind.
+    pub kind: EcoString,
+    /// Its name.
+    pub name: EcoString,
+    /// What is wanted of it.
+    pub attributes: Attributes,
+    /// The document as it was written.
+    pub document: Json,
+}
+
+/// One step of a choreography.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A resource is brought to a state.
+    Conform(Prescribed),
+    /// A one-time action on a resource.
+    Act {
+        /// Its kind.
+        kind: EcoString,
+        /// Its name.
+        name: EcoString,
+        /// What to do.
+        action: EcoString,
+    },
+}
+
+/// Says why an actor gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ActorError {
+    /// There is no such script.
+    #[error("there is no script {}", .0.display())]
+    Missing(PathBuf),
+    /// The script cannot be used.
+    #[error("{0}")]
+    Unusable(Note),
+    /// It failed, or answered something else.
+    #[error(transparent)]
+    Failed(#[from] MoldError),
+}
+
+impl Mold {
+    /// Whether there is a script `actors/choreograph`. Without one the engine orders what is prescribed.
+    pub fn has_choreographer(&self) -> bool {
+        self.actor("choreograph").exists()
+    }
+
+    /// Asks `actors/prescribe` what is wanted of a machine with these facts.
+    ///
+    /// # Errors
+    /// When there is no such script, or it gives no prescription.
+    pub fn prescribe(&self, facts: &Value) -> Result<Vec<Prescribed>, ActorError> {
+        self.ask("prescribe", facts, "a list of prescription documents", |json| {
+            let documents = list(json)?;
+            let mut prescription: Vec<Prescribed> = Vec::with_capacity(documents.len());
+            for (at, document) in documents.iter().enumerate() {
+                let one = self.prescribed(document).map_err(|why| eco_format!("[{at}]: {why}"))?;
+                if prescription.iter().any(|known| known.kind == one.kind && known.name == one.name) {
+                    return Err(eco_format!("[{at}]: {}[{}] is prescribed twice", one.kind, one.name));
+                }
+                prescription.push(one);
+            }
+            Ok(prescription)
+        })
+    }
+
+    /// Asks `actors/choreograph` for the next steps, given `facts`, the `prescription`, and `observations` of its resources
+    /// in the same order.
+    ///
+    /// # Errors
+    /// When there is no such script, or it gives no steps.
+    pub fn choreograph(
+        &self,
+        facts: &Value,
+        prescription: &[Prescribed],
+        observations: &[Json],
+    ) -> Result<Vec<Step>, ActorError> {
+        let documents = prescription.iter().map(|one| from_json(&one.document));
+        let input = Value::hash([
+            ("facts", facts.clone()),
+            ("prescription", Value::array(documents)),
+            ("observations", Value::array(observations.iter().map(from_json))),
+        ]);
+        self.ask("choreograph", &input, "a list of steps", |json| {
+            let step = |(at, document)| self.step(document).map_err(|why| eco_format!("[{at}]: {why}"));
+            list(json)?.iter().enumerate().map(step).collect()
+        })
+    }
+
+    fn actor(&self, name: &str) -> PathBuf {
+        self.directory().join("actors").join(name)
+    }
+
+    fn ask<T>(
+        &self,
+        name: &str,
+        input: &Value,
+        expected: &'static str,
+        read: impl FnOnce(&Json) -> Result<T, EcoString>,
+    ) -> Result<T, ActorError> {
+        let path = self.actor(name);
+        if !path.exists() {
+            return Err(ActorError::Missing(path));
+        }
+        let surroundings = &self.runner().surroundings;
+        let unusable = |why| ActorError::Unusable(Note::warning(&path, why));
+        files::script(&path, surroundings.rights)
+            .and_then(|script| script.ok_or("it is no file".into()))
+            .map_err(unusable)?;
+        let manner = self.manner(&path).map_err(ActorError::Unusable)?;
+        let call = Call {
+            path: &path,
+            role: eco_format!("actors/{name}"),
+            task: eco_format!("the actor `{name}`"),
+            about: ("actors", name),
+            action: None,
+            input: Some(input),
+            confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
+            deadline: manner.timeout.unwrap_or(surroundings.limits.read),
+        };
+        let finished = self.runner().run(&self.runner().context(), &call)?;
+        let fail = |cause| call.error(cause, Some(&finished));
+        let json = document(&finished, expected).map_err(fail)?;
+        Ok(read(&json).map_err(|why| fail(MoldCause::Document(why)))?)
+    }
+
+    fn prescribed(&self, document: &Json) -> Result<Prescribed, EcoString> {
+        let entries = document.as_object().ok_or_else(|| eco_format!("it is an object, not {}", shown(document)))?;
+        let text = |key: &str| entries.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+        let kind = text("kind").ok_or("its `kind` is missing")?;
+        let key = self.provider(kind).and_then(|one| one.schema().namevars().next().map(|key| key.name.text().clone()));
+        let key = key.as_deref().unwrap_or("name");
+        let name = text("name").or_else(|| text(key)).or_else(|| text("path")).ok_or("its `name` is missing")?;
+        let is_said = |(at, value): &(&String, &Json)| {
+            let is_identity =
+                matches!(at.as_str(), "kind" | "name") || at.as_str() == key && value.as_str() == Some(name);
+            !is_identity
+        };
+        let attributes = entries.iter().filter(is_said).map(|(key, value)| (key.clone(), from_json(value))).collect();
+        Ok(Prescribed { kind: kind.into(), name: name.into(), attributes, document: document.clone() })
+    }
+
+    fn step(&self, document: &Json) -> Result<Step, EcoString> {
+        let step = self.prescribed(document)?;
+        match document.get("action") {
+            None => Ok(Step::Conform(step)),
+            Some(Json::String(action)) if super::kind::is_action(action) => {
+                Ok(Step::Act { kind: step.kind, name: step.name, action: action.into() })
+            }
+            Some(other) => Err(eco_format!("{} is no one-time action", shown(other))),
+        }
+    }
+}
+
+/// A prescription as a manifest, for the engine.
+pub fn manifest_of(prescription: &[Prescribed]) -> Json {
+    let resource = |one: &Prescribed| {
+        let Json::Object(mut entries) = one.document.clone() else { return (String::new(), Json::Null) };
+        entries.retain(|key, _| one.attributes.get(key).is_some());
+        (format!("{}[{}]", one.kind, one.name), literal(Json::Object(entries)))
+    };
+    serde_json::json!({ "resources": prescription.iter().map(resource).collect::<serde_json::Map<_, _>>() })
+}
+
+/// JSON whose texts mean themselves in a manifest.
+fn literal(json: Json) -> Json {
+    match json {
+        Json::String(text) => Json::String(text.replace("${", "$${")),
+        Json::Array(values) => values.into_iter().map(literal).collect(),
+        Json::Object(entries) => entries.into_iter().map(|(key, value)| (key, literal(value))).collect(),
+        other => other,
+    }
+}
+
+fn list(json: &Json) -> Result<&[Json], EcoString> {
+    json.as_array().map(Vec::as_slice).ok_or_else(|| eco_format!("it is a list, not {}", shown(json)))
+}
+
+fn shown(json: &Json) -> EcoString {
+    eco_format!("`{}`", beginning(&json.to_string(), 60))
+}

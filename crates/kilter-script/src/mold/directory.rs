@@ -1,0 +1,144 @@
+//! A directory of mold: `facts`, `resources` and `actors`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Hash, Value, from_json};
+use kilter_process::Confinement;
+use kilter_provider::Provider;
+
+use super::error::{MoldCause, MoldError, document};
+use super::files;
+use super::historian::Historian;
+use super::kind::{Kind, Manner};
+use super::resource::MoldProvider;
+use super::runner::{Call, Runner};
+use crate::discovery::Note;
+use crate::side_by_side::side_by_side;
+use crate::surroundings::Surroundings;
+
+/// So many scripts gather facts at a time.
+const GATHERING: usize = 8;
+
+/// A directory of mold, on whichever side: what is in it is used.
+pub struct Mold {
+    directory: PathBuf,
+    runner: Arc<Runner>,
+    providers: Vec<Arc<MoldProvider>>,
+    notes: Vec<Note>,
+}
+
+impl Mold {
+    /// Looks for the scripts in a directory. Everything that they do is told to the historian.
+    ///
+    /// # Errors
+    /// When there is no such directory.
+    pub fn open(
+        directory: &Path,
+        surroundings: Arc<Surroundings>,
+        historian: Arc<dyn Historian>,
+    ) -> std::io::Result<Mold> {
+        let directory = directory.canonicalize()?;
+        // What is no directory cannot be read as one.
+        drop(std::fs::read_dir(&directory)?);
+        let runner = Arc::new(Runner::new(surroundings, historian));
+        let mut mold = Mold { directory, runner, providers: Vec::new(), notes: Vec::new() };
+        mold.find();
+        Ok(mold)
+    }
+
+    fn find(&mut self) {
+        let rights = self.runner.surroundings.rights;
+        for (name, path) in files::scripts(&self.directory.join("resources"), rights, &mut self.notes) {
+            match self.kind(&name, &path) {
+                Ok(kind) => self.providers.push(Arc::new(MoldProvider::new(Arc::clone(&self.runner), path, kind))),
+                Err(note) => self.notes.push(note),
+            }
+        }
+    }
+
+    fn kind(&self, name: &EcoString, path: &Path) -> Result<Kind, Note> {
+        match files::metadata(path, self.runner.surroundings.rights)? {
+            None => Kind::without_metadata(name).map_err(|why| Note::warning(path, eco_format!("not used: {why}"))),
+            Some((file, text)) => Kind::read(name, &text).map_err(|faults| wrong(&file, &faults)),
+        }
+    }
+
+    /// The providers: one for each resource script, in the order of their names.
+    pub fn providers(&self) -> &[Arc<MoldProvider>] {
+        &self.providers
+    }
+
+    /// The provider of a kind.
+    pub fn provider(&self, kind: &str) -> Option<&Arc<MoldProvider>> {
+        self.providers.iter().find(|provider| provider.schema().name == *kind)
+    }
+
+    /// Files that are not used, and why.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Runs all fact scripts and puts what they print together under the names of their files. One that fails is told,
+    /// and disturbs no other.
+    pub fn facts(&self) -> (Hash, Vec<Note>) {
+        let mut notes = Vec::new();
+        let scripts = files::scripts(&self.directory.join("facts"), self.runner.surroundings.rights, &mut notes);
+        let gathered = side_by_side(&scripts, GATHERING, |(name, path)| self.fact(name, path));
+        let mut facts = Hash::default();
+        for ((name, path), fact) in scripts.into_iter().zip(gathered) {
+            match fact {
+                Ok(fact) => drop(facts.insert(name, fact)),
+                Err(Ok(note)) => notes.push(note),
+                Err(Err(error)) => notes.push(Note::warning(&path, eco_format!("its facts are missing: {error}"))),
+            }
+        }
+        (facts, notes)
+    }
+
+    fn fact(&self, name: &str, path: &Path) -> Result<Value, Result<Note, MoldError>> {
+        let manner = self.manner(path).map_err(Ok)?;
+        let call = Call {
+            path,
+            role: eco_format!("facts/{name}"),
+            task: eco_format!("the fact script `{name}`"),
+            about: ("facts", name),
+            action: None,
+            input: None,
+            confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
+            deadline: manner.timeout.unwrap_or(self.runner.surroundings.limits.read),
+        };
+        let finished = self.runner.run(&self.runner.context(), &call).map_err(Err)?;
+        let document =
+            document(&finished, "a fact document").map_err(|cause| Err(call.error(cause, Some(&finished))))?;
+        match document.is_object() {
+            true => Ok(from_json(&document)),
+            false => {
+                let why = MoldCause::Document("facts are an object".into());
+                Err(Err(call.error(why, Some(&finished))))
+            }
+        }
+    }
+
+    /// How a script that handles no resources is run.
+    pub(super) fn manner(&self, path: &Path) -> Result<Manner, Note> {
+        match files::metadata(path, self.runner.surroundings.rights)? {
+            None => Ok(Manner::default()),
+            Some((file, text)) => Manner::read(&text).map_err(|faults| wrong(&file, &faults)),
+        }
+    }
+
+    pub(super) fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// The directory, absolute.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+fn wrong(file: &Path, faults: &[EcoString]) -> Note {
+    Note::warning(file, eco_format!("its script is not used: the metadata is wrong: {}", faults.join("; ")))
+}

@@ -1,0 +1,104 @@
+//! The documents that resource scripts read and print.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Difference, Hash, State, Value, from_json};
+use serde_json::Value as Json;
+
+use super::kind::{EXISTS, Kind};
+use crate::convention::beginning;
+use crate::typed::typed;
+
+/// What identifies a resource: kind and name, and the key that the script's documents use. Where nobody has said which
+/// that is, a name that is a path is given as `path` as well, as in mold's text.
+pub(super) fn identity(kind: &Kind, name: &str) -> Hash {
+    let mut document = Hash::default();
+    document.insert("kind".into(), Value::from(kind.schema.name.as_str()));
+    document.insert("name".into(), Value::from(name));
+    let key =
+        if kind.schema.others.is_some() && kind.key() == "name" && name.starts_with('/') { "path" } else { kind.key() };
+    document.insert(key.into(), Value::from(name));
+    document
+}
+
+/// What is wanted of a resource.
+pub(super) fn prescription(kind: &Kind, name: &str, should: &Attributes) -> Value {
+    let mut document = identity(kind, name);
+    for (attribute, value) in should.iter().filter(|(name, value)| !value.is_undef() && *name != kind.key()) {
+        document.insert(attribute.text().clone(), value.clone());
+    }
+    Value::hash(document)
+}
+
+/// An observation as a state, and the attributes that the type does not have.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn state(kind: &Kind, name: &EcoString, document: &Json) -> Result<(State, Vec<EcoString>), EcoString> {
+    let entries = checked(kind, name, document)?;
+    if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
+        return Err(eco_format!("it says: {}", said(error)));
+    }
+    let exists = match entries.get(EXISTS) {
+        None => true,
+        Some(Json::Bool(exists)) => *exists,
+        Some(other) => return Err(eco_format!("`exists` is true or false, not {}", shown(other))),
+    };
+    let mut attributes = Attributes::new();
+    attributes.push(EXISTS, Value::Boolean(exists));
+    let (mut undeclared, mut wrong) = (Vec::new(), Vec::new());
+    for (key, raw) in entries.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "name" | EXISTS)) {
+        let raw = from_json(raw);
+        match kind.schema.find(key) {
+            None if kind.schema.others.is_some() => attributes.set(key.as_str(), raw),
+            None => undeclared.push(key.as_str().into()),
+            Some(attribute) => match typed(&attribute.data_type, &raw) {
+                Ok(Some(value)) => attributes.set(key.as_str(), value),
+                Ok(None) => {}
+                Err(why) => wrong.push(eco_format!("{key} {why}")),
+            },
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(eco_format!("it is not of its type: {}", wrong.join("; ")));
+    }
+    Ok((State { exists, ..State::present(name.clone(), attributes) }, undeclared))
+}
+
+/// What a conform script says it has changed: `changed`, with `was` and `is` of each attribute. It need not say anything.
+///
+/// # Errors
+/// What is wrong with it, or what the script says is.
+pub(super) fn changed(kind: &Kind, name: &str, document: &Json) -> Result<Vec<Difference>, EcoString> {
+    let entries = checked(kind, name, document)?;
+    if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
+        return Err(eco_format!("it says: {}", said(error)));
+    }
+    let Some(changed) = entries.get("changed").filter(|_| kind.schema.find("changed").is_none()) else {
+        return Ok(Vec::new());
+    };
+    let changed = changed.as_object().ok_or("`changed` is an object of attributes, each with `was` and `is`")?;
+    let value = |of: &Json, key: &str| of.get(key).map(from_json).unwrap_or_default();
+    Ok(changed.iter().map(|(name, of)| Difference::new(name.as_str(), value(of, "was"), value(of, "is"))).collect())
+}
+
+/// The entries of a document that is about a resource, if it is about this one.
+fn checked<'d>(kind: &Kind, name: &str, document: &'d Json) -> Result<&'d serde_json::Map<String, Json>, EcoString> {
+    let entries = document.as_object().ok_or_else(|| eco_format!("it is an object, not {}", shown(document)))?;
+    for (key, asked) in [("kind", kind.schema.name.as_str()), ("name", name), (kind.key(), name)] {
+        if let Some(told) = entries.get(key).filter(|told| told.as_str() != Some(asked)) {
+            return Err(eco_format!("`{key}` is {}, and `{asked}` was asked for", shown(told)));
+        }
+    }
+    Ok(entries)
+}
+
+fn said(error: &Json) -> EcoString {
+    match error {
+        Json::String(text) => beginning(text, 400),
+        other => beginning(&other.to_string(), 400),
+    }
+}
+
+fn shown(json: &Json) -> EcoString {
+    eco_format!("`{}`", beginning(&json.to_string(), 60))
+}

@@ -1,0 +1,87 @@
+//! What a script of mold did wrong, in full.
+
+use std::path::PathBuf;
+
+use ecow::{EcoString, eco_format};
+use kilter_process::{Finished, SpawnError};
+use kilter_provider::ProviderError;
+use serde_json::Value as Json;
+
+use crate::convention::{ProtocolError, text};
+use crate::provider::last_words;
+
+/// Says what a script was called for and what came of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{task} (mold, {}): {cause}{}", path.display(), self.circumstances())]
+pub struct MoldError {
+    /// What it was called for: ``inspect of file[/tmp/foo] by the provider `mold` ``.
+    pub task: EcoString,
+    /// The script.
+    pub path: PathBuf,
+    /// What went wrong.
+    pub cause: MoldCause,
+    /// How it ended, what it said at last, and what it was kept from.
+    pub details: Vec<EcoString>,
+}
+
+/// What went wrong with a script.
+#[derive(Debug, thiserror::Error)]
+pub enum MoldCause {
+    /// It could not be started.
+    #[error("{}", .0.with_sources())]
+    NotStarted(SpawnError),
+    /// What it answered is no answer.
+    #[error(transparent)]
+    Answer(ProtocolError),
+    /// Its document is of another form.
+    #[error("its document is not as it should be: {0}")]
+    Document(EcoString),
+}
+
+impl MoldError {
+    fn circumstances(&self) -> EcoString {
+        if self.details.is_empty() { EcoString::new() } else { eco_format!(" ({})", self.details.join("; ")) }
+    }
+
+    /// What is known of a process that has ended.
+    pub(super) fn details_of(cause: &MoldCause, finished: &Finished) -> Vec<EcoString> {
+        let mut details = Vec::new();
+        if !matches!(cause, MoldCause::Answer(ProtocolError::Status(_))) {
+            details.push(eco_format!("{}", finished.status));
+        }
+        let words = last_words(finished);
+        if !words.is_empty() {
+            details.push(eco_format!("last on its standard error: {words}"));
+        }
+        if finished.refusal_hint.is_some() {
+            details.push("it is confined to reading, which may be why; `confine: false` lifts that".into());
+        }
+        details
+    }
+}
+
+impl From<MoldError> for ProviderError {
+    fn from(error: MoldError) -> ProviderError {
+        ProviderError::new(eco_format!("{error}"))
+    }
+}
+
+/// Whether a process ended well.
+pub(super) fn ended(finished: &Finished) -> Result<(), MoldCause> {
+    ProtocolError::of_ending(finished).map_err(MoldCause::Answer)?;
+    match finished.status.is_success() {
+        true => Ok(()),
+        false => Err(MoldCause::Answer(ProtocolError::Status(finished.status))),
+    }
+}
+
+/// The document that a process printed, which ended well.
+pub(super) fn document(finished: &Finished, expected: &'static str) -> Result<Json, MoldCause> {
+    ended(finished)?;
+    let text = text(&finished.stdout.bytes).map_err(MoldCause::Answer)?;
+    if text.trim().is_empty() {
+        return Err(MoldCause::Answer(ProtocolError::Nothing { expected }));
+    }
+    let not_json = |error: serde_json::Error| ProtocolError::NotJson { why: eco_format!("{error}") };
+    serde_json::from_str(text).map_err(|error| MoldCause::Answer(not_json(error)))
+}

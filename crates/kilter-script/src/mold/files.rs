@@ -1,0 +1,85 @@
+//! The scripts in a directory of mold.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use ecow::{EcoString, eco_format};
+
+use crate::discovery::{Note, trust};
+use crate::surroundings::Rights;
+
+/// The scripts of a directory by name, in the order of their names: every executable file. Hidden ones, leftovers of
+/// editors and metadata (`NAME.yaml`) are none. A directory that does not exist is empty.
+pub(super) fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -> Vec<(EcoString, PathBuf)> {
+    let listed = std::fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries = match listed {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            notes.push(Note::warning(directory, eco_format!("cannot be read: {error}")));
+            return Vec::new();
+        }
+    };
+    let mut paths: Vec<PathBuf> = entries.iter().map(std::fs::DirEntry::path).filter(|path| is_meant(path)).collect();
+    if paths.is_empty() {
+        return Vec::new();
+    }
+    if let Err(why) = trust::directory(directory, rights) {
+        notes.push(Note::warning(directory, why));
+        return Vec::new();
+    }
+    paths.sort();
+    let mut found = Vec::new();
+    for path in paths {
+        match script(&path, rights) {
+            Ok(Some(name)) => found.push((name, path)),
+            Ok(None) => {}
+            Err(why) => notes.push(Note::warning(&path, eco_format!("not used: {why}"))),
+        }
+    }
+    found
+}
+
+/// The name of a script that can be run; none for what is no file.
+pub(super) fn script(path: &Path, rights: Rights) -> Result<Option<EcoString>, EcoString> {
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or("its name is not UTF-8")?;
+    let found = path.metadata().map_err(|error| eco_format!("{error}"))?;
+    if !found.is_file() {
+        return Ok(None);
+    }
+    if found.permissions().mode() & 0o111 == 0 {
+        return Err("it is not executable (mend it with chmod +x)".into());
+    }
+    trust::file(path, rights)?;
+    Ok(Some(name.into()))
+}
+
+fn is_meant(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let others = ["~", ".bak", ".swp", ".yaml", ".yml", ".dpkg-old", ".dpkg-new", ".dpkg-dist", ".rpmsave", ".rpmnew"];
+    !name.starts_with('.') && !others.iter().any(|end| name.ends_with(end))
+}
+
+/// The metadata beside a script, as text; none if there is none.
+pub(super) fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf, String)>, Note> {
+    let mut path = script.as_os_str().to_owned();
+    path.push(".yaml");
+    let path = PathBuf::from(path);
+    match std::fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        _ => {}
+    }
+    let read = || -> Result<String, EcoString> {
+        trust::file(&path, rights)?;
+        let found = std::fs::metadata(&path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
+        if !found.is_file() || found.len() > 1 << 20 {
+            return Err("it is no file of at most 1 MiB".into());
+        }
+        std::fs::read_to_string(&path).map_err(|error| eco_format!("it cannot be read: {error}"))
+    };
+    match read() {
+        Ok(text) => Ok(Some((path, text))),
+        Err(why) => Err(Note::warning(&path, eco_format!("its script is not used: {why}"))),
+    }
+}

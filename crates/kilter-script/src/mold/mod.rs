@@ -1,0 +1,28 @@
+//! Actors that are plain scripts, as mold has them.
+//!
+//! A [`Mold`] is a directory with `facts`, `resources` and `actors`. Every script reads a document from standard input,
+//! prints one to standard output, and may write to descriptor 3, channel 3: [`Message`]s in netstrings. What it
+//! writes there, and what its runner sees of it, goes to a [`Historian`].
+//!
+//! *Start from* [`Mold::open`] and [`Channel`].
+
+mod actors;
+mod channel;
+mod directory;
+mod document;
+mod error;
+mod files;
+mod historian;
+mod kind;
+mod netstring;
+mod recorder;
+mod resource;
+mod runner;
+
+pub use actors::{ActorError, Prescribed, Step, manifest_of};
+pub use channel::{Channel, Message, Said, Spawn, read_log};
+pub use directory::Mold;
+pub use error::{MoldCause, MoldError};
+pub use historian::{Historian, NoHistorian, RawLog};
+pub use netstring::{Damage, Frame, LONGEST_MESSAGE};
+pub use resource::MoldProvider;

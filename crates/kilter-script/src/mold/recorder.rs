@@ -1,0 +1,253 @@
+//! What happens to a script, as messages for the historian.
+
+use ecow::EcoString;
+use kilter_process::{Event, Invocation, Status, Stream};
+use kilter_provider::Seal;
+use serde_json::{Map, Value as Json, json};
+
+use super::channel::{Channel, Message, Said};
+use super::historian::Historian;
+use super::netstring::{Damage, Frame};
+
+/// Longer lines are told in parts, in bytes.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// Tells a historian what happens to one script.
+pub(super) struct Recorder<'a> {
+    /// What the script is called in messages.
+    name: &'a str,
+    historian: &'a dyn Historian,
+    seal: &'a Seal,
+    invocation: &'a Invocation,
+    /// What is told of the input where secrets are in it; none where it is told as it is.
+    told_input: Option<Vec<u8>>,
+    stdin: Parts,
+    stdout: Parts,
+    stderr: Parts,
+    channel: Channel,
+    /// What was damaged on channel 3.
+    pub(super) damages: Vec<Damage>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        name: &'a str,
+        historian: &'a dyn Historian,
+        seal: &'a Seal,
+        invocation: &'a Invocation,
+        told_input: Option<Vec<u8>>,
+    ) -> Recorder<'a> {
+        Recorder {
+            name,
+            historian,
+            seal,
+            invocation,
+            told_input,
+            stdin: Parts::default(),
+            stdout: Parts::default(),
+            stderr: Parts::default(),
+            channel: Channel::new(),
+            damages: Vec::new(),
+        }
+    }
+
+    /// Takes an event of the process.
+    pub(super) fn observe(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Spawned { pid, .. } => self.tell(Message::new("spawn", spawn(self.invocation, *pid))),
+            Event::StdinWritten { bytes } => self.input(bytes),
+            Event::Chunk { stream: Stream::Channel, bytes } => {
+                let mut frames = Vec::new();
+                self.channel.feed(bytes, &mut |frame| frames.push(frame));
+                frames.into_iter().for_each(|frame| self.frame(frame));
+            }
+            Event::Closed { stream: Stream::Channel } => {
+                let mut frames = Vec::new();
+                self.channel.end(&mut |frame| frames.push(frame));
+                frames.into_iter().for_each(|frame| self.frame(frame));
+            }
+            Event::Chunk { stream, bytes } => {
+                let lines = self.parts(*stream).0.feed(bytes);
+                self.lines(*stream, lines);
+            }
+            Event::Closed { stream } => {
+                let lines = self.parts(*stream).0.end();
+                self.lines(*stream, lines);
+            }
+            Event::Exited { status, .. } => {
+                let rest = self.stdin.end();
+                rest.iter().for_each(|line| self.part("stdin", line));
+                self.tell(exit(*status));
+            }
+            _ => {}
+        }
+    }
+
+    fn parts(&mut self, stream: Stream) -> (&mut Parts, &'static str) {
+        match stream {
+            Stream::Stderr => (&mut self.stderr, "stderr"),
+            Stream::Stdout | Stream::Channel => (&mut self.stdout, "stdout"),
+        }
+    }
+
+    fn lines(&mut self, stream: Stream, lines: Vec<Vec<u8>>) {
+        let key = self.parts(stream).1;
+        lines.iter().for_each(|line| self.part(key, line));
+    }
+
+    fn input(&mut self, bytes: &[u8]) {
+        match self.told_input.take() {
+            Some(told) if !told.is_empty() => {
+                self.part("stdin", &told);
+                // The rest of the input has been told with its beginning.
+                self.told_input = Some(Vec::new());
+            }
+            Some(told) => self.told_input = Some(told),
+            None => {
+                let lines = self.stdin.feed(bytes);
+                lines.iter().for_each(|line| self.part("stdin", line));
+            }
+        }
+    }
+
+    fn part(&self, key: &str, bytes: &[u8]) {
+        self.tell(Message::part(key, &hidden_bytes(self.seal, bytes)));
+    }
+
+    fn frame(&mut self, frame: Frame<Message>) {
+        match frame {
+            Frame::Message(message) => self.tell(hidden(self.seal, message)),
+            Frame::Damage(damage) => {
+                let beginning = self.seal.hide(damage.beginning.as_str().into());
+                self.tell(Message::new("damaged", json!({ "bytes": damage.bytes, "line": beginning.as_str() })));
+                self.damages.push(Damage { beginning: beginning.to_string(), ..damage });
+            }
+        }
+    }
+
+    fn tell(&self, message: Message) {
+        self.historian.record(&message.of_child(self.name));
+    }
+}
+
+fn spawn(invocation: &Invocation, pid: u32) -> Json {
+    let program = invocation.program.to_string_lossy();
+    let args = invocation.args.iter().map(|arg| arg.to_string_lossy());
+    let args: Vec<Json> = std::iter::once(program.clone()).chain(args).map(|arg| Json::from(arg.as_ref())).collect();
+    let env: Map<String, Json> = invocation
+        .env
+        .iter()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), Json::from(value.to_string_lossy().as_ref())))
+        .collect();
+    json!({ "path": program.as_ref(), "env": env, "args": args, "pid": pid })
+}
+
+fn exit(status: Status) -> Message {
+    match status {
+        Status::Code(code) => Message::new("exitcode", json!(code)),
+        Status::Signal(signal) => Message::new("exit", json!({ "code": null, "signal": signal })),
+    }
+}
+
+/// Bytes without the secrets in them.
+fn hidden_bytes(seal: &Seal, bytes: &[u8]) -> Vec<u8> {
+    let text = EcoString::from(String::from_utf8_lossy(bytes).as_ref());
+    let told = seal.hide(text.clone());
+    if told == text { bytes.to_vec() } else { told.as_bytes().to_vec() }
+}
+
+/// A message of the script without the secrets in it.
+fn hidden(seal: &Seal, mut message: Message) -> Message {
+    if let (Said::Stream { bytes, .. }, true) = (message.said(), message.data.get("encoding").is_some()) {
+        let told = hidden_bytes(seal, &bytes);
+        if told != bytes {
+            message.data = Message::part("", &told).data;
+        }
+    }
+    hide_below(seal, &mut message.key);
+    hide_below(seal, &mut message.data);
+    Message { name: message.name.map(|name| seal.hide(name)), ..message }
+}
+
+fn hide_below(seal: &Seal, json: &mut Json) {
+    match json {
+        Json::String(text) => *text = seal.hide(text.as_str().into()).to_string(),
+        Json::Array(values) => values.iter_mut().for_each(|value| hide_below(seal, value)),
+        Json::Object(entries) => {
+            let hide = |(key, mut value): (String, Json)| {
+                hide_below(seal, &mut value);
+                (seal.hide(key.into()).to_string(), value)
+            };
+            *entries = std::mem::take(entries).into_iter().map(hide).collect();
+        }
+        _ => {}
+    }
+}
+
+/// The lines of a stream with their ends, long ones in parts; nothing is dropped.
+#[derive(Default)]
+struct Parts {
+    held: Vec<u8>,
+}
+
+impl Parts {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.held.extend_from_slice(piece);
+            while self.held.len() > LONGEST_LINE {
+                let rest = self.held.split_off(whole(&self.held[..LONGEST_LINE]));
+                lines.push(std::mem::replace(&mut self.held, rest));
+            }
+            if self.held.last() == Some(&b'\n') {
+                lines.push(std::mem::take(&mut self.held));
+            }
+        }
+        lines
+    }
+
+    fn end(&mut self) -> Vec<Vec<u8>> {
+        let rest = std::mem::take(&mut self.held);
+        if rest.is_empty() { Vec::new() } else { vec![rest] }
+    }
+}
+
+/// Where bytes can be cut without cutting a character that begins in them.
+fn whole(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_their_ends_and_long_ones_come_in_whole_characters() {
+        let mut parts = Parts::default();
+        assert_eq!(parts.feed(b"a\nb"), [b"a\n".to_vec()]);
+        assert_eq!(parts.feed(b"c\n\n"), [b"bc\n".to_vec(), b"\n".to_vec()]);
+        let long = format!("x{}\n", "\u{e9}".repeat(LONGEST_LINE));
+        let lines = parts.feed(long.as_bytes());
+        assert!(lines.len() == 3 && lines.iter().all(|line| std::str::from_utf8(line).is_ok()));
+        assert_eq!(lines.concat(), long.as_bytes());
+        assert_eq!(parts.feed(b"end"), Vec::<Vec<u8>>::new());
+        assert_eq!(parts.end(), [b"end".to_vec()]);
+    }
+
+    #[test]
+    fn secrets_are_hidden_in_texts_bytes_and_messages() {
+        use kilter_model::{Value, base64};
+        let seal = Seal::of_values([&Value::sensitive("hunter2".into())]);
+        assert!(!String::from_utf8_lossy(&hidden_bytes(&seal, b"\xffhunter2")).contains("hunter2"));
+        assert_eq!(hidden_bytes(&seal, b"\xff"), b"\xff");
+        let encoded = json!({ "line": base64(b"\xff hunter2"), "encoding": "b64" });
+        for data in [json!({ "hunter2": ["a hunter2"] }), encoded] {
+            let told = hidden(&seal, Message::new("stdout", data).of_child("hunter2"));
+            let text = format!("{told:?}");
+            assert!(!text.contains("hunter2") && !text.contains(&base64(b"\xff hunter2")), "{text}");
+        }
+    }
+}

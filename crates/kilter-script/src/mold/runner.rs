@@ -1,0 +1,127 @@
+//! One script, run the same wherever it is asked for.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Value, to_json, to_json_clear};
+use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers, run_observed};
+use kilter_provider::{Context, Interrupt, Level, Seal};
+
+use super::error::{MoldCause, MoldError};
+use super::historian::Historian;
+use super::recorder::Recorder;
+use crate::convention::beginning;
+use crate::provider::known_level;
+use crate::surroundings::Surroundings;
+
+/// How many characters of a line are taken.
+const LONGEST_LINE: usize = 2000;
+
+/// Runs scripts, and tells a historian everything that happens.
+pub(super) struct Runner {
+    pub(super) surroundings: Arc<Surroundings>,
+    historian: Arc<dyn Historian>,
+    /// How many scripts were started so far.
+    started: AtomicU64,
+}
+
+/// What a script is to do.
+pub(super) struct Call<'a> {
+    /// The script.
+    pub(super) path: &'a Path,
+    /// What it is called in messages: `resources/file`.
+    pub(super) role: EcoString,
+    /// What it is called for, for people.
+    pub(super) task: EcoString,
+    /// The type and the name of the resource that it is about, for its lines.
+    pub(super) about: (&'a str, &'a str),
+    /// Its argument.
+    pub(super) action: Option<&'a str>,
+    /// The document that it reads.
+    pub(super) input: Option<&'a Value>,
+    /// Whether it only reads.
+    pub(super) confinement: Confinement,
+    /// How long it may take.
+    pub(super) deadline: Duration,
+}
+
+impl Call<'_> {
+    /// The error of this call.
+    pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
+        let details = finished.map(|finished| MoldError::details_of(&cause, finished)).unwrap_or_default();
+        let seal = Seal::of_values(self.input);
+        let details = details.into_iter().map(|detail| seal.hide(detail)).collect();
+        let cause = match cause {
+            MoldCause::Document(why) => MoldCause::Document(seal.hide(why)),
+            other => other,
+        };
+        MoldError { task: self.task.clone(), path: PathBuf::from(self.path), cause, details }
+    }
+}
+
+impl Runner {
+    pub(super) fn new(surroundings: Arc<Surroundings>, historian: Arc<dyn Historian>) -> Runner {
+        Runner { surroundings, historian, started: AtomicU64::new(0) }
+    }
+
+    /// Runs a script to its end, passes on what it writes, and judges nothing.
+    pub(super) fn run(&self, cx: &Context<'_>, call: &Call<'_>) -> Result<Finished, MoldError> {
+        let invocation = self.invocation(call);
+        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("{}#{number}", call.role);
+        let seal = Seal::of_values(call.input);
+        let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
+        let mut recorder = Recorder::new(&name, &*self.historian, &seal, &invocation, told);
+        let interrupt = cx.interrupt();
+        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
+        let finished = run_observed(&invocation, Some(cancel), &mut |event| recorder.observe(&event));
+        let finished = finished.map_err(|error| call.error(MoldCause::NotStarted(error), None))?;
+        let damages = std::mem::take(&mut recorder.damages);
+        let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
+        for damage in damages {
+            log(Level::Warning, &format!("channel 3 of {}: {damage}", call.path.display()));
+        }
+        pass_on(&finished, &log);
+        Ok(finished)
+    }
+
+    fn invocation(&self, call: &Call<'_>) -> Invocation {
+        let mut invocation = self.surroundings.invocation(call.path).args(call.action);
+        invocation.stdin = call.input.map(|input| line(&to_json_clear(input)));
+        invocation.deadline = Some(call.deadline);
+        let is_reading = call.confinement != Confinement::None;
+        let leftovers = if is_reading { Leftovers::Ended } else { Leftovers::LeftAlone };
+        // The recorder sees all of it, and keeps nothing.
+        invocation.channel(Capture::First(0)).confined(call.confinement).leftovers(leftovers)
+    }
+
+    /// Surroundings for a call on nobody's behalf.
+    pub(super) fn context(&self) -> Context<'static> {
+        match self.surroundings.cancelled {
+            Some(flag) => Context::bare().with_interrupt(Interrupt::new(flag, None)),
+            None => Context::bare(),
+        }
+    }
+}
+
+/// A document on a line.
+fn line(document: &serde_json::Value) -> Vec<u8> {
+    format!("{document}\n").into_bytes()
+}
+
+/// What the script wrote on standard error: of itself it means neither success nor failure.
+fn pass_on(finished: &Finished, log: &dyn Fn(Level, &str)) {
+    for line in finished.stderr.text().lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (level, message) = known_level(line).unwrap_or((Level::Info, line));
+        log(level, &beginning(message, LONGEST_LINE));
+    }
+    if finished.leaked {
+        log(Level::Warning, "the script has ended and left a process behind that keeps its output open");
+    }
+    if !finished.confined.is_as_asked() {
+        log(Level::Debug, &eco_format!("the script, which is only to read, was {}", finished.confined));
+    }
+}

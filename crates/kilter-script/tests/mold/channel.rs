@@ -1,0 +1,123 @@
+//! What a historian hears.
+
+use kilter_model::Value;
+use kilter_provider::{Context, Provider, Wanted};
+use kilter_script::mold::{Frame, Historian, Message, RawLog, Said, read_log};
+
+use crate::harness::{Lines, Place, act, conform, inspect};
+
+#[test]
+fn everything_that_happens_to_a_script_is_heard_in_order() {
+    let place = Place::new();
+    place.script("resources/job", "#!/bin/sh\nread document\necho '{\"a\": 1}'\necho careful >&2\n");
+    inspect(&place.provider("job"), "x").unwrap();
+    let mut heard: Vec<String> = place.heard.lines().iter().map(|line| place.plain(line)).collect();
+    // Between two streams there is no order.
+    heard[2..4].sort();
+    assert_eq!(
+        heard,
+        [
+            r#"resources/job#1 spawn {"path":"DIR/resources/job","args":["DIR/resources/job","inspect"]}"#,
+            r#"resources/job#1 stdin {"line":"{\"kind\":\"job\",\"name\":\"x\"}\n"}"#,
+            r#"resources/job#1 stderr {"line":"careful\n"}"#,
+            r#"resources/job#1 stdout {"line":"{\"a\": 1}\n"}"#,
+            "resources/job#1 exitcode 0",
+        ]
+    );
+}
+
+#[test]
+fn messages_of_a_script_are_passed_on_with_joined_names_and_damage_is_told() {
+    let place = Place::new();
+    place.script(
+        "resources/job",
+        "#!/bin/bash\nprintf '57:[\"jim\", \"stdout\", {\"line\": \"This is a line of stdout\\\\n\"}],' >&3\n\
+         printf 'what?17:[null, \"step\", 1],20:[\"a.b\", \"x\", [null]],' >&3\nkill -9 $$\n",
+    );
+    let log = Lines::default();
+    let failed = {
+        let provider = place.provider("job");
+        let cx = Context::bare().with_log(&log);
+        provider.act(&cx, Wanted::new(&"x".into(), None), "go").failure.unwrap()
+    };
+    assert!(failed.contains("signal 9"), "{failed}");
+    let heard = place.heard.lines();
+    let heard: Vec<&str> = heard
+        .iter()
+        .map(String::as_str)
+        .filter(|line| !line.contains(" spawn ") && !line.contains(" stdin "))
+        .collect();
+    assert_eq!(
+        heard,
+        [
+            r#"resources/job#1.jim stdout {"line":"This is a line of stdout\n"}"#,
+            r#"resources/job#1 damaged {"bytes":5,"line":"what?"}"#,
+            r#"resources/job#1 step 1"#,
+            r#"resources/job#1.a.b x [null]"#,
+            r#"resources/job#1 exit {"code":null,"signal":9}"#,
+        ]
+    );
+    let lines = log.0.lock().unwrap();
+    assert!(
+        lines.iter().any(|line| line.contains("5 bytes that belong to no message were skipped: `what?`")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_script_runs_the_same_with_descriptor_3_at_dev_null_closed_or_a_pipe() {
+    let place = Place::new();
+    let body = "#!/bin/bash\nread document\n{ echo '17:[null, \"step\", 1],' >&3; } 2>/dev/null\necho \"got $document\"\necho err >&2\nexit 0\n";
+    let script = place.script("resources/job", body);
+    let by_hand = |redirection: &str| {
+        let command = format!("echo '{{\"kind\":\"job\",\"name\":\"x\"}}' | '{}' go {redirection}", script.display());
+        let output = std::process::Command::new("bash").args(["-c", &command]).output().unwrap();
+        (output.status.code(), output.stdout, output.stderr)
+    };
+    let expected = (Some(0), b"got {\"kind\":\"job\",\"name\":\"x\"}\n".to_vec(), b"err\n".to_vec());
+    assert_eq!(by_hand("3>/dev/null"), expected);
+    assert_eq!(by_hand("3>&-"), expected);
+    let outcome = act(&place.provider("job"), "x", "go");
+    assert_eq!(outcome.notes, ["got {\"kind\":\"job\",\"name\":\"x\"}"]);
+    assert!(place.heard.lines().iter().any(|line| line == "resources/job#1 step 1"));
+}
+
+#[test]
+fn secrets_reach_the_script_and_nobody_else() {
+    let place = Place::new();
+    let body = "#!/bin/bash\ncat >\"$0.got\"\nsecret=$(cat \"$0.got\")\necho \"$secret\"\necho \"$secret\" >&2\n\
+                echo '33:[null, \"step\", \"hunter2 hunter2\"],' >&3\necho hunter2 >&3\nexit 1\n";
+    let script = place.script("resources/job", body);
+    let secret = Value::sensitive("hunter2".into());
+    let outcome = conform(&place.provider("job"), "x", &[("password", secret)]);
+    let got = std::fs::read_to_string(format!("{}.got", script.display())).unwrap();
+    assert!(got.contains("hunter2"), "{got}");
+    let told = format!("{outcome:?} {:?}", place.heard.lines());
+    assert!(!told.contains("hunter2"), "{told}");
+    assert!(told.contains("[redacted]") && told.contains(" step ") && told.contains(" damaged "), "{told}");
+}
+
+#[test]
+fn a_raw_log_is_appended_to_and_read_back() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let path = place.path().join("log");
+    for text in ["one\n", "two"] {
+        let log = RawLog::open(&path).unwrap();
+        log.record(&Message::part("stdout", text.as_bytes()).of_child("a"));
+        assert!(log.failure().is_none());
+    }
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let mut said = Vec::new();
+    read_log(std::fs::File::open(&path).unwrap(), &mut |frame| match frame {
+        Frame::Message(message) => said.push(message.said()),
+        Frame::Damage(damage) => panic!("{damage}"),
+    })
+    .unwrap();
+    let stream = |text: &str| Said::Stream { descriptor: 1, bytes: text.into() };
+    assert_eq!(said, [stream("one\n"), stream("two")]);
+    assert!(RawLog::open(place.path()).is_err());
+    let full = RawLog::open(std::path::Path::new("/dev/full")).unwrap();
+    full.record(&Message::part("stdout", b"x"));
+    assert!(full.failure().is_some() && full.failure().is_none(), "it is told once");
+}

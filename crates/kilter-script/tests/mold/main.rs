@@ -1,0 +1,8 @@
+//! Scripts of mold: the text example by example, and scripts that misbehave.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+mod channel;
+mod harness;
+mod misbehaving;
+mod text;

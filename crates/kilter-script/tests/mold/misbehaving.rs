@@ -1,0 +1,107 @@
+//! Scripts that misbehave: each is a clear error.
+
+use std::time::Duration;
+
+use crate::harness::{Place, act, conform, inspect};
+
+/// What is said when a script with this body inspects `job[x]`.
+fn refused(body: impl AsRef<[u8]>) -> String {
+    refused_in(&Place::new(), body)
+}
+
+fn refused_in(place: &Place, body: impl AsRef<[u8]>) -> String {
+    place.script("resources/job", [b"#!/bin/bash\n", body.as_ref()].concat());
+    let error = inspect(&place.provider("job"), "x").unwrap_err();
+    let start = "inspect of job[x] by the provider `mold` (mold, DIR/resources/job): ";
+    let error = place.plain(error);
+    error.strip_prefix(start).unwrap_or_else(|| panic!("{error}")).to_owned()
+}
+
+#[test]
+fn a_script_that_hangs_is_ended() {
+    let mut place = Place::new();
+    place.limits.read = Duration::from_millis(300);
+    let error = refused_in(&place, "echo waiting >&2; sleep 1000\n");
+    assert_eq!(error, "it gave no answer in time and was ended (signal 15; last on its standard error: waiting)");
+}
+
+#[test]
+fn a_script_that_floods_is_ended() {
+    let mut place = Place::new();
+    place.limits.output = 100_000;
+    assert!(refused_in(&place, "yes\n").starts_with("it was ended because it wrote more than is taken"));
+}
+
+#[test]
+fn a_script_that_fails_is_told_with_its_status_and_its_last_words() {
+    let error = refused("echo '{\"exists\": true}'; echo 'no such device' >&2; exit 7\n");
+    assert_eq!(error, "it failed with exit code 7 (last on its standard error: no such device)");
+    assert_eq!(refused("kill -9 $$\n"), "it failed with signal 9");
+}
+
+#[test]
+fn what_is_no_document_is_told_as_that() {
+    assert_eq!(refused("exit 0\n"), "it printed nothing, where an observation document is expected (exit code 0)");
+    let half = refused("echo '{\"exists\": '; echo oops >&2\n");
+    assert!(half.starts_with("its output is not JSON: EOF while parsing a value"), "{half}");
+    assert!(half.ends_with("(exit code 0; last on its standard error: oops)"), "{half}");
+    assert_eq!(refused("printf '{\"a\": \"\\xff\"}'\n"), "line 1 of its output is not UTF-8 (byte 0xff) (exit code 0)");
+    assert_eq!(refused("printf '{\"a\": \"\\0\"}'\n"), "line 1 of its output holds a NUL byte (exit code 0)");
+    assert!(refused("echo '{} {}'\n").starts_with("its output is not JSON: trailing characters"));
+    let deep = refused("printf '%0.s[' {1..5000}\n");
+    assert!(deep.starts_with("its output is not JSON: recursion limit exceeded"), "{deep}");
+}
+
+#[test]
+fn a_document_about_something_else_is_refused() {
+    let of = |document: &str| {
+        let error = refused(format!("echo '{document}'\n"));
+        error.strip_prefix("its document is not as it should be: ").unwrap_or_else(|| panic!("{error}")).to_owned()
+    };
+    assert_eq!(of("{\"name\": \"y\"}"), "`name` is `\"y\"`, and `x` was asked for (exit code 0)");
+    assert_eq!(of("{\"name\": 5}"), "`name` is `5`, and `x` was asked for (exit code 0)");
+    assert_eq!(of("{\"kind\": \"file\"}"), "`kind` is `\"file\"`, and `job` was asked for (exit code 0)");
+    assert_eq!(of("{\"exists\": \"yes\"}"), "`exists` is true or false, not `\"yes\"` (exit code 0)");
+    assert_eq!(of("[]"), "it is an object, not `[]` (exit code 0)");
+    assert_eq!(of("{\"error\": \"the disk is on fire\"}"), "it says: the disk is on fire (exit code 0)");
+}
+
+#[test]
+fn a_script_that_ignores_its_input_or_leaves_a_process_behind_does_no_harm() {
+    let place = Place::new();
+    place.script("resources/job", "#!/bin/sh\nexec <&-\necho '{\"exists\": true}'\nsleep 1000 &\n");
+    let begun = std::time::Instant::now();
+    assert!(inspect(&place.provider("job"), "x").unwrap().exists);
+    let long = kilter_model::Value::from("y".repeat(1 << 20));
+    assert!(conform(&place.provider("job"), "x", &[("long", long)]).is_done());
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_conform_or_an_action_that_half_answers_has_failed_and_lines_are_notes() {
+    let place = Place::new();
+    place.script(
+        "resources/job",
+        "#!/bin/sh\ncase $1 in conform) echo '{\"changed\"';; *) printf 'one\\n\\ntwo\\n';; esac\n",
+    );
+    let failed = conform(&place.provider("job"), "x", &[]).failure.unwrap();
+    assert!(failed.contains("conform of job[x]") && failed.contains("not JSON"), "{failed}");
+    assert_eq!(act(&place.provider("job"), "x", "go").notes, ["one", "two"]);
+    place.script("resources/job", "#!/bin/sh\necho '{\"name\": \"y\"}'\n");
+    assert!(act(&place.provider("job"), "x", "go").failure.unwrap().contains("`x` was asked for"));
+    place.script("resources/job", "#!/bin/sh\necho '{\"changed\": {\"a\": {\"was\": 1, \"is\": 2}}}'\n");
+    let changed = conform(&place.provider("job"), "x", &[]).changed;
+    assert_eq!(format!("{}: {} -> {}", changed[0].attribute, changed[0].is, changed[0].should), "a: 1 -> 2");
+    place.script("resources/job", "#!/bin/sh\necho '{\"error\": \"no space\"}'\n");
+    assert!(conform(&place.provider("job"), "x", &[]).failure.unwrap().contains("it says: no space"));
+}
+
+#[test]
+fn what_cannot_be_started_is_told() {
+    let place = Place::new();
+    place.script("resources/job", "#!/nonexistent/interpreter\n");
+    assert!(inspect(&place.provider("job"), "x").unwrap_err().contains("cannot start"));
+    place.script("resources/no.type", "#!/bin/sh\n");
+    let notes = place.mold().notes().iter().map(|note| place.plain(note)).collect::<Vec<_>>();
+    assert!(notes.len() == 1 && notes[0].starts_with("DIR/resources/no.type: not used: "), "{notes:?}");
+}

@@ -1,0 +1,86 @@
+//! `kilter act`: a one-time action on one resource.
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Outcome};
+use kilter_provider::{Context, Interrupt, Level, Provider, Suitability, Wanted, canonical_name};
+use serde_json::json;
+
+use super::get::Lines;
+use crate::cli::{ActArgs, Global, ReportFormat};
+use crate::exit::Exit;
+use crate::render::diff::visible;
+use crate::render::{FAILED, NAME, styled};
+use crate::{providers, say, signals, words};
+
+pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
+    match act(args, global) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
+    let registry = providers::registry(global);
+    let (type_name, title, action) = said(args)?;
+    let provider = providers::find(&registry, type_name)?;
+    let name = named(provider, title)?;
+    provider.check_action(action).map_err(|problem| say::fail_with(&problem.message, &problem.hint))?;
+    if let Suitability::Unsuitable(why) = provider.suitable() {
+        let of = &provider.schema().name;
+        return Err(say::fail(format_args!("the provider `{}` of {of} is not suitable here: {why}", provider.name())));
+    }
+    signals::listen()?;
+    let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
+    let interrupt = Interrupt::new(&signals::RAISED, None);
+    let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_interrupt(interrupt);
+    let outcome = provider.act(&cx, Wanted::new(&name, None), action);
+    let reference = format!("{}[{title}]", provider.schema().name);
+    let shown = match args.format {
+        ReportFormat::Human => human(&reference, action, &outcome, global),
+        ReportFormat::Json => format!("{:#}\n", document(&reference, action, &outcome)),
+    };
+    let told = if shown.is_empty() { Exit::Done } else { say::data(&shown) };
+    Ok(match (&outcome.failure, told) {
+        (Some(_), _) => signals::exit().unwrap_or(Exit::Failed),
+        // Exit 1 would say that nothing was touched.
+        (None, Exit::NotStarted) => Exit::Failed,
+        (None, told) => told,
+    })
+}
+
+/// Reads `TYPE[NAME] ACTION` or `TYPE NAME ACTION`.
+fn said(args: &ActArgs) -> Result<(&str, &str, &str), Exit> {
+    let (type_name, name) = providers::split(&args.type_name);
+    match (name, args.words.as_slice()) {
+        (Some(name), [action]) => Ok((type_name, name, action)),
+        (None, [name, action]) => Ok((type_name, name, action)),
+        (Some(_), _) => Err(say::fail("one action is given: kilter act TYPE[NAME] ACTION")),
+        (None, _) => Err(say::fail("a resource and an action are given: kilter act TYPE[NAME] ACTION")),
+    }
+}
+
+fn named(provider: &dyn Provider, title: &str) -> Result<EcoString, Exit> {
+    let schema = provider.schema();
+    let identified = schema.identify(title, &Attributes::default());
+    let (name, namevars) = identified.map_err(|error| words::misnamed(schema, title, &error))?;
+    Ok(canonical_name(provider, &name, &namevars).map_or(name, |(name, _)| name))
+}
+
+fn human(reference: &str, action: &str, outcome: &Outcome, global: &Global) -> String {
+    let notes: String = outcome.notes.iter().map(|note| format!("  {}\n", visible(note))).collect();
+    let resource = styled(NAME, visible(reference));
+    match &outcome.failure {
+        Some(why) => format!("{resource} {action}: {}\n{notes}  {}\n", styled(FAILED, "failed"), visible(why)),
+        None if global.quiet => notes,
+        None => format!("{resource} {action}: done\n{notes}"),
+    }
+}
+
+fn document(reference: &str, action: &str, outcome: &Outcome) -> serde_json::Value {
+    json!({
+        "resource": reference,
+        "action": action,
+        "status": if outcome.is_done() { "done" } else { "failed" },
+        "failure": outcome.failure.as_deref(),
+        "notes": outcome.notes.iter().map(EcoString::as_str).collect::<Vec<_>>(),
+    })
+}

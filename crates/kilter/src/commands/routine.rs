@@ -1,0 +1,276 @@
+//! The routine of mold: facts, prescription, then observe, choreograph and perform until no steps are left.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Outcome, Value, to_json};
+use kilter_provider::{Context, Interrupt, Level, Provider, Query, Registry, Wanted, get_checked};
+use kilter_runtime::Mode;
+use kilter_script::mold::{ActorError, Mold, Prescribed, Step, manifest_of};
+use serde_json::{Value as Json, json};
+
+use super::get::Lines;
+use super::pass::Pass;
+use crate::cli::{Global, ManifestArgs, ReportFormat};
+use crate::exit::Exit;
+use crate::load::{self, Loaded};
+use crate::render::diff::visible;
+use crate::render::{FAILED, NAME, styled};
+use crate::{facts, mold, providers, say, signals};
+
+/// A choreography that has not come to its end after so many rounds has none.
+const ROUNDS: usize = 25;
+
+/// The prescription of the directory that was given, and what it was made from.
+pub(crate) struct Prescription {
+    mold: &'static Mold,
+    facts: Value,
+    pub(crate) documents: Vec<Prescribed>,
+}
+
+/// Asks the prescriber.
+///
+/// # Errors
+/// When it gives no prescription; that has been said.
+pub(crate) fn prescription(input: &ManifestArgs) -> Result<Prescription, Exit> {
+    let Some(mold) = mold::given() else { return Err(say::fail("name a manifest, or a directory with --mold")) };
+    let known = facts::gather(&input.facts_dirs, None);
+    let facts = Value::hash(known.all());
+    facts::warn(&known);
+    match mold.prescribe(&facts) {
+        Ok(documents) => Ok(Prescription { mold, facts, documents }),
+        Err(error) => Err(signals::exit().unwrap_or_else(|| match error {
+            ActorError::Missing(_) => say::fail_with(&error, ["without one, name a manifest"]),
+            error => say::fail(error),
+        })),
+    }
+}
+
+impl Prescription {
+    /// Whether a script orders what is prescribed.
+    pub(crate) fn is_choreographed(&self) -> bool {
+        self.mold.has_choreographer()
+    }
+
+    /// The prescription as a run of the engine, which orders it where no script does.
+    ///
+    /// # Errors
+    /// As [`load::prepare`].
+    pub(crate) fn prepare<'r>(&self, audience: load::Audience, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
+        let name = self.mold.directory().join("actors/prescribe").display().to_string();
+        let text = format!("{:#}\n", manifest_of(&self.documents));
+        load::prepare_text(&format!("{name} (prescription)"), text, audience, registry)
+    }
+
+    /// Lets the choreographer order the steps, and performs them.
+    pub(crate) fn dance(&self, pass: Pass, registry: &Registry, global: &Global) -> Exit {
+        let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
+        let interrupt = Interrupt::new(&signals::RAISED, None);
+        let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_interrupt(interrupt);
+        let mut dance = Dance { prescription: self, pass, registry, global, cx, rounds: Vec::new() };
+        let ended = dance.until_end();
+        dance.conclude(ended)
+    }
+}
+
+/// A choreography as it is performed.
+struct Dance<'a> {
+    prescription: &'a Prescription,
+    pass: Pass,
+    registry: &'a Registry,
+    global: &'a Global,
+    cx: Context<'a>,
+    rounds: Vec<Vec<Json>>,
+}
+
+/// How it ended.
+enum Ended {
+    /// No steps were left.
+    Done,
+    /// Steps are left, which nobody wanted performed.
+    Pending,
+    /// Why it did not come to its end.
+    Failed(EcoString),
+}
+
+impl Dance<'_> {
+    fn until_end(&mut self) -> Ended {
+        for round in 1..=ROUNDS + 1 {
+            let steps = match self.next_steps() {
+                Ok(steps) if steps.is_empty() => return Ended::Done,
+                Ok(steps) => steps,
+                Err(why) => return Ended::Failed(why),
+            };
+            if round > ROUNDS {
+                let left: Vec<String> = steps.iter().map(described).collect();
+                return Ended::Failed(eco_format!(
+                    "the choreography does not end: after {ROUNDS} rounds there are steps left: {}",
+                    left.join(", ")
+                ));
+            }
+            if self.is_human() && self.pass.mode == Mode::Apply {
+                say::data(&format!("round {round}\n"));
+            }
+            self.rounds.push(Vec::new());
+            for step in &steps {
+                if signals::exit().is_some() {
+                    return Ended::Failed("the run was interrupted".into());
+                }
+                if self.pass.mode == Mode::Noop {
+                    self.tell(step, "would be performed", &Outcome::done());
+                    continue;
+                }
+                let outcome = self.perform(step);
+                self.tell(step, if outcome.is_done() { "done" } else { "failed" }, &outcome);
+                if !outcome.is_done() {
+                    return Ended::Failed(eco_format!("{} failed", described(step)));
+                }
+            }
+            if self.pass.mode == Mode::Noop {
+                return Ended::Pending;
+            }
+        }
+        Ended::Done
+    }
+
+    fn next_steps(&self) -> Result<Vec<Step>, EcoString> {
+        let of = self.prescription;
+        let observations: Result<Vec<Json>, EcoString> = of.documents.iter().map(|one| self.observe(one)).collect();
+        of.mold.choreograph(&of.facts, &of.documents, &observations?).map_err(|error| eco_format!("{error}"))
+    }
+
+    fn observe(&self, one: &Prescribed) -> Result<Json, EcoString> {
+        if let Some(provider) = self.prescription.mold.provider(&one.kind) {
+            return provider.observe(&self.cx, &one.name).map_err(|error| eco_format!("{error}"));
+        }
+        let provider = self.native(&one.kind)?;
+        let wanted = [Wanted::new(&one.name, Some(&one.attributes))];
+        let states = get_checked(provider, &self.cx, Query::Named(&wanted)).map_err(|error| error.message)?;
+        let state = states.into_iter().find(|state| state.name == one.name);
+        let mut document = json!({ "kind": one.kind.as_str(), "name": one.name.as_str(), "exists": false });
+        if let Some(state) = state {
+            document["exists"] = Json::Bool(state.exists);
+            for (name, value) in state.attributes.iter() {
+                document[name.as_str()] = to_json(value);
+            }
+        }
+        Ok(document)
+    }
+
+    fn native(&self, kind: &str) -> Result<&dyn Provider, EcoString> {
+        match self.registry.choose(kind, None) {
+            Ok(at) => Ok(self.registry.at(at).as_ref()),
+            Err(error) => Err(eco_format!("{error}")),
+        }
+    }
+
+    fn perform(&self, step: &Step) -> Outcome {
+        match step {
+            Step::Conform(one) => match self.prescription.mold.provider(&one.kind) {
+                Some(provider) => provider.conform(&self.cx, &one.name, &one.attributes),
+                None => self.apply(one),
+            },
+            Step::Act { kind, name, action } => match self.native(kind) {
+                Err(why) => Outcome::failed(why),
+                Ok(provider) => match provider.check_action(action) {
+                    Err(problem) => Outcome::failed(eco_format!("{problem}")),
+                    Ok(()) => provider.act(&self.cx, Wanted::new(name, Some(&Attributes::new())), action),
+                },
+            },
+        }
+    }
+
+    /// Brings a resource that no script handles to its state.
+    fn apply(&self, one: &Prescribed) -> Outcome {
+        let text = format!("{}\n", manifest_of(std::slice::from_ref(one)));
+        let loaded = load::prepare_text("a step of actors/choreograph", text, load::Audience::People, self.registry);
+        let quiet = Global { quiet: true, ..self.global.clone() };
+        let report = loaded.and_then(|loaded| self.pass.report(&loaded.prepared, &quiet));
+        match report {
+            Err(_) => Outcome::failed("it was not started"),
+            Ok(report) => {
+                let failure = report.resources.iter().find_map(|resource| resource.failure.clone());
+                let notes = report.resources.into_iter().flat_map(|resource| resource.notes).collect();
+                Outcome { failure, notes, ..Outcome::done() }
+            }
+        }
+    }
+
+    fn is_human(&self) -> bool {
+        self.pass.format == ReportFormat::Human && !self.global.quiet
+    }
+
+    /// Tells what became of a step.
+    fn tell(&mut self, step: &Step, status: &str, outcome: &Outcome) {
+        if self.is_human() || (self.pass.format == ReportFormat::Human && !outcome.is_done()) {
+            let status = if outcome.is_done() { status.to_owned() } else { styled(FAILED, status) };
+            let mut text = format!("  {}: {status}\n", styled(NAME, visible(&described(step))));
+            text.extend(outcome.notes.iter().map(|note| format!("    {}\n", visible(note))));
+            text.extend(outcome.failure.iter().map(|why| format!("    {}\n", visible(why))));
+            say::data(&text);
+        }
+        let (resource, action) = parts(step);
+        let document = json!({
+            "resource": resource,
+            "action": action,
+            "status": if self.pass.mode == Mode::Noop { "would_perform" } else { status },
+            "failure": outcome.failure.as_deref(),
+            "notes": outcome.notes.iter().map(EcoString::as_str).collect::<Vec<_>>(),
+        });
+        self.rounds.last_mut().into_iter().for_each(|round| round.push(document.clone()));
+    }
+
+    fn conclude(&self, ended: Ended) -> Exit {
+        let count: usize = self.rounds.iter().map(Vec::len).sum();
+        let failure = match &ended {
+            Ended::Failed(why) => Some(why),
+            _ => None,
+        };
+        if let Some(why) = failure {
+            say::error(visible(why));
+        }
+        if self.pass.format == ReportFormat::Json {
+            let is_noop = self.pass.mode == Mode::Noop;
+            let report = json!({ "noop": is_noop, "rounds": self.rounds, "failure": failure.map(|why| why.as_str()) });
+            say::data(&format!("{report:#}\n"));
+        } else if self.is_human() && failure.is_none() {
+            let resources = counted(self.prescription.documents.len(), "resource");
+            let (steps, rounds) = (counted(count, "step"), counted(self.rounds.len(), "round"));
+            say::data(&match ended {
+                Ended::Pending => format!("{resources}: {steps} pending\n"),
+                _ => format!("{resources}: {steps} in {rounds}, none left\n"),
+            });
+        }
+        match ended {
+            Ended::Failed(_) => signals::exit().unwrap_or(Exit::Failed),
+            Ended::Pending => Exit::Pending,
+            Ended::Done if self.pass.detailed && count > 0 => Exit::Changed,
+            Ended::Done => Exit::Done,
+        }
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
+}
+
+/// The resource of a step, and what is done to it.
+fn parts(step: &Step) -> (String, &str) {
+    match step {
+        Step::Conform(one) => (format!("{}[{}]", one.kind, one.name), "conform"),
+        Step::Act { kind, name, action } => (format!("{kind}[{name}]"), action),
+    }
+}
+
+fn described(step: &Step) -> String {
+    let (resource, action) = parts(step);
+    format!("{resource} {action}")
+}
+
+/// The providers of a run that mold's directory directs: its scripts go before all others of their types.
+pub(crate) fn registry(global: &Global) -> Registry {
+    let all = providers::registry(global);
+    let Some(mold) = mold::given() else { return all };
+    let is_ours = |provider: &dyn Provider| mold.provider(provider.schema().name.as_str()).is_none();
+    let of_mold = mold.providers().iter().map(|one| std::sync::Arc::clone(one) as std::sync::Arc<dyn Provider>);
+    Registry::new(all.iter().filter(|one| is_ours(one.as_ref())).cloned().chain(of_mold))
+}

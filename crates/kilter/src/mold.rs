@@ -1,0 +1,76 @@
+//! The directory of mold that was given, and the log of what its scripts do.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use kilter_model::Hash;
+use kilter_provider::Level;
+use kilter_script::Note;
+use kilter_script::mold::{Historian, Mold, NoHistorian, RawLog};
+
+use crate::cli::Global;
+use crate::exit::Exit;
+use crate::{providers, say};
+
+static OPENED: OnceLock<Opened> = OnceLock::new();
+
+struct Opened {
+    mold: Mold,
+    log: Option<Arc<RawLog>>,
+    facts: OnceLock<Hash>,
+}
+
+/// Opens the directory and the log, if they were given.
+///
+/// # Errors
+/// When one cannot be opened; it has been said.
+pub(crate) fn open(global: &Global) -> Result<(), Exit> {
+    let Some(directory) = &global.mold else { return Ok(()) };
+    let log = global.channel3.as_deref().map(log).transpose()?.map(Arc::new);
+    let historian: Arc<dyn Historian> = match &log {
+        Some(log) => Arc::clone(log) as Arc<dyn Historian>,
+        None => Arc::new(NoHistorian),
+    };
+    let mold = Mold::open(directory, Arc::new(providers::surroundings()), historian)
+        .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
+    mold.notes().iter().for_each(|note| tell(note, global.verbose));
+    // The command is parsed once, and nothing else opens it.
+    let _ = OPENED.set(Opened { mold, log, facts: OnceLock::new() });
+    Ok(())
+}
+
+fn log(path: &Path) -> Result<RawLog, Exit> {
+    let shown = path.display();
+    RawLog::open(path).map_err(|error| say::fail(format!("cannot open the log of channel 3 {shown}: {error}")))
+}
+
+fn tell(note: &Note, verbose: bool) {
+    match note.level {
+        Level::Warning => say::warning(note),
+        _ if verbose => say::line(note),
+        _ => {}
+    }
+}
+
+/// The directory, if one was given.
+pub(crate) fn given() -> Option<&'static Mold> {
+    OPENED.get().map(|opened| &opened.mold)
+}
+
+/// What its fact scripts tell, each under its name. They run once.
+pub(crate) fn facts() -> Hash {
+    let Some(opened) = OPENED.get() else { return Hash::default() };
+    let gather = || {
+        let (facts, notes) = opened.mold.facts();
+        notes.iter().for_each(|note| tell(note, false));
+        facts
+    };
+    opened.facts.get_or_init(gather).clone()
+}
+
+/// Says what went wrong with the log.
+pub(crate) fn close() {
+    if let Some(error) = OPENED.get().and_then(|opened| opened.log.as_ref()?.failure()) {
+        say::warning(format_args!("the log of channel 3 is not whole: {error}"));
+    }
+}

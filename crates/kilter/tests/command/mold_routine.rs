@@ -1,0 +1,207 @@
+//! The routine of mold: facts, prescription, then observe, choreograph and perform until no steps are left.
+
+use crate::mold::{run, script};
+use crate::support::Place;
+
+/// Keeps counters as files; `level` is raised by one with each `conform`.
+const COUNTER: &str = r#"#!/bin/bash
+document=$(cat)
+name=$(sed -n 's/.*"name": *"\([^"]*\)".*/\1/p' <<<"$document")
+file=$(dirname "$0")/../counter-$name
+level=$(cat "$file" 2>/dev/null || echo 0)
+echo "$1 $name" >>"$(dirname "$0")/../calls" 2>/dev/null
+case "$1" in
+inspect) printf '{"kind": "counter", "name": "%s", "level": %s}\n' "$name" "$level";;
+conform) echo $((level + 1)) >"$file";;
+reset) rm -f "$file"; echo "it was at $level";;
+*) exit 3;;
+esac
+"#;
+
+/// Prescribes two counters, as high as the facts say.
+const PRESCRIBE: &str = r#"#!/usr/bin/env python3
+import json, sys
+facts = json.load(sys.stdin)
+assert facts["os"]
+print(json.dumps([{"kind": "counter", "name": name, "level": facts["want"]["level"]} for name in ("a", "b")]))
+"#;
+
+/// Raises the counters that are too low, and resets those that are too high.
+const CHOREOGRAPH: &str = r#"#!/usr/bin/env python3
+import json, sys
+given = json.load(sys.stdin)
+assert sorted(given) == ["facts", "observations", "prescription"], given
+steps = []
+for want, found in zip(given["prescription"], given["observations"]):
+    assert want["name"] == found["name"]
+    if found["level"] < want["level"]:
+        steps.append(want)
+    elif found["level"] > want["level"]:
+        steps.append({"kind": "counter", "name": want["name"], "action": "reset"})
+print(json.dumps(steps))
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    script(&place, "facts/want", "#!/bin/sh\necho '{\"level\": 2}'\n");
+    script(&place, "resources/counter", COUNTER);
+    script(&place, "actors/prescribe", PRESCRIBE);
+    place
+}
+
+fn choreographed() -> Place {
+    let place = place();
+    script(&place, "actors/choreograph", CHOREOGRAPH);
+    place
+}
+
+fn level(place: &Place, name: &str) -> String {
+    std::fs::read_to_string(place.path().join("minion").join(format!("counter-{name}"))).unwrap_or_default()
+}
+
+#[test]
+fn steps_are_performed_until_none_are_left() {
+    let place = choreographed();
+    std::fs::write(place.path().join("minion/counter-b"), "3\n").unwrap();
+    let ended = run(&place, &["plan"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let expected = "  counter[a] conform: would be performed\n  counter[b] reset: would be performed\n2 resources: 2 steps pending\n";
+    assert_eq!((ended.stdout.as_str(), level(&place, "a").as_str()), (expected, ""));
+    let ended = run(&place, &["apply"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    let expected = "\
+round 1
+  counter[a] conform: done
+  counter[b] reset: done
+    it was at 3
+round 2
+  counter[a] conform: done
+  counter[b] conform: done
+round 3
+  counter[b] conform: done
+2 resources: 5 steps in 3 rounds, none left
+";
+    assert_eq!(ended.stdout, expected);
+    assert_eq!((level(&place, "a").trim(), level(&place, "b").trim()), ("2", "2"));
+    let ended = run(&place, &["apply", "--format", "json"]);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (0, "{\n  \"noop\": false,\n  \"rounds\": [],\n  \"failure\": null\n}\n")
+    );
+    assert_eq!(run(&place, &["apply", "--noop"]).code, 0);
+}
+
+#[test]
+fn a_choreography_without_an_end_is_ended() {
+    let place = choreographed();
+    script(
+        &place,
+        "actors/choreograph",
+        "#!/bin/sh\necho '[{\"kind\": \"counter\", \"name\": \"a\", \"action\": \"reset\"}]'\n",
+    );
+    let ended = run(&place, &["apply", "-q"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (4, ""));
+    assert_eq!(
+        ended.stderr,
+        "error: the choreography does not end: after 25 rounds there are steps left: counter[a] reset\n"
+    );
+}
+
+#[test]
+fn a_step_that_fails_ends_the_routine() {
+    let place = choreographed();
+    script(
+        &place,
+        "actors/choreograph",
+        "#!/bin/sh\necho '[{\"kind\": \"counter\", \"name\": \"a\", \"action\": \"explode\"}]'\n",
+    );
+    let ended = run(&place, &["apply"]);
+    assert_eq!(ended.code, 4);
+    assert!(
+        ended.stdout.contains("explode of counter[a] by the provider `mold` (mold, DIR/minion/resources/counter)"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(ended.stderr, "error: counter[a] explode failed\n");
+}
+
+#[test]
+fn without_a_choreographer_the_engine_orders_what_is_prescribed() {
+    let place = place();
+    let target = place.path().join("motd").display().to_string();
+    script(&place, "resources/counter", &COUNTER.replace("$((level + 1))", "2"));
+    let prescribe = format!(
+        "#!/bin/sh\ncat <<'END'\n[{{\"kind\": \"counter\", \"name\": \"a\", \"level\": 2}},\n {{\"kind\": \"file\", \"name\": \"{target}\", \
+         \"content\": \"costs ${{5}}\"}}]\nEND\n"
+    );
+    script(&place, "actors/prescribe", &prescribe);
+    assert_eq!(run(&place, &["plan"]).code, 2);
+    assert!(run(&place, &["graph"]).stdout.contains("counter[a]"));
+    let ended = run(&place, &["apply"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "costs ${5}", "texts mean themselves");
+    assert_eq!(level(&place, "a"), "2\n");
+    let ended = run(&place, &["apply"]);
+    assert!(ended.stdout.starts_with("2 resources: 2 unchanged"), "{}", ended.stdout);
+}
+
+#[test]
+fn kinds_without_a_script_are_the_types_of_kilter_for_the_choreographer_too() {
+    let place = choreographed();
+    let target = place.path().join("motd").display().to_string();
+    let document = format!("{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"hello\"}}");
+    script(&place, "actors/prescribe", &format!("#!/bin/sh\necho '[{document}]'\n"));
+    let choreograph = "#!/usr/bin/env python3\nimport json, sys\ngiven = json.load(sys.stdin)\n\
+                       print(json.dumps([] if given['observations'][0]['exists'] else given['prescription']))\n";
+    script(&place, "actors/choreograph", choreograph);
+    let ended = run(&place, &["apply"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "hello");
+}
+
+#[test]
+fn what_an_actor_does_wrong_is_told_and_nothing_is_touched() {
+    let place = choreographed();
+    let refused = |name: &str, body: &str, expected: &str, code: i32| {
+        script(&place, name, &format!("#!/bin/sh\n{body}\n"));
+        let ended = run(&place, &["apply"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (code, ""), "{body}");
+        assert!(ended.stderr.contains(expected), "{body}: {}", ended.stderr);
+    };
+    for (body, expected) in [
+        ("echo '{}'", "it is a list, not `{}`"),
+        ("echo '[{\"name\": \"a\"}]'", "[0]: its `kind` is missing"),
+        ("echo '[{\"kind\": \"counter\"}]'", "[0]: its `name` is missing"),
+        (
+            "echo '[{\"kind\": \"counter\", \"name\": \"a\"}, {\"kind\": \"counter\", \"name\": \"a\"}]'",
+            "[1]: counter[a] is prescribed twice",
+        ),
+        (
+            "echo oops >&2; exit 1",
+            "the actor `prescribe` (mold, DIR/minion/actors/prescribe): it failed with exit code 1 (last on its",
+        ),
+        ("echo '['", "its output is not JSON"),
+    ] {
+        refused("actors/prescribe", body, expected, 1);
+    }
+    script(&place, "actors/prescribe", PRESCRIBE);
+    refused(
+        "actors/choreograph",
+        "echo '[{\"kind\": \"counter\", \"name\": \"a\", \"action\": \"inspect\"}]'",
+        "is no one-time action",
+        4,
+    );
+    refused("actors/choreograph", "exit 0", "it printed nothing, where a list of steps is expected", 4);
+    assert_eq!((level(&place, "a"), level(&place, "b")), (String::new(), String::new()));
+    std::fs::remove_file(place.path().join("minion/actors/prescribe")).unwrap();
+    let ended = run(&place, &["apply"]);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended
+            .stderr
+            .ends_with("there is no script DIR/minion/actors/prescribe\n  hint: without one, name a manifest\n"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(place.run(&["apply"]).code, 1);
+}

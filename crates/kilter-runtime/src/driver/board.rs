@@ -48,6 +48,7 @@ pub(super) struct Board<'run> {
 #[derive(Default)]
 struct Draft {
     differences: Vec<Difference>,
+    told: Vec<Difference>,
     unknown: Vec<(EcoString, EcoString)>,
     failure: Option<EcoString>,
     notes: Vec<EcoString>,
@@ -322,6 +323,7 @@ impl<'run> Board<'run> {
         draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
         draft.refreshed |= outcome.refreshed;
         draft.differences = done.differences.into_iter().map(|each| seal.hide_in(each)).collect();
+        draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
         draft.failure = done.result.err().map(|why| seal.hide(why));
         if ran != Ran::Failed {
             self.send(done.vertex, outcome.outputs);
@@ -404,6 +406,7 @@ impl<'run> Board<'run> {
             span: resource.span,
             status,
             differences: draft.differences,
+            told: draft.told,
             unknown: draft.unknown,
             failure: if status == Status::Failed { draft.failure } else { None },
             because_of: match settlement {

@@ -19,6 +19,7 @@ mod paths;
 mod plan_file;
 mod providers;
 mod puppet;
+mod ralsh;
 mod render;
 mod resources;
 mod say;
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
     panics::hide();
     // What was opened before is for this program alone, not for the commands that it starts as others.
     close_fds::set_fds_cloexec(3, &[]);
+    if ralsh::is_called() {
+        return ralsh::run();
+    }
     match Cli::try_parse() {
         Ok(cli) => {
             cli.global.color.write_global();

@@ -4,56 +4,91 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use ecow::eco_format;
 use kilter_facts::Facts;
 use kilter_model::ResourceRef;
 use kilter_model::suggest::nearest;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
-use kilter_script::{Rights, Scripts, Surroundings};
+use kilter_script::{Note, Rights, ScriptProvider, Scripts, Surroundings};
 
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::{facts, paths, say, signals};
 
-/// All providers: those that kilter brings along, and scripts.
+/// Where scripts are looked for, and what they are given.
+pub(crate) struct Search {
+    /// The directories, the first ones first.
+    pub(crate) directories: Vec<PathBuf>,
+    /// The state directory, in which what scripts say of themselves is kept.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Directories in which scripts find commands before the usual ones.
+    pub(crate) libexec: Vec<PathBuf>,
+}
+
+/// The providers that there are.
+pub(crate) struct Providers {
+    /// All of them.
+    pub(crate) registry: Registry,
+    /// Those of them that are scripts.
+    pub(crate) scripts: Vec<Arc<ScriptProvider>>,
+    /// What is to be said of scripts, those that are not used among them.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// All providers: those that kilter brings along, and scripts. What there is to be said of them is said.
 pub(crate) fn registry(global: &Global) -> Registry {
-    let native = kilter_native::native();
-    let scripts = scripts(global);
-    for note in &scripts.notes {
+    let mut directories = global.include.clone();
+    directories.extend(usual_directories());
+    let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new() });
+    for note in &providers.notes {
         match note.level {
             Level::Warning => say::warning(note),
             _ if global.verbose => say::line(note),
             _ => {}
         }
     }
+    providers.registry
+}
+
+/// The directories that are searched without being named.
+pub(crate) fn usual_directories() -> impl Iterator<Item = PathBuf> {
+    paths::given_providers_dirs().into_iter().chain(paths::providers_dirs())
+}
+
+/// All providers: those that kilter brings along, and scripts.
+pub(crate) fn collect(search: &Search) -> Providers {
+    let native = kilter_native::native();
+    let Scripts { providers, mut notes } = scripts(search);
     let is_taken = |provider: &dyn Provider| {
         native.iter().any(|one| one.schema().name == provider.schema().name && one.name() == provider.name())
     };
-    let (taken, free): (Vec<_>, Vec<_>) = scripts.providers.into_iter().partition(|one| is_taken(one.as_ref()));
+    let (taken, scripts): (Vec<_>, Vec<_>) = providers.into_iter().partition(|one| is_taken(one.as_ref()));
     for provider in taken {
         let (name, type_name) = (provider.name(), &provider.schema().name);
-        say::warning(format_args!(
-            "{}: not used: kilter has a provider `{name}` of {type_name} itself",
-            provider.path().display()
-        ));
+        let message = eco_format!("not used: kilter has a provider `{name}` of {type_name} itself");
+        notes.push(Note { file: provider.path().to_owned(), level: Level::Warning, message });
     }
-    let free = free.into_iter().map(|provider| provider as Arc<dyn Provider>);
-    Registry::new(native.iter().cloned().chain(free))
+    let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
+    let registry = Registry::new(native.iter().cloned().chain(free));
+    Providers { registry, scripts, notes }
 }
 
-/// The scripts of the directories that were given and of the usual ones.
-fn scripts(global: &Global) -> Scripts {
-    let mut directories = global.include.clone();
-    directories.extend(paths::given_providers_dirs());
-    directories.extend(paths::providers_dirs());
-    let cache = global.state_dir.clone().filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
-    let surroundings = Surroundings {
+/// The scripts of the directories.
+fn scripts(search: &Search) -> Scripts {
+    let given = search.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
+    let cache = given.or_else(paths::state_dir).map(|state| state.join("describe"));
+    let mut surroundings = Surroundings {
         facts: Arc::new(lazy_facts()),
         home: std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         cancelled: Some(&signals::RAISED),
         ..Surroundings::new()
     };
-    Scripts::find(&directories, cache.map(|state| state.join("describe")).as_deref(), &Arc::new(surroundings))
+    let path = std::env::split_paths(&surroundings.path).collect::<Vec<_>>();
+    if let Ok(path) = std::env::join_paths(search.libexec.iter().chain(&path)) {
+        surroundings.path = path;
+    }
+    Scripts::find(&search.directories, cache.as_deref(), &Arc::new(surroundings))
 }
 
 /// Facts that are gathered when a condition asks for one.

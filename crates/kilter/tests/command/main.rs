@@ -13,6 +13,7 @@ mod get;
 mod graph;
 mod help;
 mod puppet;
+mod ralsh;
 mod scripts;
 mod secrets;
 mod set;

@@ -49,6 +49,7 @@ pub(super) struct Board<'run> {
 struct Draft {
     differences: Vec<Difference>,
     told: Vec<Difference>,
+    is_unsettled: bool,
     unknown: Vec<(EcoString, EcoString)>,
     failure: Option<EcoString>,
     notes: Vec<EcoString>,
@@ -324,6 +325,7 @@ impl<'run> Board<'run> {
         draft.refreshed |= outcome.refreshed;
         draft.differences = done.differences.into_iter().map(|each| seal.hide_in(each)).collect();
         draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
+        draft.is_unsettled = done.result.is_err() && outcome.failure.is_none();
         draft.failure = done.result.err().map(|why| seal.hide(why));
         if ran != Ran::Failed {
             self.send(done.vertex, outcome.outputs);
@@ -407,6 +409,7 @@ impl<'run> Board<'run> {
             status,
             differences: draft.differences,
             told: draft.told,
+            is_unsettled: draft.is_unsettled && status == Status::Failed,
             unknown: draft.unknown,
             failure: if status == Status::Failed { draft.failure } else { None },
             because_of: match settlement {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kilter_model::{Attributes, Behaviour, Catalog, Difference, Resource, ResourceRef, SourceId, Span, Value};
-use kilter_provider::{Durability, Provider, Registry, Strictness};
+use kilter_provider::{Durability, Level, Provider, Registry, Strictness};
 use kilter_runtime::{Mode, Options, Rejected, ResourceReport, RunError, StateDir, Status, Stop, plan_of};
 
 use super::emit::Form;
@@ -33,12 +33,16 @@ pub(super) fn update(
     let report = prepared.execute(&options()?, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
     let Some(report) = report.resources.into_iter().next() else {
         // A resource that is as it should be is only counted.
-        return tell(provider, name, &should, &[], form, logger);
+        return tell(provider, name, &should, (&[], &[]), form, logger);
     };
-    if let Status::Failed | Status::Skipped | Status::Interrupted = report.status {
+    if report.is_unsettled {
+        // libral believes what a provider says of its change; that it is not seen is worth a line.
+        logger.line(Level::Warning, report.failure.as_deref().unwrap_or_default());
+    } else if let Status::Failed | Status::Skipped | Status::Interrupted = report.status {
         return Err(failed(provider, name, &report, logger));
     }
-    tell(provider, name, &should, &changes(&report), form, logger)
+    let changes = changes(&report);
+    tell(provider, name, &should, (&changes, &report.told), form, logger)
 }
 
 /// Whether what is said of a resource does not say yet that it is to be there, but can.
@@ -91,19 +95,23 @@ fn options() -> Result<Options, Trouble> {
     })
 }
 
-/// What was changed: as the provider tells it, or else what differed.
+/// What was changed: as the provider tells it, or else what differed and does no more.
 fn changes(report: &ResourceReport) -> Vec<Difference> {
-    let mut changes = if report.told.is_empty() { report.differences.clone() } else { report.told.clone() };
+    let mut changes = match report.told.is_empty() && !report.is_unsettled {
+        true => report.differences.clone(),
+        false => report.told.clone(),
+    };
     changes.sort_by(|one, other| one.attribute.as_str().cmp(other.attribute.as_str()));
     changes
 }
 
-/// Tells what the resource is like now. What is not read back of it is what was asked for.
+/// Tells what the resource is like now: as it is found, with what the provider says of its changes. Parameters
+/// are never read back: they are what was asked for.
 fn tell(
     provider: &dyn Provider,
     name: &str,
     should: &Attributes,
-    changes: &[Difference],
+    (changes, told): (&[Difference], &[Difference]),
     form: Form,
     logger: &Logger,
 ) -> Result<Ended, Trouble> {
@@ -115,7 +123,12 @@ fn tell(
         Some(state) => (state.name, state.attributes),
         None => (name.into(), Attributes::new()),
     };
-    for (attribute, value) in should.iter() {
+    for change in told.iter().filter(|change| change.entry.is_none()) {
+        attributes.set(change.attribute.clone(), change.should.clone());
+    }
+    let is_parameter =
+        |name: &str| provider.schema().find(name).is_some_and(|attribute| attribute.behaviour == Behaviour::Parameter);
+    for (attribute, value) in should.iter().filter(|(attribute, _)| is_parameter(attribute.as_str())) {
         if attributes.get(attribute.as_str()).is_none() {
             attributes.set(attribute.clone(), value.clone());
         }

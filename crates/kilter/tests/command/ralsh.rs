@@ -259,9 +259,15 @@ fn kilters_own_types_answer_to_librals_names_too() {
     );
     assert_eq!(ralsh(&place, &["-a", "user", "no-such-user"]).code, 1);
     let path = place.file("a file", "x");
+    let linked = ralsh(&place, &["-jq", "file", &path, "ensure=absent"]);
+    assert_eq!((linked.code, linked.stdout.as_str()), (0, ""));
+    let linked = ralsh(&place, &["-j", "file", &path, "ensure=link", "target=/nowhere"]);
+    let told: serde_json::Value = serde_json::from_str(&linked.stdout).unwrap();
+    assert_eq!((&told["result"][0]["resource"]["ensure"], linked.code), (&serde_json::json!("link"), 0));
+    assert!(told["result"][0]["resource"].get("mode").is_none_or(|mode| mode == "0777"), "{}", linked.stdout);
     let ended = ralsh(&place, &["file::posix", &path, "ensure=absent"]);
     assert_eq!(
-        ended.stdout, "file::posix { 'DIR/a file':\n  ensure => 'absent',\n}\nensure(file->absent)\n\n",
+        ended.stdout, "file::posix { 'DIR/a file':\n  ensure => 'absent',\n}\nensure(link->absent)\n\n",
         "{}",
         ended.stderr
     );

@@ -51,7 +51,7 @@ _ralsh() {
 
     if [[ $awaited == -I || $cur == --include=* ]]; then
         mapfile -t replies < <(compgen -o dirnames -- "${cur#--include=}")
-        [[ $cur == --include=* ]] && replies=("${replies[@]/#/--include=}")
+        [[ $cur == --include=* && $COMP_WORDBREAKS != *=* ]] && replies=("${replies[@]/#/--include=}")
         compopt -o filenames 2>/dev/null
         COMPREPLY=("${replies[@]}")
         return

@@ -30,7 +30,7 @@ pub(super) fn find(
     form: Form,
     logger: &Logger,
 ) -> Result<Ended, Trouble> {
-    let state = one(provider, name, logger)?;
+    let state = one(provider, name, None, logger)?;
     let told = shown(form.found(provider, state.as_ref()));
     let is_missing = match &state {
         None => true,
@@ -39,14 +39,20 @@ pub(super) fn find(
     Ok(if is_missing && told == Ended::Well { Ended::NotFound } else { told })
 }
 
-/// One resource; none if there is none of that name and the provider does not call it absent.
+/// One resource; none if there is none of that name and the provider does not call it absent. Parameters may say
+/// where it is.
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn one(provider: &dyn Provider, title: &str, logger: &Logger) -> Result<Option<State>, Trouble> {
+pub(super) fn one(
+    provider: &dyn Provider,
+    title: &str,
+    parameters: Option<&Attributes>,
+    logger: &Logger,
+) -> Result<Option<State>, Trouble> {
     let (name, namevars) = identified(provider, title)?;
     let cx = surroundings(logger);
-    let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: None }];
+    let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters }];
     let read = || {
         provider.open(&cx)?;
         get_checked(provider, &cx, Query::Named(&wanted))

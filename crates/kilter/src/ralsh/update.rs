@@ -1,11 +1,14 @@
 //! Changing one resource, as a manifest with just that resource would.
 
+mod declared;
+
 use std::sync::Arc;
 
-use kilter_model::{Attributes, Behaviour, Catalog, Difference, Resource, ResourceRef, SourceId, Span, Value};
+use kilter_model::{Attributes, Behaviour, Difference, State};
 use kilter_provider::{Durability, Level, Provider, Registry, Strictness};
-use kilter_runtime::{Mode, Options, Rejected, ResourceReport, RunError, StateDir, Status, Stop, plan_of};
+use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status, Stop};
 
+use self::declared::{can_be_made, completed, prepared};
 use super::emit::Form;
 use super::log::{Listening, Logger};
 use super::trouble::Trouble;
@@ -22,12 +25,16 @@ pub(super) fn update(
     logger: &Logger,
 ) -> Result<Ended, Trouble> {
     let mut should = words::attributes(provider, words)?;
-    if should.get("ensure").is_none() && can_be_made(provider) && is_absent(provider, name, logger)? {
+    if should.get("ensure").is_none() && can_be_made(provider) && is_absent(provider, name, &should, logger)? {
         // A script that is told of attributes alone makes what is not there.
         should.set("ensure", "present");
     }
-    let catalog = Catalog { resources: vec![resource(provider, name, &should)?], ..Catalog::default() };
-    let prepared = plan_of(catalog, registry).map_err(|rejected| refused(&rejected))?;
+    let prepared = prepared(registry, provider, name, &should).or_else(|refused| {
+        // A type may want more to be said of a resource than is to be changed: what is there already is said too.
+        let state = found(provider, name, &should, logger)?;
+        let more = state.and_then(|state| completed(provider, &should, &state)).ok_or(refused)?;
+        prepared(registry, provider, name, &more)
+    })?;
     let stop = Arc::new(Stop::new().map_err(|error| not_started(&error))?);
     signals::stop(&stop);
     let report = prepared.execute(&options()?, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
@@ -39,45 +46,30 @@ pub(super) fn update(
         // libral believes what a provider says of its change; that it is not seen is worth a line.
         logger.line(Level::Warning, report.failure.as_deref().unwrap_or_default());
     } else if let Status::Failed | Status::Skipped | Status::Interrupted = report.status {
-        return Err(failed(provider, name, &report, logger));
+        return Err(failed(provider, name, &should, &report, logger));
     }
     let changes = changes(&report);
     tell(provider, name, &should, (&changes, &report.told), form, logger)
 }
 
-/// Whether what is said of a resource does not say yet that it is to be there, but can.
-fn can_be_made(provider: &dyn Provider) -> bool {
-    let ensure = provider.schema().find("ensure");
-    ensure.is_some_and(|ensure| ensure.default.is_none() && ensure.data_type.check(&Value::from("present")).is_ok())
-}
-
-fn is_absent(provider: &dyn Provider, name: &str, logger: &Logger) -> Result<bool, Trouble> {
-    let state = read::one(provider, name, logger)?;
+fn is_absent(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<bool, Trouble> {
+    let state = found(provider, name, should, logger)?;
     Ok(state.is_some_and(|state| state.attributes.text("ensure") == Some("absent")))
 }
 
-/// The resource as it was declared by the words.
-fn resource(provider: &dyn Provider, title: &str, should: &Attributes) -> Result<Resource, Trouble> {
-    let schema = provider.schema();
-    let refused = |why: &dyn std::fmt::Display| Trouble::failed(format_args!("{}[{title}]: {why}", schema.name));
-    let (name, namevars) = schema.identify(title, should).map_err(|error| refused(&error))?;
-    let mut attributes = should.clone();
-    if namevars.len() > 1 {
-        namevars.iter().for_each(|(name, value)| attributes.set(name.clone(), value.clone()));
-    }
-    for attribute in schema.attributes.iter().filter(|attribute| attribute.behaviour != Behaviour::Namevar) {
-        match (&attribute.default, attributes.get(attribute.name.as_str())) {
-            (Some(default), None) => attributes.push(attribute.name.clone(), default.clone()),
-            (None, None) if attribute.required => {
-                return Err(refused(&format_args!("it needs the attribute {}", attribute.name)));
-            }
-            _ => {}
-        }
-    }
-    let reference = ResourceRef::new(schema.name.clone(), title);
-    let mut resource = Resource { attributes, ..Resource::new(reference, name, Span::new(SourceId(0), 0, 0)) };
-    resource.particulars_mut().provider = Some(provider.name().into());
-    Ok(resource)
+/// What is said of parameters.
+fn parameters(provider: &dyn Provider, should: &Attributes) -> Attributes {
+    let is_parameter =
+        |name: &str| provider.schema().find(name).is_some_and(|attribute| attribute.behaviour == Behaviour::Parameter);
+    let said = should.iter().filter(|(name, _)| is_parameter(name.as_str()));
+    said.map(|(name, value)| (name.as_str(), value.clone())).collect()
+}
+
+/// The resource as it is, where the parameters say; those of scripts say nothing of that.
+fn found(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<Option<State>, Trouble> {
+    let parameters = parameters(provider, should);
+    let parameters = (!provider.is_external() && !parameters.is_empty()).then_some(&parameters);
+    read::one(provider, name, parameters, logger)
 }
 
 fn options() -> Result<Options, Trouble> {
@@ -118,7 +110,7 @@ fn tell(
     if form == Form::Quiet {
         return Ok(Ended::Well);
     }
-    let state = read::one(provider, name, logger)?;
+    let state = found(provider, name, should, logger)?;
     let (name, mut attributes) = match state {
         Some(state) => (state.name, state.attributes),
         None => (name.into(), Attributes::new()),
@@ -126,9 +118,7 @@ fn tell(
     for change in told.iter().filter(|change| change.entry.is_none()) {
         attributes.set(change.attribute.clone(), change.should.clone());
     }
-    let is_parameter =
-        |name: &str| provider.schema().find(name).is_some_and(|attribute| attribute.behaviour == Behaviour::Parameter);
-    for (attribute, value) in should.iter().filter(|(attribute, _)| is_parameter(attribute.as_str())) {
+    for (attribute, value) in parameters(provider, should).iter() {
         if attributes.get(attribute.as_str()).is_none() {
             attributes.set(attribute.clone(), value.clone());
         }
@@ -137,17 +127,18 @@ fn tell(
 }
 
 /// What a run that failed is to tell. Of what cannot be created nothing was found.
-fn failed(provider: &dyn Provider, name: &str, report: &ResourceReport, logger: &Logger) -> Trouble {
+fn failed(
+    provider: &dyn Provider,
+    name: &str,
+    should: &Attributes,
+    report: &ResourceReport,
+    logger: &Logger,
+) -> Trouble {
     let trouble = Trouble::failed(report.failure.as_deref().unwrap_or("the run was interrupted"));
     let failed_before_its_change = report.status == Status::Failed && report.differences.is_empty();
-    let is_missing = || matches!(read::one(provider, name, logger), Ok(None));
+    let is_missing = || matches!(found(provider, name, should, logger), Ok(None));
     let ends_with = if failed_before_its_change && is_missing() { Ended::NotFound } else { Ended::Wrong };
     Trouble { ends_with, ..trouble }
-}
-
-fn refused(rejected: &Rejected) -> Trouble {
-    let told = rejected.problems.iter().map(|(_, problem)| problem.to_string());
-    Trouble::failed(told.collect::<Vec<_>>().join("; "))
 }
 
 fn not_started(error: &RunError) -> Trouble {

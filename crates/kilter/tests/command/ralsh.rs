@@ -275,6 +275,21 @@ fn kilters_own_types_answer_to_librals_names_too() {
 }
 
 #[test]
+fn one_attribute_is_changed_where_the_type_wants_more_to_be_said() {
+    let place = Place::new();
+    let hosts = place.file("hosts", "10.0.0.1\tdb\n");
+    let target = format!("target={hosts}");
+    let ended = ralsh(&place, &["host", "db", "comment=old", &target]);
+    let told = "host::hosts { 'db':\n  ensure       => 'present',\n  comment      => 'old',\n  host_aliases => [],\n  \
+                ip           => '10.0.0.1',\n  target       => 'DIR/hosts',\n}\ncomment((none)->old)\n\n";
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (0, told, ""));
+    assert_eq!(std::fs::read_to_string(&hosts).unwrap(), "10.0.0.1\tdb\t# old\n");
+    let ended = ralsh(&place, &["host", "new", "comment=old", &target]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
+    assert!(ended.stderr.contains("an entry needs an address"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_list_of_providers_as_json_tells_all_of_them() {
     let place = settings();
     let ended = ralsh(&place, &["-j", "-I."]);

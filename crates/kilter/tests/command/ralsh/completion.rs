@@ -68,6 +68,7 @@ fn types_names_attributes_values_and_options_are_offered() {
     assert_eq!(offers("ralsh --a", &["ralsh", "--a"]), ["--absent"]);
     assert_eq!(offers("ralsh -l w", &["ralsh", "-l", "w"]), ["warn"]);
     assert_eq!(offers("ralsh -I prov", &["ralsh", "-I", "prov"]), ["providers"]);
+    assert_eq!(offers("ralsh --include=prov", &["ralsh", "--include", "=", "prov"]), ["providers"]);
     assert!(offers("ralsh nosuch ", &["ralsh", "nosuch", ""]).is_empty());
 }
 

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 15] = [
+const REQUIREMENTS: [Requirement; 16] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -29,6 +29,9 @@ const REQUIREMENTS: [Requirement; 15] = [
     Requirement { program: "gpasswd", package: "passwd" },
     // An executable manifest is written in it.
     Requirement { program: "python3", package: "python3-minimal" },
+    // Its modules json and shlex come with the whole of it, whose program this is.
+    Requirement { program: "pydoc3", package: "python3" },
+    // Providers are written in it.
     Requirement { program: "bash", package: "bash" },
     // Takes a lock that the Rust standard library has no call for.
     Requirement { program: "perl", package: "perl-base" },

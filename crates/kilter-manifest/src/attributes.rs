@@ -75,7 +75,8 @@ impl<'e, 't> Body<'e, 't> {
                 self.complete(type_, entry, &mut resource);
             }
         }
-        resource.attributes.shrink();
+        // One more comes when the type makes it canonical.
+        resource.attributes.shrink(1);
         resource
     }
 

@@ -159,7 +159,10 @@ impl<'t> View<'t> {
 
     /// Whether nothing was written, or `null`.
     pub(crate) fn is_null(self) -> bool {
-        self.kind() == Kind::Plain && matches!(self.text(), "~" | "null" | "Null" | "NULL" | "")
+        let node = self.node();
+        // Most are longer than any of these.
+        let is_short = node.flag || node.b - node.a <= 4;
+        node.kind == Kind::Plain && is_short && matches!(self.text(), "~" | "null" | "Null" | "NULL" | "")
     }
 
     /// The text of a scalar, empty for collections.

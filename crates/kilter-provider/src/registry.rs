@@ -232,3 +232,104 @@ impl Registry {
         self.providers.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::{Change, Outcome, State};
+
+    use super::*;
+    use crate::context::Context;
+    use crate::contract::{Mode, ProviderError, Query};
+
+    #[derive(Clone)]
+    struct Made {
+        schema: TypeSchema,
+        name: &'static str,
+        is_external: bool,
+        is_default: bool,
+        suitability: Suitability,
+    }
+
+    impl Provider for Made {
+        fn schema(&self) -> &TypeSchema {
+            &self.schema
+        }
+
+        fn name(&self) -> &'static str {
+            self.name
+        }
+
+        fn suitable(&self) -> Suitability {
+            self.suitability.clone()
+        }
+
+        fn is_default(&self) -> bool {
+            self.is_default
+        }
+
+        fn is_external(&self) -> bool {
+            self.is_external
+        }
+
+        fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+            Ok(Vec::new())
+        }
+
+        fn set(&self, _: &Context<'_>, _: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+            Vec::new()
+        }
+    }
+
+    fn own(name: &'static str) -> Made {
+        let schema = TypeSchema::new("t", name);
+        Made { schema, name, is_external: false, is_default: false, suitability: Suitability::Suitable }
+    }
+
+    fn script(name: &'static str) -> Made {
+        Made { is_external: true, ..own(name) }
+    }
+
+    /// The provider that is chosen, or those among which none is.
+    fn chosen(providers: &[Made]) -> Vec<&'static str> {
+        let registry = Registry::new(providers.iter().cloned().map(|one| Arc::new(one) as Arc<dyn Provider>));
+        match registry.choose("t", None) {
+            Ok(at) => {
+                assert_eq!(
+                    registry.schema("t").unwrap().desc,
+                    registry.at(at).name(),
+                    "the schema is that of the chosen one"
+                );
+                vec![registry.at(at).name()]
+            }
+            Err(ChoiceError::Ambiguous { among, .. }) => {
+                assert!(registry.index("t").is_none() && registry.schema("t").is_some());
+                assert!(registry.candidates("t").iter().all(|candidate| !candidate.is_chosen));
+                among
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn what_the_program_brings_goes_before_scripts_and_a_default_before_both() {
+        let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
+        let default = |one: Made| Made { is_default: true, ..one };
+        assert_eq!(chosen(&[own("a"), own("b")]), ["a"]);
+        assert_eq!(chosen(&[script("s"), own("a")]), ["a"]);
+        assert_eq!(chosen(&[own("a"), default(script("s"))]), ["s"]);
+        assert_eq!(chosen(&[unsuitable(own("a")), script("s")]), ["s"]);
+        assert_eq!(chosen(&[own("a"), unsuitable(default(script("s")))]), ["a"]);
+        assert_eq!(chosen(&[script("s"), unsuitable(script("r"))]), ["s"]);
+    }
+
+    #[test]
+    fn between_scripts_that_are_equally_good_none_is_chosen() {
+        let default = |one: Made| Made { is_default: true, ..one };
+        let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
+        assert_eq!(chosen(&[script("r"), script("s")]), ["r", "s"]);
+        assert_eq!(chosen(&[default(script("q")), default(script("r")), script("s")]), ["q", "r"]);
+        assert_eq!(chosen(&[script("r"), default(script("s"))]), ["s"]);
+        // What they need may come during the run.
+        assert_eq!(chosen(&[unsuitable(script("r")), unsuitable(script("s"))]), ["r"]);
+    }
+}

@@ -187,7 +187,7 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
     }
     if problems.is_empty() && deferred.is_empty() {
         problems.extend(canonicalize(provider, &mut resource.name, &mut resource.attributes).err());
-        resource.attributes.shrink();
+        resource.attributes.shrink(0);
     } else if problems.is_empty()
         && let Some((name, namevars)) = canonical_name(provider, &resource.name, &resource.attributes)
     {

@@ -4,19 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use kilter_process::{Captured, Ending, Finished, Invocation, Status};
+use kilter_process::{Captured, Finished, Invocation, Status};
 use kilter_script::{Convention, Json, Reply, Request, Simple};
 
 const COUNT: usize = 100_000;
 
 fn finished(stdout: String) -> Finished {
-    Finished {
-        status: Status::Code(0),
-        ending: Ending::Exited,
-        stdout: Captured { bytes: stdout.into_bytes(), dropped: 0 },
-        stderr: Captured::default(),
-        leaked: false,
-    }
+    Finished { stdout: Captured { bytes: stdout.into_bytes(), dropped: 0 }, ..Finished::of(Status::Code(0)) }
 }
 
 /// The median of several runs.

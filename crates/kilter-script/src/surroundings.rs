@@ -1,13 +1,13 @@
 //! What scripts are given of the world, and how much they may take.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kilter_model::Value;
-use kilter_process::{Capture, DEFAULT_PATH, Invocation, which};
+use kilter_process::{Capture, Environment, Invocation, which};
 
 use crate::condition::Machine;
 
@@ -28,10 +28,8 @@ pub enum Rights {
 pub struct Surroundings {
     /// The facts that conditions ask for.
     pub facts: FactsFn,
-    /// Where scripts, and conditions, find commands.
-    pub path: OsString,
-    /// The home directory that scripts see; none leaves `HOME` out.
-    pub home: Option<PathBuf>,
+    /// The environment of scripts; conditions find commands in its `PATH`.
+    pub environment: Environment,
     /// Who runs them.
     pub rights: Rights,
     /// How much a script may take.
@@ -71,25 +69,27 @@ impl Default for Limits {
 }
 
 impl Surroundings {
-    /// The usual path, no home, no facts, a normal user.
+    /// The plain environment, no facts, a normal user.
     pub fn new() -> Surroundings {
         Surroundings {
             facts: Arc::new(|_| None),
-            path: DEFAULT_PATH.into(),
-            home: None,
+            environment: Environment::new(),
             rights: Rights::User,
             limits: Limits::default(),
             cancelled: None,
         }
     }
 
-    /// How a script is started: in `/`, with `PATH`, `LANG`, `LC_ALL`, `HOME` and, where its data directory
-    /// has lenses, `AUGEAS_LENS_LIB`. Its input is empty, its process group its own.
+    /// Where commands are found.
+    pub(crate) fn path(&self) -> &OsStr {
+        let variables = self.environment.variables().iter();
+        variables.clone().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path)
+    }
+
+    /// How a script is started: in `/`, in the environment and, where its data directory has lenses, with
+    /// `AUGEAS_LENS_LIB`. Its input is empty, its process group its own.
     pub(crate) fn invocation(&self, script: &Path) -> Invocation {
-        let mut invocation = Invocation::new(script).env("PATH", &self.path).cwd("/");
-        if let Some(home) = &self.home {
-            invocation = invocation.env("HOME", home);
-        }
+        let mut invocation = Invocation::new(script).environment(&self.environment).cwd("/");
         let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
         if let Some(lenses) = lenses.filter(|lenses| lenses.is_dir()) {
             invocation = invocation.env("AUGEAS_LENS_LIB", lenses);
@@ -120,7 +120,7 @@ impl Machine for Surroundings {
                     .zip(path.file_name())
                     .is_some_and(|(parent, file)| which(file, parent.as_os_str()).is_some())
             }
-            false => which(OsStr::new(name), &self.path).is_some(),
+            false => which(OsStr::new(name), self.path()).is_some(),
         }
     }
 }

@@ -8,6 +8,7 @@ use ecow::eco_format;
 use kilter_facts::Facts;
 use kilter_model::ResourceRef;
 use kilter_model::suggest::nearest;
+use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::{Note, Rights, ScriptProvider, Scripts, Surroundings};
 
@@ -37,12 +38,15 @@ pub(crate) struct Providers {
 
 /// All providers: those that kilter brings along, and scripts. What there is to be said of them is said.
 pub(crate) fn registry(global: &Global) -> Registry {
+    for directory in global.include.iter().filter(|directory| !directory.exists()) {
+        say::warning(format_args!("{}: there is no such directory of providers", directory.display()));
+    }
     let mut directories = global.include.clone();
     directories.extend(usual_directories());
     let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new() });
     for note in &providers.notes {
         match note.level {
-            Level::Warning => say::warning(note),
+            Level::Warning | Level::Err => say::warning(note),
             _ if global.verbose => say::line(note),
             _ => {}
         }
@@ -75,20 +79,30 @@ pub(crate) fn collect(search: &Search) -> Providers {
 
 /// The scripts of the directories.
 fn scripts(search: &Search) -> Scripts {
+    let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
+    if directories.is_empty() {
+        return Scripts::default();
+    }
     let given = search.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
     let cache = given.or_else(paths::state_dir).map(|state| state.join("describe"));
-    let mut surroundings = Surroundings {
+    let surroundings = Surroundings {
         facts: Arc::new(lazy_facts()),
-        home: std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+        environment: environment(&search.libexec),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         cancelled: Some(&signals::RAISED),
         ..Surroundings::new()
     };
-    let path = std::env::split_paths(&surroundings.path).collect::<Vec<_>>();
-    if let Ok(path) = std::env::join_paths(search.libexec.iter().chain(&path)) {
-        surroundings.path = path;
+    Scripts::find(&directories, cache.as_deref(), &Arc::new(surroundings))
+}
+
+/// The environment of scripts, which find commands in `libexec` before the usual directories.
+fn environment(libexec: &[PathBuf]) -> Environment {
+    let environment = Environment::new().user(rustix::process::geteuid().as_raw());
+    let path = libexec.iter().cloned().chain(std::env::split_paths(kilter_process::DEFAULT_PATH));
+    match std::env::join_paths(path) {
+        Ok(path) if !libexec.is_empty() => environment.set("PATH", path),
+        _ => environment,
     }
-    Scripts::find(&search.directories, cache.as_deref(), &Arc::new(surroundings))
 }
 
 /// Facts that are gathered when a condition asks for one.

@@ -79,9 +79,9 @@ impl Attributes {
         self.0.is_empty()
     }
 
-    /// Gives back memory that is not used.
-    pub fn shrink(&mut self) {
-        self.0.shrink_to_fit();
+    /// Gives back memory that is not used, but for `spare` attributes.
+    pub fn shrink(&mut self, spare: usize) {
+        self.0.shrink_to(self.0.len() + spare);
     }
 }
 

@@ -87,7 +87,7 @@ fn key(candidate: &Candidate, surroundings: &Surroundings) -> String {
         file.ino()
     );
     let mut hasher = FxHasher::default();
-    for directory in surroundings.path.as_bytes().split(|byte| *byte == b':') {
+    for directory in surroundings.path().as_bytes().split(|byte| *byte == b':') {
         let path = Path::new(std::ffi::OsStr::from_bytes(directory));
         hasher.write(directory);
         if let Ok(found) = fs::metadata(path) {

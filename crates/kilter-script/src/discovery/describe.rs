@@ -12,6 +12,7 @@ use super::candidate::Candidate;
 use super::{Note, trust};
 use crate::convention::{Convention, Reply, Request, beginning};
 use crate::metadata::{Fault, Metadata};
+use crate::provider::level;
 use crate::simple::Simple;
 use crate::surroundings::Surroundings;
 
@@ -28,25 +29,29 @@ pub(super) fn load(
     surroundings: &Arc<Surroundings>,
 ) -> (Option<Metadata>, Vec<Note>) {
     let beside = candidate.path.with_extension("yaml");
+    let mut notes = Vec::new();
     let (file, text) = match std::fs::metadata(&beside) {
         Ok(_) => (beside.as_path(), read(&beside, surroundings)),
-        Err(_) => (candidate.path.as_path(), described(candidate, cache, surroundings)),
+        Err(_) => (candidate.path.as_path(), described(candidate, cache, surroundings, &mut notes)),
     };
-    let text = match text {
-        Ok(text) => text,
-        Err(why) => return (None, vec![Note::warning(file, eco_format!("not used: {why}"))]),
+    let metadata = match text {
+        Ok(text) => Metadata::parse(&text, &candidate.stem).map_err(|faults| wrong(&faults)),
+        Err(why) => Err(eco_format!("not used: {why}")),
     };
-    match Metadata::parse(&text, &candidate.stem) {
+    match metadata {
         Ok(metadata) => {
-            let notes = metadata.warnings.iter().map(|odd| Note {
+            let odd = metadata.warnings.iter();
+            notes.extend(odd.map(|odd| Note {
                 file: file.to_owned(),
                 level: Level::Notice,
                 message: eco_format!("{odd}"),
-            });
-            let notes = notes.collect();
+            }));
             (Some(metadata), notes)
         }
-        Err(faults) => (None, vec![Note::warning(file, wrong(&faults))]),
+        Err(why) => {
+            notes.push(Note::warning(file, why));
+            (None, notes)
+        }
     }
 }
 
@@ -69,19 +74,24 @@ fn read(path: &Path, surroundings: &Surroundings) -> Result<EcoString, EcoString
 }
 
 /// What the script says, as it was kept or by asking.
-fn described(candidate: &Candidate, cache: Option<&Path>, surroundings: &Surroundings) -> Result<EcoString, EcoString> {
+fn described(
+    candidate: &Candidate,
+    cache: Option<&Path>,
+    surroundings: &Surroundings,
+    notes: &mut Vec<Note>,
+) -> Described {
     let cache = cache.map(|directory| Cache::new(directory, candidate, surroundings));
     if let Some(known) = cache.as_ref().and_then(Cache::get) {
         return known;
     }
-    let described = ask(candidate, surroundings);
+    let described = ask(candidate, surroundings, notes);
     if let Some(cache) = cache {
         cache.put(&described);
     }
     described
 }
 
-fn ask(candidate: &Candidate, surroundings: &Surroundings) -> Described {
+fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>) -> Described {
     let limits = &surroundings.limits;
     let base = surroundings.invocation(&candidate.path);
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
@@ -92,7 +102,16 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings) -> Described {
     let finished = run(&invocation, cancel)
         .map_err(|error| eco_format!("cannot be asked to describe itself: {}", error.with_sources()))?;
     match convention.decode(&Request::Describe, &finished) {
-        Ok(Reply::Described(text)) => Ok(text),
+        Ok(Reply::Described(text)) => {
+            let lines = finished.stderr.text();
+            let lines = lines.lines().map(|line| level(line.trim())).filter(|(_, message)| !message.is_empty());
+            notes.extend(lines.map(|(level, message)| Note {
+                file: candidate.path.clone(),
+                level,
+                message: beginning(message, 200),
+            }));
+            Ok(text)
+        }
         Ok(_) => Err("it did not describe itself".into()),
         Err(error) => {
             let stderr = finished.stderr.text();

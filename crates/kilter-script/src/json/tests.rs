@@ -1,5 +1,5 @@
 use kilter_model::{Attributes, Value};
-use kilter_process::{Captured, Ending, Finished, Invocation, Status};
+use kilter_process::{Captured, Finished, Invocation, Status};
 use kilter_provider::Mode;
 
 use super::Json;
@@ -10,13 +10,7 @@ fn json() -> Json {
 }
 
 fn ended(code: i32, stdout: &str) -> Finished {
-    Finished {
-        status: Status::Code(code),
-        ending: Ending::Exited,
-        stdout: Captured { bytes: stdout.into(), dropped: 0 },
-        stderr: Captured::default(),
-        leaked: false,
-    }
+    Finished { stdout: Captured { bytes: stdout.into(), dropped: 0 }, ..Finished::of(Status::Code(code)) }
 }
 
 fn got(stdout: &str) -> Result<Vec<Record>, ProtocolError> {

@@ -36,6 +36,8 @@ pub struct Metadata {
     pub default: Condition,
     /// Whether it may be called to tell what it would change: it then heeds `ral_noop`.
     pub noop_safe: bool,
+    /// Whether it is confined while it reads: it then cannot change the machine.
+    pub confine: bool,
     /// How long one call may take; kilter's own limit if none.
     pub timeout: Option<Duration>,
     /// The type, as this provider has it. Keys that kilter does not know are in

@@ -15,8 +15,19 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 /// The keys of a provider that mean something to kilter.
-const KEYS: [&str; 10] =
-    ["type", "name", "desc", "invoke", "actions", "suitable", "default", "noop_safe", "timeout", "attributes"];
+const KEYS: [&str; 11] = [
+    "type",
+    "name",
+    "desc",
+    "invoke",
+    "actions",
+    "suitable",
+    "default",
+    "noop_safe",
+    "confine",
+    "timeout",
+    "attributes",
+];
 
 /// How long a provider may claim one call to take, in seconds.
 const LONGEST_TIMEOUT: i64 = 86_400;
@@ -118,6 +129,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     };
     let default = provider.get("default").map(|node| conditions::read("default", node, Joined::Or, reader));
     let noop_safe = provider.get("noop_safe").is_some_and(|node| reader.truth("noop_safe", node));
+    let confine = provider.get("confine").is_some_and(|node| reader.truth("confine", node));
     let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
     let schema = schema(provider, actions, noop_safe, reader);
     Metadata {
@@ -127,6 +139,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         suitable,
         default: default.unwrap_or(Condition::Constant(false)),
         noop_safe,
+        confine,
         timeout,
         schema,
         warnings: Vec::new(),

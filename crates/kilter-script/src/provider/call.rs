@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Finished, Invocation, run};
-use kilter_provider::Context;
+use kilter_process::{Cancel, Confinement, Finished, Invocation, Leftovers, run};
+use kilter_provider::{Context, Mode};
 
 use super::error::{Cause, ScriptError, last_words, status};
 use super::{ScriptProvider, log};
@@ -15,7 +15,7 @@ impl ScriptProvider {
     pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<Reply, Box<ScriptError>> {
         let invocation = self.convention.encode(request);
         let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
-        let invocation = Invocation { deadline: Some(self.deadline(request)), ..invocation };
+        let invocation = self.limited(invocation, request);
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
         let finished = run(&invocation, Some(cancel));
@@ -23,6 +23,17 @@ impl ScriptProvider {
         log::pass_on(cx, self.metadata.schema.name.as_str(), subject(request), &finished);
         let reply = self.convention.decode(request, &finished);
         reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))
+    }
+
+    /// A call that only reads leaves nothing behind; one that only tells what it would do cannot change the
+    /// machine, and nor can one that reads where the metadata wants it so.
+    fn limited(&self, invocation: Invocation, request: &Request<'_>) -> Invocation {
+        let is_preview = matches!(request, Request::Update(_, Mode::Preview));
+        let is_read = !matches!(request, Request::Update(..));
+        let confined = is_preview || is_read && self.metadata.confine;
+        let invocation = invocation.deadline(self.deadline(request));
+        let invocation = invocation.confined(if confined { Confinement::ReadOnly } else { Confinement::None });
+        invocation.leftovers(if is_preview || is_read { Leftovers::Ended } else { Leftovers::LeftAlone })
     }
 
     fn deadline(&self, request: &Request<'_>) -> Duration {

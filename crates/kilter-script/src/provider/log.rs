@@ -21,6 +21,9 @@ pub(super) fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &
             cx.log(level, type_name, name, &beginning(message, LONGEST));
         }
     }
+    if !finished.confined.is_as_asked() {
+        cx.log(Level::Debug, type_name, name, &finished.confined.to_string());
+    }
     if finished.leaked {
         let message = "the provider has ended and left a process behind that keeps its output open";
         cx.log(Level::Warning, type_name, name, message);
@@ -29,7 +32,7 @@ pub(super) fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &
 
 /// The level of a line, and what it says: `LEVEL:` before it, in capitals or not; without one it is a
 /// warning.
-pub(super) fn level(line: &str) -> (Level, &str) {
+pub(crate) fn level(line: &str) -> (Level, &str) {
     let warning = (Level::Warning, line);
     let Some((word, message)) = line.split_once(':') else { return warning };
     let level = match word.trim_end().to_ascii_lowercase().as_str() {

@@ -21,6 +21,8 @@ use crate::metadata::Metadata;
 use crate::simple::Simple;
 use crate::surroundings::Surroundings;
 
+pub(crate) use log::level;
+
 /// A provider that is a script.
 pub struct ScriptProvider {
     path: PathBuf,

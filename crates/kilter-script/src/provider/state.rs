@@ -26,7 +26,13 @@ impl ScriptProvider {
             return State { unreadable: Some(self.wrong(&name, &wrong)), ..State::present(name, attributes) };
         }
         if !wrong.is_empty() {
-            let message = eco_format!("{}; it is left out", self.wrong(&name, &wrong));
+            // The log says of which resource.
+            let (provider, convention) = (&self.metadata.name, self.metadata.convention);
+            let message = eco_format!(
+                "the provider `{provider}` ({convention}, {}) returned what is not of its type: {}; it is left out",
+                self.path.display(),
+                wrong.join("; ")
+            );
             cx.log(Level::Warning, self.metadata.schema.name.as_str(), &name, &message);
         }
         state(name, attributes)

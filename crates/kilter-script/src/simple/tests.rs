@@ -14,13 +14,7 @@ fn simple() -> Simple {
 
 /// A process that printed this and ended with this code.
 fn ended(code: i32, stdout: impl AsRef<[u8]>) -> Finished {
-    Finished {
-        status: Status::Code(code),
-        ending: Ending::Exited,
-        stdout: Captured { bytes: stdout.as_ref().to_vec(), dropped: 0 },
-        stderr: Captured::default(),
-        leaked: false,
-    }
+    Finished { stdout: Captured { bytes: stdout.as_ref().to_vec(), dropped: 0 }, ..Finished::of(Status::Code(code)) }
 }
 
 fn listed(stdout: impl AsRef<[u8]>) -> Result<Vec<Record>, ProtocolError> {

@@ -1,6 +1,7 @@
 //! Changes that scripts make.
 
 use kilter_model::Value;
+use kilter_process::{Confined, Confinement, can_confine};
 use kilter_provider::{Mode, Provider};
 
 use crate::harness::*;
@@ -15,7 +16,7 @@ case "$ral_action" in
 find|list)
   if [ -e state ]; then cat state; else echo "name: a"; echo "ensure: absent"; fi;;
 update)
-  [ -n "$ral_noop" ] && { echo "ral_derive: true"; exit; }
+  [ -n "$ral_noop" ] && { echo "ral_derive: true"; echo "seen: $*"; exit; }
   if [ "$ensure" = absent ]; then rm -f state; else
     touch state
     for key in ensure v flag arr; do
@@ -86,9 +87,31 @@ fn with_the_promise_a_preview_says_ral_noop() {
     let place = Place::new();
     let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), KEEPER);
     let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
-    assert_eq!(told(&outcome.unwrap()), "ensure: absent -> present");
-    assert_eq!(place.calls()[1], "name='a' ensure='present' ral_noop='true' ral_action=update");
-    assert!(!place.path().join("state").exists());
+    let words = "name='a' ensure='present' ral_noop='true' ral_action=update";
+    assert_eq!(told(&outcome.unwrap()), format!("seen: undef -> {words}, ensure: absent -> present"));
+}
+
+#[test]
+fn a_preview_that_would_change_something_cannot() {
+    let place = Place::new();
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) touch changed; echo 'ral_derive: true';; esac";
+    let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
+    apply_as(&*provider, "a", &[("v", "2".into())], Mode::Preview).unwrap();
+    let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
+    assert_eq!(place.path().join("changed").exists(), !is_confined);
+    apply(&*provider, "a", &[("v", "2".into())]).unwrap();
+    assert!(place.path().join("changed").exists());
+}
+
+#[test]
+fn a_script_that_asks_for_it_is_confined_while_it_reads() {
+    let place = Place::new();
+    let body = "touch changed; echo '# simple'; [ -n \"$TMPDIR\" ] && printf 'name: a\\nv: confined\\n'";
+    let provider = place.bash("t", &format!("{TYPED}\nconfine: true"), body);
+    let states = all(&*provider, &Lines::default()).unwrap();
+    let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
+    assert_eq!(place.path().join("changed").exists(), !is_confined);
+    assert_eq!(states.len(), usize::from(is_confined));
 }
 
 #[test]

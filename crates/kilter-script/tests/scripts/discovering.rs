@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::Scripts;
 
@@ -57,7 +58,7 @@ fn what_is_kept_does_not_outlive_the_commands_that_there_are() {
     describing(&place, "a", "");
     let bin = place.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
-    place.surroundings.path = format!("{}:/usr/bin:/bin", bin.display()).into();
+    place.surroundings.environment = Environment::new().set("PATH", format!("{}:/usr/bin:/bin", bin.display()));
     place.found();
     assert_eq!(place.calls().len(), 1);
     std::fs::write(bin.join("apt-get"), "").unwrap();
@@ -104,8 +105,12 @@ fn the_file_beside_a_script_goes_before_what_it_says() {
 #[test]
 fn what_a_describing_script_writes_on_standard_error_does_no_harm() {
     let place = Place::new();
-    place.script("a", &format!("{BASH}echo careful >&2; cat <<'END'\n{}END\n", metadata("")));
-    assert_eq!(names(&place.found()), ["tt::a"]);
+    place.script("a", &format!("{BASH}echo careful >&2; echo 'debug: step' >&2; cat <<'END'\n{}END\n", metadata("")));
+    let found = place.found();
+    assert_eq!(names(&found), ["tt::a"]);
+    let lines: Vec<_> = found.notes.iter().map(|note| (note.level, place.plain(note))).collect();
+    assert_eq!(lines, [(Level::Warning, "DIR/a.prov: careful".into()), (Level::Debug, "DIR/a.prov: step".into())]);
+    assert!(place.found().notes.is_empty(), "what is kept has nothing to log");
 }
 
 #[test]

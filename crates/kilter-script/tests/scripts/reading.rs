@@ -1,7 +1,10 @@
 //! Resources that scripts are asked for.
 
 use kilter_model::Value;
+use kilter_process::Environment;
 use kilter_provider::{Context, Provider, Query, Strictness, Suitability, Wanted, check_one, get_checked};
+
+use kilter_script::Scripts;
 
 use crate::harness::*;
 
@@ -137,7 +140,7 @@ fn an_odd_value_in_a_list_is_left_out_with_a_warning_and_hides_nothing_else() {
     let lines = log.taken();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(
-        lines[0].starts_with("warning tt[a] tt[a] by the provider") && lines[0].ends_with("; it is left out"),
+        lines[0].starts_with("warning tt[a] the provider `t` (simple, ") && lines[0].ends_with("; it is left out"),
         "{}",
         lines[0]
     );
@@ -179,8 +182,7 @@ fn lines_on_standard_error_are_logged_by_their_level() {
 #[test]
 fn a_script_sees_the_documented_environment_and_nothing_to_read() {
     let mut place = Place::new();
-    place.surroundings.home = Some("/nonexistent/home".into());
-    place.file("providers/x.prov", "");
+    place.surroundings.environment = Environment::new().set("HOME", "/nonexistent/home");
     let body = r#"
 echo '# simple'
 echo "name: a"
@@ -192,6 +194,21 @@ echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c 
         text,
         "HOME=/nonexistent/home LANG=C.UTF-8 LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
     );
+}
+
+#[test]
+fn lenses_beside_the_directory_of_a_script_are_where_augeas_looks() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path().join("data/lenses")).unwrap();
+    let body = "echo '# simple'; echo \"name: a\"; echo \"v: $AUGEAS_LENS_LIB\"";
+    place.script("data/providers/t", &format!("{BASH}{body}"));
+    place.file(
+        "data/providers/t.yaml",
+        "provider: {type: tt, invoke: simple, suitable: true, attributes: {name: {}, v: {}}}",
+    );
+    let found = Scripts::find(&[place.path().join("data")], None, &Default::default());
+    let states = all(&*found.providers[0], &Lines::default()).unwrap();
+    assert_eq!(place.plain(states[0].attributes.text("v").unwrap()), "DIR/data/lenses");
 }
 
 #[test]

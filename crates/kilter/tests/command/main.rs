@@ -11,6 +11,7 @@ mod facts;
 mod foresee;
 mod get;
 mod graph;
+mod guide;
 mod help;
 mod puppet;
 mod ralsh;

@@ -1,6 +1,7 @@
 //! Providers that are scripts.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use crate::support::{Ended, Place};
 
@@ -182,6 +183,51 @@ fn a_script_of_a_type_that_kilter_has_is_another_provider_of_it() {
     );
     script(&place, "keeper.prov", &KEEPER.replace("type: setting", "type: host\n  default: true"));
     assert!(run(&place, &["types", "host"]).stdout.contains("keeper  chosen"));
+}
+
+#[test]
+fn a_directory_that_was_given_and_is_not_there_is_told() {
+    let ended = Place::new().run(&["-I", "nowhere", "get", "host", "x"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, "warning: nowhere: there is no such directory of providers\n"));
+}
+
+#[test]
+fn an_interrupt_ends_the_script_that_is_being_asked() {
+    let place = keeper();
+    script(&place, "keeper.prov", &KEEPER.replace("find)", "find) echo $$ >pid; sleep 60;;\nnever)"));
+    run(&place, &["types"]);
+    let begun = std::time::Instant::now();
+    let child = place
+        .command(&["-I", ".", "get", "setting", "a"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = || std::fs::read_to_string(place.path().join("providers/pid")).ok().filter(|pid| pid.ends_with('\n'));
+    let script = loop {
+        match pid() {
+            Some(pid) => break pid.trim().to_owned(),
+            None => assert!(begun.elapsed().as_secs() < 30, "the script is never asked"),
+        }
+    };
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!std::path::Path::new(&format!("/proc/{script}")).exists());
+    assert!(begun.elapsed().as_secs() < 30, "nobody waits for a minute");
+}
+
+#[test]
+fn a_script_that_lies_about_its_change_fails() {
+    let place = keeper();
+    script(&place, "keeper.prov", &KEEPER.replace("update)", "update) echo 'ral_derive: true';;\nnever)"));
+    let ended = run(&place, &["set", "setting", "a", "ensure=present"]);
+    assert_eq!(ended.code, 4);
+    assert!(
+        ended.stdout.contains("still not in its state after the change: ensure is absent, should be present"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! The scripts of docs/guides/script-provider.md, as they stand there.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Ended, Place};
+
+/// The text of the fenced block that begins with these words.
+fn fence(words: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/script-provider.md");
+    let guide = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = guide.split_once(&format!("```{words}\n")).unwrap_or_else(|| panic!("the guide has no ```{words}"));
+    rest.split_once("```\n").unwrap().0.to_owned()
+}
+
+fn with(words: &str, name: &str) -> Place {
+    let place = Place::new();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(place.path().join("providers")).unwrap();
+    // The home of whoever runs the test is not to be touched.
+    let home = place.path().join("home").display().to_string();
+    let script = fence(words).replace("$HOME", &home).replace("os.environ[\"HOME\"]", &format!("{home:?}"));
+    let path = place.file(&format!("providers/{name}.prov"), script);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    place
+}
+
+fn run(place: &Place, args: &[&str]) -> Ended {
+    let ended = place.run(&[&["-I", "."], args].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{}", ended.stdout);
+    ended
+}
+
+#[test]
+fn the_script_in_bash_does_what_the_guide_says() {
+    let place = with("bash prov files", "files");
+    assert!(run(&place, &["types", "note"]).stdout.contains("A text that is kept in a file below ~/notes."));
+    run(&place, &["set", "note", "shopping", "ensure=present", "text=milk & bread, it's $(id)"]);
+    let note = place.path().join("home/notes/shopping");
+    assert_eq!(std::fs::read_to_string(&note).unwrap(), "milk & bread, it's $(id)\n");
+    assert!(run(&place, &["get", "note"]).stdout.contains("milk & bread, it's $(id)"));
+    let manifest = place.file("m.yaml", fence("yaml manifest"));
+    assert!(run(&place, &["apply", &manifest]).stdout.contains("1 changed"));
+    assert!(run(&place, &["apply", &manifest]).stdout.contains("1 unchanged"));
+    run(&place, &["set", "note", "shopping", "ensure=absent"]);
+    assert!(!note.exists());
+    let refused = place.run(&["-I", ".", "set", "note", "../x", "ensure=present"]);
+    assert_eq!(refused.code, 4);
+    assert!(refused.stdout.contains("a note has no slash in its name"), "{}", refused.stdout);
+}
+
+#[test]
+fn the_script_in_python_does_what_the_guide_says() {
+    let place = with("python prov store", "store");
+    run(&place, &["set", "setting", "port", "ensure=present", "value=8080"]);
+    run(&place, &["set", "setting", "text", "ensure=present", "value=[1, {\"a\": \"two\\nlines\"}]"]);
+    let kept = std::fs::read_to_string(place.path().join("home/settings.json")).unwrap();
+    assert_eq!(kept, r#"{"port": "8080", "text": [1, {"a": "two\nlines"}]}"#);
+    let exported = run(&place, &["get", "setting", "--format", "yaml"]).stdout;
+    let manifest = place.file("m.yaml", exported);
+    assert!(run(&place, &["apply", &manifest]).stdout.contains("2 unchanged"));
+    run(&place, &["set", "setting", "port", "ensure=absent"]);
+    assert!(!run(&place, &["get", "setting"]).stdout.contains("port"));
+}
+
+#[test]
+fn the_lines_for_other_languages_are_those_that_are_put_to_the_test() {
+    let tested = include_str!("../../../kilter-script/tests/scripts/injection.rs").replace('\'', "\"");
+    for words in ["python decoder", "ruby decoder"] {
+        let text = fence(words);
+        let line = text.lines().find(|line| line.starts_with("args")).unwrap().replace('\'', "\"");
+        assert!(tested.contains(&line), "{line}");
+    }
+}

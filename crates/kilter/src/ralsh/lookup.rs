@@ -3,7 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-use kilter_provider::{ChoiceError, Provider, Suitability};
+use kilter_provider::{ChoiceError, Level, Provider, Suitability};
 
 use super::args::Args;
 use super::log::Logger;
@@ -29,12 +29,13 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Providers {
     let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
     let providers = providers::collect(&Search { directories, state_dir, libexec });
     for note in &providers.notes {
-        logger.line(note.level, &note.to_string());
+        // What is wrong with one script is no error of a command that may be about another.
+        logger.line(note.level.min(Level::Warning), &note.to_string());
     }
     for script in &providers.scripts {
         if let Suitability::Unsuitable(why) = script.suitable() {
             let message = format!("{}: provider {} is not suitable: {why}", script.path().display(), script.name());
-            logger.line(kilter_provider::Level::Info, &message);
+            logger.line(Level::Info, &message);
         }
     }
     providers

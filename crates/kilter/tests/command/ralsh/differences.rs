@@ -55,6 +55,29 @@ fn a_file_that_is_no_provider_is_told_and_disturbs_nothing() {
 }
 
 #[test]
+fn an_error_that_is_logged_in_a_description_is_no_error_of_the_command() {
+    let place = settings();
+    let loud = SETTING
+        .replace("describe ]; then", "describe ]; then echo 'error: oh' >&2;")
+        .replace("type: setting", "type: loud");
+    script(&place, "loud.prov", &loud);
+    let ended = ralsh(&place, &["-I.", "setting", "a"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting::setting { 'a':\n  ensure => 'absent',\n}\n"));
+    assert!(ended.stderr.lines().all(|line| line.starts_with("TIME WARN  kilter - ")), "{}", ended.stderr);
+}
+
+#[test]
+fn what_does_not_exist_is_not_found_in_whatever_form_its_name_comes_back() {
+    let place = Place::new();
+    script(&place, "setting.prov", &SETTING.replace("echo '# simple'", "echo '# simple'; name=${name%.service}"));
+    let ended = ralsh(&place, &["-I.", "setting", "nothing.service"]);
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (1, "", ""));
+    let ended = ralsh(&place, &["-I.", "setting", "a.service"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
+    assert!(ended.stderr.contains("it answered for `a` when it was asked for `a.service`"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_script_that_reads_nothing_does_not_end_the_command() {
     let place = Place::new();
     script(

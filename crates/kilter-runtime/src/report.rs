@@ -56,6 +56,10 @@ pub struct ResourceReport {
     pub status: Status,
     /// What was, or would be, changed.
     pub differences: Vec<Difference>,
+    /// What its provider says it has changed, where it says so itself.
+    pub told: Vec<Difference>,
+    /// Whether it failed although its provider says that the change was made: it still differs.
+    pub is_unsettled: bool,
     /// Attributes whose value is not known yet, and why.
     pub unknown: Vec<(EcoString, EcoString)>,
     /// Why it failed.

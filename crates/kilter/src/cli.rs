@@ -326,6 +326,16 @@ pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
+    /// The name by which kilter is called; the completion of ralsh is for bash
+    #[arg(long = "for", value_name = "COMMAND", default_value = "kilter")]
+    pub(crate) called: Called,
+}
+
+/// The names by which kilter can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Called {
+    Kilter,
+    Ralsh,
 }
 
 /// Arguments of `kilter man`.

@@ -20,6 +20,7 @@ mod paths;
 mod plan_file;
 mod providers;
 mod puppet;
+mod ralsh;
 mod render;
 mod resources;
 mod say;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
     panics::hide();
     // What was opened before is for this program alone, not for the commands that it starts as others.
     close_fds::set_fds_cloexec(3, &[]);
+    if ralsh::is_called() {
+        return ralsh::run();
+    }
     match Cli::try_parse() {
         Ok(cli) => {
             cli.global.color.write_global();

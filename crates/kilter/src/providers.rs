@@ -4,46 +4,82 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use ecow::eco_format;
 use kilter_facts::Facts;
 use kilter_model::ResourceRef;
 use kilter_model::suggest::nearest;
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::mold::Mold;
-use kilter_script::{Rights, Scripts, Surroundings};
+use kilter_script::{Note, Rights, ScriptProvider, Scripts, Surroundings};
 
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::{facts, mold, paths, say, signals};
 
-/// All providers: those that kilter brings along, and scripts.
+/// Where scripts are looked for, and what they are given.
+pub(crate) struct Search {
+    /// The directories, the first ones first.
+    pub(crate) directories: Vec<PathBuf>,
+    /// The state directory, in which what scripts say of themselves is kept.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Directories in which scripts find commands before the usual ones.
+    pub(crate) libexec: Vec<PathBuf>,
+}
+
+/// The providers that there are.
+pub(crate) struct Providers {
+    /// All of them.
+    pub(crate) registry: Registry,
+    /// Those of them that are scripts.
+    pub(crate) scripts: Vec<Arc<ScriptProvider>>,
+    /// What is to be said of scripts, those that are not used among them.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// All providers: those that kilter brings along, and scripts. What there is to be said of them is said.
 pub(crate) fn registry(global: &Global) -> Registry {
-    let native = kilter_native::native();
-    let scripts = scripts(global);
-    for note in &scripts.notes {
+    for directory in global.include.iter().filter(|directory| !directory.exists()) {
+        say::warning(format_args!("{}: there is no such directory of providers", directory.display()));
+    }
+    let mut directories = global.include.clone();
+    directories.extend(usual_directories());
+    let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new() });
+    for note in &providers.notes {
         match note.level {
             Level::Warning | Level::Err => say::warning(note),
             _ if global.verbose => say::line(note),
             _ => {}
         }
     }
+    providers.registry
+}
+
+/// The directories that are searched without being named.
+pub(crate) fn usual_directories() -> impl Iterator<Item = PathBuf> {
+    paths::given_providers_dirs().into_iter().chain(paths::providers_dirs())
+}
+
+/// All providers: those that kilter brings along, and scripts.
+pub(crate) fn collect(search: &Search) -> Providers {
+    let native = kilter_native::native();
     let of_mold: Vec<Arc<dyn Provider>> = mold::given().map(of_mold).unwrap_or_default();
+    let Scripts { providers, mut notes } = scripts(search);
     let is_taken = |provider: &dyn Provider| {
         native
             .iter()
             .chain(&of_mold)
             .any(|one| one.schema().name == provider.schema().name && one.name() == provider.name())
     };
-    let (taken, free): (Vec<_>, Vec<_>) = scripts.providers.into_iter().partition(|one| is_taken(one.as_ref()));
+    let (taken, scripts): (Vec<_>, Vec<_>) = providers.into_iter().partition(|one| is_taken(one.as_ref()));
     for provider in taken {
         let (name, type_name) = (provider.name(), &provider.schema().name);
-        say::warning(format_args!(
-            "{}: not used: there is a provider `{name}` of {type_name} already",
-            provider.path().display()
-        ));
+        let message = eco_format!("not used: there is a provider `{name}` of {type_name} already");
+        notes.push(Note { file: provider.path().to_owned(), level: Level::Warning, message });
     }
-    let free = free.into_iter().map(|provider| provider as Arc<dyn Provider>);
-    Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free))
+    let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
+    let registry = Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free));
+    Providers { registry, scripts, notes }
 }
 
 /// The providers that are scripts of mold.
@@ -51,28 +87,36 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
     mold.providers().iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>).collect()
 }
 
-/// The scripts of the directories that were given and of the usual ones.
-fn scripts(global: &Global) -> Scripts {
-    for directory in global.include.iter().filter(|directory| !directory.exists()) {
-        say::warning(format_args!("{}: there is no such directory of providers", directory.display()));
-    }
-    let given = global.include.iter().cloned().chain(paths::given_providers_dirs());
-    let directories: Vec<PathBuf> = given.chain(paths::providers_dirs()).filter(|path| path.exists()).collect();
+/// The scripts of the directories.
+fn scripts(search: &Search) -> Scripts {
+    let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
     if directories.is_empty() {
         return Scripts::default();
     }
-    let cache = global.state_dir.clone().filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
-    Scripts::find(&directories, cache.map(|state| state.join("describe")).as_deref(), &Arc::new(surroundings()))
+    let given = search.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
+    let cache = given.or_else(paths::state_dir).map(|state| state.join("describe"));
+    let environment = environment(&search.libexec);
+    Scripts::find(&directories, cache.as_deref(), &Arc::new(Surroundings { environment, ..surroundings() }))
 }
 
 /// What scripts are given of the world.
 pub(crate) fn surroundings() -> Surroundings {
     Surroundings {
         facts: Arc::new(lazy_facts()),
-        environment: Environment::new().user(rustix::process::geteuid().as_raw()),
+        environment: environment(&[]),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         cancelled: Some(&signals::RAISED),
         ..Surroundings::new()
+    }
+}
+
+/// The environment of scripts, which find commands in `libexec` before the usual directories.
+fn environment(libexec: &[PathBuf]) -> Environment {
+    let environment = Environment::new().user(rustix::process::geteuid().as_raw());
+    let path = libexec.iter().cloned().chain(std::env::split_paths(kilter_process::DEFAULT_PATH));
+    match std::env::join_paths(path) {
+        Ok(path) if !libexec.is_empty() => environment.set("PATH", path),
+        _ => environment,
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) struct Board<'run> {
 #[derive(Default)]
 struct Draft {
     differences: Vec<Difference>,
+    told: Vec<Difference>,
+    is_unsettled: bool,
     unknown: Vec<(EcoString, EcoString)>,
     failure: Option<EcoString>,
     notes: Vec<EcoString>,
@@ -342,6 +344,8 @@ impl<'run> Board<'run> {
         draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
         draft.refreshed |= outcome.refreshed;
         draft.differences = done.differences.into_iter().map(|each| seal.hide_in(each)).collect();
+        draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
+        draft.is_unsettled = done.result.is_err() && outcome.failure.is_none();
         draft.failure = done.result.err().map(|why| seal.hide(why));
         if ran != Ran::Failed {
             self.send(done.vertex, outcome.outputs);
@@ -437,6 +441,8 @@ impl<'run> Board<'run> {
             span: resource.span,
             status,
             differences: draft.differences,
+            told: draft.told,
+            is_unsettled: draft.is_unsettled && status == Status::Failed,
             unknown: draft.unknown,
             failure: if status == Status::Failed { draft.failure } else { None },
             because_of: match settlement {

@@ -118,12 +118,17 @@ pub(super) fn unknown(name: &str) -> RecordError {
     RecordError { kind: ErrorKind::Unknown, message }
 }
 
-/// The answer to `find`: the resource of that name, or nothing. A name in another form is another one.
+/// The answer to `find`: the resource of that name, or nothing. A name in another form is another one, unless all
+/// that is said of it is that there is none: scripts shorten `ssh.service` to `ssh` before they look.
 pub(super) fn found(records: Vec<Record>, asked: &EcoString) -> Result<Vec<Record>, ProtocolError> {
     let first = records.first().map(|record| record.name.clone());
     let records = unique(records)?;
+    let is_unknown = records.iter().all(|record| record.error.is_some());
     let of_name: Vec<Record> = records.into_iter().filter(|record| record.name == *asked).collect();
     match (of_name.is_empty(), first) {
+        (true, Some(_)) if is_unknown => {
+            Ok(vec![Record { name: asked.clone(), error: Some(unknown(asked)), ..Record::default() }])
+        }
         (true, Some(told)) => Err(ProtocolError::OtherName { told: beginning(&told, 80), asked: beginning(asked, 80) }),
         _ => Ok(of_name),
     }

@@ -96,7 +96,8 @@ pub(super) const COMPLETIONS: &str = "\
 Examples:
   kilter completions bash > /etc/bash_completion.d/kilter
   kilter completions zsh > ~/.zfunc/_kilter
-  kilter completions fish > ~/.config/fish/completions/kilter.fish";
+  kilter completions fish > ~/.config/fish/completions/kilter.fish
+  kilter completions bash --for ralsh > /etc/bash_completion.d/ralsh";
 
 pub(super) const MAN: &str = "\
 Examples:

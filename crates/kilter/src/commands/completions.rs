@@ -6,11 +6,18 @@ use clap_complete::Shell;
 use kilter_model::{Behaviour, TypeSchema};
 use kilter_provider::Registry;
 
-use crate::cli::{Cli, CompletionsArgs, Global};
+use crate::cli::{Called, Cli, CompletionsArgs, Global};
 use crate::exit::Exit;
-use crate::{providers, say};
+use crate::{providers, ralsh, say};
 
 pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
+    match (args.called, args.shell) {
+        (Called::Ralsh, Shell::Bash) => return say::bytes(ralsh::BASH.as_bytes()),
+        (Called::Ralsh, shell) => {
+            return say::fail(format_args!("there is a completion of ralsh for bash, not for {shell}"));
+        }
+        (Called::Kilter, _) => {}
+    }
     let registry = providers::registry(global);
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(&registry), "kilter", &mut script);

@@ -18,6 +18,7 @@ mod mold_guide;
 mod mold_routine;
 mod mold_schema;
 mod puppet;
+mod ralsh;
 mod scripts;
 mod secrets;
 mod set;

@@ -59,7 +59,11 @@ impl Place {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // A command that reads nothing may be gone by now.
         let _ = child.stdin.take().unwrap().write_all(input);
-        let output = child.wait_with_output().unwrap();
+        self.ended(child.wait_with_output().unwrap())
+    }
+
+    /// How a command ended.
+    pub(crate) fn ended(&self, output: std::process::Output) -> Ended {
         Ended {
             code: output.status.code().unwrap(),
             stdout: self.anonymous(output.stdout),

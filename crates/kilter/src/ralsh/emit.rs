@@ -1,0 +1,114 @@
+//! The outputs: for people, as JSON, and none.
+
+mod human;
+mod json;
+
+use kilter_model::{Attributes, Difference, State, Value};
+use kilter_provider::Provider;
+
+use super::args::Args;
+use super::lookup;
+use super::trouble::Trouble;
+use crate::exit::Exit;
+use crate::providers::Providers;
+use crate::render::{FAILED, styled};
+use crate::say;
+
+/// How results are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Human,
+    Json,
+    Quiet,
+}
+
+impl Form {
+    /// The form that was asked for.
+    pub(super) fn of(args: &Args) -> Form {
+        match (args.quiet, args.json) {
+            (true, _) => Form::Quiet,
+            (_, true) => Form::Json,
+            _ => Form::Human,
+        }
+    }
+
+    /// Tells which providers there are.
+    pub(super) fn providers(self, providers: &Providers) -> Exit {
+        let suitable = lookup::suitable(providers);
+        self.tell(
+            || suitable.iter().map(|provider| lookup::qualified(*provider) + "\n").collect(),
+            || json::providers(&suitable, &|provider| lookup::source(providers, provider)),
+        )
+    }
+
+    /// Tells the resources of a provider.
+    pub(super) fn list(self, provider: &dyn Provider, states: &[State]) -> Exit {
+        self.tell(
+            || states.iter().map(|state| human::resource(provider, &state.name, &shown(state))).collect(),
+            || json::list(provider, states.iter().map(|state| (state.name.as_str(), shown(state)))),
+        )
+    }
+
+    /// Tells a resource, or that there is none.
+    pub(super) fn found(self, provider: &dyn Provider, state: Option<&State>) -> Exit {
+        self.tell(
+            || state.map(|state| human::resource(provider, &state.name, &shown(state))).unwrap_or_default(),
+            || json::found(provider, state.map(|state| (state.name.as_str(), shown(state)))),
+        )
+    }
+
+    /// Tells what a resource is like now, and what was changed.
+    pub(super) fn updated(
+        self,
+        provider: &dyn Provider,
+        name: &str,
+        attributes: &Attributes,
+        changes: &[Difference],
+    ) -> Exit {
+        let shown = sorted(attributes);
+        self.tell(
+            || human::resource(provider, name, &shown) + &human::changes(changes) + "\n",
+            || json::updated(provider, (name, shown.clone()), changes),
+        )
+    }
+
+    /// Tells what went wrong.
+    pub(super) fn fail(self, trouble: &Trouble) {
+        match self {
+            _ if trouble.message.is_empty() => {}
+            Form::Json => {
+                // The exit tells what the reader of a closed pipe does not see.
+                let _ = say::data(&format!("{}\n", json::error(trouble)));
+            }
+            Form::Human | Form::Quiet => {
+                say::line(styled(FAILED, crate::render::diff::visible(&trouble.message)));
+                trouble.hint.iter().for_each(say::line);
+            }
+        }
+    }
+
+    fn tell(self, human: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) -> Exit {
+        match self {
+            Form::Human => say::data(&human()),
+            Form::Json => say::data(&format!("{}\n", json())),
+            Form::Quiet => Exit::Done,
+        }
+    }
+}
+
+/// Attributes in the order in which they are shown, by name; the name of the resource is not among them.
+type Shown = Vec<(String, Value)>;
+
+/// What is shown of a resource: of one that is absent nothing else.
+fn shown(state: &State) -> Shown {
+    sorted(&state.attributes)
+}
+
+fn sorted(attributes: &Attributes) -> Shown {
+    let is_absent = attributes.text("ensure") == Some("absent");
+    let told = attributes.iter().filter(|(name, value)| **name != *"name" && !value.is_undef());
+    let told = told.filter(|(name, _)| !is_absent || **name == *"ensure");
+    let mut shown: Shown = told.map(|(name, value)| (name.to_string(), value.clone())).collect();
+    shown.sort_by(|(one, _), (other, _)| one.cmp(other));
+    shown
+}

@@ -1,0 +1,125 @@
+//! The lines of providers, on standard error as libral writes them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anstyle::{AnsiColor, Style};
+use kilter_model::Timestamp;
+use kilter_provider::{Level, Log};
+use kilter_runtime::{Event, Observer};
+
+use crate::render::diff::visible;
+use crate::render::{FAILED, FAINT, styled};
+use crate::say;
+
+const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// From which level on lines are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LogLevel {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+    Fatal,
+    None,
+}
+
+impl LogLevel {
+    fn of(level: Level) -> LogLevel {
+        match level {
+            Level::Debug => LogLevel::Debug,
+            Level::Info | Level::Notice => LogLevel::Info,
+            Level::Warning => LogLevel::Warn,
+            Level::Err => LogLevel::Error,
+            Level::Critical | Level::Alert | Level::Emerg => LogLevel::Fatal,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            LogLevel::Trace => "TRACE",
+            LogLevel::Debug => "DEBUG",
+            LogLevel::Info => "INFO",
+            LogLevel::Warn => "WARN",
+            LogLevel::Error => "ERROR",
+            LogLevel::Fatal => "FATAL",
+            LogLevel::None => "",
+        }
+    }
+}
+
+/// Takes lines, and shows those that are grave enough.
+pub(super) struct Logger {
+    from: LogLevel,
+    /// Whose lines they are.
+    speaker: Mutex<String>,
+    has_errors: AtomicBool,
+}
+
+impl Logger {
+    /// A logger that shows lines `from` a level on.
+    pub(super) fn new(from: LogLevel) -> Logger {
+        Logger { from, speaker: Mutex::new("kilter".to_owned()), has_errors: AtomicBool::new(false) }
+    }
+
+    /// Has the lines that follow be those of a provider.
+    pub(super) fn speak_for(&self, name: &str) {
+        name.clone_into(&mut self.speaker.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Whether an error was shown.
+    pub(super) fn has_errors(&self) -> bool {
+        self.has_errors.load(Ordering::Acquire)
+    }
+
+    /// Takes a line.
+    pub(super) fn line(&self, level: Level, message: &str) {
+        let level = LogLevel::of(level);
+        if level < self.from {
+            return;
+        }
+        if level >= LogLevel::Error {
+            self.has_errors.store(true, Ordering::Release);
+        }
+        let style = match level {
+            LogLevel::Error | LogLevel::Fatal => FAILED,
+            LogLevel::Warn => WARNING,
+            _ => FAINT,
+        };
+        let speaker = self.speaker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = format!("{:<5} {speaker} - {}", level.word(), visible(message));
+        say::line(format_args!("{} {}", now(), styled(style, text)));
+    }
+}
+
+/// The time in UTC: `2026-01-31 12:00:00.000000`.
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = Timestamp::from_seconds(since.as_secs_f64()).map(|time| time.to_string()).unwrap_or_default();
+    // Nine digits of a second become six.
+    time.chars().take("2026-01-31T12:00:00.000000".len()).map(|c| if c == 'T' { ' ' } else { c }).collect()
+}
+
+impl Log for Logger {
+    fn log(&self, level: Level, _: &str, _: &str, message: &str) {
+        self.line(level, message);
+    }
+}
+
+/// Takes what happens in a run: lines of providers.
+pub(super) struct Listening<'a>(pub(super) &'a Logger);
+
+impl Observer for Listening<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Log { level, message, .. } => self.0.line(level, message),
+            Event::Retrying { failure, delay, .. } => {
+                self.0.line(Level::Warning, &format!("{failure} (tried again in {delay} ms)"));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Which provider is meant.
+
+use std::env;
+use std::path::PathBuf;
+
+use kilter_provider::{ChoiceError, Level, Provider, Suitability};
+
+use super::args::Args;
+use super::log::Logger;
+use super::trouble::Trouble;
+use crate::providers::{self, Providers, Search};
+
+/// The names of libral's own providers, and the types of kilter that answer to them.
+const LIBRALS: [(&str, &str); 4] =
+    [("file::posix", "file"), ("group::groupadd", "group"), ("host::aug", "host"), ("user::useradd", "user")];
+
+/// Where libral is installed with its scripts.
+const DATA_DIRS: [&str; 2] = ["/usr/local/share/libral/data", "/usr/share/libral/data"];
+
+/// All providers. What is to be said of scripts is logged.
+pub(super) fn providers(args: &Args, logger: &Logger) -> Providers {
+    let listed = |name: &str| env::var_os(name).map(|list| providers::directories(&list)).unwrap_or_default();
+    let given = args.include.iter().filter(|directory| !directory.as_os_str().is_empty()).cloned();
+    let data = given.chain(listed("RALSH_DATA_DIR"));
+    let mut directories: Vec<PathBuf> = data.map(|directory| directory.join("providers")).collect();
+    directories.extend(providers::usual_directories());
+    directories.extend(DATA_DIRS.map(|directory| PathBuf::from(directory).join("providers")));
+    let libexec = listed("RALSH_LIBEXEC_DIR").into_iter().filter(|directory| directory.is_absolute()).collect();
+    let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
+    let providers = providers::collect(&Search { directories, state_dir, libexec });
+    for note in &providers.notes {
+        // What is wrong with one script is no error of a command that may be about another.
+        logger.line(note.level.min(Level::Warning), &note.to_string());
+    }
+    for script in &providers.scripts {
+        if let Suitability::Unsuitable(why) = script.suitable() {
+            let message = format!("{}: provider {} is not suitable: {why}", script.path().display(), script.name());
+            logger.line(Level::Info, &message);
+        }
+    }
+    providers
+}
+
+/// The name of a provider with that of its type: `package::apt`.
+pub(super) fn qualified(provider: &dyn Provider) -> String {
+    format!("{}::{}", provider.schema().name, provider.name())
+}
+
+/// Where a provider comes from.
+pub(super) fn source(providers: &Providers, provider: &dyn Provider) -> String {
+    let is_it = |name: &str, type_name: &str| name == provider.name() && provider.schema().name == *type_name;
+    let script = providers.scripts.iter().find(|one| is_it(one.name(), one.schema().name.as_str()));
+    script.map_or_else(|| "builtin".to_owned(), |script| script.path().display().to_string())
+}
+
+/// The providers that can be used here, by their names.
+pub(super) fn suitable(providers: &Providers) -> Vec<&dyn Provider> {
+    let all = providers.registry.iter().filter(|provider| provider.suitable().is_suitable());
+    let mut suitable: Vec<&dyn Provider> = all.map(|provider| provider.as_ref() as &dyn Provider).collect();
+    suitable.sort_by_cached_key(|provider| qualified(*provider));
+    suitable
+}
+
+/// The provider of that name, or of that type.
+///
+/// # Errors
+/// When there is none, or it cannot be told which is meant.
+pub(super) fn find<'p>(providers: &'p Providers, name: &str) -> Result<&'p dyn Provider, Trouble> {
+    let registry = &providers.registry;
+    let chosen = match registry.choose(name, None) {
+        Err(ChoiceError::Type(_)) => {
+            let (type_name, provider) = name.rsplit_once("::").ok_or_else(|| unknown(name))?;
+            match (registry.choose(type_name, Some(provider)), LIBRALS.iter().find(|(libral, _)| *libral == name)) {
+                (Err(_), Some((_, type_name))) => registry.choose(type_name, None),
+                (chosen, _) => chosen,
+            }
+        }
+        chosen => chosen,
+    };
+    let provider = match chosen {
+        Ok(at) => registry.at(at).as_ref(),
+        Err(ChoiceError::Ambiguous { type_name, among }) => return Err(ambiguous(&type_name, &among)),
+        Err(ChoiceError::Name { type_name, known, .. }) => {
+            let known: Vec<String> = known.iter().map(|provider| format!("{type_name}::{provider}")).collect();
+            return Err(unknown(name).hint(format!("there is {}", known.join(", "))));
+        }
+        Err(ChoiceError::Type(_)) => return Err(unknown(name)),
+    };
+    match provider.suitable() {
+        Suitability::Suitable => Ok(provider),
+        Suitability::Unsuitable(why) => {
+            Err(unknown(name).hint(format!("{} is not suitable here: {why}", qualified(provider))))
+        }
+    }
+}
+
+fn unknown(name: &str) -> Trouble {
+    Trouble::new(format!("unknown provider: '{name}'")).hint("run 'ralsh' to see a list of all providers")
+}
+
+fn ambiguous(type_name: &str, among: &[&str]) -> Trouble {
+    let candidates: Vec<String> = among.iter().map(|name| format!("{type_name}::{name}")).collect();
+    Trouble::new(format!("ambiguous type: '{type_name}' has the providers {}", candidates.join(", ")))
+        .hint(format!("name one of them, such as {}", candidates.first().map_or("", String::as_str)))
+}

@@ -1,0 +1,92 @@
+//! Listing resources, and finding one.
+
+use ecow::EcoString;
+use kilter_model::{Attributes, State, Value};
+use kilter_provider::{Context, Interrupt, Provider, ProviderError, Query, Wanted, canonical_name, get_checked};
+
+use super::emit::Form;
+use super::log::Logger;
+use super::trouble::Trouble;
+use super::{Ended, shown};
+use crate::signals;
+
+/// Tells all resources of a provider.
+pub(super) fn list(provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Trouble> {
+    Ok(shown(form.list(provider, &all(provider, logger).map_err(Trouble::failed)?)))
+}
+
+/// All resources of a provider.
+pub(super) fn all(provider: &dyn Provider, logger: &Logger) -> Result<Vec<State>, ProviderError> {
+    let cx = surroundings(logger);
+    provider.open(&cx)?;
+    get_checked(provider, &cx, Query::All)
+}
+
+/// Tells one resource.
+pub(super) fn find(
+    provider: &dyn Provider,
+    name: &str,
+    is_absent_missing: bool,
+    form: Form,
+    logger: &Logger,
+) -> Result<Ended, Trouble> {
+    let state = one(provider, name, None, logger)?;
+    let told = shown(form.found(provider, state.as_ref()));
+    let is_missing = match &state {
+        None => true,
+        Some(state) => is_absent_missing && state.attributes.text("ensure") == Some("absent"),
+    };
+    Ok(if is_missing && told == Ended::Well { Ended::NotFound } else { told })
+}
+
+/// One resource; none if there is none of that name and the provider does not call it absent. Parameters may say
+/// where it is.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn one(
+    provider: &dyn Provider,
+    title: &str,
+    parameters: Option<&Attributes>,
+    logger: &Logger,
+) -> Result<Option<State>, Trouble> {
+    let (name, namevars) = identified(provider, title)?;
+    let cx = surroundings(logger);
+    let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters }];
+    let read = || {
+        provider.open(&cx)?;
+        get_checked(provider, &cx, Query::Named(&wanted))
+    };
+    let states = read().map_err(Trouble::failed)?;
+    let state = states.into_iter().find(|state| state.name == name).unwrap_or_else(|| State::absent(name.clone()));
+    Ok(if state.exists || state.attributes.get("ensure").is_some() {
+        Some(state)
+    } else if !provider.is_external() && can_be_absent(provider) {
+        // What a type of kilter does not find can be made.
+        let attributes: Attributes = [("ensure", Value::from("absent"))].into_iter().collect();
+        Some(State { attributes, ..state })
+    } else {
+        None
+    })
+}
+
+fn can_be_absent(provider: &dyn Provider) -> bool {
+    let ensure = provider.schema().find("ensure");
+    ensure.is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
+}
+
+/// The name of a resource on the system, and its namevars where there are several.
+fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option<Attributes>), Trouble> {
+    let schema = provider.schema();
+    let identified = schema.identify(title, &Attributes::default());
+    let (name, namevars) =
+        identified.map_err(|error| Trouble::failed(format_args!("{}[{title}]: {error}", schema.name)))?;
+    let is_composite = schema.namevars().nth(1).is_some();
+    let given = if is_composite { namevars } else { Attributes::new() };
+    let (name, namevars) = canonical_name(provider, &name, &given).unwrap_or((name, given));
+    Ok((name, is_composite.then_some(namevars)))
+}
+
+fn surroundings(logger: &Logger) -> Context<'_> {
+    Context::bare().with_log(logger).with_interrupt(Interrupt::new(&signals::RAISED, None))
+}

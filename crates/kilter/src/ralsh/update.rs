@@ -1,0 +1,152 @@
+//! Changing one resource, as a manifest with just that resource would.
+
+mod declared;
+
+use std::sync::Arc;
+
+use kilter_model::{Attributes, Behaviour, Difference, State};
+use kilter_provider::{Durability, Level, Provider, Registry, Strictness};
+use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status, Stop};
+
+use self::declared::{can_be_made, completed, prepared};
+use super::emit::Form;
+use super::log::{Listening, Logger};
+use super::trouble::Trouble;
+use super::{Ended, read, shown, words};
+use crate::{paths, signals};
+
+/// Brings a resource to what the words say of it, and tells what was changed.
+pub(super) fn update(
+    registry: &Registry,
+    provider: &dyn Provider,
+    name: &str,
+    words: &[String],
+    form: Form,
+    logger: &Logger,
+) -> Result<Ended, Trouble> {
+    let mut should = words::attributes(provider, words)?;
+    if should.get("ensure").is_none() && can_be_made(provider) && is_absent(provider, name, &should, logger)? {
+        // A script that is told of attributes alone makes what is not there.
+        should.set("ensure", "present");
+    }
+    let prepared = prepared(registry, provider, name, &should).or_else(|refused| {
+        // A type may want more to be said of a resource than is to be changed: what is there already is said too.
+        let state = found(provider, name, &should, logger)?;
+        let more = state.and_then(|state| completed(provider, &should, &state)).ok_or(refused)?;
+        prepared(registry, provider, name, &more)
+    })?;
+    let stop = Arc::new(Stop::new().map_err(|error| not_started(&error))?);
+    signals::stop(&stop);
+    let report = prepared.execute(&options()?, &stop, &mut Listening(logger)).map_err(|error| not_started(&error))?;
+    let Some(report) = report.resources.into_iter().next() else {
+        // A resource that is as it should be is only counted.
+        return tell(provider, name, &should, (&[], &[]), form, logger);
+    };
+    if report.is_unsettled {
+        // libral believes what a provider says of its change; that it is not seen is worth a line.
+        logger.line(Level::Warning, report.failure.as_deref().unwrap_or_default());
+    } else if let Status::Failed | Status::Skipped | Status::Interrupted = report.status {
+        return Err(failed(provider, name, &should, &report, logger));
+    }
+    let changes = changes(&report);
+    tell(provider, name, &should, (&changes, &report.told), form, logger)
+}
+
+fn is_absent(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<bool, Trouble> {
+    let state = found(provider, name, should, logger)?;
+    Ok(state.is_some_and(|state| state.attributes.text("ensure") == Some("absent")))
+}
+
+/// What is said of parameters.
+fn parameters(provider: &dyn Provider, should: &Attributes) -> Attributes {
+    let is_parameter =
+        |name: &str| provider.schema().find(name).is_some_and(|attribute| attribute.behaviour == Behaviour::Parameter);
+    let said = should.iter().filter(|(name, _)| is_parameter(name.as_str()));
+    said.map(|(name, value)| (name.as_str(), value.clone())).collect()
+}
+
+/// The resource as it is, where the parameters say; those of scripts say nothing of that.
+fn found(provider: &dyn Provider, name: &str, should: &Attributes, logger: &Logger) -> Result<Option<State>, Trouble> {
+    let parameters = parameters(provider, should);
+    let parameters = (!provider.is_external() && !parameters.is_empty()).then_some(&parameters);
+    read::one(provider, name, parameters, logger)
+}
+
+fn options() -> Result<Options, Trouble> {
+    let given = std::env::var_os("KILTER_STATE_DIR").map(std::path::PathBuf::from);
+    let state_dir = given.filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir);
+    let state_dir = state_dir.ok_or_else(|| {
+        Trouble::failed("there is no directory to keep state in: HOME is not set").hint("set KILTER_STATE_DIR")
+    })?;
+    Ok(Options {
+        mode: Mode::Apply,
+        jobs: 1,
+        durability: Durability::Flushed,
+        strictness: Strictness::Warning,
+        state_dir: Some(StateDir::new(state_dir)),
+    })
+}
+
+/// What was changed: as the provider tells it, or else what differed and does no more.
+fn changes(report: &ResourceReport) -> Vec<Difference> {
+    let mut changes = match report.told.is_empty() && !report.is_unsettled {
+        true => report.differences.clone(),
+        false => report.told.clone(),
+    };
+    changes.sort_by(|one, other| one.attribute.as_str().cmp(other.attribute.as_str()));
+    changes
+}
+
+/// Tells what the resource is like now: as it is found, with what the provider says of its changes. Parameters
+/// are never read back: they are what was asked for.
+fn tell(
+    provider: &dyn Provider,
+    name: &str,
+    should: &Attributes,
+    (changes, told): (&[Difference], &[Difference]),
+    form: Form,
+    logger: &Logger,
+) -> Result<Ended, Trouble> {
+    if form == Form::Quiet {
+        return Ok(Ended::Well);
+    }
+    let state = found(provider, name, should, logger)?;
+    let (name, mut attributes) = match state {
+        Some(state) => (state.name, state.attributes),
+        None => (name.into(), Attributes::new()),
+    };
+    for change in told.iter().filter(|change| change.entry.is_none()) {
+        attributes.set(change.attribute.clone(), change.should.clone());
+    }
+    for (attribute, value) in parameters(provider, should).iter() {
+        if attributes.get(attribute.as_str()).is_none() {
+            attributes.set(attribute.clone(), value.clone());
+        }
+    }
+    Ok(shown(form.updated(provider, &name, &attributes, changes)))
+}
+
+/// What a run that failed is to tell. Of what cannot be created nothing was found.
+fn failed(
+    provider: &dyn Provider,
+    name: &str,
+    should: &Attributes,
+    report: &ResourceReport,
+    logger: &Logger,
+) -> Trouble {
+    let trouble = Trouble::failed(report.failure.as_deref().unwrap_or("the run was interrupted"));
+    let failed_before_its_change = report.status == Status::Failed && report.differences.is_empty();
+    let is_missing = || matches!(found(provider, name, should, logger), Ok(None));
+    let ends_with = if failed_before_its_change && is_missing() { Ended::NotFound } else { Ended::Wrong };
+    Trouble { ends_with, ..trouble }
+}
+
+fn not_started(error: &RunError) -> Trouble {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    Trouble::failed(text)
+}

@@ -1,0 +1,71 @@
+//! The resource that words declare.
+
+use kilter_model::{
+    AttributeSchema, Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, State, Value,
+};
+use kilter_provider::{Provider, Registry};
+use kilter_runtime::{Prepared, Rejected, plan_of};
+
+use crate::ralsh::trouble::Trouble;
+
+/// A run with just this resource.
+pub(super) fn prepared<'r>(
+    registry: &'r Registry,
+    provider: &dyn Provider,
+    name: &str,
+    should: &Attributes,
+) -> Result<Prepared<'r>, Trouble> {
+    let catalog = Catalog { resources: vec![resource(provider, name, should)?], ..Catalog::default() };
+    plan_of(catalog, registry).map_err(|rejected| refused(&rejected))
+}
+
+/// What was said, and the properties of the resource of which nothing was; none if that adds nothing.
+pub(super) fn completed(provider: &dyn Provider, should: &Attributes, state: &State) -> Option<Attributes> {
+    let is_missing = |attribute: &AttributeSchema| {
+        attribute.behaviour == Behaviour::Property
+            && !attribute.data_type.is_sensitive()
+            && should.get(attribute.name.as_str()).is_none()
+    };
+    let mut attributes = should.clone();
+    for attribute in provider.schema().attributes.iter().filter(|attribute| is_missing(attribute)) {
+        if let Some(value) = state.attributes.get(attribute.name.as_str()).filter(|_| state.exists) {
+            attributes.set(attribute.name.clone(), value.clone());
+        }
+    }
+    (attributes.len() > should.len()).then_some(attributes)
+}
+
+/// Whether what is said of a resource does not say yet that it is to be there, but can.
+pub(super) fn can_be_made(provider: &dyn Provider) -> bool {
+    let ensure = provider.schema().find("ensure");
+    ensure.is_some_and(|ensure| ensure.default.is_none() && ensure.data_type.check(&Value::from("present")).is_ok())
+}
+
+/// The resource as it was declared by the words.
+fn resource(provider: &dyn Provider, title: &str, should: &Attributes) -> Result<Resource, Trouble> {
+    let schema = provider.schema();
+    let refused = |why: &dyn std::fmt::Display| Trouble::failed(format_args!("{}[{title}]: {why}", schema.name));
+    let (name, namevars) = schema.identify(title, should).map_err(|error| refused(&error))?;
+    let mut attributes = should.clone();
+    if namevars.len() > 1 {
+        namevars.iter().for_each(|(name, value)| attributes.set(name.clone(), value.clone()));
+    }
+    for attribute in schema.attributes.iter().filter(|attribute| attribute.behaviour != Behaviour::Namevar) {
+        match (&attribute.default, attributes.get(attribute.name.as_str())) {
+            (Some(default), None) => attributes.push(attribute.name.clone(), default.clone()),
+            (None, None) if attribute.required => {
+                return Err(refused(&format_args!("it needs the attribute {}", attribute.name)));
+            }
+            _ => {}
+        }
+    }
+    let reference = ResourceRef::new(schema.name.clone(), title);
+    let mut resource = Resource { attributes, ..Resource::new(reference, name, Span::new(SourceId(0), 0, 0)) };
+    resource.particulars_mut().provider = Some(provider.name().into());
+    Ok(resource)
+}
+
+fn refused(rejected: &Rejected) -> Trouble {
+    let told = rejected.problems.iter().map(|(_, problem)| problem.to_string());
+    Trouble::failed(told.collect::<Vec<_>>().join("; "))
+}

@@ -78,6 +78,11 @@ fn units_are_kept_by_systemd() {
     hold("systemd");
 }
 
+#[test]
+fn entries_of_crontabs_are_kept_and_foreign_lines_stay() {
+    hold("cron");
+}
+
 fn files_with(end: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

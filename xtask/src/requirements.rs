@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 21] = [
+const REQUIREMENTS: [Requirement; 22] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -41,6 +41,7 @@ const REQUIREMENTS: [Requirement; 21] = [
     Requirement { program: "systemctl", package: "systemd" },
     Requirement { program: "dpkg-scanpackages", package: "dpkg-dev" },
     Requirement { program: "crontab", package: "cron" },
+    Requirement { program: "ssh-keygen", package: "openssh-client" },
     Requirement { program: "npm", package: "npm" },
     Requirement { program: "shellcheck", package: "shellcheck" },
     Requirement { program: "pyflakes3", package: "pyflakes3" },

@@ -83,6 +83,11 @@ fn entries_of_crontabs_are_kept_and_foreign_lines_stay() {
     hold("cron");
 }
 
+#[test]
+fn keys_that_may_log_in_are_kept_and_links_lead_nowhere() {
+    hold("ssh_authorized_key");
+}
+
 fn files_with(end: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 22] = [
+const REQUIREMENTS: [Requirement; 24] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -42,6 +42,8 @@ const REQUIREMENTS: [Requirement; 22] = [
     Requirement { program: "dpkg-scanpackages", package: "dpkg-dev" },
     Requirement { program: "crontab", package: "cron" },
     Requirement { program: "ssh-keygen", package: "openssh-client" },
+    Requirement { program: "pip3", package: "python3-pip" },
+    Requirement { program: "virtualenv", package: "virtualenv" },
     Requirement { program: "npm", package: "npm" },
     Requirement { program: "shellcheck", package: "shellcheck" },
     Requirement { program: "pyflakes3", package: "pyflakes3" },

@@ -88,6 +88,11 @@ fn keys_that_may_log_in_are_kept_and_links_lead_nowhere() {
     hold("ssh_authorized_key");
 }
 
+#[test]
+fn packages_of_python_are_kept_in_environments() {
+    hold("pip");
+}
+
 fn files_with(end: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -93,6 +93,11 @@ fn packages_of_python_are_kept_in_environments() {
     hold("pip");
 }
 
+#[test]
+fn packages_of_node_are_kept_for_all_and_in_directories() {
+    hold("npm");
+}
+
 fn files_with(end: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -143,9 +148,7 @@ fn the_programs_are_clean() {
         }
     }
     clean(Command::new("shellcheck").arg("--external-sources").args(&bash), "shellcheck");
-    if !python.is_empty() {
-        clean(Command::new("pyflakes3").args(&python), "pyflakes3");
-    }
+    clean(Command::new("pyflakes3").args(&python), "pyflakes3");
 }
 
 fn clean(command: &mut Command, package: &str) {

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 16] = [
+const REQUIREMENTS: [Requirement; 25] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -40,6 +40,16 @@ const REQUIREMENTS: [Requirement; 16] = [
     Requirement { program: "ruby", package: "ruby" },
     // What facts are compared with.
     Requirement { program: "getconf", package: "libc-bin" },
+    // The providers that come along: their programs, what makes packages for them, and what reads their text.
+    Requirement { program: "systemctl", package: "systemd" },
+    Requirement { program: "dpkg-scanpackages", package: "dpkg-dev" },
+    Requirement { program: "crontab", package: "cron" },
+    Requirement { program: "ssh-keygen", package: "openssh-client" },
+    Requirement { program: "pip3", package: "python3-pip" },
+    Requirement { program: "virtualenv", package: "virtualenv" },
+    Requirement { program: "npm", package: "npm" },
+    Requirement { program: "shellcheck", package: "shellcheck" },
+    Requirement { program: "pyflakes3", package: "pyflakes3" },
 ];
 
 /// System programs are not in every user's `PATH`.

@@ -4,6 +4,8 @@ mod completion;
 mod differences;
 mod search;
 
+use std::io::Read;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
@@ -13,7 +15,7 @@ use crate::support::{Ended, Place, snapshot};
 /// Keeps resources as files beside itself, in the form of the convention simple.
 const SETTING: &str = r##"#!/bin/bash
 cd "$(dirname "$0")" || exit 9
-echo "$*" >>calls
+[ -e port ] && echo "$*" >"/dev/tcp/127.0.0.1/$(<port)"
 eval "$@"
 if [ "$ral_action" = describe ]; then
   cat <<'END'
@@ -106,7 +108,25 @@ fn script_in(place: &Place, directory: &str, name: &str, content: &str) {
 fn settings() -> Place {
     let place = Place::new();
     script(&place, "setting.prov", SETTING);
+    listen(&place);
     place
+}
+
+/// Keeps what scripts are called with: they cannot write a file themselves while they read.
+fn listen(place: &Place) {
+    let told = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = told.local_addr().unwrap().port().to_string();
+    std::fs::write(place.path().join("providers/port"), port).unwrap();
+    let calls = place.path().join("calls");
+    std::thread::spawn(move || {
+        while let Ok((mut caller, _)) = told.accept() {
+            let mut call = String::new();
+            caller.read_to_string(&mut call).unwrap();
+            let kept = std::fs::read_to_string(&calls).unwrap_or_default();
+            // The directory goes when the test ends.
+            let _ = std::fs::write(&calls, kept + &call);
+        }
+    });
 }
 
 /// Runs the command by that name, and replaces the times of log lines.
@@ -139,7 +159,12 @@ fn transcript(place: &Place, commands: &str) -> String {
 }
 
 fn calls(place: &Place) -> Vec<String> {
-    let calls = std::fs::read_to_string(place.path().join("providers/calls")).unwrap_or_default();
+    // Callers are heard one after the other: whoever came before this one has been.
+    let port = std::fs::read_to_string(place.path().join("providers/port")).unwrap();
+    let mut last = TcpStream::connect(("127.0.0.1", port.parse().unwrap())).unwrap();
+    last.shutdown(Shutdown::Write).unwrap();
+    last.read_to_end(&mut Vec::new()).unwrap();
+    let calls = std::fs::read_to_string(place.path().join("calls")).unwrap_or_default();
     calls.lines().map(str::to_owned).collect()
 }
 

@@ -16,7 +16,8 @@ fn place() -> Place {
     for name in ["apple", "apple:pie", "a b"] {
         assert_eq!(ralsh(&place, &["-qI.", "setting", name, "ensure=present"]).code, 0);
     }
-    std::fs::remove_file(place.path().join("providers/calls")).unwrap();
+    calls(&place);
+    std::fs::remove_file(place.path().join("calls")).unwrap();
     place
 }
 

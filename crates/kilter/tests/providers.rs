@@ -1,0 +1,155 @@
+//! The providers that come with kilter, each put through its own test as root: packages are installed, services enabled, keys
+//! written.
+//!
+//! A test plays in a mount namespace of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the machine that runs it keeps
+//! its state. What it needs beside kilter is installed by `cargo xtask test`.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const KILTER: &str = env!("CARGO_BIN_EXE_kilter");
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap()
+}
+
+/// Lays writable copies over the directories, installs the providers where machines have them, and runs
+/// what is named behind it. A root's own root runs no file that somebody else may change, hence the copies.
+const SANDBOX: &str = r#"
+    space=$(mktemp -d) && mount -t tmpfs -o mode=755 kilter "$space"
+    for over in etc home root usr var; do
+        mkdir "$space/$over" "$space/$over.work"
+        mount -t overlay kilter -o "lowerdir=/$over,upperdir=$space/$over,workdir=$space/$over.work" "/$over"
+    done
+    : >/etc/.kilter-test
+    rm -rf /usr/local/share/kilter
+    install -d -o root -g root -m 755 /usr/local /usr/local/share /usr/local/share/kilter /usr/local/share/kilter/providers
+    install -o root -g root -m 755 "$PROVIDERS"/* /usr/local/share/kilter/providers/
+    cd /
+    exec "$@""#;
+
+/// Runs a command in the sandbox, with nothing of the environment.
+///
+/// # Panics
+/// When this is not root, or `unshare` is missing: the tests cannot be had in a smaller form.
+fn sandboxed(command: &[&str]) -> Output {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "run the tests as root: these ones install packages in a namespace of their own"
+    );
+    Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "bash", "-euc", SANDBOX, "sandbox"])
+        .args(command)
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("HOME", "/root")
+        .env("LC_ALL", "C.UTF-8")
+        .env("KILTER", KILTER)
+        .env("PROVIDERS", directory())
+        .output()
+        .expect("`unshare` is part of util-linux: apt-get install util-linux")
+}
+
+fn shown(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs the test of a provider.
+fn hold(provider: &str) {
+    let output = sandboxed(&[&format!("/usr/local/share/kilter/providers/{provider}.test")]);
+    let shown = shown(&output);
+    assert!(output.status.success(), "{provider}: {}\n{shown}", output.status);
+    // A test that ended before its end has held nothing.
+    let told = String::from_utf8_lossy(&output.stdout);
+    let checks = told.lines().last().and_then(|line| line.strip_suffix(" checks, 0 failed"));
+    assert!(checks.is_some_and(|checks| checks.parse::<u32>().is_ok_and(|checks| checks > 0)), "{provider}: {shown}");
+    println!("{provider}: {shown}");
+}
+
+#[test]
+fn packages_are_kept_by_dpkg_and_apt() {
+    hold("apt");
+}
+
+#[test]
+fn units_are_kept_by_systemd() {
+    hold("systemd");
+}
+
+#[test]
+fn entries_of_crontabs_are_kept_and_foreign_lines_stay() {
+    hold("cron");
+}
+
+#[test]
+fn keys_that_may_log_in_are_kept_and_links_lead_nowhere() {
+    hold("ssh_authorized_key");
+}
+
+#[test]
+fn packages_of_python_are_kept_in_environments() {
+    hold("pip");
+}
+
+#[test]
+fn packages_of_node_are_kept_for_all_and_in_directories() {
+    hold("npm");
+}
+
+fn files_with(end: &str) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(directory()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| name.strip_suffix(end).map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_provider_has_its_metadata_and_its_test() {
+    let providers = files_with(".prov");
+    assert_eq!(providers, files_with(".yaml"));
+    assert_eq!(providers, files_with(".test"));
+    let this = include_str!("providers.rs");
+    for provider in &providers {
+        assert!(this.contains(&format!("hold(\"{provider}\")")), "{provider}.test is not run");
+    }
+}
+
+#[test]
+fn kilter_describes_every_provider_and_each_of_its_attributes() {
+    for name in files_with(".prov") {
+        let metadata = std::fs::read_to_string(directory().join(format!("{name}.yaml"))).unwrap();
+        let of_type = metadata.lines().find_map(|line| line.strip_prefix("  type: ")).unwrap();
+        let output = sandboxed(&[KILTER, "types", &format!("{of_type}::{name}"), "--format", "json"]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "nothing is wrong with {name}");
+        let described: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((described["name"].as_str(), described["provider"].as_str()), (Some(of_type), Some(&*name)));
+        assert!(described["desc"].as_str().is_some_and(|desc| desc.contains("```yaml")), "{name}: an example");
+        for attribute in described["attributes"].as_array().unwrap() {
+            let desc = attribute["desc"].as_str().unwrap_or_default();
+            assert!(desc.len() > 10, "{} of {name}: {desc}", attribute["name"]);
+        }
+    }
+}
+
+#[test]
+fn the_programs_are_clean() {
+    let (mut bash, mut python) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(directory()).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        match text.lines().next() {
+            Some("#!/bin/bash" | "# shellcheck shell=bash") => bash.push(path),
+            Some("#!/usr/bin/python3") => python.push(path),
+            _ => assert!(path.extension().is_some_and(|end| end == "yaml"), "{}: what is it?", path.display()),
+        }
+    }
+    clean(Command::new("shellcheck").arg("--external-sources").args(&bash), "shellcheck");
+    clean(Command::new("pyflakes3").args(&python), "pyflakes3");
+}
+
+fn clean(command: &mut Command, package: &str) {
+    let output = command.output().unwrap_or_else(|error| panic!("{error}: apt-get install {package}"));
+    assert!(output.status.success(), "{}", shown(&output));
+}

@@ -147,6 +147,8 @@ impl Prepared<'_> {
                 broken: None,
                 fatal: None,
                 going_on: Vec::new(),
+                items: Vec::new(),
+                done: Vec::new(),
             };
             driver.run()
         });
@@ -203,6 +205,9 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     fatal: Option<VertexId>,
     /// Resources that workers were given one by one, and since when.
     going_on: Vec<(VertexId, Instant)>,
+    /// Room for what is checked on this thread, and for what comes of it.
+    items: Vec<Item<'run>>,
+    done: Vec<Done>,
 }
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
@@ -365,16 +370,36 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.drop_vertices(vertices);
                 continue;
             }
-            let (items, answers) = self.board.checkable(vertices);
+            let mut items = std::mem::take(&mut self.items);
+            let answers = self.board.checkable(vertices, &mut items);
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
             match together {
                 _ if items.is_empty() => {}
                 true => self.check_together(group, items),
+                false if group & CHECKS_ON_WORKER == 0 => self.check_here(group, items),
                 false => self.dispatch(Doing::Check, group, items),
             }
         }
+    }
+
+    /// Checks resources on this thread. In a chain that is done for one after the other, so nothing is
+    /// allocated for each.
+    fn check_here(&mut self, group: u16, mut items: Vec<Item<'run>>) {
+        let surroundings = self.surroundings(group / 4);
+        let again = self.is_tried_again(items.iter().map(|item| item.vertex));
+        let mut done = std::mem::take(&mut self.done);
+        surroundings.call(|cx| match surroundings.open(cx, again) {
+            Ok(()) => step::check(surroundings.provider(), cx, &items, &mut done),
+            Err(why) => done.extend(items.iter().flat_map(|item| step::failed(&[item.vertex], &why))),
+        });
+        for one in done.drain(..) {
+            let (vertex, verdict) = (one.vertex, self.board.checked(one));
+            self.machine.input(self.now, Input::Checked(vertex, verdict));
+        }
+        items.clear();
+        (self.items, self.done) = (items, done);
     }
 
     /// Does the work here, or has it done by a worker.

@@ -5,6 +5,7 @@
 //! reports success. One `syncfs` does it for many files; `fsync` one by one is fifty times as slow.
 
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{fsync, syncfs};
@@ -16,6 +17,9 @@ use super::place::Parent;
 /// Up to this many files are flushed one by one, side by side.
 const FEW: usize = 8;
 
+/// From this many changes on a flush is begun before all changes are made.
+const MANY: usize = 512;
+
 /// The file systems that were changed since the last flush.
 #[derive(Debug, Default)]
 pub(super) struct Touched(Mutex<Filesystems>);
@@ -26,6 +30,10 @@ struct Filesystems {
     known: Vec<(u64, OwnedFd)>,
     /// A change was made where nothing could be opened for flushing.
     other: bool,
+    /// A flush that goes on while further changes are made.
+    ahead: Option<JoinHandle<Result<(), Errno>>>,
+    /// What went wrong with one that has ended; the last flush tells it.
+    failed: Option<Errno>,
 }
 
 impl Touched {
@@ -41,14 +49,34 @@ impl Touched {
         }
     }
 
+    /// Begins to flush what so many changes have left, if that pays and no other flush goes on: the last one
+    /// has less to wait for then.
+    pub(super) fn flush_ahead(&self, changes: usize) {
+        let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = touched.ahead.take_if(|ahead| ahead.is_finished()) {
+            touched.failed = touched.failed.or(joined(ended).err());
+        }
+        if changes < MANY || touched.ahead.is_some() {
+            return;
+        }
+        let known = touched.known.iter().map(|(_, fd)| fd.try_clone()).collect::<Result<Vec<_>, _>>();
+        // Without descriptors to spare the last flush does all of it.
+        touched.ahead = known.ok().map(|known| std::thread::spawn(move || known.iter().try_for_each(syncfs)));
+    }
+
     /// Flushes what was noted.
     pub(super) fn flush(&self) -> Result<(), Errno> {
         let touched = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let ahead = touched.failed.map_or(Ok(()), Err).and(touched.ahead.map_or(Ok(()), joined));
         if touched.other {
             rustix::fs::sync();
         }
-        touched.known.iter().try_for_each(|(_, fd)| syncfs(fd))
+        ahead.and(touched.known.iter().try_for_each(|(_, fd)| syncfs(fd)))
     }
+}
+
+fn joined(flush: JoinHandle<Result<(), Errno>>) -> Result<(), Errno> {
+    flush.join().expect("syncfs does not panic")
 }
 
 /// Files that must be on disk before others may be replaced by them.

@@ -139,7 +139,11 @@ impl Provider for FileProvider {
         for (index, change) in changes.iter().enumerate() {
             batch.change(index, change);
         }
-        batch.finish().into_iter().zip(changes).map(|(outcome, change)| sealed(change, outcome)).collect()
+        let outcomes = batch.finish();
+        if cx.durability() == kilter_provider::Durability::Flushed {
+            self.touched.flush_ahead(changes.len());
+        }
+        outcomes.into_iter().zip(changes).map(|(outcome, change)| sealed(change, outcome)).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {

@@ -115,9 +115,8 @@ impl<'run> Board<'run> {
         vertices.iter().map(|vertex| self.item(*vertex)).collect()
     }
 
-    /// The resources of a batch that can be checked, and the answers for those that cannot.
-    pub(super) fn checkable(&mut self, vertices: &[VertexId]) -> (Vec<Item<'run>>, Vec<(VertexId, Verdict)>) {
-        let mut items = Vec::with_capacity(vertices.len());
+    /// Adds the resources of a batch that can be checked to `items`; returns the answers for those that cannot.
+    pub(super) fn checkable(&mut self, vertices: &[VertexId], items: &mut Vec<Item<'run>>) -> Vec<(VertexId, Verdict)> {
         let mut answers = Vec::new();
         for &vertex in vertices {
             if !self.prepared.resource(vertex).deferred().is_empty() {
@@ -139,7 +138,7 @@ impl<'run> Board<'run> {
             }
             items.push(self.item(vertex));
         }
-        (items, answers)
+        answers
     }
 
     fn unknown(&mut self, vertex: VertexId, unknown: Vec<(EcoString, EcoString)>) -> Verdict {

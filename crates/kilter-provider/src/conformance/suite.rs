@@ -14,10 +14,11 @@ use crate::contract::Suitability;
 /// Puts a provider through every law.
 ///
 /// ```no_run
-/// # fn subject() -> kilter_provider::conformance::Subject { unimplemented!() }
-/// use kilter_provider::conformance::Suite;
+/// use kilter_provider::conformance::{Subject, Suite};
 ///
-/// Suite::new(subject).run().assert();
+/// fn assert_conforms(subject: fn() -> Subject) {
+///     Suite::new(subject).run().assert();
+/// }
 /// ```
 pub struct Suite {
     make: Arc<dyn Fn() -> Subject + Send + Sync>,

@@ -1,5 +1,8 @@
 //! What is known of each resource during a pass, and the report that grows from it.
 
+mod seals;
+mod sending;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use super::resolve::{self, Resolution};
 use super::{Mode, Options};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
-use crate::outputs::{Declared, Outputs};
+use crate::outputs::Outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
 use crate::state_dir::StateDir;
@@ -160,18 +163,6 @@ impl<'run> Board<'run> {
         Verdict::Failed
     }
 
-    /// Why what a resource waits for was kept and cannot be used.
-    fn lost_to(&self, vertex: VertexId) -> Option<EcoString> {
-        let deferred = self.prepared.resource(vertex).deferred().iter();
-        let references = deferred.flat_map(|deferred| deferred.template.references());
-        let lost = references.filter_map(|reference| self.lookup.referred(&reference));
-        lost.into_iter().find_map(|sender| {
-            let reference = &self.prepared.resource(sender).reference;
-            let why = self.lost.get(&sender)?;
-            Some(eco_format!("what {reference} sent before counts as not kept: {why}"))
-        })
-    }
-
     /// The resources of a batch with what their checks found.
     pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Item<'run>> {
         vertices
@@ -185,64 +176,6 @@ impl<'run> Board<'run> {
                 item
             })
             .collect()
-    }
-
-    /// What a resource has sent is not what it sends next: it is gone before it runs again, so that a run
-    /// that is cut short leaves nothing old behind.
-    fn forget(&self, vertex: VertexId) {
-        if let (true, Some(outputs)) = (self.senders.contains_key(&vertex), &self.kept) {
-            outputs.forget(&self.prepared.resource(vertex).reference);
-        }
-    }
-
-    /// What must not be told of a resource.
-    fn seal(&self, vertex: VertexId) -> Seal {
-        let attributes = match self.resolved.get(&vertex) {
-            Some(resolved) => resolved,
-            None => &self.prepared.resource(vertex).attributes,
-        };
-        self.seal_of([attributes])
-    }
-
-    /// What must not be told of several resources: their own secrets, and those of which others are made.
-    fn seal_of<'a>(&'a self, resources: impl IntoIterator<Item = &'a Attributes>) -> Seal {
-        let own = resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value));
-        Seal::of_values(own.chain(&self.prepared.catalog.secrets).chain(&self.sent))
-    }
-
-    /// A line that a provider wrote, without the secrets of the resource that it is about. One that is
-    /// about none of those that are declared may be about all of its type: a call that was given up.
-    pub(super) fn sealed(&mut self, type_name: &str, name: &str, line: String) -> EcoString {
-        let Some(provider) = self.prepared.registry.index(type_name) else { return line.into() };
-        if let Some(vertex) = self.lookup.named(provider as u16, name) {
-            return self.seal(vertex).hide(line.into());
-        }
-        let slot = self.prepared.registry.slot(provider);
-        if !self.seals.contains_key(&slot) {
-            let seal = self.seal_of_type(slot);
-            self.seals.insert(slot, seal);
-        }
-        self.seals[&slot].hide(line.into())
-    }
-
-    /// What must not be told of any resource of a type.
-    fn seal_of_type(&self, slot: u16) -> Seal {
-        let vertices = self.prepared.providers.iter().zip((0..).map(VertexId));
-        let of_type = vertices.filter(|(at, _)| self.prepared.registry.slot(usize::from(**at)) == slot);
-        self.seal_of(of_type.map(|(_, vertex)| match self.resolved.get(&vertex) {
-            Some(resolved) => &**resolved,
-            None => &self.prepared.resource(vertex).attributes,
-        }))
-    }
-
-    /// What a resource is declared as, for what it sends.
-    fn declared(&self, vertex: VertexId) -> Declared<'_> {
-        let resource = self.prepared.resource(vertex);
-        Declared {
-            reference: &resource.reference,
-            attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| resolved),
-            confidential: self.senders.get(&vertex).is_some_and(|confidential| *confidential),
-        }
     }
 
     fn draft(&mut self, vertex: VertexId) -> &mut Draft {
@@ -286,12 +219,6 @@ impl<'run> Board<'run> {
         }
     }
 
-    /// Differences as they may be told.
-    fn told(&self, vertex: VertexId, differences: Vec<Difference>) -> Vec<Difference> {
-        let seal = self.seal(vertex);
-        differences.into_iter().map(|each| seal.hide_in(each)).collect()
-    }
-
     /// Resources that are about to be read ahead: not in their turn yet, and with nothing to wait for.
     pub(super) fn ahead(&self, vertices: Vec<VertexId>) -> Vec<Item<'run>> {
         let is_known = |vertex: &VertexId| self.prepared.resource(*vertex).deferred().is_empty();
@@ -306,28 +233,6 @@ impl<'run> Board<'run> {
     /// Whether a resource is never changed in this run.
     fn is_looked_at(&self, vertex: VertexId) -> bool {
         self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta().is_some_and(|meta| meta.noop)
-    }
-
-    /// The outputs of a resource that is in its state: what it says, or what was kept of its last
-    /// change.
-    fn sent_before(&mut self, vertex: VertexId, said: Attributes) {
-        if !self.senders.contains_key(&vertex) {
-            return;
-        }
-        let kept = match (said.is_empty(), &self.kept) {
-            (true, Some(outputs)) => outputs.kept(&self.declared(vertex), self.options.mode == Mode::Apply),
-            _ => Ok(Some(said)),
-        };
-        match kept {
-            Ok(kept) => {
-                if let Some(outputs) = kept.filter(|outputs| !outputs.is_empty()) {
-                    self.sends(vertex, outputs);
-                }
-            }
-            Err(why) => {
-                self.lost.insert(vertex, eco_format!("{why}"));
-            }
-        }
     }
 
     pub(super) fn applied(&mut self, done: Done) -> Ran {
@@ -350,32 +255,6 @@ impl<'run> Board<'run> {
             self.send(done.vertex, outcome.outputs);
         }
         ran
-    }
-
-    fn send(&mut self, vertex: VertexId, sent: Attributes) {
-        if sent.is_empty() || !self.senders.contains_key(&vertex) {
-            return;
-        }
-        if let Some(outputs) = &self.kept
-            && let Err(error) = outputs.keep(&self.declared(vertex), &sent)
-        {
-            let note = eco_format!("its outputs could not be kept for later runs: {error}");
-            self.draft(vertex).notes.push(note);
-        }
-        self.sends(vertex, sent);
-    }
-
-    /// Others can have what a resource sends.
-    fn sends(&mut self, vertex: VertexId, sent: Attributes) {
-        let confidential = self.senders.get(&vertex).is_some_and(|confidential| *confidential);
-        let secret = |value: &Value| match confidential && !value.holds_sensitive() {
-            true => Value::sensitive(value.clone()),
-            false => value.clone(),
-        };
-        let secrets = sent.iter().map(|(_, value)| secret(value)).filter(Value::holds_sensitive);
-        self.sent.extend(secrets);
-        self.seals.clear();
-        self.outputs.insert(vertex, sent);
     }
 
     pub(super) fn refreshed(&mut self, done: Done) -> bool {

@@ -1,0 +1,89 @@
+//! What resources send to others: in this run, and from those before it.
+
+use ecow::{EcoString, eco_format};
+use kilter_engine::VertexId;
+use kilter_model::{Attributes, Value};
+
+use super::Board;
+use crate::driver::Mode;
+use crate::outputs::Declared;
+
+impl Board<'_> {
+    /// The outputs of a resource that is in its state: what it says, or what was kept of its last
+    /// change.
+    pub(super) fn sent_before(&mut self, vertex: VertexId, said: Attributes) {
+        if !self.senders.contains_key(&vertex) {
+            return;
+        }
+        let kept = match (said.is_empty(), &self.kept) {
+            (true, Some(outputs)) => outputs.kept(&self.declared(vertex), self.options.mode == Mode::Apply),
+            _ => Ok(Some(said)),
+        };
+        match kept {
+            Ok(kept) => {
+                if let Some(outputs) = kept.filter(|outputs| !outputs.is_empty()) {
+                    self.sends(vertex, outputs);
+                }
+            }
+            Err(why) => {
+                self.lost.insert(vertex, eco_format!("{why}"));
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, vertex: VertexId, sent: Attributes) {
+        if sent.is_empty() || !self.senders.contains_key(&vertex) {
+            return;
+        }
+        if let Some(outputs) = &self.kept
+            && let Err(error) = outputs.keep(&self.declared(vertex), &sent)
+        {
+            let note = eco_format!("its outputs could not be kept for later runs: {error}");
+            self.draft(vertex).notes.push(note);
+        }
+        self.sends(vertex, sent);
+    }
+
+    /// Others can have what a resource sends.
+    fn sends(&mut self, vertex: VertexId, sent: Attributes) {
+        let confidential = self.senders.get(&vertex).is_some_and(|confidential| *confidential);
+        let secret = |value: &Value| match confidential && !value.holds_sensitive() {
+            true => Value::sensitive(value.clone()),
+            false => value.clone(),
+        };
+        let secrets = sent.iter().map(|(_, value)| secret(value)).filter(Value::holds_sensitive);
+        self.sent.extend(secrets);
+        self.seals.clear();
+        self.outputs.insert(vertex, sent);
+    }
+
+    /// Why what a resource waits for was kept and cannot be used.
+    pub(super) fn lost_to(&self, vertex: VertexId) -> Option<EcoString> {
+        let deferred = self.prepared.resource(vertex).deferred().iter();
+        let references = deferred.flat_map(|deferred| deferred.template.references());
+        let lost = references.filter_map(|reference| self.lookup.referred(&reference));
+        lost.into_iter().find_map(|sender| {
+            let reference = &self.prepared.resource(sender).reference;
+            let why = self.lost.get(&sender)?;
+            Some(eco_format!("what {reference} sent before counts as not kept: {why}"))
+        })
+    }
+
+    /// What a resource has sent is not what it sends next: it is gone before it runs again, so that a run
+    /// that is cut short leaves nothing old behind.
+    pub(super) fn forget(&self, vertex: VertexId) {
+        if let (true, Some(outputs)) = (self.senders.contains_key(&vertex), &self.kept) {
+            outputs.forget(&self.prepared.resource(vertex).reference);
+        }
+    }
+
+    /// What a resource is declared as, for what it sends.
+    fn declared(&self, vertex: VertexId) -> Declared<'_> {
+        let resource = self.prepared.resource(vertex);
+        Declared {
+            reference: &resource.reference,
+            attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| resolved),
+            confidential: self.senders.get(&vertex).is_some_and(|confidential| *confidential),
+        }
+    }
+}

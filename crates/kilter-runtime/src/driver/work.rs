@@ -1,0 +1,146 @@
+//! Work on batches: on this thread, or on workers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use kilter_engine::{Batch, Input, VertexId};
+
+use super::stop::{Doing, Message};
+use super::{CHANGES_ON_WORKER, CHECKS_ON_WORKER, CHUNK, Driver, PORTION};
+use crate::observer::Event;
+use crate::step::{self, Done, Item};
+
+impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
+    /// Changes on this thread go by in portions, so that an interrupt need not wait for all of them.
+    pub(super) fn apply(&mut self, batch: &Batch) {
+        let portion = if batch.group & CHANGES_ON_WORKER == 0 { PORTION } else { batch.vertices.len() };
+        for vertices in batch.vertices.chunks(portion) {
+            if self.is_ending() {
+                self.drop_vertices(vertices);
+                continue;
+            }
+            let items = self.board.changes(vertices, &self.machine);
+            self.dispatch(Doing::Apply, batch.group, items);
+        }
+    }
+
+    /// Resolves what other resources send, answers those that cannot be checked, checks the rest.
+    ///
+    /// Checks on this thread go by in chunks, so that the states of all resources are never held at
+    /// the same time.
+    pub(super) fn check(&mut self, batch: Batch) {
+        let Batch { group, vertices } = batch;
+        let together = !self.prepared.registry.at(usize::from(group / 4)).reads_singly();
+        let chunk = if group & CHECKS_ON_WORKER == 0 && !together { CHUNK } else { vertices.len() };
+        for vertices in vertices.chunks(chunk) {
+            if self.is_ending() {
+                self.drop_vertices(vertices);
+                continue;
+            }
+            let mut items = std::mem::take(&mut self.items);
+            let answers = self.board.checkable(vertices, &mut items);
+            for (vertex, verdict) in answers {
+                self.machine.input(self.now, Input::Checked(vertex, verdict));
+            }
+            match together {
+                _ if items.is_empty() => {}
+                true => self.check_together(group, items),
+                false if group & CHECKS_ON_WORKER == 0 => self.check_here(group, items),
+                false => self.dispatch(Doing::Check, group, items),
+            }
+        }
+    }
+
+    /// Checks resources on this thread. In a chain that is done for one after the other, so nothing is
+    /// allocated for each.
+    fn check_here(&mut self, group: u16, mut items: Vec<Item<'run>>) {
+        let surroundings = self.surroundings(group / 4);
+        let again = self.is_tried_again(items.iter().map(|item| item.vertex));
+        let mut done = std::mem::take(&mut self.done);
+        surroundings.call(|cx| match surroundings.open(cx, again) {
+            Ok(()) => step::check(surroundings.provider(), cx, &items, &mut done),
+            Err(why) => done.extend(items.iter().flat_map(|item| step::failed(&[item.vertex], &why))),
+        });
+        for one in done.drain(..) {
+            let (vertex, verdict) = (one.vertex, self.board.checked(one));
+            self.machine.input(self.now, Input::Checked(vertex, verdict));
+        }
+        items.clear();
+        (self.items, self.done) = (items, done);
+    }
+
+    /// Does the work here, or has it done by a worker.
+    pub(super) fn dispatch(&mut self, doing: Doing, group: u16, items: Vec<Item<'run>>) {
+        let on_worker = match doing {
+            Doing::Check => group & CHECKS_ON_WORKER != 0,
+            Doing::Apply | Doing::Refresh => group & CHANGES_ON_WORKER != 0,
+        };
+        let at = group / 4;
+        if doing != Doing::Check {
+            items.iter().for_each(|item| self.shelves.forget(at, item.name));
+        }
+        let vertices = || items.iter().map(|item| item.vertex);
+        let (surroundings, again) = (self.surroundings(at), self.is_tried_again(vertices()));
+        let of: Vec<VertexId> = if on_worker { vertices().collect() } else { Vec::new() };
+        let work = move || {
+            let provider = surroundings.provider();
+            surroundings.call(|cx| {
+                if let Err(why) = surroundings.open(cx, again) {
+                    return items.iter().flat_map(|item| step::failed(&[item.vertex], &why)).collect();
+                }
+                let mut done = Vec::with_capacity(items.len());
+                match doing {
+                    Doing::Check => step::check(provider, cx, &items, &mut done),
+                    Doing::Apply => step::apply(provider, cx, items, &mut done),
+                    Doing::Refresh => step::refresh(provider, cx, &items, &mut done),
+                }
+                done
+            })
+        };
+        if !on_worker {
+            let done = work();
+            return self.answer(doing, done);
+        }
+        self.begun(doing, &of);
+        let sender = self.sender.clone();
+        self.workers.submit(of.clone(), move || {
+            // Whatever happens in there, the driver gets an answer: it would wait for ever.
+            let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| step::lost(&of));
+            // The driver outlives its workers.
+            let _ = sender.send(Message::Done(doing, done));
+        });
+    }
+
+    /// A call on a worker begins.
+    pub(super) fn begun(&mut self, doing: Doing, vertices: &[VertexId]) {
+        if let [only] = vertices {
+            let reference = &self.prepared.resource(*only).reference;
+            self.observer.event(Event::Begun { reference, doing: doing.word() });
+            self.going_on.push((*only, Instant::now()));
+        }
+        self.in_flight += 1;
+    }
+
+    pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {
+        vertices.any(|vertex| self.board.is_tried_again(vertex))
+    }
+
+    pub(super) fn answer(&mut self, doing: Doing, done: Vec<Done>) {
+        if doing != Doing::Check
+            && let Some(first) = done.first()
+        {
+            self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
+            // A preview that foresees it ends nothing.
+            let is_fatal = |done: &&Done| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
+            self.fatal = self.fatal.or_else(|| Some(done.iter().find(is_fatal)?.vertex));
+        }
+        for done in done {
+            let input = match doing {
+                Doing::Check => Input::Checked(done.vertex, self.board.checked(done)),
+                Doing::Apply => Input::Applied(done.vertex, self.board.applied(done)),
+                Doing::Refresh => Input::Refreshed(done.vertex, self.board.refreshed(done)),
+            };
+            self.machine.input(self.now, input);
+        }
+    }
+}

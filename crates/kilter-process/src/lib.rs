@@ -3,7 +3,8 @@
 //! [`Invocation`] says what to start: argv, an exact environment ([`Environment`]), input, identity, how much of the
 //! outputs to keep, a deadline, and whether it may change the machine ([`Confinement`]). [`run`] starts it, feeds and
 //! drains it, ends it when its time is up or somebody cancels, and returns what became of it: [`Finished`].
-//! [`run_observed`] tells what happens while it happens. [`which`] finds programs.
+//! [`run_observed`] tells what happens while it happens. [`which`] finds programs, [`trust`] tells whether root
+//! may run one.
 //!
 //! The call blocks its thread; nothing here knows of async runtimes, of resources or of the meaning
 //! of exit codes. What to start and what to make of the result is left to others.
@@ -74,6 +75,7 @@ mod running;
 mod start;
 mod stop;
 mod streams;
+pub mod trust;
 mod which;
 
 pub use confine::{Confined, Confinement, Gap, can_confine};

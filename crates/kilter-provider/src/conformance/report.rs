@@ -103,6 +103,12 @@ impl Report {
         self.named(|verdict| matches!(verdict, Verdict::NotApplicable(_)))
     }
 
+    /// The laws that do not apply, and why not: for a test that lists them, so that nothing is left out unseen.
+    pub fn excused(&self) -> Vec<(&'static str, &str)> {
+        let excuse = |law: &'static str| Some((law, self.why(law)?));
+        self.not_applicable().into_iter().filter_map(excuse).collect()
+    }
+
     /// The names of the laws that could not be tried.
     pub fn untried(&self) -> Vec<&'static str> {
         self.named(|verdict| matches!(verdict, Verdict::Untried(_)))

@@ -18,6 +18,7 @@
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
 pub mod condition;
+mod confined;
 mod convention;
 mod discovery;
 mod json;

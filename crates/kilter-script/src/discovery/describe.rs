@@ -31,7 +31,7 @@ pub(super) fn load(
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
     let (file, text) = match std::fs::metadata(&beside) {
-        Ok(_) => (beside.as_path(), read(&beside, surroundings)),
+        Ok(_) => (beside.as_path(), trust::text(&beside, LONGEST, surroundings.rights)),
         Err(_) => (candidate.path.as_path(), described(candidate, cache, surroundings, &mut notes)),
     };
     let metadata = match text {
@@ -60,17 +60,6 @@ fn wrong(faults: &[Fault]) -> EcoString {
     let more = faults.len().saturating_sub(TOLD);
     let more = if more > 0 { eco_format!("; and {more} more") } else { EcoString::new() };
     eco_format!("not used: its metadata is wrong: {}{more}", shown.join("; "))
-}
-
-/// The file beside a script.
-fn read(path: &Path, surroundings: &Surroundings) -> Result<EcoString, EcoString> {
-    trust::file(path, surroundings.rights)?;
-    let found = std::fs::metadata(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
-    if !found.is_file() || found.len() > LONGEST as u64 {
-        return Err(eco_format!("it is no file of at most {LONGEST} bytes"));
-    }
-    let bytes = std::fs::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
-    String::from_utf8(bytes).map(EcoString::from).map_err(|_| "it is not UTF-8".into())
 }
 
 /// What the script says, as it was kept or by asking.

@@ -34,3 +34,14 @@ pub(crate) fn file(path: &Path, rights: Rights) -> Result<(), EcoString> {
         _ => Ok(()),
     }
 }
+
+/// The text of a file that may be believed, of at most so many bytes.
+pub(crate) fn text(path: &Path, longest: usize, rights: Rights) -> Result<EcoString, EcoString> {
+    file(path, rights)?;
+    let found = std::fs::metadata(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
+    if !found.is_file() || found.len() > longest as u64 {
+        return Err(eco_format!("it is no file of at most {longest} bytes"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
+    String::from_utf8(bytes).map(EcoString::from).map_err(|_| "it is not UTF-8".into())
+}

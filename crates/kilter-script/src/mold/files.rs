@@ -9,6 +9,9 @@ use ecow::{EcoString, eco_format};
 use crate::discovery::{Note, trust};
 use crate::surroundings::Rights;
 
+/// The most that metadata may have, in bytes.
+const LONGEST: usize = 1 << 20;
+
 /// The scripts of a directory by name, in the order of their names: every executable file. Hidden ones, leftovers of
 /// editors and metadata (`NAME.yaml`) are none. A directory that does not exist is empty.
 pub(super) fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -> Vec<(EcoString, PathBuf)> {
@@ -62,7 +65,7 @@ fn is_meant(path: &Path) -> bool {
 }
 
 /// The metadata beside a script, as text; none if there is none.
-pub(super) fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf, String)>, Note> {
+pub(super) fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf, EcoString)>, Note> {
     let mut path = script.as_os_str().to_owned();
     path.push(".yaml");
     let path = PathBuf::from(path);
@@ -70,15 +73,7 @@ pub(super) fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         _ => {}
     }
-    let read = || -> Result<String, EcoString> {
-        trust::file(&path, rights)?;
-        let found = std::fs::metadata(&path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
-        if !found.is_file() || found.len() > 1 << 20 {
-            return Err("it is no file of at most 1 MiB".into());
-        }
-        std::fs::read_to_string(&path).map_err(|error| eco_format!("it cannot be read: {error}"))
-    };
-    match read() {
+    match trust::text(&path, LONGEST, rights) {
         Ok(text) => Ok(Some((path, text))),
         Err(why) => Err(Note::warning(&path, eco_format!("its script is not used: {why}"))),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ecow::{EcoString, eco_format};
+use ecow::EcoString;
 use kilter_model::{Value, to_json, to_json_clear};
 use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers, run_observed};
 use kilter_provider::{Context, Interrupt, Level, Seal};
@@ -13,6 +13,7 @@ use kilter_provider::{Context, Interrupt, Level, Seal};
 use super::error::{MoldCause, MoldError};
 use super::historian::Historian;
 use super::recorder::Recorder;
+use crate::confined::Watch;
 use crate::convention::beginning;
 use crate::provider::known_level;
 use crate::surroundings::Surroundings;
@@ -26,6 +27,7 @@ pub(super) struct Runner {
     historian: Arc<dyn Historian>,
     /// How many scripts were started so far.
     started: AtomicU64,
+    watch: Watch,
 }
 
 /// What a script is to do.
@@ -64,7 +66,7 @@ impl Call<'_> {
 
 impl Runner {
     pub(super) fn new(surroundings: Arc<Surroundings>, historian: Arc<dyn Historian>) -> Runner {
-        Runner { surroundings, historian, started: AtomicU64::new(0) }
+        Runner { surroundings, historian, started: AtomicU64::new(0), watch: Watch::default() }
     }
 
     /// Runs a script to its end, passes on what it writes, and judges nothing.
@@ -85,6 +87,9 @@ impl Runner {
             log(Level::Warning, &format!("channel 3 of {}: {damage}", call.path.display()));
         }
         pass_on(&finished, &log);
+        if let Some((level, message)) = self.watch.note(&format!("the script {}", call.path.display()), &finished) {
+            log(level, &message);
+        }
         Ok(finished)
     }
 
@@ -120,8 +125,5 @@ fn pass_on(finished: &Finished, log: &dyn Fn(Level, &str)) {
     }
     if finished.leaked {
         log(Level::Warning, "the script has ended and left a process behind that keeps its output open");
-    }
-    if !finished.confined.is_as_asked() {
-        log(Level::Debug, &eco_format!("the script, which is only to read, was {}", finished.confined));
     }
 }

@@ -1,8 +1,6 @@
 //! What scripts write on standard error.
 
-use std::sync::atomic::Ordering;
-
-use kilter_process::{Confined, Finished};
+use kilter_process::Finished;
 use kilter_provider::{Context, Level};
 
 use super::ScriptProvider;
@@ -16,28 +14,8 @@ impl ScriptProvider {
     pub(super) fn pass_on(&self, cx: &Context<'_>, name: &str, finished: &Finished) {
         let type_name = self.metadata.schema.name.as_str();
         pass_on(cx, type_name, name, finished);
-        match &finished.confined {
-            Confined::NotAsked => {}
-            confined @ Confined::No { .. } => {
-                // The kernel is the same at the next call.
-                if !self.is_unconfined_told.swap(true, Ordering::Relaxed) {
-                    let message = format!("the provider `{}` could change the machine: {confined}", self.name);
-                    cx.log(Level::Warning, type_name, name, &message);
-                }
-            }
-            confined => {
-                if !confined.is_as_asked() {
-                    cx.log(Level::Debug, type_name, name, &confined.to_string());
-                }
-                if let Some(hint) = &finished.refusal_hint {
-                    let message = format!(
-                        "the provider `{}` seems to have tried to change the machine in a call that must not, and could \
-                         not ({hint}); `confine: false` in its metadata lets it while it reads",
-                        self.name
-                    );
-                    cx.log(Level::Warning, type_name, name, &message);
-                }
-            }
+        if let Some((level, message)) = self.watch.note(&format!("the provider `{}`", self.name), finished) {
+            cx.log(level, type_name, name, &message);
         }
     }
 }

@@ -8,7 +8,6 @@ mod read;
 mod state;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::eco_format;
@@ -16,6 +15,7 @@ use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
 use kilter_provider::{Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability};
 
 use crate::condition::Verdict;
+use crate::confined::Watch;
 use crate::convention::{Convention, ConventionName, Request, Update};
 use crate::json::Json;
 use crate::metadata::Metadata;
@@ -32,8 +32,7 @@ pub struct ScriptProvider {
     name: &'static str,
     convention: Box<dyn Convention>,
     surroundings: Arc<Surroundings>,
-    /// Whether it was told that the kernel cannot confine it.
-    is_unconfined_told: AtomicBool,
+    watch: Watch,
 }
 
 impl ScriptProvider {
@@ -46,8 +45,7 @@ impl ScriptProvider {
             ConventionName::Json => Box::new(Json::new(base)),
         };
         let name = kept(&metadata.name);
-        let is_unconfined_told = AtomicBool::new(false);
-        ScriptProvider { path, metadata, name, convention, surroundings, is_unconfined_told }
+        ScriptProvider { path, metadata, name, convention, surroundings, watch: Watch::default() }
     }
 
     /// The script.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::harness::{Place, act, conform, inspect};
+use kilter_provider::Provider;
+
+use crate::harness::{Lines, Place, act, conform, inspect};
 
 /// What is said when a script with this body inspects `job[x]`.
 fn refused(body: impl AsRef<[u8]>) -> String {
@@ -104,4 +106,19 @@ fn what_cannot_be_started_is_told() {
     place.script("resources/no.type", "#!/bin/sh\n");
     let notes = place.mold().notes().iter().map(|note| place.plain(note)).collect::<Vec<_>>();
     assert!(notes.len() == 1 && notes[0].starts_with("DIR/resources/no.type: not used: "), "{notes:?}");
+}
+
+#[test]
+fn an_inspect_that_tries_to_write_is_named_once() {
+    let place = Place::new();
+    place.script("resources/job", "#!/bin/bash\ncd \"$(dirname \"$0\")\"\necho >changed\necho '{\"exists\": true}'\n");
+    let (provider, log) = (place.provider("job"), Lines::default());
+    for name in ["x", "y"] {
+        let name = ecow::EcoString::from(name);
+        let wanted = kilter_provider::Wanted::new(&name, None);
+        assert!(provider.get_one(&kilter_provider::Context::bare().with_log(&log), wanted).unwrap().exists);
+    }
+    let named = |line: &&String| line.contains("seems to have tried to change the machine");
+    let lines = log.0.lock().unwrap();
+    assert_eq!(lines.iter().filter(named).count(), 1, "{lines:?}");
 }

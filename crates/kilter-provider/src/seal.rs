@@ -16,7 +16,7 @@ const SHORTEST: usize = 4;
 /// The sealed texts of a resource, which are not to be told.
 ///
 /// Texts of fewer than four bytes are left alone.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Seal {
     texts: Vec<String>,
 }

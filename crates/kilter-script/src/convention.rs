@@ -22,12 +22,19 @@ pub enum ConventionName {
     Json,
 }
 
-impl fmt::Display for ConventionName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl ConventionName {
+    /// The word for it in metadata.
+    pub fn word(self) -> &'static str {
+        match self {
             ConventionName::Simple => "simple",
             ConventionName::Json => "json",
-        })
+        }
+    }
+}
+
+impl fmt::Display for ConventionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
     }
 }
 

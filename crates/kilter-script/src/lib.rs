@@ -6,14 +6,16 @@
 //! [`Provider`](kilter_provider::Provider) of a script; [`Scripts`] finds those in directories, and keeps what they
 //! say of themselves.
 //!
-//! The only process is started by [`kilter_process::run`]. Nothing here reads the environment, knows
+//! The only process is started by [`Live`], through [`kilter_process::run_observed`]; who wants to see each call, or to
+//! answer in a script's place, is another [`Exchanges`]. Nothing here reads the environment, knows
 //! where directories are, or prints: the caller says, and is told.
 //!
 //! Where things are:
 //! - `convention`: requests and replies; `simple` and `json`: the two conventions;
 //! - `metadata`: YAML to a type; `condition`: `suitable` and `default`;
 //! - `typed`: what a script printed, as values of its type;
-//! - `provider`: the contract; `discovery`: directories and the cache.
+//! - `provider`: the contract; `discovery`: directories and the cache;
+//! - `exchange`: calls of scripts; `spoken`: what they say meanwhile.
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
@@ -21,12 +23,14 @@ pub mod condition;
 mod confined;
 mod convention;
 mod discovery;
+mod exchange;
 mod json;
 mod metadata;
 pub mod mold;
 mod provider;
 mod side_by_side;
 mod simple;
+mod spoken;
 mod surroundings;
 mod typed;
 
@@ -36,6 +40,7 @@ pub use convention::{
     Reply, Request, Update,
 };
 pub use discovery::{Note, Scripts};
+pub use exchange::{Exchange, Exchanges, Live};
 pub use json::Json;
 pub use metadata::{Actions, Fault, Metadata, Place};
 pub use provider::ScriptProvider;

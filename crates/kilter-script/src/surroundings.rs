@@ -10,6 +10,7 @@ use kilter_model::Value;
 use kilter_process::{Capture, Environment, Invocation, which};
 
 use crate::condition::Machine;
+use crate::exchange::{Exchanges, Live};
 
 /// Answers for a fact by its top-level name.
 pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
@@ -30,12 +31,14 @@ pub struct Surroundings {
     pub facts: FactsFn,
     /// The environment of scripts; conditions find commands in its `PATH`.
     pub environment: Environment,
-    /// Who runs them.
+    /// On whose behalf they run.
     pub rights: Rights,
     /// How much a script may take.
     pub limits: Limits,
     /// Set when scripts that describe themselves are to be ended.
     pub cancelled: Option<&'static AtomicBool>,
+    /// What runs them.
+    pub exchanges: Arc<dyn Exchanges>,
 }
 
 /// How much one call of a script may take.
@@ -77,6 +80,7 @@ impl Surroundings {
             rights: Rights::User,
             limits: Limits::default(),
             cancelled: None,
+            exchanges: Arc::new(Live),
         }
     }
 

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Capture, Confinement, Invocation, run};
-use kilter_provider::Level;
+use kilter_process::{Cancel, Capture, Confinement, Invocation};
+use kilter_provider::{Level, Seal};
 
 use super::cache::{Cache, Described};
 use super::candidate::Candidate;
 use super::{Note, trust};
 use crate::convention::{Convention, Reply, Request, beginning};
+use crate::exchange::Exchange;
 use crate::metadata::{Fault, Metadata};
 use crate::provider::level;
 use crate::simple::Simple;
@@ -90,7 +91,18 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
     let cancel = surroundings.cancelled.map(|flag| Cancel { flag, fd: None });
-    let finished = run(&invocation, cancel)
+    let exchange = Exchange {
+        type_name: "",
+        provider: &candidate.stem,
+        convention: "simple",
+        action: "describe",
+        path: &candidate.path,
+        invocation: &invocation,
+        seal: &Seal::default(),
+    };
+    let finished = surroundings
+        .exchanges
+        .run(&exchange, cancel, &mut |_| {})
         .map_err(|error| eco_format!("cannot be asked to describe itself: {}", error.with_sources()))?;
     match convention.decode(&Request::Describe, &finished) {
         Ok(Reply::Described(text)) => {

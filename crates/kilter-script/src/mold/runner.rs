@@ -7,19 +7,16 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Value, to_json, to_json_clear};
-use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers, run_observed};
+use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Interrupt, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
 use super::historian::Historian;
 use super::recorder::Recorder;
 use crate::confined::Watch;
-use crate::convention::beginning;
-use crate::provider::known_level;
+use crate::exchange::Exchange;
+use crate::spoken::Spoken;
 use crate::surroundings::Surroundings;
-
-/// How many characters of a line are taken.
-const LONGEST_LINE: usize = 2000;
 
 /// Runs scripts, and tells a historian everything that happens.
 pub(super) struct Runner {
@@ -79,14 +76,30 @@ impl Runner {
         let mut recorder = Recorder::new(&name, &*self.historian, &seal, &invocation, told);
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
-        let finished = run_observed(&invocation, Some(cancel), &mut |event| recorder.observe(&event));
+        let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
+        // Of itself it means neither success nor failure.
+        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &log);
+        let exchange = Exchange {
+            type_name: call.about.0,
+            provider: &call.role,
+            convention: "mold",
+            action: call.action.unwrap_or_default(),
+            path: call.path,
+            invocation: &invocation,
+            seal: &seal,
+        };
+        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| {
+            recorder.observe(&event);
+            spoken.observe(&event);
+        });
         let finished = finished.map_err(|error| call.error(MoldCause::NotStarted(error), None))?;
         let damages = std::mem::take(&mut recorder.damages);
-        let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
         for damage in damages {
             log(Level::Warning, &format!("channel 3 of {}: {damage}", call.path.display()));
         }
-        pass_on(&finished, &log);
+        if finished.leaked {
+            log(Level::Warning, "the script has ended and left a process behind that keeps its output open");
+        }
         if let Some((level, message)) = self.watch.note(&format!("the script {}", call.path.display()), &finished) {
             log(level, &message);
         }
@@ -115,15 +128,4 @@ impl Runner {
 /// A document on a line.
 fn line(document: &serde_json::Value) -> Vec<u8> {
     format!("{document}\n").into_bytes()
-}
-
-/// What the script wrote on standard error: of itself it means neither success nor failure.
-fn pass_on(finished: &Finished, log: &dyn Fn(Level, &str)) {
-    for line in finished.stderr.text().lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (level, message) = known_level(line).unwrap_or((Level::Info, line));
-        log(level, &beginning(message, LONGEST_LINE));
-    }
-    if finished.leaked {
-        log(Level::Warning, "the script has ended and left a process behind that keeps its output open");
-    }
 }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Confinement, Finished, Invocation, Leftovers, run};
-use kilter_provider::{Context, Mode};
+use kilter_process::{Cancel, Confinement, Finished, Invocation, Leftovers};
+use kilter_provider::{Context, Level, Mode, Seal};
 
 use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
 use crate::convention::{ConventionName, Reply, Request};
+use crate::exchange::Exchange;
+use crate::spoken::Spoken;
 
 impl ScriptProvider {
     /// Starts the script for a request, passes on what it logs, and reads its answer.
@@ -18,9 +20,21 @@ impl ScriptProvider {
         let invocation = self.limited(invocation, request);
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
-        let finished = run(&invocation, Some(cancel));
+        let type_name = self.metadata.schema.name.as_str();
+        let log = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
+        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &log);
+        let exchange = Exchange {
+            type_name,
+            provider: self.name,
+            convention: self.metadata.convention.word(),
+            action: self.action(request),
+            path: &self.path,
+            invocation: &invocation,
+            seal: &secrets(request),
+        };
+        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| spoken.observe(&event));
         let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
-        self.pass_on(cx, subject(request), &finished);
+        self.remark(&finished, spoken.dropped(), &log);
         let reply = self.convention.decode(request, &finished);
         reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))
     }
@@ -71,6 +85,16 @@ impl ScriptProvider {
             (Request::List | Request::Find(_), ConventionName::Json) => "get",
             (Request::Update(..), ConventionName::Json) => "set",
         }
+    }
+}
+
+/// What is secret in a request.
+fn secrets(request: &Request<'_>) -> Seal {
+    match request {
+        Request::Update(updates, _) => {
+            Seal::of_all(updates.iter().flat_map(|one| one.is.into_iter().chain([one.should])))
+        }
+        Request::Describe | Request::List | Request::Find(_) => Seal::default(),
     }
 }
 

@@ -1,41 +1,23 @@
 //! What scripts write on standard error.
 
 use kilter_process::Finished;
-use kilter_provider::{Context, Level};
+use kilter_provider::Level;
 
 use super::ScriptProvider;
-use crate::convention::beginning;
-
-/// How many characters of a line are taken.
-const LONGEST: usize = 2000;
 
 impl ScriptProvider {
-    /// Passes on what a call wrote on standard error, and what is to be said of how it went.
-    pub(super) fn pass_on(&self, cx: &Context<'_>, name: &str, finished: &Finished) {
-        let type_name = self.metadata.schema.name.as_str();
-        pass_on(cx, type_name, name, finished);
+    /// Says what is to be said of how a call went, beside what the script itself said.
+    pub(super) fn remark(&self, finished: &Finished, dropped: u64, log: &dyn Fn(Level, &str)) {
+        if dropped > 0 {
+            log(Level::Warning, &format!("the provider wrote {dropped} bytes more than are kept on standard error"));
+        }
+        if finished.leaked {
+            let message = "the provider has ended and left a process behind that keeps its output open";
+            log(Level::Warning, message);
+        }
         if let Some((level, message)) = self.watch.note(&format!("the provider `{}`", self.name), finished) {
-            cx.log(level, type_name, name, &message);
+            log(level, &message);
         }
-    }
-}
-
-/// Each line by its level.
-fn pass_on(cx: &Context<'_>, type_name: &str, name: &str, finished: &Finished) {
-    if finished.stderr.is_truncated() {
-        let message =
-            format!("the provider wrote {} bytes more than are kept on standard error", finished.stderr.dropped);
-        cx.log(Level::Warning, type_name, name, &message);
-    }
-    for line in finished.stderr.text().lines() {
-        let (level, message) = level(line.trim());
-        if !message.is_empty() {
-            cx.log(level, type_name, name, &beginning(message, LONGEST));
-        }
-    }
-    if finished.leaked {
-        let message = "the provider has ended and left a process behind that keeps its output open";
-        cx.log(Level::Warning, type_name, name, message);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kilter_model::Value;
 use kilter_process::Environment;
-use kilter_provider::{Context, Provider, Query, Strictness, Suitability, Wanted, check_one, get_checked};
+use kilter_provider::{Context, Level, Log, Provider, Query, Strictness, Suitability, Wanted, check_one, get_checked};
 
 use kilter_script::Scripts;
 
@@ -227,4 +227,25 @@ fn suitability_is_that_of_the_machine() {
         suitable("c", "[command(nosuchcommand)]"),
         Suitability::Unsuitable("there is no command nosuchcommand".into())
     );
+}
+
+/// Makes a file when it is told something.
+struct Noting(std::path::PathBuf);
+
+impl Log for Noting {
+    fn log(&self, _: Level, _: &str, _: &str, message: &str) {
+        std::fs::write(&self.0, message).unwrap();
+    }
+}
+
+#[test]
+fn what_a_script_says_is_logged_while_it_runs() {
+    let place = Place::new();
+    // It ends when its line has been logged, or when its time is up.
+    let body = "echo 'info: at work' >&2\nuntil [ -s noted ]; do sleep 0.05; done\necho '# simple'\necho name: a";
+    let provider = place.bash("t", TYPED, body);
+    let log = Noting(place.path().join("noted"));
+    let states = provider.get(&Context::bare().with_log(&log), Query::All).unwrap();
+    assert_eq!(short(&states), "a()");
+    assert_eq!(std::fs::read_to_string(&log.0).unwrap(), "at work");
 }

@@ -48,9 +48,23 @@ fn attribute(name: EcoString, key: &Node, value: &Node, reader: &mut Reader) -> 
     attribute.behaviour = behaviour(value, reader);
     attribute.required = value.get("required").is_some_and(|node| reader.truth("required", node));
     attribute.default = value.get("default").map(|node| default(&attribute.data_type, node));
+    if attribute.default.is_none() && tells_presence(&attribute) {
+        attribute.default = Some("present".into());
+    }
     attribute.comparison = value.get("comparison").map_or(Comparison::Equal, |node| comparison(node, reader));
     attribute.extra = reader.extra(value, &KEYS);
     named(attribute, value, reader)
+}
+
+/// Whether an attribute says that a resource is there or not, and nothing else. What is declared is to be there, unless
+/// something else was said.
+fn tells_presence(attribute: &AttributeSchema) -> bool {
+    let words = attribute.data_type.allowed();
+    attribute.name == "ensure"
+        && attribute.behaviour == Behaviour::Property
+        && words.len() == 2
+        && ["present", "absent"].iter().all(|word| words.contains(word))
+        && attribute.data_type.check(&Value::Undef).is_err()
 }
 
 /// What is special about the attribute that names a resource.

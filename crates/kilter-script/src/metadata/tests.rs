@@ -264,3 +264,18 @@ fn aliases_of_yaml_are_followed_but_do_not_multiply() {
     assert!(Metadata::parse(&format!("a: {}", "[".repeat(5_000)), "s").is_err());
     assert!(wrong(&format!("a: {}{}", "[".repeat(80), "]".repeat(80)))[0].contains("nested"));
 }
+
+#[test]
+fn what_is_declared_is_to_be_there_where_ensure_says_only_that() {
+    let default = |ensure: &str| {
+        let metadata = good(&format!("{SMALLEST}\nattributes:\n  name:\n  ensure: {ensure}"));
+        metadata.schema.find("ensure").unwrap().default.clone()
+    };
+    assert_eq!(default("{type: \"enum[absent, present]\"}"), Some("present".into()));
+    assert_eq!(default("{type: \"enum[present, absent]\", default: absent}"), Some("absent".into()));
+    for other in ["{type: \"enum[present, absent, latest]\"}", "{type: \"enum[running, stopped]\"}", "{type: string}"] {
+        assert_eq!(default(other), None, "{other}");
+    }
+    assert_eq!(default("{type: \"Optional[Enum[present, absent]]\"}"), None);
+    assert_eq!(default("{type: \"enum[present, absent]\", kind: r}"), None);
+}

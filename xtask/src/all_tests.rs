@@ -25,9 +25,11 @@ pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
     if root.join("crates/kilter-testkit/src/bin/simulate.rs").is_file() {
         let args = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
         let graphs = graphs.to_string();
-        let mut simulate = cargo(root);
-        simulate.args(args).args(["--", "--graphs", &graphs]);
-        parts.push(("simulator", plainly(&mut simulate)));
+        for held in [None, Some("--held")] {
+            let mut simulate = cargo(root);
+            simulate.args(args).args(["--", "--graphs", &graphs]).args(held);
+            parts.push((if held.is_some() { "simulator, holding" } else { "simulator" }, plainly(&mut simulate)));
+        }
     }
     parts.push(("gates", gates(root)));
     println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));

@@ -18,5 +18,8 @@ mod vertex;
 
 pub use cycle::Cycle;
 pub use graph::{Edge, EdgeId, Graph, Origin, Reason, VertexId};
-pub use machine::{Batch, Command, Input, Machine, Ran, Timestamp, Token, Verdict};
+pub use machine::{
+    Backoff, Batch, Budget, Command, Holding, Input, Limit, Machine, Ran, Replacement, Semaphores, Timestamp, Token,
+    Verdict,
+};
 pub use vertex::{Settlement, Vertex};

@@ -1,6 +1,10 @@
 //! The reconcile machine: one input in, the commands that follow from it out.
 
 mod debts;
+mod hold;
+mod messages;
+mod replace;
+mod semaphore;
 mod start;
 
 use std::cmp::Reverse;
@@ -9,100 +13,17 @@ use std::collections::BinaryHeap;
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
-/// Milliseconds on the driver's own, never-stepping clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Timestamp(pub u64);
+use hold::Hold;
+pub use hold::{Backoff, Budget, Holding, Limit};
+pub use messages::{Batch, Command, Input, Ran, Timestamp, Token, Verdict};
+pub use replace::Replacement;
+pub use semaphore::Semaphores;
 
-/// A refresh that is owed along a notify edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token {
-    /// Who changed.
-    pub first: VertexId,
-    /// Who is to be refreshed.
-    pub second: VertexId,
-}
-
-impl Token {
-    /// What is owed to a vertex by one that no longer comes before it.
-    pub fn inherited(second: VertexId) -> Token {
-        Token { first: second, second }
-    }
-}
-
-/// What a check found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is in its state.
-    InSync,
-    /// It is not.
-    Differs,
-    /// It depends on a value that is not known before another vertex has been changed.
-    Unknown,
-    /// It could not be told.
-    Failed,
-}
-
-/// What became of an apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ran {
-    /// The vertex is in its state now, found by a check after the change.
-    Done {
-        /// Whether the change served an owed refresh too.
-        refreshed: bool,
-    },
-    /// It is not.
-    Failed,
-}
-
-/// Something that happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// A check has ended.
-    Checked(VertexId, Verdict),
-    /// An apply has ended.
-    Applied(VertexId, Ran),
-    /// A refresh has ended, and whether it succeeded.
-    Refreshed(VertexId, bool),
-    /// What was asked for a vertex was not begun, and will not be: the run is to end.
-    Dropped(VertexId),
-    /// The time of a vertex has come.
-    Due(VertexId),
-    /// A vertex may have changed on the system.
-    Stale(VertexId),
-    /// The run is to end: what is in flight is finished, nothing new is started.
-    Interrupt,
-}
-
-/// Vertices of one group that are handed over together, in manifest order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// The group.
-    pub group: u16,
-    /// The vertices.
-    pub vertices: Vec<VertexId>,
-}
-
-/// Something the driver must do. Commands are carried out in the order in which they come: what
-/// follows an [`Command::Owe`] may only begin when it is on the disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Write into the journal that these refreshes are owed, from now on.
-    Owe(Vec<Token>),
-    /// Write into the journal that these refreshes are owed no longer.
-    Paid(Vec<Token>),
-    /// Check these, answer each with [`Input::Checked`].
-    Check(Batch),
-    /// Change these, check them again, answer each with [`Input::Applied`].
-    Apply(Batch),
-    /// Refresh these, answer each with [`Input::Refreshed`].
-    Refresh(Batch),
-    /// Answer with [`Input::Due`] when this time has come.
-    Wake(VertexId, Timestamp),
-    /// The vertex has settled, for now.
-    Settled(VertexId, Settlement),
-}
-
-/// Decides what runs when (architecture, rules 2 to 5 and 9).
+/// Decides what runs when (architecture, rules 1 to 6, 8 and 9).
+///
+/// A machine for one pass ([`Machine::new`]) is finished when everything has settled. One that holds a state
+/// ([`Machine::holding`]) goes on: an event takes a settled vertex up anew, and with it nothing but what it blocks
+/// or notifies; what depends on it and is about to begin waits for it.
 ///
 /// A refresh is owed from before the change that causes it until it has been served: its token is
 /// journalled *before* the apply, since a crash between the two would lose it otherwise. An apply
@@ -125,6 +46,9 @@ pub struct Machine {
     in_flight: usize,
     delayed: usize,
     interrupted: bool,
+    now: Timestamp,
+    /// What is added where a state is held.
+    hold: Option<Box<Hold>>,
 }
 
 impl Machine {
@@ -133,6 +57,12 @@ impl Machine {
     /// # Panics
     /// When `vertices` are not as many as the graph has.
     pub fn new(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> Machine {
+        let mut machine = Machine::unstarted(graph, vertices, owed);
+        machine.make_roots_ready();
+        machine
+    }
+
+    fn unstarted(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> Machine {
         assert_eq!(graph.len(), vertices.len(), "each vertex of the graph is described");
         let progress = graph
             .vertices()
@@ -159,6 +89,8 @@ impl Machine {
             in_flight: 0,
             delayed: 0,
             interrupted: false,
+            now: Timestamp::default(),
+            hold: None,
             graph,
         };
         for token in owed {
@@ -167,12 +99,15 @@ impl Machine {
                 None => machine.inherited[token.second.at()] = Debt::Owed,
             }
         }
-        for vertex in machine.graph.vertices() {
-            if machine.progress[vertex.at()].waiting == 0 {
-                machine.make_ready(vertex);
+        machine
+    }
+
+    fn make_roots_ready(&mut self) {
+        for vertex in self.graph.vertices() {
+            if self.progress[vertex.at()].waiting == 0 {
+                self.make_ready(vertex);
             }
         }
-        machine
     }
 
     /// The graph.
@@ -188,14 +123,19 @@ impl Machine {
         }
     }
 
-    /// Whether nothing is in flight, waits for its time or can start.
+    /// Whether nothing is in flight, waits for its time or can start, and nothing will.
     pub fn is_finished(&self) -> bool {
+        self.is_idle() && (self.hold.is_none() || self.interrupted)
+    }
+
+    fn is_idle(&self) -> bool {
         self.in_flight == 0
             && self.delayed == 0
             && self.ready.is_empty()
             && self.commands.is_empty()
             && self.differs.is_empty()
             && self.due_refresh.is_empty()
+            && !self.has_parked()
     }
 
     /// Whether the run is to end.
@@ -206,14 +146,20 @@ impl Machine {
     /// Takes one input. What follows from it is told by [`Machine::commands`], so that inputs which
     /// come together are answered together.
     pub fn input(&mut self, now: Timestamp, input: Input) {
+        self.now = now;
         match input {
-            Input::Checked(vertex, verdict) => self.checked(now, vertex, verdict),
-            Input::Applied(vertex, ran) => self.applied(now, vertex, ran),
-            Input::Refreshed(vertex, done) => self.refreshed(now, vertex, done),
+            Input::Checked(vertex, verdict) => self.checked(vertex, verdict),
+            Input::Applied(vertex, ran) => self.applied(vertex, ran),
+            Input::Refreshed(vertex, done) => self.refreshed(vertex, done),
             Input::Dropped(vertex) => self.dropped(vertex),
             Input::Due(vertex) => self.due(vertex),
             Input::Stale(vertex) => self.stale(vertex),
             Input::Interrupt => self.interrupt(),
+            Input::Watching(vertex) => self.watching(vertex),
+            Input::Unwatched(vertex) => self.unwatched(vertex),
+            Input::Pause => self.pause(true),
+            Input::Resume => self.pause(false),
+            Input::Reinstate(vertex) => self.reinstate(vertex),
         }
     }
 
@@ -227,22 +173,24 @@ impl Machine {
     /// What the driver must do next, in order, behind what `commands` holds: a driver that gives the
     /// same vector each time need not make one for each vertex of a chain.
     pub fn commands_into(&mut self, commands: &mut Vec<Command>) {
-        self.start_applies();
-        self.start_refreshes();
-        self.start_checks();
+        if !self.is_paused() || self.interrupted {
+            self.start_applies();
+            self.start_refreshes();
+            self.start_checks();
+        }
         commands.append(&mut self.commands);
     }
 
-    fn checked(&mut self, now: Timestamp, vertex: VertexId, verdict: Verdict) {
+    fn checked(&mut self, vertex: VertexId, verdict: Verdict) {
         self.leave(vertex, Phase::Checking);
         if self.is_void(vertex) {
-            return self.take_turn(vertex);
+            return self.look_again(vertex);
         }
         match verdict {
-            Verdict::Failed => self.fail(now, vertex),
+            Verdict::Failed => self.fail(vertex),
             Verdict::InSync => self.in_sync(vertex),
             Verdict::Unknown => self.settle_looked_at(vertex, Settlement::Unknown),
-            Verdict::Differs if self.vertices[vertex.at()].noop => {
+            Verdict::Differs if self.is_looked_at(vertex) => {
                 self.settle_looked_at(vertex, Settlement::WouldChange);
             }
             Verdict::Differs if self.interrupted => self.settle(vertex, Settlement::Interrupted),
@@ -253,12 +201,13 @@ impl Machine {
         }
     }
 
-    fn applied(&mut self, now: Timestamp, vertex: VertexId, ran: Ran) {
+    fn applied(&mut self, vertex: VertexId, ran: Ran) {
         self.leave(vertex, Phase::Applying);
         match ran {
-            Ran::Failed => self.fail(now, vertex),
+            Ran::Failed => self.fail(vertex),
             Ran::Done { refreshed } => {
                 self.progress[vertex.at()].changed = true;
+                self.repaired(vertex);
                 if refreshed {
                     self.pay(vertex);
                 }
@@ -267,10 +216,10 @@ impl Machine {
         }
     }
 
-    fn refreshed(&mut self, now: Timestamp, vertex: VertexId, done: bool) {
+    fn refreshed(&mut self, vertex: VertexId, done: bool) {
         self.leave(vertex, Phase::Refreshing);
         if !done {
-            return self.fail(now, vertex);
+            return self.fail(vertex);
         }
         self.progress[vertex.at()].refreshed = true;
         self.pay(vertex);
@@ -280,12 +229,19 @@ impl Machine {
     /// A change or a refresh has succeeded: the vertex is in its state, unless something happened
     /// to it meanwhile.
     fn served(&mut self, vertex: VertexId) {
-        if self.is_void(vertex) { self.take_turn(vertex) } else { self.in_sync(vertex) }
+        if self.is_void(vertex) { self.look_again(vertex) } else { self.in_sync(vertex) }
     }
 
     /// Whether what was found of a vertex in flight holds no longer.
     fn is_void(&mut self, vertex: VertexId) -> bool {
         std::mem::take(&mut self.progress[vertex.at()].stale) && !self.interrupted
+    }
+
+    /// What was found of a vertex holds no longer: it is looked at again, when its limit allows it.
+    fn look_again(&mut self, vertex: VertexId) {
+        if self.may_begin_again(vertex) {
+            self.take_turn(vertex);
+        }
     }
 
     /// Refreshes that were journalled for a change which was not begun stay owed: one too many.
@@ -301,9 +257,16 @@ impl Machine {
     }
 
     fn due(&mut self, vertex: VertexId) {
-        if self.progress[vertex.at()].phase == Phase::Delayed {
-            self.delayed -= 1;
-            self.take_turn(vertex);
+        if !self.is_due(vertex) {
+            return;
+        }
+        match self.progress[vertex.at()].phase {
+            Phase::Delayed => {
+                self.delayed -= 1;
+                self.take_turn(vertex);
+            }
+            Phase::Settled(_) => self.take_up_pending(vertex),
+            _ => {}
         }
     }
 
@@ -313,24 +276,38 @@ impl Machine {
         match self.progress[vertex.at()].phase {
             Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.at()].stale = true,
             Phase::Differs | Phase::Owed => self.take_turn(vertex),
+            Phase::Settled(settlement) if self.hold.is_some() => self.happened(vertex, settlement),
             Phase::Settled(settlement) if settlement.lets_pass() && !self.interrupted => self.take_up(vertex),
             _ => {}
         }
     }
 
     /// Takes a settled vertex up anew. What depends on it waits for it, and is checked again where
-    /// it has begun; what has settled stays settled.
+    /// it has begun; what has settled stays settled, but for what was blocked.
     fn take_up(&mut self, vertex: VertexId) {
-        for edge in self.graph.leaving(vertex) {
-            let progress = &mut self.progress[self.graph.edge(edge).second.at()];
-            progress.waiting += 1;
-            match progress.phase {
-                Phase::Checking | Phase::Applying | Phase::Refreshing => progress.stale = true,
-                Phase::Ready | Phase::Differs | Phase::Owed => progress.phase = Phase::Waiting,
-                Phase::Waiting | Phase::Delayed | Phase::Settled(_) => {}
+        let mut taken = vec![vertex];
+        while let Some(vertex) = taken.pop() {
+            self.begin_anew(vertex);
+            for edge in self.graph.leaving(vertex) {
+                let child = self.graph.edge(edge).second;
+                let progress = &mut self.progress[child.at()];
+                progress.waiting += 1;
+                match progress.phase {
+                    Phase::Checking | Phase::Applying | Phase::Refreshing => progress.stale = true,
+                    Phase::Ready | Phase::Differs | Phase::Owed => {
+                        progress.phase = Phase::Waiting;
+                        // What it waits for may need what it holds.
+                        self.gives_semaphores_back(child);
+                    }
+                    Phase::Settled(Settlement::Blocked(_)) if self.hold.is_some() => {
+                        progress.phase = Phase::Waiting;
+                        taken.push(child);
+                    }
+                    Phase::Waiting | Phase::Delayed | Phase::Settled(_) => {}
+                }
             }
+            self.take_turn(vertex);
         }
-        self.take_turn(vertex);
     }
 
     /// The vertex is in its state: serve what it is owed, or settle.
@@ -338,7 +315,7 @@ impl Machine {
         let described = self.vertices[vertex.at()];
         let owed = self.is_owed_to(vertex);
         let done = self.done(vertex);
-        if owed && !described.noop {
+        if owed && !self.is_looked_at(vertex) {
             if !described.refreshable {
                 self.serve(vertex);
                 self.pay(vertex);
@@ -381,7 +358,7 @@ impl Machine {
         self.settle(vertex, settlement);
     }
 
-    fn fail(&mut self, now: Timestamp, vertex: VertexId) {
+    fn fail(&mut self, vertex: VertexId) {
         let progress = &mut self.progress[vertex.at()];
         progress.stale = false;
         if progress.retries == 0 || self.interrupted {
@@ -390,13 +367,21 @@ impl Machine {
         if progress.retries > 0 {
             progress.retries -= 1;
         }
-        progress.phase = Phase::Delayed;
+        self.stir();
+        let at = Timestamp(self.now.0.saturating_add(self.vertices[vertex.at()].delay));
+        self.delay_until(vertex, at);
+    }
+
+    fn delay_until(&mut self, vertex: VertexId, at: Timestamp) {
+        self.gives_semaphores_back(vertex);
+        self.progress[vertex.at()].phase = Phase::Delayed;
         self.delayed += 1;
-        let at = Timestamp(now.0.saturating_add(self.vertices[vertex.at()].delay));
-        self.commands.push(Command::Wake(vertex, at));
+        self.wake(vertex, at);
     }
 
     fn settle(&mut self, vertex: VertexId, settlement: Settlement) {
+        self.settled(vertex, settlement);
+        self.gives_semaphores_back(vertex);
         self.progress[vertex.at()].phase = Phase::Settled(settlement);
         self.commands.push(Command::Settled(vertex, settlement));
         let blocker = match settlement {
@@ -409,14 +394,19 @@ impl Machine {
             let progress = &mut self.progress[child.at()];
             progress.waiting -= 1;
             progress.blocker = progress.blocker.or(blocker);
-            if progress.waiting == 0 && progress.phase == Phase::Waiting {
-                self.make_ready(child);
+            if progress.waiting == 0 {
+                match progress.phase {
+                    Phase::Waiting => self.make_ready(child),
+                    Phase::Settled(found) => self.parent_settled(child, found, settlement),
+                    _ => {}
+                }
             }
         }
     }
 
     /// A vertex is looked at anew: now, or when what it depends on has settled.
     fn take_turn(&mut self, vertex: VertexId) {
+        self.gives_semaphores_back(vertex);
         if self.progress[vertex.at()].waiting == 0 {
             self.make_ready(vertex);
         } else {
@@ -432,6 +422,7 @@ impl Machine {
 
     fn interrupt(&mut self) {
         self.interrupted = true;
+        self.forget_times();
         for at in 0..self.progress.len() {
             if self.progress[at].phase == Phase::Delayed {
                 self.delayed -= 1;
@@ -450,5 +441,6 @@ impl Machine {
     fn leave(&mut self, vertex: VertexId, phase: Phase) {
         assert_eq!(self.progress[vertex.at()].phase, phase, "the driver answers what it was asked");
         self.in_flight -= 1;
+        self.landed(vertex);
     }
 }

@@ -328,6 +328,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.outlook.settled(vertex, settlement);
                 self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
             }
+            // These are of machines that hold a state.
+            Command::Watch(_) | Command::Demoted(_) => {}
             _ if self.broken.is_some() => {}
             Command::Owe(tokens) => self.journalled(&tokens, |journal, debts| journal.owe(debts)),
             Command::Paid(tokens) => self.journalled(&tokens, |journal, debts| journal.paid(&debts)),

@@ -158,7 +158,8 @@ impl<'a> Driver<'a> {
             Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
             Command::Wake(vertex, at) => self.wakes.push((at, vertex)),
-            Command::Settled(..) => {}
+            // The others are of machines that hold a state.
+            Command::Settled(..) | Command::Watch(_) | Command::Demoted(_) => {}
         }
         Ok(())
     }

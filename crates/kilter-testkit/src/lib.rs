@@ -15,6 +15,7 @@
 
 mod chaos;
 mod driver;
+mod held;
 mod journal;
 mod mutant;
 mod observed;
@@ -25,6 +26,7 @@ mod stream;
 mod system;
 mod world;
 
+pub use held::{Fault, simulate_held, simulate_held_with};
 pub use mutant::Mutant;
 pub use properties::{Property, Violation};
 pub use simulation::{Counts, Report, simulate, simulate_with};

@@ -3,7 +3,7 @@
 use kilter_engine::{Command, Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, VertexId};
 
 use crate::journal::Journal;
-use crate::properties::{Violation, blocking, debts, ending, entitled, order, plan, retries};
+use crate::properties::{Property, Violation, blocking, debts, ending, entitled, order, plan, retries};
 use crate::system::System;
 use crate::world::World;
 
@@ -137,6 +137,9 @@ impl<'a> Observed<'a> {
                 Ok(())
             }
             Command::Settled(vertex, settlement) => self.settle(*vertex, *settlement, tick),
+            Command::Watch(vertex) | Command::Demoted(vertex) => {
+                Err(Violation::at(Property::Ending, *vertex, "one pass watches nothing"))
+            }
         }
     }
 
@@ -243,6 +246,8 @@ impl<'a> Observed<'a> {
                 self.interrupted = true;
                 self.seen.iter_mut().for_each(|seen| seen.wake = None);
             }
+            // These are given to machines that hold a state.
+            Input::Watching(_) | Input::Unwatched(_) | Input::Pause | Input::Resume | Input::Reinstate(_) => {}
         }
     }
 

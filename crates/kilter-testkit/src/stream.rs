@@ -23,6 +23,14 @@ pub(crate) fn digest(stream: &mut FxHasher, command: &Command) {
             stream.write_u32(vertex.0);
             return stream.write_u64(at.0);
         }
+        Command::Watch(vertex) => {
+            stream.write_u8(7);
+            return stream.write_u32(vertex.0);
+        }
+        Command::Demoted(vertex) => {
+            stream.write_u8(8);
+            return stream.write_u32(vertex.0);
+        }
         Command::Settled(vertex, settlement) => {
             stream.write_u8(6);
             stream.write_u32(vertex.0);

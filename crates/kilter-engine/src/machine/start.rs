@@ -33,13 +33,14 @@ impl Machine {
     pub(super) fn start_checks(&mut self) {
         let mut vertices = Vec::new();
         while let Some(Reverse(vertex)) = self.ready.pop() {
-            let progress = self.progress[vertex.at()];
-            if progress.phase != Phase::Ready {
+            // It may have been its turn more than once since somebody looked.
+            if self.progress[vertex.at()].phase != Phase::Ready || vertices.last() == Some(&vertex) {
                 continue;
             }
-            match progress.blocker {
+            match self.blocker(vertex) {
                 Some(by) => self.settle(vertex, Settlement::Blocked(by)),
                 None if self.interrupted => self.settle(vertex, Settlement::Interrupted),
+                None if !self.takes_semaphores(vertex) => {}
                 None => vertices.push(vertex),
             }
         }

@@ -3,24 +3,30 @@
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-use kilter_testkit::{Counts, Report, Violation, simulate};
+use kilter_testkit::{Counts, Report, Violation, simulate, simulate_held};
 
-const USAGE: &str = "usage: simulate [--graphs N] [--seed S] [--first K]
+const USAGE: &str = "usage: simulate [--held] [--graphs N] [--seed S] [--first K]
 
-Simulates N random graphs (1000 unless told) from base seed S (0 unless told), starting with the Kth.
+Simulates N random graphs (1000 unless told) from base seed S (0 unless told), starting with the Kth. With --held the
+machine holds their state, while watches, events and swaps come and go; otherwise it makes single passes.
 Exits with 1 at the first property that does not hold, and prints how to see it again.";
 
 /// What was asked for.
 struct Asked {
+    held: bool,
     graphs: u64,
     seed: u64,
     first: u64,
 }
 
 fn asked(mut arguments: impl Iterator<Item = String>) -> Result<Asked, String> {
-    let mut asked = Asked { graphs: 1000, seed: 0, first: 0 };
+    let mut asked = Asked { held: false, graphs: 1000, seed: 0, first: 0 };
     while let Some(option) = arguments.next() {
         let field = match option.as_str() {
+            "--held" => {
+                asked.held = true;
+                continue;
+            }
             "--graphs" => &mut asked.graphs,
             "--seed" => &mut asked.seed,
             "--first" => &mut asked.first,
@@ -40,9 +46,9 @@ fn seed_of(base: u64, k: u64) -> u64 {
 }
 
 /// A machine that panics violates its contract too.
-fn examine(seed: u64) -> Result<Report, String> {
-    let told: Result<Report, Violation> =
-        catch_unwind(|| simulate(seed)).map_err(|_| "the machine panicked".to_owned())?;
+fn examine(seed: u64, held: bool) -> Result<Report, String> {
+    let told: Result<Report, Violation> = catch_unwind(|| if held { simulate_held(seed) } else { simulate(seed) })
+        .map_err(|_| "the machine panicked".to_owned())?;
     told.map_err(|violation| violation.to_string())
 }
 
@@ -57,12 +63,13 @@ fn main() -> ExitCode {
     let mut counts = Counts::default();
     for k in asked.first..asked.first.saturating_add(asked.graphs) {
         let seed = seed_of(asked.seed, k);
-        match examine(seed) {
+        match examine(seed, asked.held) {
             Ok(report) => counts.add(report.counts),
             Err(violation) => {
                 println!("violated by graph {k} of seed {} (its own seed is {seed:#x}): {violation}", asked.seed);
                 println!(
-                    "again with: cargo run --release -p kilter-testkit --bin simulate -- --seed {} --first {k} --graphs 1",
+                    "again with: cargo run --release -p kilter-testkit --bin simulate -- {}--seed {} --first {k} --graphs 1",
+                    if asked.held { "--held " } else { "" },
                     asked.seed
                 );
                 return ExitCode::FAILURE;

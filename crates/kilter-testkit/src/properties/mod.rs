@@ -38,6 +38,12 @@ pub enum Property {
     Retries,
     /// A plan shows what an apply does.
     Plan,
+    /// Nothing is looked at before its watch has started, and every event is followed by a look.
+    Watched,
+    /// What nobody disturbs any longer comes to its state and stays there.
+    Converges,
+    /// Limits, budgets and semaphores are kept.
+    Limits,
 }
 
 impl Property {
@@ -54,6 +60,9 @@ impl Property {
             Property::ManifestOrder => "manifest order is the tie-break",
             Property::Retries => "as many tries as asked for",
             Property::Plan => "a plan shows what an apply does",
+            Property::Watched => "no look before the watch, and one after every event",
+            Property::Converges => "left in peace, everything comes to its state",
+            Property::Limits => "limits, budgets and semaphores are kept",
         }
     }
 }

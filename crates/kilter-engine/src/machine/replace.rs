@@ -1,0 +1,110 @@
+//! Another graph in the place of the one that is held.
+
+use super::{Holding, Machine, Timestamp, Token};
+use crate::graph::{Graph, VertexId};
+use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
+
+/// The graph that comes in the place of another one.
+pub struct Replacement<'a> {
+    /// The graph.
+    pub graph: Graph,
+    /// Its vertices.
+    pub vertices: Vec<Vertex>,
+    /// How it is held. A vertex that takes the place of one in flight is *unwatched* until that one has landed.
+    pub holding: Holding,
+    /// Which vertex each was before, where nothing about it has changed. What it is and what it waits for is kept.
+    pub kept: &'a [Option<VertexId>],
+    /// What is owed by the journal, in the new vertices.
+    pub owed: &'a [Token],
+}
+
+impl Machine {
+    /// Goes on with another graph, vertex by vertex: what has not changed keeps its state, its tries, its limits and
+    /// what is under way; what is new begins; nobody is waited for. Answers to what was under way are given in the
+    /// numbers of the new graph; those of vertices that are not kept are not given any more.
+    ///
+    /// # Panics
+    /// When this machine holds nothing, the parts of the replacement do not fit together, or commands have not been taken.
+    pub fn replace(&mut self, now: Timestamp, replacement: Replacement<'_>) {
+        let Replacement { graph, vertices, holding, kept, owed } = replacement;
+        assert!(self.hold.is_some(), "a machine for one pass has one graph");
+        assert_eq!(graph.len(), kept.len(), "each vertex is kept or not");
+        assert!(self.commands.is_empty(), "commands are carried out in the numbers in which they are given");
+        let mut new = Machine::unstarted(graph, vertices, owed);
+        new.now = now;
+        new.interrupted = self.interrupted;
+        let mut new_of = vec![None; self.graph.len()];
+        for (vertex, old) in kept.iter().enumerate().filter_map(|(at, old)| Some((VertexId(at as u32), (*old)?))) {
+            new_of[old.at()] = Some(vertex);
+        }
+        for (vertex, old) in kept.iter().enumerate().filter_map(|(at, old)| Some((VertexId(at as u32), (*old)?))) {
+            let Progress { phase, retries, changed, refreshed, stale, .. } = self.progress[old.at()];
+            // The vertex that blocked it may be another one now, or gone: it is looked at again.
+            let phase = if matches!(phase, Phase::Settled(Settlement::Blocked(_))) { Phase::Waiting } else { phase };
+            let progress = &mut new.progress[vertex.at()];
+            *progress = Progress { phase, retries, changed, refreshed, stale, ..*progress };
+        }
+        new.keep_debts(self, &new_of);
+        new.hold = self.hold.take().map(|hold| Box::new(hold.renumbered(holding, &new_of, now)));
+        new.take_places();
+        // What is being changed was not to notify those that it notifies now.
+        let changing: Vec<VertexId> = new
+            .graph
+            .vertices()
+            .filter(|v| matches!(new.progress[v.at()].phase, Phase::Applying | Phase::Refreshing))
+            .collect();
+        new.owe(&changing);
+        *self = new;
+    }
+
+    /// What is being served stays being served.
+    fn keep_debts(&mut self, old: &Machine, new_of: &[Option<VertexId>]) {
+        for (edge, debt) in old.graph.edges().iter().zip(&old.owed).filter(|(_, debt)| **debt == Debt::Served) {
+            if let (Some(first), Some(second)) = (new_of[edge.first.at()], new_of[edge.second.at()])
+                && let Some(edge) = self.graph.find(first, second)
+                && self.owed[edge.at()] == Debt::Owed
+            {
+                self.owed[edge.at()] = *debt;
+            }
+        }
+        for (at, debt) in old.inherited.iter().enumerate().filter(|(_, debt)| **debt == Debt::Served) {
+            if let Some(vertex) = new_of[at]
+                && self.inherited[vertex.at()] == Debt::Owed
+            {
+                self.inherited[vertex.at()] = *debt;
+            }
+        }
+    }
+
+    /// Every vertex waits for those before it, and for its watch; those that need not are ready.
+    fn take_places(&mut self) {
+        let mut owed = Vec::new();
+        let is_settled = |progress: &Progress| matches!(progress.phase, Phase::Settled(_));
+        for vertex in self.graph.vertices() {
+            let parents = self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first);
+            let waiting = parents.filter(|parent| !is_settled(&self.progress[parent.at()])).count() as u32;
+            let is_unwatched = self.hold.as_ref().is_some_and(|hold| hold.settings.unwatched.contains(&vertex));
+            let waiting = waiting + u32::from(is_unwatched);
+            let is_served = waiting == 0 && self.is_served(vertex);
+            let is_held_back = waiting > 0 || self.blocker(vertex).is_some();
+            let progress = &mut self.progress[vertex.at()];
+            progress.waiting = waiting;
+            match progress.phase {
+                Phase::Waiting | Phase::Ready if waiting == 0 => self.make_ready(vertex),
+                Phase::Ready => progress.phase = Phase::Waiting,
+                Phase::Differs | Phase::Owed if is_held_back => self.take_turn(vertex),
+                Phase::Differs => self.differs.push(vertex),
+                Phase::Owed => self.due_refresh.push(vertex),
+                Phase::Checking | Phase::Applying | Phase::Refreshing => {
+                    progress.stale |= is_held_back;
+                    self.in_flight += 1;
+                }
+                Phase::Delayed => self.delayed += 1,
+                Phase::Settled(found) if is_served && found.lets_pass() => owed.push(vertex),
+                Phase::Waiting | Phase::Settled(_) => {}
+            }
+        }
+        // Who owed it comes before it no longer, and will not tell.
+        owed.into_iter().for_each(|vertex| self.take_up(vertex));
+    }
+}

@@ -1,0 +1,95 @@
+//! Vertices that are not worked on at the same time.
+
+use std::collections::BTreeMap;
+
+use super::Machine;
+use crate::graph::VertexId;
+
+/// Which vertices take which semaphores while they are worked on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Semaphores {
+    /// How many may hold each semaphore at a time.
+    pub counts: Vec<u32>,
+    /// The semaphores of a vertex, as indexes into `counts`, each once.
+    pub of: BTreeMap<VertexId, Vec<u16>>,
+}
+
+/// Who holds what, and who waits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Taken {
+    /// How many hold each semaphore.
+    held: Vec<u32>,
+    /// Those that hold theirs.
+    holders: Vec<VertexId>,
+    /// Those whose turn it is, and that wait for somebody to give theirs back.
+    parked: Vec<VertexId>,
+}
+
+impl Taken {
+    /// Takes all semaphores of a vertex, or none.
+    fn take(&mut self, semaphores: &Semaphores, vertex: VertexId) -> bool {
+        let Some(wanted) = semaphores.of.get(&vertex) else { return true };
+        if self.holders.contains(&vertex) {
+            return true;
+        }
+        self.held.resize(semaphores.counts.len(), 0);
+        let is_free = |at: &u16| self.held[usize::from(*at)] < semaphores.counts[usize::from(*at)].max(1);
+        if !wanted.iter().all(is_free) {
+            return false;
+        }
+        wanted.iter().for_each(|at| self.held[usize::from(*at)] += 1);
+        self.holders.push(vertex);
+        true
+    }
+
+    fn give_back(&mut self, semaphores: &Semaphores, vertex: VertexId) -> Vec<VertexId> {
+        let Some(at) = self.holders.iter().position(|holder| *holder == vertex) else { return Vec::new() };
+        self.holders.swap_remove(at);
+        for at in semaphores.of.get(&vertex).into_iter().flatten() {
+            self.held[usize::from(*at)] -= 1;
+        }
+        std::mem::take(&mut self.parked)
+    }
+}
+
+impl Machine {
+    /// Whether a vertex may begin: it has all its semaphores now. One that has not is parked.
+    pub(super) fn takes_semaphores(&mut self, vertex: VertexId) -> bool {
+        let Some(hold) = &mut self.hold else { return true };
+        if hold.settings.semaphores.of.is_empty() || hold.semaphores.take(&hold.settings.semaphores, vertex) {
+            return true;
+        }
+        hold.semaphores.parked.push(vertex);
+        false
+    }
+
+    /// A vertex is worked on no longer, for now: those that wait try again, the first ones first.
+    pub(super) fn gives_semaphores_back(&mut self, vertex: VertexId) {
+        let Some(hold) = &mut self.hold else { return };
+        if hold.settings.semaphores.of.is_empty() {
+            return;
+        }
+        for parked in hold.semaphores.give_back(&hold.settings.semaphores, vertex) {
+            self.ready.push(std::cmp::Reverse(parked));
+        }
+    }
+
+    /// Whether somebody waits for a semaphore.
+    pub(super) fn has_parked(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| !hold.semaphores.parked.is_empty())
+    }
+}
+
+impl Taken {
+    /// The same for other semaphores and vertices with other numbers. A semaphore that is held by more than are allowed
+    /// now is given to nobody until enough have given it back.
+    pub(super) fn renumbered(self, new: &Semaphores, new_of: &[Option<VertexId>]) -> Taken {
+        let holders: Vec<VertexId> = self.holders.iter().filter_map(|holder| new_of[holder.at()]).collect();
+        let mut held = vec![0; new.counts.len()];
+        for at in holders.iter().filter_map(|holder| new.of.get(holder)).flatten() {
+            held[usize::from(*at)] += 1;
+        }
+        // Those that wait are ready, and are asked again.
+        Taken { held, holders, parked: Vec::new() }
+    }
+}

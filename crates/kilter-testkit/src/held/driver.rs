@@ -1,0 +1,336 @@
+//! Carries out what a holding machine commands, while everything around it happens.
+
+mod around;
+mod obey;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fastrand::Rng;
+use kilter_engine::{Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, VertexId};
+use rustc_hash::FxHasher;
+
+use super::Fault;
+use super::site::{Incarnation, Site};
+use crate::journal::Journal;
+use crate::observed::Act;
+use crate::properties::{Property, Violation, ensure};
+use crate::simulation::Counts;
+use crate::system::{Heard, System};
+
+/// What outlives a run.
+pub(super) struct Lasting {
+    pub(super) site: Site,
+    /// Parts are its vertices.
+    pub(super) system: System,
+    /// Tokens between parts.
+    pub(super) journal: Journal,
+    pub(super) rng: Rng,
+    pub(super) tick: u64,
+    pub(super) counts: Counts,
+    pub(super) stream: FxHasher,
+    pub(super) fault: Option<Fault>,
+}
+
+/// Something under way, by the part that it is about.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    part: u32,
+    act: Act,
+    began: u64,
+    heard: Option<Answer>,
+    /// The vertex is no longer what it was when this began: nobody waits for its answer.
+    is_orphan: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Found(Verdict),
+    Heard(Heard),
+}
+
+/// What is known of a part in this run.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Whether its watch runs, or it needs none.
+    watches: bool,
+    /// Whether a check said that it differs, and nothing happened since.
+    differs: bool,
+    /// The tick of the last event that was told of it.
+    told: u64,
+    /// The tick at which its last check began.
+    looked: u64,
+    /// When it was repaired.
+    repairs: VecDeque<Timestamp>,
+    settlement: Option<Settlement>,
+}
+
+/// One run of one machine.
+pub(super) struct Driver<'a> {
+    machine: Machine,
+    graph: Incarnation,
+    lasting: &'a mut Lasting,
+    flights: Vec<Flight>,
+    wakes: Vec<(Timestamp, u32)>,
+    /// Parts that something happened to that has not been told yet.
+    untold: BTreeSet<u32>,
+    seen: BTreeMap<u32, Seen>,
+    now: Timestamp,
+    interrupted: bool,
+    paused: bool,
+    /// Nothing fails from now on.
+    mended: bool,
+}
+
+/// Steps until everything has to have come to rest, for each part.
+const PATIENCE: u32 = 400;
+
+impl<'a> Driver<'a> {
+    pub(super) fn new(lasting: &'a mut Lasting) -> Driver<'a> {
+        let graph = lasting.site.incarnate(&mut lasting.rng, false);
+        lasting.journal.begin();
+        let (seen, unwatched) = watches(&lasting.site, &graph);
+        let owed = owed(&lasting.journal, &graph);
+        let holding = lasting.site.holding(&graph, unwatched);
+        let now = Timestamp(lasting.rng.u64(..1000));
+        let machine = Machine::holding(graph.graph.clone(), graph.vertices.clone(), &owed, now, holding);
+        Driver {
+            machine,
+            graph,
+            lasting,
+            flights: Vec::new(),
+            wakes: Vec::new(),
+            untold: BTreeSet::new(),
+            seen,
+            now,
+            interrupted: false,
+            paused: false,
+            mended: false,
+        }
+    }
+
+    /// Lets everything happen, then ends: by a crash, or by an interrupt.
+    pub(super) fn hostile(mut self, length: u32) -> Result<(), Violation> {
+        self.live(length)?;
+        if self.lasting.rng.bool() {
+            return self.die();
+        }
+        self.lasting.counts.interrupts += 1;
+        self.interrupted = true;
+        self.give(Input::Interrupt);
+        self.obey()?;
+        while !self.flights.is_empty() {
+            self.land()?;
+            self.obey()?;
+        }
+        let what = "nothing is under way, and an interrupted run goes on";
+        if self.machine.is_finished() { Ok(()) } else { Err(Violation::of(Property::Ending, what)) }
+    }
+
+    fn live(&mut self, length: u32) -> Result<(), Violation> {
+        for _ in 0..length {
+            self.obey()?;
+            self.now.0 += self.lasting.rng.u64(..60);
+            match self.lasting.rng.u32(..100) {
+                0..40 => self.land()?,
+                40..60 => self.drift(),
+                60..75 => self.tell(),
+                75..85 => self.wake(),
+                85..92 => self.watch(),
+                92..95 => self.unwatch(),
+                95..97 => self.toggle(),
+                97..99 => self.swap(false)?,
+                _ => self.reinstate(),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in flight has happened or never will, and the end of the journal may be missing.
+    fn die(mut self) -> Result<(), Violation> {
+        self.lasting.counts.crashes += 1;
+        for at in 0..self.flights.len() {
+            if self.lasting.rng.bool() {
+                self.happen(at)?;
+            }
+        }
+        let rng = &mut self.lasting.rng;
+        self.lasting.journal.crash(|loose| rng.usize(..=loose));
+        Ok(())
+    }
+
+    /// Nobody disturbs it any longer: everything has to come to its state.
+    pub(super) fn peaceful(mut self, length: u32) -> Result<(), Violation> {
+        self.live(length)?;
+        self.obey()?;
+        self.swap(true)?;
+        self.lasting.system.heal();
+        // What failed is mended by somebody, and that is told.
+        let is_mended = |seen: &Seen| matches!(seen.settlement, Some(Settlement::Failed | Settlement::Unknown));
+        self.untold.extend(self.seen.iter().filter(|(_, seen)| is_mended(seen)).map(|(part, _)| *part));
+        self.mended = true;
+        for _ in 0..PATIENCE * (self.lasting.site.parts() + 2) {
+            self.obey()?;
+            self.now.0 += self.lasting.rng.u64(..200);
+            self.reinstate();
+            match self.lasting.rng.u32(..4) {
+                0 => self.watch(),
+                1 => self.wake(),
+                2 => self.tell(),
+                _ => self.land()?,
+            }
+            let rests = self.flights.is_empty() && self.wakes.is_empty() && self.untold.is_empty();
+            if rests && self.machine.quiet_since().is_some() && self.watch_all() {
+                return self.is_as_declared();
+            }
+        }
+        let unsettled: Vec<u32> =
+            self.graph.graph.vertices().filter(|v| self.machine.settlement(*v).is_none()).map(|v| v.0).collect();
+        let what = format!(
+            "it does not come to rest: {} under way, wakes {:?}, untold {:?}, unsettled {unsettled:?}, quiet since {:?}",
+            self.flights.len(),
+            self.wakes,
+            self.untold,
+            self.machine.quiet_since()
+        );
+        Err(Violation::of(Property::Converges, what))
+    }
+
+    /// What a flight is about happens on the system.
+    fn happen(&mut self, at: usize) -> Result<(), Violation> {
+        let Flight { part, act, began, heard, is_orphan } = self.flights[at];
+        if heard.is_some() {
+            return Ok(());
+        }
+        self.lasting.tick += 1;
+        let (id, tick) = (VertexId(part), self.lasting.tick);
+        let system = &mut self.lasting.system;
+        let answer = match act {
+            Act::Check => Answer::Found(system.check(id)),
+            Act::Apply => Answer::Heard(system.apply(&mut self.lasting.rng, id, began, tick)),
+            Act::Refresh => Answer::Heard(system.refresh(id, began, tick)),
+        };
+        self.flights[at].heard = Some(answer);
+        if system.changed(id) == tick && !is_orphan {
+            self.is_journalled(part)?;
+        }
+        Ok(())
+    }
+
+    /// A crash now loses no refresh.
+    fn is_journalled(&self, part: u32) -> Result<(), Violation> {
+        let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
+        for receiver in self.graph.refreshing(vertex) {
+            let token = Token { first: VertexId(part), second: VertexId(self.part(receiver)) };
+            let what = || format!("it changed, and the refresh of {} is not in the journal", receiver.0);
+            ensure(self.lasting.journal.owes(token), Property::Refreshes, vertex, what)?;
+        }
+        Ok(())
+    }
+
+    /// Something that is under way ends.
+    fn land(&mut self) -> Result<(), Violation> {
+        if self.flights.is_empty() {
+            return Ok(());
+        }
+        let at = self.lasting.rng.usize(..self.flights.len());
+        self.happen(at)?;
+        let flight = self.flights.swap_remove(at);
+        let Some(vertex) = self.graph.vertex_of(flight.part).filter(|_| !flight.is_orphan) else {
+            // Now the one in its place may begin.
+            self.untold.insert(flight.part);
+            return Ok(());
+        };
+        let in_sync = self.lasting.system.is_in_sync(VertexId(flight.part));
+        let input = match (flight.act, flight.heard.expect("it has just happened")) {
+            (_, Answer::Found(verdict)) => Input::Checked(vertex, verdict),
+            (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(vertex, heard != Heard::Failed),
+            (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => Input::Applied(vertex, Ran::Done { refreshed }),
+            (_, Answer::Heard(_)) => Input::Applied(vertex, Ran::Failed),
+        };
+        let now = self.now;
+        let budget = self.lasting.site.budget;
+        let seen = self.seen_of(flight.part);
+        match input {
+            Input::Checked(_, verdict) => seen.differs = verdict == Verdict::Differs && seen.told <= flight.began,
+            Input::Applied(_, Ran::Done { .. }) => {
+                seen.repairs.push_back(now);
+                seen.repairs.retain(|at| now.0 - at.0 < budget.within);
+                let repairs = seen.repairs.len() as u32;
+                let what = || format!("{repairs} repairs in {} ms", budget.within);
+                ensure(repairs <= budget.repairs + 1, Property::Limits, vertex, what)?;
+            }
+            _ => {}
+        }
+        self.give(input);
+        Ok(())
+    }
+
+    /// At rest: everything is as declared, and nothing is owed.
+    fn is_as_declared(&mut self) -> Result<(), Violation> {
+        for vertex in self.graph.graph.vertices() {
+            let part = self.part(vertex);
+            let described = self.graph.vertices[vertex.0 as usize];
+            let settlement = self.machine.settlement(vertex);
+            let what = || format!("it has come to rest as {settlement:?}");
+            ensure(settlement.is_some_and(Settlement::lets_pass), Property::Converges, vertex, what)?;
+            let in_sync = self.lasting.system.is_in_sync(VertexId(part));
+            let what = || format!("it is not in its state, and said to be {settlement:?}");
+            ensure(in_sync || described.noop, Property::Converges, vertex, what)?;
+            let owed = self.lasting.journal.owed().iter().any(|token| token.second.0 == part);
+            let may_owe = described.noop || !described.refreshable;
+            ensure(!owed || may_owe, Property::Refreshes, vertex, || "a refresh is owed to it for ever".into())?;
+            let seen = &self.seen[&part];
+            let looked = seen.looked >= seen.told;
+            ensure(looked, Property::Watched, vertex, || "nobody looked after the last event".into())?;
+        }
+        Ok(())
+    }
+
+    fn part(&self, vertex: VertexId) -> u32 {
+        self.graph.part_of[vertex.0 as usize]
+    }
+
+    fn seen_of(&mut self, part: u32) -> &mut Seen {
+        self.seen.entry(part).or_default()
+    }
+
+    fn of_parts(&self, tokens: &[Token]) -> Vec<Token> {
+        let part = |vertex| VertexId(self.part(vertex));
+        tokens.iter().map(|token| Token { first: part(token.first), second: part(token.second) }).collect()
+    }
+
+    fn give(&mut self, input: Input) {
+        self.machine.input(self.now, input);
+    }
+}
+
+/// Which parts are watched from the beginning, and which vertices are not.
+fn watches(site: &Site, graph: &Incarnation) -> (BTreeMap<u32, Seen>, BTreeSet<VertexId>) {
+    let mut unwatched = BTreeSet::new();
+    let mut seen = BTreeMap::new();
+    for (at, part) in graph.part_of.iter().enumerate() {
+        let watches = !site.is_watched[*part as usize];
+        seen.insert(*part, Seen { watches, ..Seen::default() });
+        if !watches {
+            unwatched.insert(VertexId(at as u32));
+        }
+    }
+    (seen, unwatched)
+}
+
+/// What the journal owes, as a machine over this graph is told: a receiver inherits what is owed by somebody who does
+/// not come before it.
+fn owed(journal: &Journal, graph: &Incarnation) -> Vec<Token> {
+    let mut owed: Vec<Token> = journal
+        .owed()
+        .iter()
+        .filter_map(|token| {
+            let second = graph.vertex_of(token.second.0)?;
+            let first = graph.vertex_of(token.first.0).filter(|first| graph.graph.find(*first, second).is_some());
+            Some(first.map_or(Token::inherited(second), |first| Token { first, second }))
+        })
+        .collect();
+    owed.sort_unstable();
+    owed.dedup();
+    owed
+}

@@ -1,0 +1,151 @@
+//! What happens around a machine: drift, events, watches, times, and other graphs.
+
+use kilter_engine::{Input, Replacement, VertexId};
+
+use super::{Driver, owed, watches};
+use crate::held::Fault;
+use crate::held::site::Incarnation;
+use crate::properties::Violation;
+
+impl Driver<'_> {
+    /// Somebody else changes a part, or brings it to its state.
+    pub(super) fn drift(&mut self) {
+        let rng = &mut self.lasting.rng;
+        let part = rng.u32(..self.lasting.site.parts());
+        match rng.u32(..4) {
+            0 => self.lasting.system.mend(VertexId(part)),
+            _ => self.lasting.system.drift(VertexId(part)),
+        }
+        if self.lasting.fault != Some(Fault::LosesEvents) {
+            self.untold.insert(part);
+        }
+    }
+
+    /// A watch tells what happened.
+    pub(super) fn tell(&mut self) {
+        let parts: Vec<u32> = self.untold.iter().copied().collect();
+        let Some(part) = self.lasting.rng.choice(parts) else { return };
+        let flies = self.flights.iter().any(|flight| flight.part == part && flight.is_orphan);
+        if flies {
+            return;
+        }
+        self.untold.remove(&part);
+        let Some(vertex) = self.graph.vertex_of(part) else { return };
+        self.lasting.tick += 1;
+        let tick = self.lasting.tick;
+        let seen = self.seen_of(part);
+        if !seen.watches {
+            // When its watch starts, it is looked at.
+            return;
+        }
+        seen.told = tick;
+        seen.differs = false;
+        self.give(Input::Stale(vertex));
+    }
+
+    pub(super) fn wake(&mut self) {
+        if self.flights.is_empty() && !self.wakes.iter().any(|(at, _)| *at <= self.now) {
+            self.now = self.wakes.iter().map(|(at, _)| *at).min().unwrap_or(self.now).max(self.now);
+        }
+        let Some(at) = self.wakes.iter().position(|(at, _)| *at <= self.now) else { return };
+        let (_, part) = self.wakes.swap_remove(at);
+        if let Some(vertex) = self.graph.vertex_of(part) {
+            self.give(Input::Due(vertex));
+        }
+    }
+
+    /// A watch starts that has to; not before what its vertex replaced has landed.
+    pub(super) fn watch(&mut self) {
+        let late: Vec<u32> = self.seen.iter().filter(|(_, seen)| !seen.watches).map(|(part, _)| *part).collect();
+        let Some(part) = self.lasting.rng.choice(late) else { return };
+        if self.flights.iter().any(|flight| flight.part == part) {
+            return;
+        }
+        let Some(vertex) = self.graph.vertex_of(part) else { return };
+        self.seen_of(part).watches = self.lasting.fault != Some(Fault::WatchesTooLate);
+        self.give(Input::Watching(vertex));
+    }
+
+    pub(super) fn watch_all(&self) -> bool {
+        self.seen.values().all(|seen| seen.watches)
+    }
+
+    /// A watch ends.
+    pub(super) fn unwatch(&mut self) {
+        let on: Vec<u32> = self.seen.iter().filter(|(_, seen)| seen.watches).map(|(part, _)| *part).collect();
+        let on = on.into_iter().filter(|part| self.lasting.site.is_watched[*part as usize]);
+        let Some(part) = self.lasting.rng.choice(on.collect::<Vec<_>>()) else { return };
+        let Some(vertex) = self.graph.vertex_of(part) else { return };
+        let seen = self.seen_of(part);
+        seen.watches = false;
+        seen.differs = false;
+        self.give(Input::Unwatched(vertex));
+    }
+
+    pub(super) fn toggle(&mut self) {
+        self.paused = !self.paused;
+        self.give(if self.paused { Input::Pause } else { Input::Resume });
+    }
+
+    pub(super) fn reinstate(&mut self) {
+        let all: Vec<VertexId> = self.graph.graph.vertices().filter(|v| self.machine.is_watched_only(*v)).collect();
+        let Some(vertex) = self.lasting.rng.choice(all) else { return };
+        let part = self.part(vertex);
+        self.seen_of(part).repairs.clear();
+        self.give(Input::Reinstate(vertex));
+    }
+
+    /// Another graph comes in the place of this one.
+    pub(super) fn swap(&mut self, is_whole: bool) -> Result<(), Violation> {
+        let lasting = &mut *self.lasting;
+        lasting.site.edit(&mut lasting.rng);
+        let new = lasting.site.incarnate(&mut lasting.rng, is_whole);
+        let blindly = lasting.fault == Some(Fault::SwapsBlindly);
+        let kept: Vec<Option<VertexId>> = (0..new.part_of.len())
+            .map(|at| {
+                let old = self.graph.vertex_of(new.part_of[at])?;
+                (self.graph.version[old.0 as usize] == new.version[at] && !blindly).then_some(old)
+            })
+            .collect();
+        let (mut seen, mut unwatched) = watches(&lasting.site, &new);
+        for (at, old) in kept.iter().enumerate() {
+            let (part, vertex) = (new.part_of[at], VertexId(at as u32));
+            match (old, self.seen.get(&part)) {
+                (Some(_), Some(known)) => {
+                    unwatched.remove(&vertex);
+                    seen.insert(part, known.clone());
+                }
+                _ => {
+                    let flies = self.flights.iter().any(|flight| flight.part == part);
+                    if flies && !blindly {
+                        // It begins when what was begun before it has landed.
+                        unwatched.insert(vertex);
+                        seen.entry(part).or_default().watches = false;
+                    }
+                }
+            }
+        }
+        for flight in &mut self.flights {
+            let is_kept = new.vertex_of(flight.part).is_some_and(|vertex| kept[vertex.0 as usize].is_some());
+            flight.is_orphan |= !is_kept;
+        }
+        self.graph = new;
+        self.seen = seen;
+        let is_kept =
+            |part: u32, graph: &Incarnation| graph.vertex_of(part).is_some_and(|v| kept[v.0 as usize].is_some());
+        self.wakes.retain(|(_, part)| is_kept(*part, &self.graph));
+        let owed = owed(&self.lasting.journal, &self.graph);
+        let replacement = Replacement {
+            graph: self.graph.graph.clone(),
+            vertices: self.graph.vertices.clone(),
+            holding: self.lasting.site.holding(&self.graph, unwatched),
+            kept: &kept,
+            owed: &owed,
+        };
+        self.machine.replace(self.now, replacement);
+        if is_whole && self.paused {
+            self.toggle();
+        }
+        self.obey()
+    }
+}

@@ -1,0 +1,159 @@
+//! What there is to be held: parts of a system, and the graphs that name some of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+use kilter_engine::{Backoff, Budget, Edge, Graph, Holding, Limit, Origin, Semaphores, Vertex, VertexId};
+use kilter_model::{RelationKind, SourceId, Span};
+
+use crate::shape;
+use crate::world::{World, chance, temper};
+
+/// A graph over some of the parts, in some order.
+#[derive(Clone, Debug)]
+pub(super) struct Incarnation {
+    pub(super) graph: Graph,
+    pub(super) vertices: Vec<Vertex>,
+    /// Which part a vertex is.
+    pub(super) part_of: Vec<u32>,
+    /// What is declared of each: another number is another declaration.
+    pub(super) version: Vec<u32>,
+}
+
+impl Incarnation {
+    pub(super) fn vertex_of(&self, part: u32) -> Option<VertexId> {
+        self.part_of.iter().position(|known| *known == part).map(|at| VertexId(at as u32))
+    }
+
+    pub(super) fn parents(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+        self.graph.entering(vertex).iter().map(|edge| self.graph.edge(*edge).first)
+    }
+
+    /// Those that act on a refresh by a vertex.
+    pub(super) fn refreshing(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+        let edges = self.graph.leaving(vertex).map(|edge| self.graph.edge(edge)).filter(|edge| edge.notify);
+        edges.map(|edge| edge.second).filter(|second| self.vertices[second.0 as usize].refreshable)
+    }
+}
+
+/// What is the same over all runs and graphs.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// Whether a part has a watch that has to start first.
+    pub(super) is_watched: Vec<bool>,
+    pub(super) budget: Budget,
+    backoff: Backoff,
+    limits: BTreeMap<u32, Limit>,
+    pub(super) counts: Vec<u32>,
+    pub(super) semaphores: BTreeMap<u32, Vec<u16>>,
+    forgiving: BTreeSet<u32>,
+    /// What is declared of a part now.
+    declared: Vec<(u32, Vertex)>,
+    notifying: u32,
+    noop: u32,
+}
+
+impl Site {
+    pub(super) fn random(rng: &mut Rng) -> Site {
+        let count = match rng.u32(..50) {
+            0 => rng.u32(20..60),
+            1..20 => rng.u32(5..16),
+            _ => rng.u32(1..8),
+        };
+        let [watched, limited, semaphored, forgiving] = [(); 4].map(|()| [0, 20, 60, 100][rng.usize(..4)]);
+        let counts = (0..rng.u32(1..4)).map(|_| rng.u32(1..3)).collect::<Vec<_>>();
+        let noop = temper(rng) / 2;
+        let mut site = Site {
+            is_watched: (0..count).map(|_| chance(rng, watched)).collect(),
+            budget: Budget { repairs: rng.u32(1..12), within: rng.u64(1..20) * 500 },
+            backoff: Backoff { first: rng.u64(1..50) * 10, longest: rng.u64(50..500) * 10 },
+            limits: BTreeMap::new(),
+            semaphores: BTreeMap::new(),
+            forgiving: (0..count).filter(|_| chance(rng, forgiving)).collect(),
+            declared: Vec::new(),
+            notifying: [10, 50, 100][rng.usize(..3)],
+            noop,
+            counts,
+        };
+        for part in 0..count {
+            if chance(rng, limited) {
+                site.limits.insert(part, Limit { interval: rng.u64(1..400), burst: rng.u32(1..4) });
+            }
+            if chance(rng, semaphored) {
+                let all = 0..site.counts.len() as u16;
+                site.semaphores.insert(part, all.filter(|_| rng.bool()).collect());
+            }
+            let vertex = vertex(rng, noop);
+            site.declared.push((0, vertex));
+        }
+        site
+    }
+
+    pub(super) fn parts(&self) -> u32 {
+        self.declared.len() as u32
+    }
+
+    /// The parts as a world without edges.
+    pub(super) fn plain_world(&self) -> World {
+        let graph = Graph::new(self.parts(), Vec::new()).expect("there are no edges");
+        World { graph, vertices: self.declared.iter().map(|(_, vertex)| *vertex).collect() }
+    }
+
+    /// Somebody has edited what is declared.
+    pub(super) fn edit(&mut self, rng: &mut Rng) {
+        for (version, declared) in &mut self.declared {
+            if chance(rng, 20) {
+                *version += 1;
+                *declared = vertex(rng, self.noop);
+            }
+        }
+    }
+
+    /// A graph of what is declared: all of it, or some.
+    pub(super) fn incarnate(&self, rng: &mut Rng, is_whole: bool) -> Incarnation {
+        let mut part_of: Vec<u32> = (0..self.parts()).filter(|_| is_whole || chance(rng, 85)).collect();
+        if rng.bool() {
+            rng.shuffle(&mut part_of);
+        }
+        let count = part_of.len() as u32;
+        let edge = |rng: &mut Rng, (first, second): (u32, u32)| {
+            let kind = if chance(rng, self.notifying) { RelationKind::Notify } else { RelationKind::Before };
+            let origin = Origin::Written { kind, span: Span::new(SourceId(0), first, second) };
+            Edge { first: VertexId(first), second: VertexId(second), notify: kind.refreshes(), origin }
+        };
+        let edges = shape::edges(rng, count).into_iter().map(|pair| edge(rng, pair)).collect();
+        Incarnation {
+            graph: Graph::new(count, edges).expect("the shapes have no cycles"),
+            vertices: part_of.iter().map(|part| self.declared[*part as usize].1).collect(),
+            version: part_of.iter().map(|part| self.declared[*part as usize].0).collect(),
+            part_of,
+        }
+    }
+
+    /// How a graph is held. Of the vertices in `unwatched` the watch has yet to start.
+    pub(super) fn holding(&self, of: &Incarnation, unwatched: BTreeSet<VertexId>) -> Holding {
+        let vertex = |part: &u32| of.vertex_of(*part);
+        Holding {
+            budget: self.budget,
+            backoff: self.backoff,
+            unwatched,
+            limits: self.limits.iter().filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
+            forgiving: self.forgiving.iter().filter_map(vertex).collect(),
+            semaphores: Semaphores {
+                counts: self.counts.clone(),
+                of: self.semaphores.iter().filter_map(|(part, ids)| Some((vertex(part)?, ids.clone()))).collect(),
+            },
+        }
+    }
+}
+
+fn vertex(rng: &mut Rng, noop: u32) -> Vertex {
+    Vertex {
+        group: rng.u16(..3),
+        single: rng.bool(),
+        noop: chance(rng, noop),
+        refreshable: chance(rng, 60),
+        retry: if chance(rng, 40) { rng.i32(0..4) } else { 0 },
+        delay: rng.u64(..5) * 50,
+    }
+}

@@ -1,0 +1,32 @@
+//! A machine that holds a state keeps every property; one around which there is a bug does not.
+
+use std::collections::BTreeMap;
+
+use kilter_testkit::{Counts, Fault, simulate_held, simulate_held_with};
+
+#[test]
+fn every_property_holds_of_two_thousand_held_graphs() {
+    let mut counts = Counts::default();
+    for seed in 0..2000 {
+        match simulate_held(seed) {
+            Ok(report) => counts.add(report.counts),
+            Err(violation) => panic!("seed {seed}: {violation}"),
+        }
+    }
+    println!("{counts:?}");
+    assert!(counts.commands > 50_000 && counts.crashes > 100 && counts.interrupts > 100, "too quiet: {counts:?}");
+}
+
+#[test]
+fn every_fault_is_noticed_by_its_property() {
+    for (fault, property) in Fault::ALL {
+        let mut noticed: BTreeMap<_, u32> = BTreeMap::new();
+        for seed in 0..600 {
+            if let Err(violation) = simulate_held_with(seed, Some(fault)) {
+                *noticed.entry(violation.property).or_default() += 1;
+            }
+        }
+        println!("{fault:?}: {noticed:?}");
+        assert!(noticed.contains_key(&property), "{fault:?} was noticed by {noticed:?}, not by {property:?}");
+    }
+}

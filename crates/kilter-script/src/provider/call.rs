@@ -10,9 +10,20 @@ use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
 use crate::convention::{ConventionName, Reply, Request};
 
+/// A call that was answered: what is said of it where one resource of the answer is wrong.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// What it was made for.
+    pub(super) action: &'static str,
+    /// How the script ended.
+    pub(super) status: EcoString,
+    /// The last that it wrote on standard error.
+    pub(super) last_words: EcoString,
+}
+
 impl ScriptProvider {
     /// Starts the script for a request, passes on what it logs, and reads its answer.
-    pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<Reply, Box<ScriptError>> {
+    pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<(Reply, Call), Box<ScriptError>> {
         let invocation = self.convention.encode(request);
         let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
         let invocation = self.limited(invocation, request);
@@ -22,7 +33,9 @@ impl ScriptProvider {
         let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
         self.pass_on(cx, subject(request), &finished);
         let reply = self.convention.decode(request, &finished);
-        reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))
+        let reply = reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))?;
+        let (action, status) = (self.action(request), eco_format!("{}", finished.status));
+        Ok((reply, Call { action, status, last_words: last_words(&finished) }))
     }
 
     /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks

@@ -2,6 +2,7 @@
 
 mod error;
 mod keys;
+pub(crate) mod size;
 mod unique;
 
 use std::fmt;
@@ -162,7 +163,7 @@ pub struct AttributeChange {
     pub was: Value,
 }
 
-pub(crate) use error::{beginning, text};
+pub(crate) use error::{attribute_name, beginning, said, text};
 pub(crate) use keys::Keys;
 pub(crate) use unique::unique;
 

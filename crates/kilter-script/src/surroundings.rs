@@ -50,7 +50,8 @@ pub struct Limits {
     pub read: Duration,
     /// The time to change something, if its metadata says nothing.
     pub change: Duration,
-    /// Bytes on standard output.
+    /// Bytes on standard output, if its metadata says nothing. A call about one resource, of which several may run at
+    /// the same time, may print a quarter; and what is made of an answer may take three and a half times as much memory.
     pub output: usize,
     /// Bytes that are kept of standard error, the last ones.
     pub error: usize,
@@ -64,7 +65,7 @@ impl Default for Limits {
             describe: Duration::from_secs(10),
             read: Duration::from_secs(300),
             change: Duration::from_secs(3600),
-            output: 256 << 20,
+            output: 16 << 20,
             error: 256 << 10,
             jobs: 4,
         }

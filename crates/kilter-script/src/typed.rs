@@ -3,6 +3,11 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::{DataType, Value, to_json_clear};
 
+use crate::convention::size::Room;
+
+/// The bytes of a list or a table in JSON that a value may be.
+const LARGEST: usize = 2 << 20;
+
 /// A value as the convention `simple` writes it, secrets in clear.
 ///
 /// Texts, numbers and truths are themselves. A list of plain words is `[a, b]`; any other list, and
@@ -51,7 +56,33 @@ pub(crate) fn typed(data_type: &DataType, raw: &Value) -> Result<Option<Value>, 
     }))
 }
 
+/// Values with more parts are large.
+const MANY: usize = 1000;
+
+fn is_large(value: &Value) -> bool {
+    fn count(value: &Value, left: &mut usize) {
+        *left = left.saturating_sub(1);
+        match value {
+            _ if *left == 0 => {}
+            Value::Array(values) => values.iter().for_each(|value| count(value, left)),
+            Value::Hash(entries) => entries.values().for_each(|value| count(value, left)),
+            Value::Sensitive(inner) => count(inner, left),
+            _ => {}
+        }
+    }
+    let mut left = MANY;
+    count(value, &mut left);
+    left == 0
+}
+
 fn checked(data_type: &DataType, value: Value) -> Result<Value, EcoString> {
+    if is_large(&value) {
+        // What is not of its type is described part by part, which takes a multiple of the value.
+        return match data_type.accepts(&value) {
+            true => Ok(value),
+            false => Err(eco_format!("is a large {}, and not of its type", value.kind())),
+        };
+    }
     match data_type.check(&value) {
         Ok(()) => Ok(value),
         Err(_) if data_type.is_sensitive() => Err("the secret is not of its type".into()),
@@ -106,6 +137,8 @@ fn elements(text: &str) -> Option<Vec<Element>> {
 }
 
 fn from_json(text: &str) -> Option<Vec<Element>> {
+    // A text that makes more of itself than it is long is no list that anybody means.
+    Room::of(LARGEST).holds_tree(text).ok()?;
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let values = kilter_model::from_json(&json);
     let element = |value: &Value| match value {
@@ -175,6 +208,14 @@ mod tests {
         assert!(of("Integer", "99999999999999999999").is_err());
         assert!(of("array[string]", "[a, b").is_err());
         assert!(!of("Sensitive[Integer]", "hunter2").unwrap_err().contains("hunter2"));
+    }
+
+    #[test]
+    fn of_a_large_value_it_is_only_said_that_it_is_of_another_type() {
+        let list = |value: &str| format!("[{}]", vec![value; 5000].join(", "));
+        assert_eq!(is("Array[Integer]", &list("1")).as_array().unwrap().len(), 5000);
+        let why = typed(&"String".parse().unwrap(), &is("array[string]", &list("a"))).unwrap_err();
+        assert!(why.contains("large") && why.len() < 100, "{why}");
     }
 
     #[test]

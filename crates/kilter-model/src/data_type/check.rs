@@ -22,6 +22,13 @@ impl DataType {
         self.checked(value, Seals::Ignored)
     }
 
+    /// Whether `value` is of this type: [`DataType::check`] for who does not ask why not. To say that of a large value
+    /// takes more memory than the value itself.
+    pub fn accepts(&self, value: &Value) -> bool {
+        let fuel = Fuel { left: Cell::new(FUEL), whole: Cell::new(Some(value)) };
+        fits(self, value, Scope { seals: Seals::Ignored, table: None, fuel: &fuel })
+    }
+
     /// Checks that `value` is of this type and sealed just where the type says so, which is
     /// Puppet's rule.
     ///

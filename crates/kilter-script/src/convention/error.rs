@@ -1,5 +1,7 @@
 //! What can go wrong between a convention and a script.
 
+use std::fmt;
+
 use ecow::EcoString;
 use kilter_process::{Ending, Finished, Status};
 
@@ -36,8 +38,21 @@ pub enum ProtocolError {
     #[error("it was ended because the run was interrupted")]
     Interrupted,
     /// It wrote more than was allowed.
-    #[error("it was ended because it wrote more than is taken")]
-    Flooded,
+    #[error("it was ended because it wrote more than is taken: {} (`output` in its metadata allows more)", Size(*.most))]
+    Flooded {
+        /// How many bytes are taken.
+        most: usize,
+    },
+    /// It wrote no more than was allowed, but so many values that they would take too much memory.
+    #[error(
+        "it answered with more values than are taken, which would need more than {} of memory (`output` in its \
+         metadata allows more)",
+        Size(*.room)
+    )]
+    TooMuch {
+        /// How many bytes of memory there are for an answer.
+        room: usize,
+    },
     /// It failed, and did not say why in the words of its convention.
     #[error("it failed with {0}")]
     Status(Status),
@@ -57,6 +72,9 @@ pub enum ProtocolError {
         /// The byte.
         byte: u8,
     },
+    /// Its output begins with U+FEFF, which nobody sees and which is no part of any answer.
+    #[error("its output begins with a byte order mark, which does not belong there")]
+    ByteOrderMark,
     /// Its output holds a NUL byte.
     #[error("line {line} of its output holds a NUL byte")]
     Nul {
@@ -113,7 +131,8 @@ impl ProtocolError {
             Ending::Exited => Ok(()),
             Ending::Deadline => Err(ProtocolError::TimedOut),
             Ending::Cancelled => Err(ProtocolError::Interrupted),
-            Ending::Flooded => Err(ProtocolError::Flooded),
+            // What was allowed is what was kept.
+            Ending::Flooded => Err(ProtocolError::Flooded { most: finished.stdout.bytes.len() }),
         }
     }
 
@@ -129,6 +148,9 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, ProtocolError> {
         let at = error.valid_up_to();
         ProtocolError::NotText { line: line_of(at), byte: bytes[at] }
     })?;
+    if text.starts_with('\u{feff}') {
+        return Err(ProtocolError::ByteOrderMark);
+    }
     match bytes.contains(&0).then(|| bytes.iter().position(|byte| *byte == 0)).flatten() {
         Some(at) => Err(ProtocolError::Nul { line: line_of(at) }),
         None => Ok(text),
@@ -137,9 +159,57 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, ProtocolError> {
 
 /// The first characters of a text, without those that move a cursor.
 pub(crate) fn beginning(text: &str, count: usize) -> EcoString {
-    let mut shown: EcoString = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(count).collect();
-    if text.chars().nth(count).is_some() {
+    cut(text, count, |c| c.is_control())
+}
+
+/// How many characters are taken of what a script says of a failure.
+const SAID: usize = 800;
+
+/// What a script says, the beginning of it if it is long, without what moves a cursor; lines stay lines.
+pub(crate) fn said(text: &str) -> EcoString {
+    cut(text, SAID, |c| c.is_control() && c != '\n')
+}
+
+fn cut(text: &str, count: usize, is_hidden: impl Fn(char) -> bool) -> EcoString {
+    let shown = |c| if is_hidden(c) || turns(c) { '\u{fffd}' } else { c };
+    let mut rest = text.chars();
+    let mut shown: EcoString = rest.by_ref().map(shown).take(count).collect();
+    if rest.next().is_some() {
         shown.push('…');
     }
     shown
+}
+
+/// Whether a character changes the direction in which others are shown: what follows it can look like something else.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A number of bytes, for people.
+struct Size(usize);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes >= 1 << 20 => write!(f, "{} MiB", (bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0),
+            bytes => write!(f, "{bytes} bytes"),
+        }
+    }
+}
+
+/// The longest name of an attribute that a script can make up, in bytes.
+const LONGEST_NAME: usize = 200;
+
+/// Whether a word can be the name of an attribute, of one at least that nobody has declared.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn attribute_name(word: &str) -> Result<&str, EcoString> {
+    match word {
+        "" => Err("an attribute has no name".into()),
+        _ if word.len() > LONGEST_NAME || word.chars().any(|c| c.is_control() || turns(c)) => {
+            Err(ecow::eco_format!("`{}` cannot be the name of an attribute", beginning(word, 60)))
+        }
+        _ => Ok(word),
+    }
 }

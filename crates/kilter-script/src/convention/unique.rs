@@ -18,8 +18,12 @@ pub(crate) fn unique(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolEr
             Some(_) => return Err(ProtocolError::NamedTwice(beginning(&record.name, 80))),
         }
     }
-    for at in doubles.into_iter().rev() {
-        records.remove(at);
+    if !doubles.is_empty() {
+        let (mut at, mut doubles) = (0, doubles.into_iter().peekable());
+        records.retain(|_| {
+            at += 1;
+            doubles.next_if_eq(&(at - 1)).is_none()
+        });
     }
     Ok(records)
 }

@@ -4,7 +4,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, from_json};
 use serde_json::{Map, Value as Json};
 
-use crate::convention::{AttributeChange, ChangeReport, ErrorKind, ProtocolError, Record, RecordError};
+use crate::convention::{
+    AttributeChange, ChangeReport, ErrorKind, ProtocolError, Record, RecordError, attribute_name, beginning, said,
+};
 
 /// The resources of a reply to `get`.
 pub(super) fn resources(json: &Json) -> Result<Vec<Record>, ProtocolError> {
@@ -50,7 +52,10 @@ pub(super) fn changes(json: &Json) -> Result<ChangeReport, ProtocolError> {
             let place = eco_format!("changes[{at}].{key}");
             match key.as_str() {
                 "error" if is_error(value) => report.errors.push((name.clone(), told(value, &place)?)),
-                key => report.changes.push(change(&name, key, value, &place)?),
+                key => {
+                    attribute_name(key).map_err(|why| shape(&place, &why))?;
+                    report.changes.push(change(&name, key, value, &place)?);
+                }
             }
         }
         report.told.push(name);
@@ -118,11 +123,12 @@ fn told(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
     if kind == ErrorKind::Forbidden {
         message = eco_format!("forbidden: {message}");
     }
-    Ok(RecordError { kind, message })
+    Ok(RecordError { kind, message: said(&message) })
 }
 
 fn shape(at: &str, why: &str) -> ProtocolError {
-    ProtocolError::Shape { at: at.into(), why: why.into() }
+    // The way to what is wrong has names in it that the script gave.
+    ProtocolError::Shape { at: beginning(at, 80), why: why.into() }
 }
 
 fn expected(at: &str, what: &str, found: &Json) -> ProtocolError {

@@ -5,10 +5,10 @@ use kilter_process::Invocation;
 use kilter_provider::Mode;
 use serde_json::{Map, Value as Json, json};
 
-use crate::convention::{Request, Update};
+use crate::convention::{Request, Update, size};
 
 pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Invocation {
-    let invocation = base.clone();
+    let invocation = size::limited(base, request);
     let (action, input) = match request {
         Request::Describe => return invocation.arg("ral_action=describe"),
         Request::List => ("get", json!({ "names": [] })),

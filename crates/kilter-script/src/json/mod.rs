@@ -9,6 +9,7 @@ mod tests;
 
 use kilter_process::{Finished, Invocation};
 
+use crate::convention::size::Room;
 use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `json` (libral, "The `json` calling convention").
@@ -44,10 +45,15 @@ impl Convention for Json {
         if text.trim().is_empty() {
             return Err(ProtocolError::Nothing { expected: "a JSON object" });
         }
+        let room = Room::of_request(&self.base, request);
         // What is as it should be is read without a tree; what is not, with one, which knows its places.
-        if let (Request::List | Request::Find(_), Some(records)) = (request, stream::resources(text)) {
-            return unique(records).map(Reply::Resources);
+        if let Request::List | Request::Find(_) = request {
+            room.holds_records(text)?;
+            if let Some(records) = stream::resources(text) {
+                return unique(records).map(Reply::Resources);
+            }
         }
+        room.holds_tree(text)?;
         let json: serde_json::Value =
             serde_json::from_str(text).map_err(|error| ProtocolError::NotJson { why: error.to_string().into() })?;
         match request {

@@ -8,6 +8,9 @@ use serde_core::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess
 
 use crate::convention::{Keys, Record};
 
+/// How many attributes of a resource are read without a tree.
+const MOST: usize = 1000;
+
 /// The resources of a reply that tells no error and is of the right shape; none of any other.
 pub(super) fn resources(text: &str) -> Option<Vec<Record>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -61,16 +64,19 @@ impl<'de> Visitor<'de> for Records {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<Record>, A::Error> {
-        let mut records = Vec::new();
+        let mut records: Vec<Record> = Vec::new();
         let mut keys = Keys::default();
-        while let Some(record) = seq.next_element_seed(One(&mut keys))? {
+        while let Some(record) =
+            seq.next_element_seed(One(&mut keys, records.last().map_or(4, |one| one.attributes.len())))?
+        {
             records.push(record);
         }
         Ok(records)
     }
 }
 
-struct One<'k>(&'k mut Keys);
+/// A resource, which has about so many attributes.
+struct One<'k>(&'k mut Keys, usize);
 
 impl<'de> DeserializeSeed<'de> for One<'_> {
     type Value = Record;
@@ -89,12 +95,14 @@ impl<'de> Visitor<'de> for One<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
         let mut name = None;
-        let mut attributes = Attributes::with_capacity(map.size_hint().unwrap_or(4));
+        let mut attributes = Attributes::with_capacity(map.size_hint().unwrap_or(self.1));
         self.0.begin();
         while let Some(key) = map.next_key_seed(Text)? {
             match key.as_str() {
                 "name" => name = Some(map.next_value_seed(Text)?),
                 "error" => return Err(other()),
+                // Each is compared with those before it; a tree is faster then.
+                _ if attributes.len() >= MOST => return Err(other()),
                 key => {
                     let (key, value) = (self.0.get(key), map.next_value_seed(Any)?);
                     let is_again = attributes.iter().any(|(known, _)| *known == key);

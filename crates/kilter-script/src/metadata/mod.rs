@@ -40,6 +40,8 @@ pub struct Metadata {
     pub confine: bool,
     /// How long one call may take; kilter's own limit if none.
     pub timeout: Option<Duration>,
+    /// How many bytes one call may print; kilter's own limit if none.
+    pub output: Option<usize>,
     /// The type, as this provider has it. Keys that kilter does not know are in
     /// [`TypeSchema::extra`] and in that of the attributes.
     pub schema: TypeSchema,
@@ -56,6 +58,8 @@ impl Metadata {
         read::read(text, stem)
     }
 }
+
+pub(crate) use read::mebibytes;
 
 /// The value that a text in YAML stands for.
 pub(crate) fn value(text: &str) -> Result<kilter_model::Value, Fault> {

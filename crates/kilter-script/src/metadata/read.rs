@@ -5,7 +5,7 @@ use std::time::Duration;
 use ecow::{EcoString, eco_format};
 use kilter_model::definition::{self, Step};
 use kilter_model::suggest::nearest;
-use kilter_model::{Feature, Hash, TypeSchema};
+use kilter_model::{Feature, Hash, TypeSchema, Value};
 
 use super::conditions::{self, Joined};
 use super::fault::{Fault, Place};
@@ -15,7 +15,7 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 /// The keys of a provider that mean something to kilter.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "type",
     "name",
     "desc",
@@ -26,11 +26,15 @@ const KEYS: [&str; 11] = [
     "noop_safe",
     "confine",
     "timeout",
+    "output",
     "attributes",
 ];
 
 /// How long a provider may claim one call to take, in seconds.
 const LONGEST_TIMEOUT: i64 = 86_400;
+
+/// How much a provider may claim to print, in MiB.
+const LARGEST_OUTPUT: i64 = 1024;
 
 /// Collects what is wrong.
 #[derive(Default)]
@@ -131,6 +135,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     let noop_safe = provider.get("noop_safe").is_some_and(|node| reader.truth("noop_safe", node));
     let confine = provider.get("confine").is_none_or(|node| reader.truth("confine", node));
     let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
+    let output = provider.get("output").and_then(|node| output(node, reader));
     let schema = schema(provider, actions, noop_safe, reader);
     Metadata {
         name: name(provider, stem, reader),
@@ -141,6 +146,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         noop_safe,
         confine,
         timeout,
+        output,
         schema,
         warnings: Vec::new(),
     }
@@ -182,6 +188,20 @@ fn timeout(node: &Node, reader: &mut Reader) -> Option<Duration> {
         );
     }
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs)
+}
+
+fn output(node: &Node, reader: &mut Reader) -> Option<usize> {
+    let bytes = mebibytes(&node.value());
+    if bytes.is_none() {
+        reader.fault(node, eco_format!("`output` is a number of MiB from 1 to {LARGEST_OUTPUT}, not {}", node.what()));
+    }
+    bytes
+}
+
+/// The bytes that a number of MiB stands for.
+pub(crate) fn mebibytes(value: &Value) -> Option<usize> {
+    let number = value.as_integer().filter(|number| (1..=LARGEST_OUTPUT).contains(number))?;
+    usize::try_from(number).ok().map(|number| number << 20)
 }
 
 fn schema(provider: &Node, actions: Actions, noop_safe: bool, reader: &mut Reader) -> TypeSchema {

@@ -150,10 +150,10 @@ fn default_holds_when_one_clause_does() {
 
 #[test]
 fn a_name_a_time_and_a_promise_may_be_given() {
-    let metadata = good(&format!("{SMALLEST}\nname: systemd\nnoop_safe: true\ntimeout: 5"));
+    let metadata = good(&format!("{SMALLEST}\nname: systemd\nnoop_safe: true\ntimeout: 5\noutput: 64"));
     assert_eq!(metadata.name, "systemd");
     assert!(metadata.noop_safe && metadata.schema.has(Feature::SupportsNoop));
-    assert_eq!(metadata.timeout, Some(Duration::from_secs(5)));
+    assert_eq!((metadata.timeout, metadata.output), (Some(Duration::from_secs(5)), Some(64 << 20)));
     // libral passes over a name that is no text.
     assert_eq!(good(&format!("{SMALLEST}\nname: [a]")).name, "stem");
 }
@@ -208,6 +208,7 @@ fn everything_that_is_wrong_is_told() {
         (&attributes("name: {}\n  a: {type: Integer, default: x}"), "the default does not match the attribute's type"),
         (&with(&format!("{SMALLEST}\nname: a/b")), "`a/b` cannot be the name of a provider"),
         (&with(&format!("{SMALLEST}\ntimeout: 0")), "`timeout` is a number of seconds from 1 to 86400, not `0`"),
+        (&with(&format!("{SMALLEST}\noutput: 200 MB")), "`output` is a number of MiB from 1 to 1024, not `200 MB`"),
         (&with(&format!("{SMALLEST}\nnoop_safe: maybe")), "`noop_safe` is true or false, not `maybe`"),
         (&with(&format!("{SMALLEST}\ntype: again")), "the key `type` is there twice"),
         ("---\na: 1\n---\nb: 2\n", "metadata is one document: this is a second one"),

@@ -135,11 +135,13 @@ impl Mold {
             action: None,
             input: Some(input),
             confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
+            // It speaks of all resources.
+            output: manner.output.unwrap_or(surroundings.limits.output),
             deadline: manner.timeout.unwrap_or(surroundings.limits.read),
         };
         let finished = self.runner().run(&self.runner().context(), &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
-        let json = document(&finished, expected).map_err(fail)?;
+        let json = document(&finished, expected, call.output).map_err(fail)?;
         Ok(read(&json).map_err(|why| fail(MoldCause::Document(why)))?)
     }
 

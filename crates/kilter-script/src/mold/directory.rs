@@ -107,11 +107,12 @@ impl Mold {
             action: None,
             input: None,
             confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
+            output: self.runner.output(manner),
             deadline: manner.timeout.unwrap_or(self.runner.surroundings.limits.read),
         };
         let finished = self.runner.run(&self.runner.context(), &call).map_err(Err)?;
-        let document =
-            document(&finished, "a fact document").map_err(|cause| Err(call.error(cause, Some(&finished))))?;
+        let document = document(&finished, "a fact document", call.output)
+            .map_err(|cause| Err(call.error(cause, Some(&finished))))?;
         match document.is_object() {
             true => Ok(from_json(&document)),
             false => {

@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Difference, Hash, State, Value, from_json};
 use serde_json::Value as Json;
 
 use super::kind::{EXISTS, Kind};
-use crate::convention::beginning;
+use crate::convention::{attribute_name, beginning};
 use crate::typed::typed;
 
 /// What identifies a resource: kind and name, and the key that the script's documents use. Where nobody has said which
@@ -54,7 +54,7 @@ pub(super) fn state(kind: &Kind, name: &EcoString, document: &Json) -> Result<(S
             Some(attribute) => match typed(&attribute.data_type, &raw) {
                 Ok(Some(value)) => attributes.set(key.as_str(), value),
                 Ok(None) => {}
-                Err(why) => wrong.push(eco_format!("{key} {why}")),
+                Err(why) => wrong.push(eco_format!("{key} {}", beginning(&why, 200))),
             },
         }
     }
@@ -78,6 +78,7 @@ pub(super) fn changed(kind: &Kind, name: &str, document: &Json) -> Result<Vec<Di
     };
     let changed = changed.as_object().ok_or("`changed` is an object of attributes, each with `was` and `is`")?;
     let value = |of: &Json, key: &str| of.get(key).map(from_json).unwrap_or_default();
+    changed.keys().try_for_each(|key| attribute_name(key).map(|_| ()))?;
     Ok(changed.iter().map(|(name, of)| Difference::new(name.as_str(), value(of, "was"), value(of, "is"))).collect())
 }
 

@@ -7,6 +7,7 @@ use kilter_process::{Finished, SpawnError};
 use kilter_provider::ProviderError;
 use serde_json::Value as Json;
 
+use crate::convention::size::Room;
 use crate::convention::{ProtocolError, text};
 use crate::provider::last_words;
 
@@ -75,13 +76,14 @@ pub(super) fn ended(finished: &Finished) -> Result<(), MoldCause> {
     }
 }
 
-/// The document that a process printed, which ended well.
-pub(super) fn document(finished: &Finished, expected: &'static str) -> Result<Json, MoldCause> {
+/// The document that a process printed, which ended well and might print so many bytes.
+pub(super) fn document(finished: &Finished, expected: &'static str, most: usize) -> Result<Json, MoldCause> {
     ended(finished)?;
     let text = text(&finished.stdout.bytes).map_err(MoldCause::Answer)?;
     if text.trim().is_empty() {
         return Err(MoldCause::Answer(ProtocolError::Nothing { expected }));
     }
+    Room::of(most).holds_tree(text).map_err(MoldCause::Answer)?;
     let not_json = |error: serde_json::Error| ProtocolError::NotJson { why: eco_format!("{error}") };
     serde_json::from_str(text).map_err(|error| MoldCause::Answer(not_json(error)))
 }

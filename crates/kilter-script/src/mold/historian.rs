@@ -15,6 +15,11 @@ use super::channel::Message;
 pub trait Historian: Send + Sync {
     /// Takes a message. The name in it begins with that of the script.
     fn record(&self, message: &Message);
+
+    /// Whether messages are of any use: where they are not, what scripts read and write is not made into any.
+    fn is_listening(&self) -> bool {
+        true
+    }
 }
 
 /// Forgets everything.
@@ -23,6 +28,10 @@ pub struct NoHistorian;
 
 impl Historian for NoHistorian {
     fn record(&self, _: &Message) {}
+
+    fn is_listening(&self) -> bool {
+        false
+    }
 }
 
 /// Keeps messages as they are in a file: one netstring behind the other.

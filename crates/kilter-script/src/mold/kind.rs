@@ -32,11 +32,13 @@ pub(super) struct Manner {
     pub(super) is_confined: bool,
     /// How long one call may take, where that was said.
     pub(super) timeout: Option<Duration>,
+    /// How many bytes it may print, where that was said.
+    pub(super) output: Option<usize>,
 }
 
 impl Default for Manner {
     fn default() -> Manner {
-        Manner { is_confined: true, timeout: None }
+        Manner { is_confined: true, timeout: None, output: None }
     }
 }
 
@@ -113,7 +115,7 @@ impl Kind {
 }
 
 impl Manner {
-    /// What the metadata of a script that is no resource's says: `confine` and `timeout`.
+    /// What the metadata of a script that is no resource's says: `confine`, `timeout` and `output`.
     pub(super) fn read(text: &str) -> Result<Manner, Vec<EcoString>> {
         let mut entries = entries(text)?;
         let mut rest = Rest { faults: Vec::new(), entries: &mut entries };
@@ -175,7 +177,8 @@ impl Rest<'_> {
             let seconds = value.as_integer().filter(|seconds| (1..=LONGEST_TIMEOUT).contains(seconds))?;
             u64::try_from(seconds).ok().map(Duration::from_secs)
         });
-        Manner { is_confined: self.truth("confine").unwrap_or(true), timeout }
+        let output = self.take("output", "a number of MiB from 1 to 1024", metadata::mebibytes);
+        Manner { is_confined: self.truth("confine").unwrap_or(true), timeout, output }
     }
 }
 
@@ -252,13 +255,16 @@ mod tests {
         let plain = read("").unwrap();
         assert!(plain.schema.others.is_some() && plain.actions.is_none() && plain.manner == Manner::default());
         assert_eq!(plain.key(), "name");
-        let said = "key: path\nactions: [touch, rotate]\nrefresh: touch\nconfine: false\ntimeout: 30\ndefault: true\nattributes:\n  \
+        let said = "key: path\nactions: [touch, rotate]\nrefresh: touch\nconfine: false\ntimeout: 30\noutput: 2\ndefault: true\nattributes:\n  \
                     mode: {type: String, desc: Its mode.}\n";
         let kind = read(said).unwrap();
         let names: Vec<&str> = kind.schema.attributes.iter().map(|one| one.name.as_str()).collect();
         assert_eq!((kind.key(), names.as_slice()), ("path", &["path", "exists", "mode"][..]));
         assert!(kind.schema.others.is_none() && kind.schema.has(Feature::Refresh) && kind.is_default);
-        assert_eq!(kind.manner, Manner { is_confined: false, timeout: Some(Duration::from_secs(30)) });
+        assert_eq!(
+            kind.manner,
+            Manner { is_confined: false, timeout: Some(Duration::from_secs(30)), output: Some(2 << 20) }
+        );
         assert_eq!(definition::check(&kind.schema), []);
         assert!(
             read("open: true\nattributes: {path: {type: String, behaviour: namevar}}").unwrap().schema.others.is_some()
@@ -270,9 +276,9 @@ mod tests {
         let faults = read("name: other").unwrap_err();
         assert!(faults[0].contains("that of the script"), "{faults:?}");
         let faults =
-            read("actions: [inspect]\ntimeout: 0\nconfine: maybe\nrefresh: -x\nattributes: {a: {type: Nosuch}}")
+            read("actions: [inspect]\ntimeout: 0\noutput: 2 GB\nconfine: maybe\nrefresh: -x\nattributes: {a: {type: Nosuch}}")
                 .unwrap_err();
-        assert_eq!(faults.len(), 5, "{faults:?}");
+        assert_eq!(faults.len(), 6, "{faults:?}");
         assert!(read("actions: [a]\nrefresh: b").unwrap_err()[0].contains("none of the `actions`"));
         assert!(read("[a]").is_err() && read("a: [").is_err());
         assert!(Manner::read("confine: false\nkey: x").unwrap_err()[0].contains("`key` means nothing here"));

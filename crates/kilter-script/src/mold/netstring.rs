@@ -43,6 +43,8 @@ pub enum Frame<T> {
 /// messages is passed over. It holds at most one message of the longest length.
 pub(super) struct Decoder<T> {
     longest: usize,
+    /// How many digits the longest length has.
+    digits: usize,
     read: fn(&[u8]) -> Option<T>,
     pub(super) held: Vec<u8>,
     /// What was skipped and not told yet.
@@ -62,7 +64,7 @@ enum Start<T> {
 
 impl<T> Decoder<T> {
     pub(super) fn new(longest: usize, read: fn(&[u8]) -> Option<T>) -> Decoder<T> {
-        Decoder { longest, read, held: Vec::new(), skipped: 0, sample: Vec::new() }
+        Decoder { longest, digits: longest.to_string().len(), read, held: Vec::new(), skipped: 0, sample: Vec::new() }
     }
 
     /// Takes a part of the stream.
@@ -101,7 +103,7 @@ impl<T> Decoder<T> {
     /// is open.
     fn start(&self, bytes: &[u8]) -> Start<T> {
         // No length has more digits than the longest one.
-        let most = self.longest.to_string().len();
+        let most = self.digits;
         let digits = bytes.iter().take(most + 1).take_while(|byte| byte.is_ascii_digit()).count();
         let length = || std::str::from_utf8(&bytes[..digits]).ok()?.parse::<usize>().ok();
         let is_length = digits > 0 && digits <= most && (digits == 1 || bytes[0] != b'0');

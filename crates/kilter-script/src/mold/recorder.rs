@@ -12,6 +12,9 @@ use super::netstring::{Damage, Frame};
 /// Longer lines are told in parts, in bytes.
 const LONGEST_LINE: usize = 64 << 10;
 
+/// So many damages of channel 3 are told apart.
+const DAMAGES: usize = 10;
+
 /// Tells a historian what happens to one script.
 pub(super) struct Recorder<'a> {
     /// What the script is called in messages.
@@ -54,18 +57,13 @@ impl<'a> Recorder<'a> {
     /// Takes an event of the process.
     pub(super) fn observe(&mut self, event: &Event<'_>) {
         match event {
+            // Damage is told to people too.
+            Event::Chunk { stream: Stream::Channel, .. } | Event::Closed { stream: Stream::Channel } => {
+                self.channel(event)
+            }
+            _ if !self.historian.is_listening() => {}
             Event::Spawned { pid, .. } => self.tell(Message::new("spawn", spawn(self.invocation, *pid))),
             Event::StdinWritten { bytes } => self.input(bytes),
-            Event::Chunk { stream: Stream::Channel, bytes } => {
-                let mut frames = Vec::new();
-                self.channel.feed(bytes, &mut |frame| frames.push(frame));
-                frames.into_iter().for_each(|frame| self.frame(frame));
-            }
-            Event::Closed { stream: Stream::Channel } => {
-                let mut frames = Vec::new();
-                self.channel.end(&mut |frame| frames.push(frame));
-                frames.into_iter().for_each(|frame| self.frame(frame));
-            }
             Event::Chunk { stream, bytes } => {
                 let lines = self.parts(*stream).0.feed(bytes);
                 self.lines(*stream, lines);
@@ -81,6 +79,15 @@ impl<'a> Recorder<'a> {
             }
             _ => {}
         }
+    }
+
+    fn channel(&mut self, event: &Event<'_>) {
+        let mut frames = Vec::new();
+        match event {
+            Event::Chunk { bytes, .. } => self.channel.feed(bytes, &mut |frame| frames.push(frame)),
+            _ => self.channel.end(&mut |frame| frames.push(frame)),
+        }
+        frames.into_iter().for_each(|frame| self.frame(frame));
     }
 
     fn parts(&mut self, stream: Stream) -> (&mut Parts, &'static str) {
@@ -116,12 +123,21 @@ impl<'a> Recorder<'a> {
 
     fn frame(&mut self, frame: Frame<Message>) {
         match frame {
+            Frame::Message(_) if !self.historian.is_listening() => {}
             Frame::Message(message) => self.tell(hidden(self.seal, message)),
             Frame::Damage(damage) => {
                 let beginning = self.seal.hide(damage.beginning.as_str().into());
                 self.tell(Message::new("damaged", json!({ "bytes": damage.bytes, "line": beginning.as_str() })));
-                self.damages.push(Damage { beginning: beginning.to_string(), ..damage });
+                self.damage(Damage { beginning: beginning.to_string(), ..damage });
             }
+        }
+    }
+
+    /// Keeps the first damages; of all others how many bytes they had, with the last one kept.
+    fn damage(&mut self, damage: Damage) {
+        match self.damages.get_mut(DAMAGES - 1) {
+            Some(last) => last.bytes = last.bytes.saturating_add(damage.bytes),
+            None => self.damages.push(damage),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::provider::kept;
 /// What every provider of mold is called.
 const NAME: &str = "mold";
 
-/// How many lines of a script's output are shown.
+/// How many lines of a script's output, or attributes that nobody has declared, are shown.
 const NOTED: usize = 20;
 
 /// A provider that is a resource script of mold.
@@ -60,11 +60,14 @@ impl MoldProvider {
         let call = self.call("inspect", name, &input);
         let finished = self.runner.run(cx, &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
-        let document = error::document(&finished, "an observation document").map_err(fail)?;
+        let document = error::document(&finished, "an observation document", call.output).map_err(fail)?;
         let wrong = |why| call.error(MoldCause::Document(why), Some(&finished));
         let (state, undeclared) = document::state(&self.kind, name, &document).map_err(wrong)?;
         if !undeclared.is_empty() {
-            let message = format!("attributes that the type does not have are passed over: {}", undeclared.join(", "));
+            let shown: Vec<EcoString> = undeclared.iter().take(NOTED).map(|name| beginning(name, 80)).collect();
+            let more = undeclared.len() - shown.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let message = format!("attributes that the type does not have are passed over: {}{more}", shown.join(", "));
             cx.log(Level::Debug, self.kind.schema.name.as_str(), name, &message);
         }
         Ok((document, state))
@@ -104,9 +107,11 @@ impl MoldProvider {
     /// What a script that has changed something says of it: nothing, a document, or lines for people.
     fn outcome(&self, name: &str, finished: &Finished) -> Result<Outcome, MoldCause> {
         error::ended(finished)?;
-        let is_document = finished.stdout.bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let bytes = finished.stdout.bytes.as_slice();
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+        let is_document = bytes.trim_ascii_start().starts_with(b"{");
         if is_document {
-            let document = error::document(finished, "a document")?;
+            let document = error::document(finished, "a document", self.runner.output(self.kind.manner))?;
             let changed = document::changed(&self.kind, name, &document).map_err(MoldCause::Document)?;
             return Ok(Outcome { changed, ..Outcome::done() });
         }
@@ -131,6 +136,7 @@ impl MoldProvider {
             action: Some(action),
             input: Some(input),
             confinement,
+            output: self.runner.output(self.kind.manner),
             deadline: self.kind.manner.timeout.unwrap_or(usual),
         }
     }

@@ -12,10 +12,16 @@ use kilter_provider::{Context, Interrupt, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
 use super::historian::Historian;
+use super::kind::Manner;
 use super::recorder::Recorder;
 use crate::confined::Watch;
+<<<<<<< HEAD
 use crate::exchange::Exchange;
 use crate::spoken::Spoken;
+=======
+use crate::convention::{beginning, size};
+use crate::provider::known_level;
+>>>>>>> misb
 use crate::surroundings::Surroundings;
 
 /// Runs scripts, and tells a historian everything that happens.
@@ -45,6 +51,8 @@ pub(super) struct Call<'a> {
     pub(super) confinement: Confinement,
     /// How long it may take.
     pub(super) deadline: Duration,
+    /// How many bytes it may print.
+    pub(super) output: usize,
 }
 
 impl Call<'_> {
@@ -110,10 +118,16 @@ impl Runner {
         let mut invocation = self.surroundings.invocation(call.path).args(call.action);
         invocation.stdin = call.input.map(|input| line(&to_json_clear(input)));
         invocation.deadline = Some(call.deadline);
+        invocation.stdout = Capture::AtMost(call.output);
         let is_reading = call.confinement != Confinement::None;
         let leftovers = if is_reading { Leftovers::Ended } else { Leftovers::LeftAlone };
         // The recorder sees all of it, and keeps nothing.
         invocation.channel(Capture::First(0)).confined(call.confinement).leftovers(leftovers)
+    }
+
+    /// How many bytes a script of this manner may print: what it says, or what all may.
+    pub(super) fn output(&self, manner: Manner) -> usize {
+        size::of_one(manner.output.unwrap_or(self.surroundings.limits.output))
     }
 
     /// Surroundings for a call on nobody's behalf.

@@ -12,9 +12,20 @@ use crate::convention::{ConventionName, Reply, Request};
 use crate::exchange::Exchange;
 use crate::spoken::Spoken;
 
+/// A call that was answered: what is said of it where one resource of the answer is wrong.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// What it was made for.
+    pub(super) action: &'static str,
+    /// How the script ended.
+    pub(super) status: EcoString,
+    /// The last that it wrote on standard error.
+    pub(super) last_words: EcoString,
+}
+
 impl ScriptProvider {
     /// Starts the script for a request, passes on what it logs, and reads its answer.
-    pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<Reply, Box<ScriptError>> {
+    pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<(Reply, Call), Box<ScriptError>> {
         let invocation = self.convention.encode(request);
         let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
         let invocation = self.limited(invocation, request);
@@ -36,7 +47,9 @@ impl ScriptProvider {
         let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
         self.remark(&finished, spoken.dropped(), &log);
         let reply = self.convention.decode(request, &finished);
-        reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))
+        let reply = reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))?;
+        let (action, status) = (self.action(request), eco_format!("{}", finished.status));
+        Ok((reply, Call { action, status, last_words: last_words(&finished) }))
     }
 
     /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks

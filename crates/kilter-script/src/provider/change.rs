@@ -2,10 +2,12 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, Value};
-use kilter_provider::{Context, Mode};
+use kilter_provider::{Context, Level, Mode};
+use rustc_hash::FxHashSet;
 
 use super::ScriptProvider;
-use crate::convention::{AttributeChange, ChangeReport, ConventionName, Reply, Request, Update};
+use super::call::Call;
+use crate::convention::{AttributeChange, ChangeReport, ConventionName, Reply, Request, Update, beginning};
 use crate::typed::typed;
 
 impl ScriptProvider {
@@ -41,7 +43,7 @@ impl ScriptProvider {
             return Outcome::failed("not begun: the run was interrupted");
         }
         match self.call(cx, &Request::Update(&[update(change, asked)], mode)) {
-            Ok(Reply::Changed(report)) => self.outcome(change, asked, &report),
+            Ok((Reply::Changed(report), by)) => self.outcome(change, asked, &report, &by),
             Ok(_) => Outcome::done(),
             Err(error) => Outcome::failed(eco_format!("{error}")),
         }
@@ -58,13 +60,31 @@ impl ScriptProvider {
             return changes.iter().map(|_| Outcome::failed("not begun: the run was interrupted")).collect();
         }
         let reply = self.call(cx, &Request::Update(&updates, mode)).map_err(|error| eco_format!("{error}"));
+        if let Ok((Reply::Changed(report), _)) = &reply {
+            self.tell_of_others(cx, report, &updates);
+        }
         let outcome = |(change, asked): (&Change<'_>, &Asked)| match &reply {
             _ if !asked.differs => Outcome::done(),
-            Ok(Reply::Changed(report)) => self.outcome(change, asked, report),
+            Ok((Reply::Changed(report), by)) => self.outcome(change, asked, report, by),
             Ok(_) => Outcome::done(),
             Err(why) => Outcome::failed(why.clone()),
         };
         changes.iter().zip(asked).map(outcome).collect()
+    }
+
+    /// Warns of what a script tells of resources that it was not asked to change.
+    fn tell_of_others(&self, cx: &Context<'_>, report: &ChangeReport, updates: &[Update<'_>]) {
+        let asked: FxHashSet<&str> = updates.iter().map(|update| update.name).collect();
+        let others: Vec<&EcoString> = report.told.iter().filter(|name| !asked.contains(name.as_str())).collect();
+        if let Some(first) = others.first() {
+            let message = eco_format!(
+                "the provider `{}` told of {} that it was not asked to change, `{}` first: that is passed over",
+                self.metadata.name,
+                if others.len() == 1 { "a resource".into() } else { eco_format!("{} resources", others.len()) },
+                beginning(first, 80)
+            );
+            cx.log(Level::Warning, self.metadata.schema.name.as_str(), "", &message);
+        }
     }
 
     /// What the script is told of a change: the attributes that differ, and all parameters.
@@ -99,16 +119,9 @@ impl ScriptProvider {
     }
 
     /// What became of one change, by what the script says of it.
-    fn outcome(&self, change: &Change<'_>, asked: &Asked, report: &ChangeReport) -> Outcome {
+    fn outcome(&self, change: &Change<'_>, asked: &Asked, report: &ChangeReport, by: &Call) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
-            let (type_name, convention) = (&self.metadata.schema.name, self.metadata.convention);
-            return Outcome::failed(eco_format!(
-                "update of {type_name}[{}] by the provider `{}` ({convention}, {}): {}",
-                change.name,
-                self.metadata.name,
-                self.path.display(),
-                error.message
-            ));
+            return Outcome::failed(self.told(change.name, &error.message, by));
         }
         let told = report.changes.iter().filter(|told| told.name == *change.name);
         let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();

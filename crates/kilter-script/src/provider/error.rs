@@ -54,13 +54,17 @@ pub(super) enum Cause {
 impl ScriptError {
     /// The status and the last words, in brackets.
     fn circumstances(&self) -> EcoString {
-        let last =
-            (!self.last_words.is_empty()).then(|| eco_format!("last on its standard error: {}", self.last_words));
-        let parts: Vec<EcoString> = self.status.iter().cloned().chain(last).collect();
-        match parts.is_empty() {
-            true => EcoString::new(),
-            false => eco_format!(" ({})", parts.join("; ")),
-        }
+        circumstances(self.status.as_ref(), &self.last_words)
+    }
+}
+
+/// How a script ended and what it said at last, in brackets.
+pub(super) fn circumstances(status: Option<&EcoString>, last_words: &str) -> EcoString {
+    let last = (!last_words.is_empty()).then(|| eco_format!("last on its standard error: {last_words}"));
+    let parts: Vec<EcoString> = status.cloned().into_iter().chain(last).collect();
+    match parts.is_empty() {
+        true => EcoString::new(),
+        false => eco_format!(" ({})", parts.join("; ")),
     }
 }
 

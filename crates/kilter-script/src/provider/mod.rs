@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::eco_format;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
+use kilter_process::Capture;
 use kilter_provider::{Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability};
 
 use crate::condition::Verdict;
@@ -39,7 +40,8 @@ impl ScriptProvider {
     /// The provider of a script that says this of itself.
     pub fn new(path: impl Into<PathBuf>, metadata: Metadata, surroundings: Arc<Surroundings>) -> ScriptProvider {
         let path = path.into();
-        let base = surroundings.invocation(&path);
+        let mut base = surroundings.invocation(&path);
+        base.stdout = Capture::AtMost(metadata.output.unwrap_or(surroundings.limits.output));
         let convention: Box<dyn Convention> = match metadata.convention {
             ConventionName::Simple => Box::new(Simple::new(base)),
             ConventionName::Json => Box::new(Json::new(base)),

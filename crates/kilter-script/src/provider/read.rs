@@ -1,13 +1,16 @@
 //! Reading resources through a script.
 
+use std::sync::Arc;
+
 use ecow::{EcoString, eco_format};
 use kilter_model::State;
 use kilter_provider::{Context, ProviderError, Wanted};
 use rustc_hash::FxHashMap;
 
 use super::ScriptProvider;
+use super::call::Call;
 use super::error::ScriptError;
-use super::state::Odd;
+use super::state::{Odd, Told};
 use crate::convention::{ConventionName, Record, Reply, Request};
 use crate::side_by_side::side_by_side;
 
@@ -25,9 +28,18 @@ impl ScriptProvider {
             )));
         }
         let mut odd = Odd::default();
-        let records = self.records(cx, &Request::List)?;
-        let states = records.into_iter().filter(|record| record.error.is_none());
-        let states = states.map(|record| self.listed(cx, record, &mut odd)).collect();
+        let (mut records, by) = self.records(cx, &Request::List)?;
+        let mut states = Vec::with_capacity(records.len());
+        // What has become a state is given up at once: of many, both together would take half as much memory again.
+        records.reverse();
+        while let Some(record) = records.pop() {
+            if records.len() * 2 < records.capacity() {
+                records.shrink_to_fit();
+            }
+            if record.error.is_none() {
+                states.push(self.listed(cx, record, &by, &mut odd));
+            }
+        }
         self.tell(cx, &odd);
         Ok(states)
     }
@@ -42,7 +54,7 @@ impl ScriptProvider {
         let states = wanted
             .iter()
             .map(|one| match records.remove(one.name) {
-                Some(Ok(record)) => self.found(cx, one, record, &mut odd),
+                Some(Ok(told)) => self.found(cx, one, told, &mut odd),
                 Some(Err(error)) => {
                     State { unreadable: Some(eco_format!("{error}")), ..State::absent(one.name.clone()) }
                 }
@@ -53,19 +65,20 @@ impl ScriptProvider {
         Ok(states)
     }
 
-    fn records(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<Vec<Record>, Box<ScriptError>> {
-        match self.call(cx, request)? {
-            Reply::Resources(records) => Ok(records),
+    fn records(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<(Vec<Record>, Arc<Call>), Box<ScriptError>> {
+        let (reply, by) = self.call(cx, request)?;
+        let records = match reply {
+            Reply::Resources(records) => records,
             // A convention answers what it was asked.
-            Reply::Described(_) | Reply::Changed(_) => Ok(Vec::new()),
-        }
+            Reply::Described(_) | Reply::Changed(_) => Vec::new(),
+        };
+        Ok((records, Arc::new(by)))
     }
 
     /// With one call.
     fn together(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
         let names: Vec<&str> = wanted.iter().map(|one| one.name.as_str()).collect();
-        let records = self.records(cx, &Request::Find(&names))?;
-        Ok(records.into_iter().map(|record| (record.name.clone(), Ok(record))).collect())
+        Ok(by_name(self.records(cx, &Request::Find(&names))?).collect())
     }
 
     /// Few with a call each, more with one that lists all; what the list lacks is then found by its name,
@@ -74,20 +87,19 @@ impl ScriptProvider {
         let actions = self.metadata.actions;
         let mut found = Found::default();
         if actions.list && (!actions.find || wanted.len() > FEW) {
-            let listed = self.records(cx, &Request::List)?;
-            found.extend(listed.into_iter().map(|record| (record.name.clone(), Ok(record))));
+            found.extend(by_name(self.records(cx, &Request::List)?));
         }
         if !actions.find {
             return Ok(found);
         }
         let lacking: Vec<&Wanted<'_>> = wanted.iter().filter(|one| !self.has_all(&found, one)).collect();
         let results = side_by_side(&lacking, self.surroundings.limits.jobs, |one| {
-            let records = self.records(cx, &Request::Find(&[one.name.as_str()]))?;
-            Ok(records.into_iter().next())
+            let (records, by) = self.records(cx, &Request::Find(&[one.name.as_str()]))?;
+            Ok(records.into_iter().next().map(|record| Told { record, by }))
         });
         for (one, result) in lacking.iter().zip(results) {
             match result {
-                Ok(Some(record)) => found.insert(one.name.clone(), Ok(record)),
+                Ok(Some(told)) => found.insert(one.name.clone(), Ok(told)),
                 Ok(None) => found.remove(one.name),
                 Err(error) => found.insert(one.name.clone(), Err(error)),
             };
@@ -97,7 +109,7 @@ impl ScriptProvider {
 
     /// Whether a list tells of a resource all that is compared.
     fn has_all(&self, found: &Found, wanted: &Wanted<'_>) -> bool {
-        let Some(Ok(record)) = found.get(wanted.name) else { return false };
+        let Some(Ok(Told { record, .. })) = found.get(wanted.name) else { return false };
         let compared = |name: &str| self.metadata.schema.find(name).is_some_and(|known| known.behaviour.is_compared());
         wanted.should.is_none_or(|should| {
             let mut names = should.iter().map(|(name, _)| name.as_str());
@@ -107,4 +119,9 @@ impl ScriptProvider {
 }
 
 /// What was found, by name.
-type Found = FxHashMap<EcoString, Result<Record, Box<ScriptError>>>;
+type Found = FxHashMap<EcoString, Result<Told, Box<ScriptError>>>;
+
+fn by_name(answer: (Vec<Record>, Arc<Call>)) -> impl Iterator<Item = (EcoString, Result<Told, Box<ScriptError>>)> {
+    let (records, by) = answer;
+    records.into_iter().map(move |record| (record.name.clone(), Ok(Told { record, by: Arc::clone(&by) })))
+}

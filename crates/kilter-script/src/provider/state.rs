@@ -1,12 +1,25 @@
 //! What a script wrote of a resource, as a state of its type.
 
+use std::sync::Arc;
+
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Context, Level, Strictness, Wanted};
 
 use super::ScriptProvider;
-use crate::convention::{ErrorKind, Record};
+use super::call::Call;
+use super::error::circumstances;
+use crate::convention::{ErrorKind, Record, beginning};
 use crate::typed::typed;
+
+/// So many of the values of a resource that are not of their type are told.
+const SHOWN: usize = 3;
+
+/// A resource, and by which call it was told.
+pub(super) struct Told {
+    pub(super) record: Record,
+    pub(super) by: Arc<Call>,
+}
 
 /// What was odd in an answer as a whole, told once.
 #[derive(Default)]
@@ -20,10 +33,10 @@ pub(super) struct Odd {
 impl ScriptProvider {
     /// A resource of a list. A value that is none of its type is left out, with a warning: one odd
     /// resource does not hide all others.
-    pub(super) fn listed(&self, cx: &Context<'_>, record: Record, odd: &mut Odd) -> State {
+    pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Odd) -> State {
         let (name, (attributes, wrong)) = (record.name.clone(), self.attributes(record, odd));
         if cx.strictness() == Strictness::Error && !wrong.is_empty() {
-            return State { unreadable: Some(self.wrong(&name, &wrong)), ..State::present(name, attributes) };
+            return State { unreadable: Some(self.wrong(&name, &wrong, by)), ..State::present(name, attributes) };
         }
         if !wrong.is_empty() {
             // The log says of which resource.
@@ -33,25 +46,26 @@ impl ScriptProvider {
                 self.path.display(),
                 wrong.join("; ")
             );
-            cx.log(Level::Warning, self.metadata.schema.name.as_str(), &name, &message);
+            cx.log(Level::Warning, self.metadata.schema.name.as_str(), &beginning(&name, 80), &message);
         }
         state(name, attributes)
     }
 
     /// A resource that was asked for.
-    pub(super) fn found(&self, cx: &Context<'_>, wanted: &Wanted<'_>, record: Record, odd: &mut Odd) -> State {
+    pub(super) fn found(&self, cx: &Context<'_>, wanted: &Wanted<'_>, told: Told, odd: &mut Odd) -> State {
+        let Told { record, by } = told;
         let name = wanted.name.clone();
         if let Some(error) = &record.error {
             let unreadable = match error.kind {
                 ErrorKind::Unknown if !is_missed(cx, wanted) => return State::absent(name),
-                _ => self.told(&name, &error.message),
+                _ => self.told(&name, &error.message, &by),
             };
             return State { unreadable: Some(unreadable), ..State::absent(name) };
         }
         let (attributes, wrong) = self.attributes(record, odd);
         match wrong.is_empty() {
             true => state(name, attributes),
-            false => State { unreadable: Some(self.wrong(&name, &wrong)), ..State::absent(name) },
+            false => State { unreadable: Some(self.wrong(&name, &wrong, &by)), ..State::absent(name) },
         }
     }
 
@@ -67,7 +81,7 @@ impl ScriptProvider {
             match typed(&attribute.data_type, raw) {
                 Ok(Some(value)) => attributes.push(attribute.name.clone(), value),
                 Ok(None) => {}
-                Err(why) => wrong.push(eco_format!("{name} {why}")),
+                Err(why) => wrong.push(eco_format!("{name} {}", beginning(&why, 200))),
             }
         }
         for name in &record.repeated {
@@ -76,16 +90,23 @@ impl ScriptProvider {
         (attributes, wrong)
     }
 
-    fn wrong(&self, name: &str, wrong: &[EcoString]) -> EcoString {
-        self.told(name, &eco_format!("it returned what is not of its type: {}", wrong.join("; ")))
+    fn wrong(&self, name: &str, wrong: &[EcoString], by: &Call) -> EcoString {
+        let shown = wrong[..wrong.len().min(SHOWN)].join("; ");
+        let more = wrong.len().saturating_sub(SHOWN);
+        let more = if more > 0 { eco_format!("; and {more} more") } else { EcoString::new() };
+        self.told(name, &eco_format!("it returned what is not of its type: {shown}{more}"), by)
     }
 
-    fn told(&self, name: &str, message: &str) -> EcoString {
+    /// What is wrong with one resource of an answer.
+    pub(super) fn told(&self, name: &str, message: &str, by: &Call) -> EcoString {
         let (type_name, convention) = (&self.metadata.schema.name, self.metadata.convention);
         eco_format!(
-            "{type_name}[{name}] by the provider `{}` ({convention}, {}): {message}",
+            "{} of {type_name}[{}] by the provider `{}` ({convention}, {}): {message}{}",
+            by.action,
+            beginning(name, 80),
             self.metadata.name,
-            self.path.display()
+            self.path.display(),
+            circumstances(Some(&by.status), &by.last_words)
         )
     }
 
@@ -111,8 +132,12 @@ impl ScriptProvider {
 
 /// Notes an attribute the first time that it is seen.
 fn remember(seen: &mut Vec<(EcoString, EcoString)>, attribute: &EcoString, name: &EcoString) {
-    if seen.len() < 20 && !seen.iter().any(|(known, _)| known == attribute) {
-        seen.push((attribute.clone(), name.clone()));
+    if seen.len() >= 20 {
+        return;
+    }
+    let shown = beginning(attribute, 80);
+    if !seen.iter().any(|(known, _)| *known == shown) {
+        seen.push((shown, beginning(name, 80)));
     }
 }
 

@@ -3,7 +3,11 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Value};
 
-use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, unique};
+use crate::convention::size::{Made, Room};
+use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, said, unique};
+
+/// How many attributes a resource may have. Each is compared with those before it.
+pub(super) const MOST: usize = 1000;
 
 /// What the first line has to be.
 const HEADER: &str = "# simple";
@@ -65,7 +69,7 @@ pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
         message.push('\n');
         message.push_str(line);
     }
-    let mut message: EcoString = message.trim().into();
+    let mut message = said(message.trim());
     if message.is_empty() {
         message = "it failed and did not say why".into();
     }
@@ -76,15 +80,16 @@ pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
 }
 
 /// The resources of an output.
-pub(super) fn records(text: &str) -> Result<Vec<Record>, ProtocolError> {
+pub(super) fn records(text: &str, room: Room) -> Result<Vec<Record>, ProtocolError> {
     let mut records: Vec<Record> = Vec::new();
-    let mut keys = Keys::default();
+    let (mut keys, mut made) = (Keys::default(), Made::new(room, text));
     for (number, line) in body(text)? {
         let (key, value) = entry(number, line)?;
         if key == "name" {
             if value.is_empty() {
                 return Err(ProtocolError::line(number, line, "a resource has no name"));
             }
+            made.resource()?;
             let attributes = Attributes::with_capacity(records.last().map_or(4, |last| last.attributes.len()));
             records.push(Record { name: value.into(), attributes, ..Record::default() });
             keys.begin();
@@ -96,10 +101,18 @@ pub(super) fn records(text: &str) -> Result<Vec<Record>, ProtocolError> {
         match key {
             "ral_unknown" if !value.eq_ignore_ascii_case("false") => record.error = Some(unknown(&record.name)),
             "ral_unknown" => {}
-            key => add(record, keys.get(key), value),
+            _ if record.attributes.len() >= MOST => return Err(too_many(number, line)),
+            key => {
+                made.value()?;
+                add(record, keys.get(key), value);
+            }
         }
     }
     Ok(records)
+}
+
+pub(super) fn too_many(number: usize, line: &str) -> ProtocolError {
+    ProtocolError::line(number, line, eco_format!("a resource has at most {MOST} attributes"))
 }
 
 fn add(record: &mut Record, key: AttributeName, value: &str) {

@@ -8,14 +8,14 @@ use kilter_model::{AttributeName, Value};
 use kilter_process::Invocation;
 use kilter_provider::Mode;
 
-use crate::convention::{Refusal, Request};
+use crate::convention::{Refusal, Request, size};
 use crate::typed::written;
 
 /// How many bytes Linux takes for one word of a command line, without the NUL that ends it.
 const LONGEST: usize = 128 * 1024 - 1;
 
 pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocation, Refusal> {
-    let invocation = base.clone();
+    let invocation = size::limited(base, request);
     match request {
         Request::Describe => Ok(invocation.arg("ral_action=describe")),
         Request::List => Ok(invocation.arg("ral_action=list")),

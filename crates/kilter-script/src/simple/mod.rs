@@ -10,6 +10,7 @@ mod tests;
 use ecow::EcoString;
 use kilter_process::{Finished, Invocation};
 
+use crate::convention::size::Room;
 use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `simple` (libral, "The `simple` calling convention").
@@ -51,17 +52,18 @@ impl Convention for Simple {
         if !finished.status.is_success() {
             return Err(ProtocolError::Status(finished.status));
         }
+        let room = Room::of_request(&self.base, request);
         match request {
             Request::Update(updates, _) => {
                 let asked = updates.first().map(|update| update.name).unwrap_or_default();
-                update::decode(text, asked).map(Reply::Changed)
+                update::decode(text, asked, room).map(Reply::Changed)
             }
             Request::Find(names) => {
-                let records = decode::records(text)?;
+                let records = decode::records(text, room)?;
                 let asked: EcoString = names.first().copied().unwrap_or_default().into();
                 decode::found(records, &asked).map(Reply::Resources)
             }
-            Request::List | Request::Describe => decode::records(text).and_then(unique).map(Reply::Resources),
+            Request::List | Request::Describe => decode::records(text, room).and_then(unique).map(Reply::Resources),
         }
     }
 }

@@ -3,13 +3,14 @@
 use ecow::EcoString;
 use kilter_model::Value;
 
-use super::decode::{body, entry, unknown};
-use crate::convention::{AttributeChange, ChangeReport, ProtocolError, beginning};
+use super::decode::{MOST, body, entry, too_many, unknown};
+use crate::convention::size::{Made, Room};
+use crate::convention::{AttributeChange, ChangeReport, ProtocolError, attribute_name, beginning};
 
 /// The changes that the output of an update of `asked` tells.
-pub(super) fn decode(text: &str, asked: &str) -> Result<ChangeReport, ProtocolError> {
+pub(super) fn decode(text: &str, asked: &str, room: Room) -> Result<ChangeReport, ProtocolError> {
     let name = EcoString::from(asked);
-    let mut report = ChangeReport::default();
+    let (mut report, mut made) = (ChangeReport::default(), Made::new(room, text));
     for (number, line) in body(text)? {
         // The convention's text once writes this line without a colon.
         if line == "ral_derive true" {
@@ -22,7 +23,11 @@ pub(super) fn decode(text: &str, asked: &str) -> Result<ChangeReport, ProtocolEr
             "name" => {
                 return Err(ProtocolError::OtherName { told: beginning(value, 80), asked: beginning(asked, 80) });
             }
-            "ral_derive" => report.derive = value == "true",
+            "ral_derive" => match value.to_ascii_lowercase().as_str() {
+                "true" => report.derive = true,
+                "false" => report.derive = false,
+                _ => return Err(ProtocolError::line(number, line, "`ral_derive` is true or false")),
+            },
             "ral_unknown" if !value.eq_ignore_ascii_case("false") => {
                 report.errors = vec![(name.clone(), unknown(asked))];
             }
@@ -33,7 +38,10 @@ pub(super) fn decode(text: &str, asked: &str) -> Result<ChangeReport, ProtocolEr
                     return Err(ProtocolError::line(number, line, "`ral_was` comes after the attribute it is about"));
                 }
             },
+            _ if report.changes.len() >= MOST => return Err(too_many(number, line)),
             key => {
+                made.value()?;
+                let key = attribute_name(key).map_err(|why| ProtocolError::line(number, line, why))?;
                 report.changes.retain(|change| change.attribute != key);
                 let (attribute, is) = (key.into(), Value::String(value.into()));
                 report.changes.push(AttributeChange { name: name.clone(), attribute, is, was: Value::Undef });

@@ -80,7 +80,7 @@ fn what_cannot_be_created_fails_when_it_should_be_there() {
     let why = apply(&*provider, "nosuch", &[("ensure", "present".into())]).unwrap_err();
     assert_eq!(
         place.plain(why),
-        "tt[nosuch] by the provider `t` (simple, DIR/t.prov): `nosuch` does not exist and cannot be created"
+        "find of tt[nosuch] by the provider `t` (simple, DIR/t.prov): `nosuch` does not exist and cannot be created (exit code 0)"
     );
     assert!(apply(&*provider, "nosuch", &[("ensure", "absent".into())]).unwrap().1.is_none());
     assert!(place.calls().iter().all(|call| call.ends_with("find")), "no update was tried");
@@ -100,7 +100,7 @@ fn one_resource_that_cannot_be_read_fails_alone() {
     let odd = why[2].as_deref().unwrap();
     assert!(
         odd.starts_with(
-            "tt[odd] by the provider `t` (simple, DIR/t.prov): it returned what is not of its type: n expects"
+            "find of tt[odd] by the provider `t` (simple, DIR/t.prov): it returned what is not of its type: n expects"
         ),
         "{odd}"
     );

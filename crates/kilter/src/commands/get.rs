@@ -144,7 +144,7 @@ fn shown(args: &GetArgs, global: &Global, provider: &dyn Provider, states: &[Sta
     let schema = schema.as_ref();
     let secrets = if args.show_sensitive { Secrets::Shown } else { Secrets::Hidden };
     match args.format {
-        ResourceFormat::Json => format!("{:#}\n", resources::json(schema, states, secrets)),
+        ResourceFormat::Json => resources::json(schema, states, secrets) + "\n",
         ResourceFormat::Yaml => resources::yaml(schema, states, secrets),
         ResourceFormat::Puppet => resources::puppet(schema, states, secrets),
         ResourceFormat::Human => match states {

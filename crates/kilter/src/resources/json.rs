@@ -5,9 +5,17 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Secrets, can_be_absent};
 
-/// The resources as an array of objects.
-pub(crate) fn json(schema: &TypeSchema, states: &[State], secrets: Secrets) -> Json {
-    states.iter().map(|state| resource(schema, state, secrets)).collect()
+/// The resources as an array of objects. It is written object by object: a tree of all would be several times as large
+/// as what is known of them.
+pub(crate) fn json(schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
+    let mut text = String::from("[");
+    for (at, state) in states.iter().enumerate() {
+        text.push_str(if at == 0 { "\n  " } else { ",\n  " });
+        // No text of JSON holds a line break.
+        text.push_str(&format!("{:#}", resource(schema, state, secrets)).replace('\n', "\n  "));
+    }
+    text.push_str(if states.is_empty() { "]" } else { "\n]" });
+    text
 }
 
 fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> Json {

@@ -131,11 +131,17 @@ user { 'no':
 
     #[test]
     fn json_tells_all_and_redacts() {
-        let shown = json(&schema(), &states(), Secrets::Hidden);
+        let tree = |secrets| serde_json::from_str::<serde_json::Value>(&json(&schema(), &states(), secrets)).unwrap();
+        let shown = tree(Secrets::Hidden);
         assert_eq!(shown[0]["attributes"]["age"], 1);
         assert_eq!(shown[0]["attributes"]["password"], "[redacted]");
         assert_eq!(shown[1]["exists"], false);
-        assert_eq!(json(&schema(), &states(), Secrets::Shown)[0]["attributes"]["password"], "x$1");
+        assert_eq!(tree(Secrets::Shown)[0]["attributes"]["password"], "x$1");
+        for states in [&[][..], &states()[..1], &states()] {
+            let text = json(&schema(), states, Secrets::Shown);
+            let tree: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(text, format!("{tree:#}"));
+        }
     }
 
     #[test]

@@ -36,7 +36,9 @@ fn what_was_may_be_left_out() {
 fn derive_alone_is_the_simplest_answer() {
     assert_eq!(told("# simple\nral_derive: true\n"), " derive");
     assert_eq!(told("# simple\nral_derive true\n"), " derive");
-    assert_eq!(told("# simple\nral_derive: True\n"), "");
+    assert_eq!(told("# simple\nral_derive: True\n"), " derive");
+    let why = updated("# simple\nral_derive: perhaps\n").unwrap_err().to_string();
+    assert_eq!(why, "line 2 of its output is `ral_derive: perhaps`: `ral_derive` is true or false");
     assert_eq!(told("# simple\nral_derive: false\nv: 1\nral_was: 0\n"), "v: 0 -> 1");
 }
 

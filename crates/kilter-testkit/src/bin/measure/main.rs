@@ -5,6 +5,7 @@
 //! only what no noisy machine can blur (system calls, processes, bytes of memory a resource), and
 //! fails when a target is missed; it is part of the tests.
 
+mod floods;
 mod floor;
 mod fresh;
 mod peer;

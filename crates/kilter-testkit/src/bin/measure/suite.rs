@@ -6,7 +6,7 @@ use std::process::Command;
 use super::fresh::Fresh;
 use super::run::{Bench, Cost, best, calls, once};
 use super::table::Table;
-use super::{floor, peer, workload};
+use super::{floods, floor, peer, workload};
 
 type Measure = fn(&Bench, &mut Table);
 
@@ -24,6 +24,7 @@ pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("linear", false, linear),
     ("calls", true, system_calls),
     ("memory", true, memory),
+    ("floods", true, floods::floods),
 ];
 
 fn applied(bench: &Bench, name: &str, make: impl Fn(&Path) -> PathBuf) -> (PathBuf, PathBuf) {

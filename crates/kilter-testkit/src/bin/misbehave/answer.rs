@@ -1,4 +1,4 @@
-//! Requests, and how they are answered well.
+//! Requests, and how they are answered.
 
 use std::io::{Read, Write};
 
@@ -7,6 +7,18 @@ use std::io::{Read, Write};
 pub(crate) enum Convention {
     Simple,
     Json,
+    Mold,
+}
+
+impl Convention {
+    pub(crate) fn of(word: &str) -> Option<Convention> {
+        match word {
+            "simple" => Some(Convention::Simple),
+            "json" => Some(Convention::Json),
+            "mold" => Some(Convention::Mold),
+            _ => None,
+        }
+    }
 }
 
 /// What is asked for.
@@ -27,55 +39,126 @@ pub(crate) struct Request {
 impl Request {
     /// Reads the words, and standard input where there is something to be read.
     pub(crate) fn read(convention: Convention, reads: bool, words: &[String]) -> Option<Request> {
-        let action = words.iter().find_map(|word| word.strip_prefix("ral_action="))?;
-        let action = match action {
-            "list" | "find" | "get" => Action::Read,
-            "update" | "set" => Action::Update,
-            _ => return None,
+        let action = match convention {
+            Convention::Mold if words.first()? == "inspect" => Action::Read,
+            // `conform`, and actions of any name.
+            Convention::Mold => Action::Update,
+            _ => match words.iter().find_map(|word| word.strip_prefix("ral_action="))? {
+                "list" | "find" | "get" => Action::Read,
+                "update" | "set" => Action::Update,
+                _ => return None,
+            },
         };
         let mut given = String::new();
-        if convention == Convention::Json && reads {
+        if convention != Convention::Simple && reads {
             std::io::stdin().read_to_string(&mut given).ok()?;
         }
-        let named = words.iter().find_map(|word| word.strip_prefix("name='")?.strip_suffix('\''));
-        let listed = given.split_once("\"names\":[").and_then(|(_, rest)| rest.split_once(']'));
-        let listed = listed.map(|(names, _)| names.split(',').map(|name| name.trim_matches('"').to_owned()));
-        let mut names: Vec<String> = listed.into_iter().flatten().chain(named.map(str::to_owned)).collect();
-        names.retain(|name| !name.is_empty());
+        let mut names = match convention {
+            Convention::Simple => words
+                .iter()
+                .filter_map(|word| word.strip_prefix("name='")?.strip_suffix('\''))
+                .map(str::to_owned)
+                .collect(),
+            Convention::Json => listed(&given),
+            Convention::Mold => given.split_once("\"name\":\"").map(|(_, rest)| up_to(rest, '"')).into_iter().collect(),
+        };
+        names.retain(|name: &String| !name.is_empty());
         if names.is_empty() {
             names.push("a".to_owned());
         }
         Some(Request { convention, action, names })
     }
+
+    /// The text that goes with the convention.
+    pub(crate) fn either<'t>(&self, simple: &'t str, json: &'t str, mold: &'t str) -> &'t str {
+        match self.convention {
+            Convention::Simple => simple,
+            Convention::Json => json,
+            Convention::Mold => mold,
+        }
+    }
 }
 
-/// Writes to standard output; whoever does not read on is not waited for.
-pub(crate) fn print(text: impl AsRef<[u8]>) {
+/// The names of a `get`.
+fn listed(given: &str) -> Vec<String> {
+    let listed = given.split_once("\"names\":[").map(|(_, rest)| up_to(rest, ']')).unwrap_or_default();
+    listed.split(',').map(|name| name.trim_matches('"').to_owned()).collect()
+}
+
+fn up_to(text: &str, end: char) -> String {
+    text.split(end).next().unwrap_or_default().to_owned()
+}
+
+/// Writes to standard output; whoever does not read on is not waited for. Says whether all of it was taken.
+pub(crate) fn print(text: impl AsRef<[u8]>) -> bool {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_ref());
-    let _ = stdout.flush();
+    stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).is_ok()
 }
 
-/// Resources with these attributes: lines of `simple`, or members of an object.
-pub(crate) fn resources(request: &Request, simple: &str, json: &str) -> String {
-    let names = request.names.iter();
+/// An attribute, its value as each kind of text has it.
+pub(crate) struct Told<'t> {
+    pub(crate) key: &'t str,
+    /// In lines.
+    pub(crate) text: &'t str,
+    /// In JSON.
+    pub(crate) json: &'t str,
+}
+
+impl<'t> Told<'t> {
+    pub(crate) fn new(key: &'t str, text: &'t str, json: &'t str) -> Told<'t> {
+        Told { key, text, json }
+    }
+}
+
+/// What is told of all names: as they are, or as they have become.
+pub(crate) fn telling(request: &Request, told: &[Told<'_>]) -> String {
+    of_names(request, &request.names, told)
+}
+
+/// What is told of these names.
+pub(crate) fn of_names(request: &Request, names: &[impl AsRef<str>], told: &[Told<'_>]) -> String {
+    let names = names.iter().map(AsRef::as_ref);
+    let is_read = request.action == Action::Read;
+    let entry = |one: &Told<'_>| match (is_read, request.convention) {
+        (true, Convention::Simple) => format!("{}: {}\n", one.key, one.text),
+        (false, Convention::Simple) => format!("{}: {}\nral_was: 1\n", one.key, one.text),
+        (true, _) => format!(",\"{}\":{}", one.key, one.json),
+        (false, _) => format!(",\"{}\":{{\"is\":{},\"was\":\"1\"}}", one.key, one.json),
+    };
+    let entries: String = told.iter().map(entry).collect();
     match request.convention {
         Convention::Simple => {
-            let each: String = names.map(|name| format!("name: {name}\n{simple}")).collect();
-            format!("# simple\n{each}")
+            format!("# simple\n{}", names.map(|name| format!("name: {name}\n{entries}")).collect::<String>())
         }
         Convention::Json => {
-            let each: Vec<String> = names.map(|name| format!("{{\"name\":\"{name}\"{json}}}")).collect();
-            format!("{{\"resources\":[{}]}}", each.join(","))
+            let all: Vec<String> = names.map(|name| format!("{{\"name\":\"{name}\"{entries}}}")).collect();
+            let key = if is_read { "resources" } else { "changes" };
+            format!("{{\"{key}\":[{}]}}", all.join(","))
         }
+        Convention::Mold => {
+            let name = names.last().unwrap_or_default();
+            match is_read {
+                true => format!("{{\"name\":\"{name}\"{entries}}}\n"),
+                false => {
+                    let entries = entries.strip_prefix(',').unwrap_or(&entries);
+                    format!("{{\"name\":\"{name}\",\"changed\":{{{entries}}}}}\n")
+                }
+            }
+        }
+    }
+}
+
+/// The right answer, as text.
+pub(crate) fn right(request: &Request) -> String {
+    match (request.action, request.convention) {
+        (Action::Read, _) => telling(request, &[Told::new("v", "1", "\"1\"")]),
+        (Action::Update, Convention::Simple) => "# simple\nral_derive: true\n".to_owned(),
+        (Action::Update, Convention::Json) => "{\"derive\":true}".to_owned(),
+        (Action::Update, Convention::Mold) => telling(request, &[Told::new("v", "2", "\"2\"")]),
     }
 }
 
 /// The right answer.
 pub(crate) fn good(request: &Request) {
-    print(match (request.action, request.convention) {
-        (Action::Read, _) => resources(request, "v: 1\n", ",\"v\":\"1\""),
-        (Action::Update, Convention::Simple) => "# simple\nral_derive: true\n".to_owned(),
-        (Action::Update, Convention::Json) => "{\"derive\":true}".to_owned(),
-    });
+    print(right(request));
 }

@@ -1,10 +1,15 @@
-//! A provider that misbehaves: `misbehave CONVENTION SCENARIO WORDS…`.
+//! A provider that misbehaves: `misbehave CONVENTION PHASE SCENARIO WORDS…`; `misbehave --list` names the scenarios.
 //!
-//! It answers `list`, `find` and `get` with the resource `a` (or those that it is asked for) and `update` and `set`
-//! with `derive`, but for what its scenario does wrong. On standard error it says `last words of SCENARIO`.
+//! It answers what reads with the resource `a` (or those that it is asked for), and what changes something with the
+//! least that its convention takes, but for what its scenario does wrong in the phase, `read` or `update`. On standard
+//! error it says `last words of SCENARIO`. In `describe` it plays the scenarios of that phase.
 
 mod answer;
+mod describe;
+mod flood;
+mod processes;
 mod scenario;
+mod shapes;
 
 use std::process::ExitCode;
 
@@ -12,20 +17,35 @@ use answer::{Action, Convention, Request};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let Some(([convention, scenario], words)) = args.split_first_chunk::<2>() else {
-        eprintln!("usage: misbehave simple|json SCENARIO WORDS…");
+    if args.first().is_some_and(|word| word == "--list") {
+        scenario::ALL.iter().for_each(|(name, what)| println!("{name}\t{what}"));
+        return ExitCode::SUCCESS;
+    }
+    let Some(([convention, phase, scenario], words)) = args.split_first_chunk::<3>() else {
+        eprintln!("usage: misbehave simple|json|mold read|update|describe SCENARIO WORDS…");
         return ExitCode::from(64);
     };
-    let convention = if convention == "json" { Convention::Json } else { Convention::Simple };
-    let Some(request) = Request::read(convention, scenario != "ignores-stdin", words) else {
+    if phase == "describe" {
+        eprintln!("last words of {scenario}");
+        return ExitCode::from(describe::play(scenario));
+    }
+    let reads = !matches!(scenario.as_str(), "ignores-stdin" | "closes-stdin");
+    let Some(request) = Convention::of(convention).and_then(|convention| Request::read(convention, reads, words))
+    else {
         eprintln!("error: no action among {words:?}");
         return ExitCode::from(64);
     };
-    let is_of_updates = scenario.starts_with("update-");
-    if is_of_updates != (request.action == Action::Update) {
+    let played = if phase == "read" { Action::Read } else { Action::Update };
+    if request.action != played {
         answer::good(&request);
         return ExitCode::SUCCESS;
     }
     eprintln!("last words of {scenario}");
-    ExitCode::from(scenario::play(scenario.strip_prefix("update-").unwrap_or(scenario), &request))
+    match scenario::ALL.iter().find(|(name, _)| name == scenario) {
+        Some(_) => ExitCode::from(scenario::play(scenario, &request)),
+        None => {
+            eprintln!("error: there is no scenario {scenario}");
+            ExitCode::from(64)
+        }
+    }
 }

@@ -1,0 +1,121 @@
+//! Much too much of it.
+
+use std::fs::File;
+use std::io::Write;
+
+use super::answer::{Action, Convention, Request, Told, print, right, telling};
+
+/// A gigabyte.
+pub(crate) const GIGABYTE: usize = 1 << 30;
+
+/// Writes the same until nobody takes it any more.
+pub(crate) fn forever(part: &[u8]) {
+    let chunk = part.repeat((64 << 10) / part.len() + 1);
+    while print(&chunk) {}
+}
+
+/// Resources, or changes, without end.
+pub(crate) fn of_resources(request: &Request) {
+    let is_read = request.action == Action::Read;
+    print(match (request.convention, is_read) {
+        (Convention::Simple, _) => "# simple\n",
+        (Convention::Json, true) => "{\"resources\":[{\"name\":\"a\"}",
+        (Convention::Json, false) => "{\"changes\":[{\"name\":\"a\"}",
+        (Convention::Mold, true) => "{\"name\":\"a\"",
+        (Convention::Mold, false) => "{\"name\":\"a\",\"changed\":{\"v\":{}",
+    });
+    let mut part = String::new();
+    for number in 0_u64.. {
+        part += &match (request.convention, is_read) {
+            (Convention::Simple, true) => format!("name: n{number}\nv: {number}\n"),
+            (Convention::Simple, false) => format!("v{number}: {number}\n"),
+            (Convention::Json, true) => format!(",{{\"name\":\"n{number}\",\"v\":\"{number}\"}}"),
+            (Convention::Json, false) => format!(",{{\"name\":\"n{number}\",\"v\":{{\"is\":1,\"was\":2}}}}"),
+            (Convention::Mold, true) => format!(",\"v{number}\":\"{number}\""),
+            (Convention::Mold, false) => format!(",\"v{number}\":{{\"is\":1,\"was\":2}}"),
+        };
+        if part.len() > 64 << 10 {
+            if !print(&part) {
+                return;
+            }
+            part.clear();
+        }
+    }
+}
+
+/// A right answer that is dense: as many values in as few bytes as there can be, and as long as is said.
+pub(crate) fn dense(request: &Request, bytes: usize) {
+    let is_read = request.action == Action::Read;
+    let mut text = String::with_capacity(bytes + 64);
+    text += match (request.convention, is_read) {
+        (Convention::Simple, _) => "# simple\nname:a\n",
+        (Convention::Json, true) => "{\"resources\":[{\"name\":\"a\"}",
+        (Convention::Json, false) => "{\"changes\":[{\"name\":\"a\"}",
+        (Convention::Mold, _) => "{\"list\":[[]",
+    };
+    let mut number = 0_u64;
+    while text.len() < bytes {
+        match (request.convention, is_read) {
+            (Convention::Simple, true) => text += &format!("name:{number}\n"),
+            (Convention::Simple, false) => text += &format!("{number}:\n"),
+            (Convention::Json, true) => text += &format!(",{{\"name\":\"{number}\"}}"),
+            (Convention::Json, false) => text += &format!(",{{\"name\":\"{number}\",\"v\":{{\"is\":1,\"was\":1}}}}"),
+            (Convention::Mold, _) => text += ",{\"a\":1}",
+        }
+        number += 1;
+    }
+    text += match request.convention {
+        Convention::Simple => "",
+        Convention::Json | Convention::Mold => "]}",
+    };
+    print(text);
+}
+
+/// Answers with a value of so many bytes.
+pub(crate) fn of_a_value(request: &Request, bytes: usize) {
+    let whole = telling(request, &[Told::new("v", "VALUE", "\"VALUE\"")]);
+    let (before, behind) = whole.split_once("VALUE").unwrap_or_default();
+    print(before);
+    let chunk = "x".repeat(64 << 10);
+    for _ in 0..bytes / chunk.len() {
+        if !print(&chunk) {
+            return;
+        }
+    }
+    print(behind);
+}
+
+/// Writes so much to standard error, and answers.
+pub(crate) fn of_errors(request: &Request, part: &str, bytes: usize) {
+    let chunk = part.repeat((64 << 10) / part.len() + 1);
+    let mut stderr = std::io::stderr().lock();
+    for _ in 0..bytes / chunk.len() {
+        if stderr.write_all(chunk.as_bytes()).is_err() {
+            break;
+        }
+    }
+    drop(stderr);
+    eprintln!("\nlast words of the flood");
+    print(right(request));
+}
+
+/// Writes so much to descriptor 3, and answers. Where there is no such descriptor that fails, which does no harm.
+pub(crate) fn of_channel(request: &Request, part: &str, bytes: usize) {
+    let chunk = part.repeat((64 << 10) / part.len() + 1);
+    if let Ok(mut channel) = File::options().write(true).open("/dev/fd/3") {
+        for _ in 0..bytes.div_ceil(chunk.len()) {
+            if channel.write_all(chunk.as_bytes()).is_err() {
+                break;
+            }
+        }
+    }
+    print(right(request));
+}
+
+/// Writes to descriptor 3, and answers.
+pub(crate) fn to_channel(request: &Request, text: &str) {
+    if let Ok(mut channel) = File::options().write(true).open("/dev/fd/3") {
+        let _ = channel.write_all(text.as_bytes());
+    }
+    print(right(request));
+}

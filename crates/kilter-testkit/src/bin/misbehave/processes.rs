@@ -1,0 +1,36 @@
+//! What is done with processes, descriptors and files.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::answer::{Request, good, right};
+
+pub(crate) fn hang() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+/// Sends itself a signal, and waits for it. It leaves no core file.
+pub(crate) fn signal_itself(signal: &str) -> ! {
+    let limited = "ulimit -c 0; kill -\"$1\" $$; exec sleep 1000";
+    let error = Command::new("/bin/sh").args(["-c", limited, "sh", signal]).exec();
+    panic!("the shell cannot be started: {error}");
+}
+
+/// Becomes a shell that runs this; `$1` is the right answer.
+pub(crate) fn shell(request: &Request, script: &str) -> u8 {
+    let error = Command::new("/bin/sh").args(["-c", script, "sh", &right(request)]).exec();
+    eprintln!("error: the shell cannot be started: {error}");
+    70
+}
+
+/// Leaves processes behind that keep all outputs open.
+pub(crate) fn leak(request: &Request, count: usize) {
+    for _ in 0..count {
+        // It is not waited for: that is the point.
+        let _ = Command::new("sleep").arg("5").stdin(Stdio::null()).spawn();
+    }
+    good(request);
+}

@@ -1,0 +1,333 @@
+//! Answers that are odd as a whole, and names.
+
+use super::{OTHERS, Row, UNDECLARED, all, bad, fine, none, row, warned};
+
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        row(
+            "nothing",
+            [
+                bad("it printed nothing, where `# simple` is expected"),
+                bad("it printed nothing, where a JSON object is expected"),
+                bad("it printed nothing, where an observation document is expected"),
+            ],
+            [
+                bad("it printed nothing, where `# simple` is expected"),
+                bad("it printed nothing, where a JSON object is expected"),
+                fine("again"),
+            ],
+        ),
+        row(
+            "spaces",
+            [
+                bad("it printed nothing, where `# simple` is expected"),
+                bad("it printed nothing, where a JSON object is expected"),
+                bad("it printed nothing, where an observation document is expected"),
+            ],
+            [
+                bad("it printed nothing, where `# simple` is expected"),
+                bad("it printed nothing, where a JSON object is expected"),
+                fine("again"),
+            ],
+        ),
+        row(
+            "half-a-line",
+            [
+                bad("line 4 of its output is `na`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("its output is not JSON: EOF while parsing a list"),
+                bad("its output is not JSON: EOF while parsing a string"),
+            ],
+            [
+                bad("line 2 of its output is `ral_derive: tr`: `ral_derive` is true or false"),
+                bad("its output is not JSON: EOF while parsing a value"),
+                bad("its output is not JSON: EOF while parsing an object"),
+            ],
+        ),
+        row(
+            "trailing",
+            [
+                bad("line 4 of its output is `# simple`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("its output is not JSON: trailing characters"),
+                bad("its output is not JSON: trailing characters"),
+            ],
+            [
+                bad("line 3 of its output is `# simple`: a line is `KEY: VALUE`, and there is no `:`"),
+                bad("its output is not JSON: trailing characters"),
+                bad("its output is not JSON: trailing characters"),
+            ],
+        ),
+        row(
+            "bad-utf8",
+            [
+                bad("line 2 of its output is not UTF-8 (byte 0xff)"),
+                bad("line 1 of its output is not UTF-8 (byte 0xff)"),
+                bad("line 1 of its output is not UTF-8 (byte 0xff)"),
+            ],
+            [
+                bad("line 2 of its output is not UTF-8 (byte 0xff)"),
+                bad("line 1 of its output is not UTF-8 (byte 0xff)"),
+                bad("line 1 of its output is not UTF-8 (byte 0xff)"),
+            ],
+        ),
+        row(
+            "utf16",
+            all(bad("line 1 of its output holds a NUL byte")),
+            all(bad("line 1 of its output holds a NUL byte")),
+        ),
+        row(
+            "bom",
+            all(bad("its output begins with a byte order mark, which does not belong there")),
+            all(bad("its output begins with a byte order mark, which does not belong there")),
+        ),
+        row("crlf", all(fine("v=1")), all(fine("v=2 again"))),
+        row(
+            "nul",
+            [
+                bad("line 2 of its output holds a NUL byte"),
+                bad("line 1 of its output holds a NUL byte"),
+                bad("line 1 of its output holds a NUL byte"),
+            ],
+            [
+                bad("line 2 of its output holds a NUL byte"),
+                bad("line 1 of its output holds a NUL byte"),
+                bad("line 1 of its output holds a NUL byte"),
+            ],
+        ),
+        row(
+            "wrong-shape",
+            [
+                bad("line 1 of its output is `name: a`: the first line must be `# simple`"),
+                bad("its output is not as the convention json wants it: the reply: an object is expected, not a"),
+                bad("its document is not as it should be: it is an object, not `[]`"),
+            ],
+            [
+                bad("line 1 of its output is `name: a`: the first line must be `# simple`"),
+                bad("its output is not as the convention json wants it: the reply: an object is expected, not a"),
+                fine("again"),
+            ],
+        ),
+        row(
+            "deep-document",
+            [
+                bad("line 1 of its output is `[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["),
+                bad("its output is not JSON: recursion limit exceeded"),
+                bad("its output is not JSON: recursion limit exceeded"),
+            ],
+            [
+                bad("line 1 of its output is `[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["),
+                bad("its output is not JSON: recursion limit exceeded"),
+                fine("again"),
+            ],
+        ),
+        row(
+            "another-action",
+            [
+                bad("line 2 of its output is `ral_derive: true`: attributes come after the `name:` of their res"),
+                bad("its output is not as the convention json wants it: the reply: there is no `resources`"),
+                fine(""),
+            ],
+            [fine("v=1 again"), fine("again"), fine("again")],
+        ),
+        row(
+            "another-convention",
+            [
+                bad("line 1 of its output is `{\"resources\":[]}`: the first line must be `# simple`"),
+                bad("its output is not JSON: expected value"),
+                bad("its output is not JSON: expected value"),
+            ],
+            [
+                bad("line 1 of its output is `{\"resources\":[]}`: the first line must be `# simple`"),
+                bad("its output is not JSON: expected value"),
+                fine("again"),
+            ],
+        ),
+        row(
+            "wrong-name",
+            [
+                bad("it answered for `other` when it was asked for `a`"),
+                fine("absent"),
+                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+            ],
+            [
+                bad("it answered for `other` when it was asked for `a`"),
+                warned("again", OTHERS),
+                bad("its document is not as it should be: `name` is `\"other\"`, and `a` was asked for"),
+            ],
+        ),
+        row(
+            "wrong-kind",
+            [
+                none("answers name no type"),
+                none("answers name no type"),
+                bad("its document is not as it should be: `kind` is `\"other\"`, and `tt` was asked for"),
+            ],
+            [
+                none("answers name no type"),
+                none("answers name no type"),
+                bad("its document is not as it should be: `kind` is `\"other\"`, and `tt` was asked for"),
+            ],
+        ),
+        row(
+            "null-name",
+            [
+                bad("it answered for `null` when it was asked for `a`"),
+                bad("its output is not as the convention json wants it: resources[0].name: a text is expected, "),
+                bad("its document is not as it should be: `name` is `null`, and `a` was asked for"),
+            ],
+            [
+                bad("it answered for `null` when it was asked for `a`"),
+                bad("its output is not as the convention json wants it: changes[0].name: a text is expected, no"),
+                bad("its document is not as it should be: `name` is `null`, and `a` was asked for"),
+            ],
+        ),
+        row(
+            "empty-name",
+            [
+                bad("line 2 of its output is `name:`: a resource has no name"),
+                bad("its output is not as the convention json wants it: resources[0].name: it is empty"),
+                bad("its document is not as it should be: `name` is `\"\"`, and `a` was asked for"),
+            ],
+            [
+                bad("it answered for `` when it was asked for `a`"),
+                bad("its output is not as the convention json wants it: changes[0].name: it is empty"),
+                bad("its document is not as it should be: `name` is `\"\"`, and `a` was asked for"),
+            ],
+        ),
+        row(
+            "long-name",
+            [
+                bad("it answered for `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                fine("absent"),
+                bad("its document is not as it should be: `name` is `\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+            ],
+            [
+                bad("it answered for `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                warned("again", OTHERS),
+                bad("its document is not as it should be: `name` is `\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+            ],
+        ),
+        row(
+            "control-name",
+            [
+                bad("it answered for `\u{fffd}[2J\u{fffd}gone` when it was asked for `a`"),
+                fine("absent"),
+                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, and `a` was asked "),
+            ],
+            [
+                bad("it answered for `\u{fffd}[2J\u{fffd}gone` when it was asked for `a`"),
+                warned("again", OTHERS),
+                bad("its document is not as it should be: `name` is `\"\\u001b[2J\\u0007gone\"`, and `a` was asked "),
+            ],
+        ),
+        row(
+            "bidi-name",
+            [
+                bad("it answered for `\u{fffd}a\u{fffd}` when it was asked for `a`"),
+                fine("absent"),
+                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, and `a` was asked for"),
+            ],
+            [
+                bad("it answered for `\u{fffd}a\u{fffd}` when it was asked for `a`"),
+                warned("again", OTHERS),
+                bad("its document is not as it should be: `name` is `\"\u{fffd}a\u{fffd}\"`, and `a` was asked for"),
+            ],
+        ),
+        row(
+            "many-others",
+            [
+                bad("it answered for `other0` when it was asked for `a`"),
+                fine("absent"),
+                bad("its document is not as it should be: `name` is `\"other999\"`, and `a` was asked for"),
+            ],
+            [
+                bad("it answered for `other0` when it was asked for `a`"),
+                warned("again", OTHERS),
+                bad("its document is not as it should be: `name` is `\"other999\"`, and `a` was asked for"),
+            ],
+        ),
+        row(
+            "many-with-it",
+            all(fine("v=1")),
+            [bad("it answered for `other0` when it was asked for `a`"), warned("v=1 again", OTHERS), fine("v=1 again")],
+        ),
+        row(
+            "duplicates",
+            [
+                bad("it gave two different resources the name `a`"),
+                bad("it gave two different resources the name `a`"),
+                none("a document is about one resource"),
+            ],
+            [fine("v=2 again"), fine("v=1 v=2 again"), none("a document is about one resource")],
+        ),
+        row(
+            "twice",
+            [fine("v=1"), fine("v=1"), none("a document is about one resource")],
+            [fine("v=1 again"), fine("v=1 v=1 again"), none("a document is about one resource")],
+        ),
+        row(
+            "duplicate-keys",
+            [warned("v=1", "more than once: the last value counts"), fine("v=1"), fine("v=1")],
+            all(fine("v=1 again")),
+        ),
+        row(
+            "unknown-keys",
+            [warned("v=1", UNDECLARED), warned("v=1", UNDECLARED), fine("v=1")],
+            all(fine("v=1 nosuch=x again")),
+        ),
+        row(
+            "many-unknown-keys",
+            [
+                bad("line 1003 of its output is `nosuch1000: x`: a resource has at most 1000 attributes"),
+                warned("", UNDECLARED),
+                fine(""),
+            ],
+            [
+                bad("line 2003 of its output is `nosuch1000: x`: a resource has at most 1000 attributes"),
+                fine("nosuch0=x nosuch1=x nosuch2=x again"),
+                fine("nosuch0=x nosuch1=x nosuch2=x again"),
+            ],
+        ),
+        row(
+            "empty-attribute",
+            [
+                bad("line 4 of its output is `: x`: there is no key before the `:`"),
+                warned("v=1", UNDECLARED),
+                fine("v=1"),
+            ],
+            [
+                bad("line 5 of its output is `: x`: there is no key before the `:`"),
+                bad("its output is not as the convention json wants it: changes[0].: an attribute has no name"),
+                bad("its document is not as it should be: an attribute has no name"),
+            ],
+        ),
+        row(
+            "long-attribute",
+            [warned("v=1", UNDECLARED), warned("v=1", UNDECLARED), fine("v=1")],
+            [
+                bad("line 5 of its output is `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                bad("its output is not as the convention json wants it: changes[0].xxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+                bad("its document is not as it should be: `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+            ],
+        ),
+        row(
+            "control-attribute",
+            [warned("v=1", UNDECLARED), warned("v=1", UNDECLARED), fine("v=1")],
+            [
+                bad(
+                    "line 5 of its output is `\u{fffd}[2J\u{fffd}gone: x`: `\u{fffd}[2J\u{fffd}gone` cannot be the name of an attribute",
+                ),
+                bad(
+                    "its output is not as the convention json wants it: changes[0].\u{fffd}[2J\u{fffd}gone: `\u{fffd}[2J\u{fffd}gone` canno",
+                ),
+                bad(
+                    "its document is not as it should be: `\u{fffd}[2J\u{fffd}gone` cannot be the name of an attribute",
+                ),
+            ],
+        ),
+        row(
+            "reserved-attribute",
+            [warned("", UNDECLARED), warned("", UNDECLARED), fine("")],
+            all(fine("ral_x=x ral=x __proto__=x again")),
+        ),
+    ]
+}

@@ -15,13 +15,9 @@ use super::historian::Historian;
 use super::kind::Manner;
 use super::recorder::Recorder;
 use crate::confined::Watch;
-<<<<<<< HEAD
+use crate::convention::size;
 use crate::exchange::Exchange;
 use crate::spoken::Spoken;
-=======
-use crate::convention::{beginning, size};
-use crate::provider::known_level;
->>>>>>> misb
 use crate::surroundings::Surroundings;
 
 /// Runs scripts, and tells a historian everything that happens.

@@ -11,10 +11,13 @@
 //!
 //! What a machine under test should do is left to the engine, and real providers to their own suites.
 //!
+//! Apart from it are [`hosts`]: real machines, booted by systemd, for tests of the command.
+//!
 //! *Start from* [`simulate`].
 
 mod chaos;
 mod driver;
+pub mod hosts;
 mod journal;
 mod mutant;
 mod observed;

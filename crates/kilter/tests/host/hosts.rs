@@ -1,7 +1,8 @@
 //! The hosts themselves: several at once, crashes, and what is left of them.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -104,6 +105,58 @@ fn a_sandbox_that_is_killed_leaves_no_process_and_no_mount() {
     assert!(!mounts.contains("/run/kilter"), "{mounts}");
 }
 
+/// Stands in for the program that makes root file systems: it counts how often it is asked, and fails once where it is told to.
+const MAKER: &str = r#"#!/bin/sh
+cd "${0%/*}/.." && echo made >>count
+for word; do [ "$before" != bookworm ] || place=$word; before=$word; done
+mkdir -p "$place/usr/bin" "$place/usr/lib/any/systemd"
+[ ! -e fails ] || { rm fails; touch "$place/half"; exit 1; }
+printf '#!/bin/sh\n' >"$place/usr/bin/systemd-nspawn"
+chmod 755 "$place/usr/bin/systemd-nspawn"
+"#;
+
+#[test]
+fn a_root_file_system_is_made_once_and_whole_and_anew_when_it_is_spoilt() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    std::fs::create_dir_all(at("bin")).unwrap();
+    std::fs::write(at("bin/mmdebstrap"), MAKER).unwrap();
+    std::fs::set_permissions(at("bin/mmdebstrap"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap());
+    let base = || {
+        let mut command = Command::new(program("base"));
+        let output = command.env("PATH", &path).env("KILTER_HOSTS_CACHE", at("cache")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
+    };
+    let count = || std::fs::read_to_string(at("count")).unwrap().lines().count();
+
+    let places = std::thread::scope(|scope| [(); 3].map(|()| scope.spawn(base)).map(|thread| thread.join().unwrap()));
+    assert!(places.iter().all(|place| *place == places[0] && place.join(".complete").exists()), "{places:?}");
+    assert_eq!((base(), count()), (places[0].clone(), 1), "whoever comes second finds it");
+
+    std::fs::remove_file(places[0].join(".complete")).unwrap();
+    std::fs::write(places[0].join("half"), "").unwrap();
+    assert_eq!((base().join("half").exists(), count()), (false, 2), "one that is not whole is not used");
+
+    std::fs::write(places[0].join("usr/bin/systemd-nspawn"), "#!/bin/sh\nexit 1\n").unwrap();
+    assert_eq!((base(), count()), (places[0].clone(), 3), "nor is one that does not start");
+
+    for (old, days) in [("unused", "40 days ago"), ("other", "3 days ago")] {
+        std::fs::create_dir(at("cache").join(old)).unwrap();
+        let stamp = at("cache").join(old).join(".complete");
+        assert!(Command::new("touch").arg("--date").arg(days).arg(stamp).status().unwrap().success());
+    }
+    std::fs::write(at("fails"), "").unwrap();
+    std::fs::remove_file(places[0].join(".complete")).unwrap();
+    assert_eq!((base().join("half").exists(), count()), (false, 5), "what fails is tried again, from the beginning");
+    assert_eq!(
+        (at("cache/unused").exists(), at("cache/other").exists()),
+        (false, true),
+        "what nobody uses any more goes"
+    );
+}
+
 #[test]
 fn what_is_missing_for_hosts_is_said() {
     let directory = tempfile::tempdir().unwrap();
@@ -116,6 +169,11 @@ fn what_is_missing_for_hosts_is_said() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("run this as root"), "{said}");
+    let output =
+        Command::new("setpriv").arg("--bounding-set=-sys_admin").arg(program("sandbox")).arg("true").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("give it all privileges"), "{said}");
     let output = Command::new(program("host")).args(["up", "a"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{said}");

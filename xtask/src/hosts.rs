@@ -61,3 +61,21 @@ pub(crate) fn run(root: &Path, command: &[&str]) -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_file_system_is_made_beside_what_goes_on_where_that_is_allowed() {
+        let root = std::env::temp_dir().join(format!("xtask-hosts-{}", std::process::id()));
+        let programs = root.join(PROGRAMS);
+        std::fs::create_dir_all(&programs).unwrap();
+        let script = "printf '#!/bin/sh\\ntouch \"$0.made\"\\n' >\"$0/base\" && chmod 755 \"$0/base\"";
+        assert!(Command::new("sh").arg("-c").arg(script).arg(&programs).status().unwrap().success());
+        begin(&root).end();
+        let is_made = programs.join("base.made").exists();
+        std::fs::remove_dir_all(root).unwrap();
+        assert_eq!(is_made, is_root());
+    }
+}

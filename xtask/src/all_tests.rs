@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use crate::requirements;
 use crate::step::{cargo, shown};
+use crate::{hosts, requirements};
 
 /// How many random graphs the simulator runs.
 pub(crate) const GRAPHS: u32 = 100_000;
@@ -18,10 +18,12 @@ pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
         eprintln!("error: {why}");
         return ExitCode::FAILURE;
     }
+    let base = hosts::begin(root);
     let mut tally = Tally::default();
     let mut parts: Vec<(&str, u8)> = Vec::new();
     let args = ["test", "--workspace", "--locked", "--no-fail-fast"];
     parts.push(("cargo test", watched(cargo(root).args(args), &mut tally)));
+    base.end();
     if root.join("crates/kilter-testkit/src/bin/simulate.rs").is_file() {
         let args = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
         let graphs = graphs.to_string();

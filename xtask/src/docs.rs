@@ -9,7 +9,7 @@ mod pages;
 
 use std::path::{Path, PathBuf};
 
-use crate::step::{cargo, output};
+use crate::step::built_kilter;
 
 /// What is done with generated pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ const IN_ROOT: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "
 
 /// Does all of it; returns every problem.
 pub(crate) fn run(root: &Path, mode: Pages) -> Result<String, Vec<String>> {
-    let kilter = built(root).map_err(|problem| vec![problem])?;
+    let kilter = built_kilter(root).map_err(|problem| vec![problem])?;
     let mut problems = pages::run(root, mode, &kilter);
     let (documents, unreadable) = documents(root);
     problems.extend(unreadable);
@@ -45,17 +45,6 @@ pub(crate) struct Document {
     path: PathBuf,
     /// Its text.
     text: String,
-}
-
-/// Builds the command; returns where it is.
-fn built(root: &Path) -> Result<PathBuf, String> {
-    let args = ["build", "--quiet", "--locked", "-p", "kilter", "--message-format", "json-render-diagnostics"];
-    let messages = output(cargo(root).args(args))?;
-    let mut executables = messages.lines().filter_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    executables.next_back().ok_or_else(|| "cargo built no executable of kilter".to_owned())
 }
 
 /// The documents, and why some cannot be read.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ci` | everything that has to pass before a change is taken |
 //! | `test` | brings what the tests need, and runs all of them |
+//! | `host` | boots a test host with kilter in it, and runs a shell there, or a command |
 //! | `layers` | holds the dependencies of the crates against `layers.toml` |
 //! | `layout` | writes which functions every run executes, for the linker to put side by side |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes nothing |
@@ -13,6 +14,7 @@
 mod all_tests;
 mod ci;
 mod docs;
+mod hosts;
 mod layers;
 mod layout;
 mod requirements;
@@ -21,7 +23,7 @@ mod step;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | layers | layout | docs [--check]";
+const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | host [COMMAND...] | layers | layout | docs [--check]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
             Ok(graphs) => all_tests::run(&root, graphs),
             Err(_) => usage(&format!("`{graphs}` is not a number of graphs")),
         },
+        ["host", command @ ..] => hosts::run(&root, command),
         ["layers"] => told(layers::run(&root)),
         ["layout"] => told(layout::run(&root)),
         ["docs"] => told(docs::run(&root, docs::Pages::Write)),

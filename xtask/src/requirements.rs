@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 25] = [
+const REQUIREMENTS: [Requirement; 28] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -23,6 +23,12 @@ const REQUIREMENTS: [Requirement; 25] = [
     Requirement { program: "sysctl", package: "procps" },
     // Namespaces, in which users and mounts can be changed.
     Requirement { program: "unshare", package: "util-linux" },
+    // Hosts that are booted: their root file system, mounts, names and network.
+    Requirement { program: "mmdebstrap", package: "mmdebstrap" },
+    Requirement { program: "mount", package: "mount" },
+    Requirement { program: "findmnt", package: "util-linux" },
+    Requirement { program: "nsenter", package: "util-linux" },
+    Requirement { program: "ip", package: "iproute2" },
     // The shadow tools.
     Requirement { program: "useradd", package: "passwd" },
     Requirement { program: "groupadd", package: "passwd" },
@@ -40,11 +46,9 @@ const REQUIREMENTS: [Requirement; 25] = [
     Requirement { program: "ruby", package: "ruby" },
     // What facts are compared with.
     Requirement { program: "getconf", package: "libc-bin" },
-    // The providers that come along: their programs, what makes packages for them, and what reads their text.
+    // The providers that come along: their programs, and what reads their text.
     Requirement { program: "systemctl", package: "systemd" },
-    Requirement { program: "dpkg-scanpackages", package: "dpkg-dev" },
     Requirement { program: "crontab", package: "cron" },
-    Requirement { program: "ssh-keygen", package: "openssh-client" },
     Requirement { program: "pip3", package: "python3-pip" },
     Requirement { program: "virtualenv", package: "virtualenv" },
     Requirement { program: "npm", package: "npm" },
@@ -105,7 +109,7 @@ fn has(program: &str) -> bool {
     directories.into_iter().any(|directory| directory.join(program).is_file())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
 }

@@ -1,6 +1,6 @@
 //! Starting other programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The cargo that started this program, or the one in `PATH`, in the directory `root`.
@@ -27,6 +27,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
         return Err(format!("`{}` failed: {}\n{stderr}", shown(command), output.status));
     }
     String::from_utf8(output.stdout).map_err(|_| format!("`{}` prints what is not UTF-8", shown(command)))
+}
+
+/// Builds the command; returns where it is.
+pub(crate) fn built_kilter(root: &Path) -> Result<PathBuf, String> {
+    let args = ["build", "--quiet", "--locked", "-p", "kilter", "--message-format", "json-render-diagnostics"];
+    let messages = output(cargo(root).args(args))?;
+    let mut executables = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    executables.next_back().ok_or_else(|| "cargo built no executable of kilter".to_owned())
 }
 
 /// The command line, as one would type it.

@@ -11,11 +11,14 @@
 //!
 //! What a machine under test should do is left to the engine, and real providers to their own suites.
 //!
+//! Apart from it are [`hosts`]: real machines, booted by systemd, for tests of the command.
+//!
 //! *Start from* [`simulate`].
 
 mod chaos;
 mod driver;
 mod held;
+pub mod hosts;
 mod journal;
 mod mutant;
 mod observed;

@@ -1,0 +1,50 @@
+//! A process that only reads cannot change the machine: in a service as systemd starts it, under the filters
+//! that are there already.
+
+use kilter_testkit::hosts::{Host, sandboxed};
+
+use crate::host_with_kilter;
+
+/// A provider that writes whenever it is asked.
+fn prober(host: &Host, name: &str, metadata: &str) {
+    host.bash(&format!(
+        "mkdir -p /opt/providers && cd /opt/providers
+        cat >{name}.prov <<'END'
+#!/bin/bash
+echo probed >/etc/{name}
+printf '# simple\\nname: a\\nvalue: read\\n'
+END
+        cat >{name}.yaml <<'END'
+provider:
+  type: {name}
+  desc: Writes when it is asked.
+  invoke: simple
+  suitable: true
+  actions: [list, find]
+{metadata}  attributes:
+    name: {{desc: Which.}}
+    value: {{type: string, desc: What.}}
+END
+        chmod 755 {name}.prov"
+    ));
+}
+
+#[test]
+fn a_script_that_writes_while_it_reads_is_refused_and_named() {
+    sandboxed("confinement::a_script_that_writes_while_it_reads_is_refused_and_named", || {
+        let host = host_with_kilter("cell");
+        prober(&host, "probe", "");
+        prober(&host, "licence", "  confine: false\n");
+
+        let read = host.run(&["kilter", "-I", "/opt/providers", "get", "probe"]);
+        assert!(!host.root().join("etc/probe").exists(), "it was written: {read:#?}");
+        assert_eq!(read.code, 0, "{read:#?}");
+        assert!(read.stdout.contains("read"), "what it says is taken all the same: {read:#?}");
+        assert!(read.stderr.contains("the provider `probe` seems to have tried to change the machine"), "{read:#?}");
+
+        let read = host.run(&["kilter", "-I", "/opt/providers", "get", "licence"]);
+        assert_eq!((read.code, &*read.stderr), (0, ""), "{read:#?}");
+        let written = std::fs::read_to_string(host.root().join("etc/licence")).unwrap();
+        assert_eq!(written, "probed\n", "nothing but its confinement was in the way of the other");
+    });
+}

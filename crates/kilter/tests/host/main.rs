@@ -1,0 +1,29 @@
+//! kilter on whole machines that systemd has booted: services, packages, users, what survives a reboot.
+//!
+//! Each test has a sandbox of its own (`kilter_testkit::hosts`), and in it the hosts that it asks for.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+mod confinement;
+mod hosts;
+mod main_job;
+mod providers;
+
+use std::path::{Path, PathBuf};
+
+use kilter_testkit::hosts::Host;
+
+const KILTER: &str = env!("CARGO_BIN_EXE_kilter");
+
+/// Where the providers that come along are found without being named.
+const PROVIDERS: &str = "/usr/local/share/kilter/providers";
+
+/// The providers that come along, and their tests.
+fn providers_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").canonicalize().unwrap()
+}
+
+/// A host on which kilter and its providers are installed.
+fn host_with_kilter(name: &str) -> Host {
+    Host::up(name, &[(Path::new(KILTER), "/usr/local/bin/kilter"), (&providers_directory(), PROVIDERS)])
+}

@@ -1,0 +1,39 @@
+//! The providers that come along, each put through its own test on a machine where everything runs.
+
+use kilter_testkit::hosts::sandboxed;
+
+use crate::{PROVIDERS, host_with_kilter};
+
+/// Runs the test of a provider.
+fn hold(provider: &str) {
+    let host = host_with_kilter("keeper");
+    let answer = host.run(&["env", "KILTER=/usr/local/bin/kilter", &format!("{PROVIDERS}/{provider}.test")]);
+    assert_eq!(answer.code, 0, "{provider}:\n{}{}", answer.stdout, answer.stderr);
+    // A test that ended before its end has held nothing.
+    let checks = answer.stdout.lines().last().and_then(|line| line.strip_suffix(" checks, 0 failed"));
+    assert!(
+        checks.is_some_and(|checks| checks.parse::<u32>().is_ok_and(|checks| checks > 0)),
+        "{provider}: {answer:#?}"
+    );
+    println!("{provider}: {}{}", answer.stdout, answer.stderr);
+}
+
+#[test]
+fn units_are_kept_by_systemd_and_run() {
+    sandboxed("providers::units_are_kept_by_systemd_and_run", || hold("systemd"));
+}
+
+#[test]
+fn packages_are_kept_by_dpkg_and_apt() {
+    sandboxed("providers::packages_are_kept_by_dpkg_and_apt", || hold("apt"));
+}
+
+#[test]
+fn entries_of_crontabs_are_kept_and_foreign_lines_stay() {
+    sandboxed("providers::entries_of_crontabs_are_kept_and_foreign_lines_stay", || hold("cron"));
+}
+
+#[test]
+fn keys_that_may_log_in_are_kept_and_links_lead_nowhere() {
+    sandboxed("providers::keys_that_may_log_in_are_kept_and_links_lead_nowhere", || hold("ssh_authorized_key"));
+}

@@ -1,0 +1,81 @@
+//! The test hosts: their root file system is made while cargo builds, and `cargo xtask host` is a shell
+//! in one of them.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::thread::JoinHandle;
+
+use crate::requirements::is_root;
+use crate::step::{built_kilter, output};
+
+/// Where the programs of the hosts are.
+const PROGRAMS: &str = "crates/kilter-testkit/hosts";
+
+/// The root file system that is being made.
+pub(crate) struct Base(Option<JoinHandle<Result<String, String>>>);
+
+/// Begins to make the root file system of the hosts, if it is not there. Tests that come first wait for it
+/// and, should it fail, try by themselves and say why. Without root it cannot be made.
+pub(crate) fn begin(root: &Path) -> Base {
+    if !is_root() {
+        return Base(None);
+    }
+    let mut base = Command::new("nice");
+    base.arg(root.join(PROGRAMS).join("base"));
+    Base(Some(std::thread::spawn(move || output(&mut base))))
+}
+
+impl Base {
+    /// Waits for its end, and tells of a failure.
+    pub(crate) fn end(self) {
+        if let Some(Ok(Err(why))) = self.0.map(JoinHandle::join) {
+            eprintln!("error: the root file system of the test hosts: {why}");
+        }
+    }
+}
+
+/// In the sandbox: a host with kilter and its providers, and a shell or a command in it.
+const SHELL: &str = r#"
+    host=$0 kilter=$1 providers=$2
+    shift 2
+    "$host" up host "$kilter:/usr/local/bin/kilter" "$providers:/usr/local/share/kilter/providers"
+    if [ $# -gt 0 ]; then "$host" run host "$@"; else "$host" shell host; fi"#;
+
+/// Boots a host, and runs a command in it, or a shell.
+pub(crate) fn run(root: &Path, command: &[&str]) -> ExitCode {
+    let kilter = match built_kilter(root) {
+        Ok(kilter) => kilter,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let programs = root.join(PROGRAMS);
+    let mut sandbox = Command::new(programs.join("sandbox"));
+    sandbox.args(["bash", "-euc", SHELL]).arg(programs.join("host")).arg(kilter).arg(root.join("providers"));
+    match sandbox.args(command).status() {
+        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("error: {}: {error}", programs.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_file_system_is_made_beside_what_goes_on_where_that_is_allowed() {
+        let root = std::env::temp_dir().join(format!("xtask-hosts-{}", std::process::id()));
+        let programs = root.join(PROGRAMS);
+        std::fs::create_dir_all(&programs).unwrap();
+        let script = "printf '#!/bin/sh\\ntouch \"$0.made\"\\n' >\"$0/base\" && chmod 755 \"$0/base\"";
+        assert!(Command::new("sh").arg("-c").arg(script).arg(&programs).status().unwrap().success());
+        begin(&root).end();
+        let is_made = programs.join("base.made").exists();
+        std::fs::remove_dir_all(root).unwrap();
+        assert_eq!(is_made, is_root());
+    }
+}

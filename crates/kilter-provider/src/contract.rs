@@ -1,5 +1,8 @@
 //! The trait, and what passes through it.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use ecow::EcoString;
 use kilter_model::{AttributeName, Attributes, Change, Outcome, State, TypeSchema};
 
@@ -204,6 +207,34 @@ impl<'a> Wish<'a> {
     }
 }
 
+/// What tells that a resource may have changed, while its state is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Something happens to a path, whoever does it.
+    Path {
+        /// The path, absolute.
+        path: PathBuf,
+        /// How far that goes.
+        scope: Scope,
+    },
+    /// Nothing tells: it is looked at every so often.
+    Every(Duration),
+}
+
+/// How far the watch of a path goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The file or the directory itself, also when another one takes its place.
+    This,
+    /// It, and what is directly in it.
+    Entries,
+    /// It, and everything below it.
+    Tree,
+}
+
+/// How often a resource is looked at of which nothing tells whether it has changed.
+pub const POLL: Duration = Duration::from_secs(300);
+
 /// Reads and changes the resources of one type.
 ///
 /// # Promises of a provider
@@ -390,6 +421,13 @@ pub trait Provider: Send + Sync {
     /// The resources that one wants beside it, if they are declared: the automatic edges.
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         let _ = (name, should, wish);
+    }
+
+    /// What tells that a resource may have changed, while its state is held: any of these. With nothing, it
+    /// never changes by itself.
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        let _ = (name, should);
+        vec![Watch::Every(POLL)]
     }
 
     /// Makes durable what `set` has done. Asked for once, before a run reports success.

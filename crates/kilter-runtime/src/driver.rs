@@ -2,6 +2,7 @@
 
 mod board;
 mod debts;
+mod hold;
 mod opened;
 mod read;
 mod resolve;
@@ -15,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
+use kilter_engine::{Command, Holding, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
 use kilter_provider::{Batch as Batching, Durability, Placement, Strictness};
 use opened::Opened;
 
@@ -32,6 +33,8 @@ use board::Board;
 use debts::owed;
 pub(crate) use shelf::Read;
 use shelf::Shelves;
+pub use hold::Hold;
+use hold::Holder;
 pub use stop::Stop;
 use stop::{Doing, Mail, Message};
 use surroundings::Lazy;
@@ -86,6 +89,9 @@ pub enum RunError {
     /// The system has no descriptor left for the interrupt.
     #[error("cannot make an event descriptor")]
     Event(#[source] std::io::Error),
+    /// Nothing can be watched.
+    #[error("cannot watch files")]
+    Watch(#[source] std::io::Error),
 }
 
 impl Prepared<'_> {
@@ -95,6 +101,31 @@ impl Prepared<'_> {
     /// When the state directory or the journal cannot be used. What providers cannot do is in the
     /// report.
     pub fn execute(&self, options: &Options, stop: &Stop, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        self.drive(options, None, stop, observer)
+    }
+
+    /// Brings everything to its state and holds it, until somebody stops it or `hold` says that it is enough.
+    ///
+    /// # Errors
+    /// When the state directory, the journal or the watches cannot be used. What providers cannot do is in the
+    /// report, which tells what is not in its state at the end.
+    pub fn hold(
+        &self,
+        options: &Options,
+        hold: Hold<'_>,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, RunError> {
+        self.drive(options, Some(hold), stop, observer)
+    }
+
+    fn drive(
+        &self,
+        options: &Options,
+        hold: Option<Hold<'_>>,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, RunError> {
         let _lock = match (&options.state_dir, options.mode) {
             (Some(state_dir), Mode::Apply) => {
                 state_dir.prepare()?;
@@ -117,6 +148,17 @@ impl Prepared<'_> {
         let (sender, receiver) = channel();
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
+        let holder = hold.map(|hold| Holder::begin(self, hold, &sender)).transpose()?;
+        let owed = owed(&lookup, journal.as_ref(), &self.graph);
+        let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
+        let machine = match &holder {
+            Some(_) => Machine::holding(graph, vertices, &owed, Timestamp::default(), Holding::default()),
+            None => Machine::new(graph, vertices, &owed),
+        };
+        let mut board = Board::new(self, &lookup, options);
+        if holder.is_some() {
+            board.holds();
+        }
         let report = thread::scope(|scope| {
             let driver = Driver {
                 prepared: self,
@@ -131,12 +173,9 @@ impl Prepared<'_> {
                 sender,
                 receiver,
                 workers: Workers::new(scope, options.jobs),
-                machine: Machine::new(
-                    self.graph.clone(),
-                    self.vertices(options.mode),
-                    &owed(&lookup, journal.as_ref(), &self.graph),
-                ),
-                board: Board::new(self, &lookup, options),
+                machine,
+                board,
+                holder,
                 journal,
                 observer,
                 start: Instant::now(),
@@ -190,6 +229,8 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     workers: Workers<'scope, 'env>,
     machine: Machine,
     board: Board<'run>,
+    /// What is added where the state is held.
+    holder: Option<Holder<'run>>,
     journal: Option<Journal>,
     observer: &'run mut dyn Observer,
     start: Instant,
@@ -232,6 +273,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             if self.broken.is_some() && self.in_flight == 0 || self.machine.is_finished() {
                 return self.finish();
             }
+            if self.rest() {
+                continue;
+            }
             self.wait();
         }
     }
@@ -256,7 +300,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
 
     /// Whether nothing further is begun: somebody asked for it, or a failure was fatal.
     fn is_ending(&self) -> bool {
-        self.fatal.is_some() || self.stop.requests() > 0
+        self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(Holder::is_over)
     }
 
     /// What has not been begun is not begun any more.
@@ -281,7 +325,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
         let look = self.going_on.first().map(|_| LOOK);
         self.observer.event(Event::Pausing);
-        let message = match due.into_iter().chain(look).min() {
+        let next = self.next_time();
+        let message = match due.into_iter().chain(look).chain(next).min() {
             Some(left) => self.receiver.recv_timeout(left),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
@@ -298,6 +343,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         for (_, vertex) in self.wakes.drain(..due).collect::<Vec<_>>() {
             self.machine.input(self.now, Input::Due(vertex));
         }
+        self.look_around();
     }
 
     fn take(&mut self, message: Message) {
@@ -313,6 +359,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.read(provider, done, rest, foreign);
             }
+            Message::Told(told) => self.told(told),
             Message::Log { level, type_name, name, message } => {
                 let message = &self.board.sealed(&type_name, &name, message);
                 let (type_name, name) = (&type_name, &name);
@@ -328,8 +375,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.outlook.settled(vertex, settlement);
                 self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
             }
-            // These are of machines that hold a state.
-            Command::Watch(_) | Command::Demoted(_) => {}
+            Command::Demoted(vertex) => self.demoted(vertex),
+            // The watches of files do not end.
+            Command::Watch(vertex) => self.machine.input(self.now, Input::Watching(vertex)),
             _ if self.broken.is_some() => {}
             Command::Owe(tokens) => self.journalled(&tokens, |journal, debts| journal.owe(debts)),
             Command::Paid(tokens) => self.journalled(&tokens, |journal, debts| journal.paid(&debts)),
@@ -370,6 +418,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         report.ended_by = ended_by;
         report.owed = owed;
         report.journal = self.broken;
+        report.superseded = self.holder.as_ref().is_some_and(Holder::is_superseded);
         report.interrupted = self.stop.requests() > 0;
         report.unflushed = unflushed;
         report.duration = self.start.elapsed();

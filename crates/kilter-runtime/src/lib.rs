@@ -27,9 +27,10 @@ mod report;
 mod sealing;
 mod state_dir;
 mod step;
+pub mod watch;
 mod worker;
 
-pub use driver::{Mode, Options, RunError, Stop};
+pub use driver::{Hold, Mode, Options, RunError, Stop};
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, Observer, Silent};
 pub use prepare::{Prepared, Rejected, plan_of, survey};

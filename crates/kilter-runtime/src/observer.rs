@@ -55,6 +55,26 @@ pub enum Event<'a> {
         /// The line.
         message: &'a str,
     },
+    /// A state is held: everything has settled for as long as was asked for, or no longer has.
+    Converged(bool),
+    /// A resource was repaired too often and is only watched from now on: somebody else wants it otherwise.
+    Demoted {
+        /// The resource.
+        reference: &'a ResourceRef,
+        /// So many repairs
+        repairs: u32,
+        /// in so many milliseconds.
+        within: u64,
+    },
+    /// Watches cannot be had for some resources: these are looked at every so often instead.
+    Unwatched {
+        /// How many resources.
+        count: usize,
+        /// Why.
+        why: &'a str,
+    },
+    /// Something declared has changed, and is read anew.
+    Reloading,
     /// The run is to end; what is in flight is finished. With the number of calls in flight.
     Interrupted(usize),
 }

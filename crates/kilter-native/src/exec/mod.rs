@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Seal, Wanted,
-    Wish,
+    Batch, Context, Direction, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Seal,
+    Wanted, Watch, Wish,
 };
 use rustc_hash::FxHashSet;
 
@@ -212,6 +212,15 @@ impl Provider for ExecProvider {
 
     fn set_placement(&self, _: &Attributes) -> Placement {
         Placement::Worker
+    }
+
+    /// What `creates` names; a guard that runs a command is asked every so often. A command without either runs when the
+    /// run begins, and when it is refreshed.
+    fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
+        let made = texts(should.get("creates"));
+        let made = made.into_iter().map(|path| Watch::Path { path: path.as_str().into(), scope: Scope::This });
+        let asked = guard::spawns(should).then_some(Watch::Every(POLL));
+        made.chain(asked).collect()
     }
 
     fn batch(&self) -> Batch {

@@ -36,13 +36,14 @@ mod time;
 mod tree;
 pub(crate) mod whole;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
-    Wish,
+    Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Scope, Seal,
+    Wanted, Watch, Wish,
 };
 use rustc_hash::FxHashSet;
 
@@ -216,6 +217,15 @@ impl Provider for FileProvider {
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         declared::wishes(name, should, wish);
+    }
+
+    /// The path itself, and what is below it where that is declared too; the file or the directory that is its source.
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        let below = ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true));
+        let scope = if below { Scope::Tree } else { Scope::This };
+        let source = should.text("source").map(|source| (source, scope));
+        let paths = std::iter::once((name, scope)).chain(source);
+        paths.map(|(path, scope)| Watch::Path { path: PathBuf::from(path), scope }).collect()
     }
 
     fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {

@@ -8,6 +8,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
+    Watch,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem};
@@ -198,6 +199,10 @@ impl Provider for GroupProvider {
         let has = texts(is.attributes.get("members"));
         let has_all = texts(should.get("members")).iter().all(|member| has.contains(member));
         if has_all { Insync::Same } else { Insync::Differs(None) }
+    }
+
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        self.accounts.watches(&["group", "passwd"])
     }
 
     fn reach(&self, _: &Attributes) -> Reach {

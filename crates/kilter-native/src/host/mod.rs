@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
-    Wish,
+    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Scope, Seal,
+    Wanted, Watch, Wish,
 };
 use rustc_hash::FxHashMap;
 
@@ -300,6 +300,10 @@ impl Provider for HostProvider {
     }
 
     /// A target of its own may be made by this.
+    fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
+        vec![Watch::Path { path: should.text("target").unwrap_or(TARGET).into(), scope: Scope::This }]
+    }
+
     fn reach(&self, should: &Attributes) -> Reach {
         if target_of(Some(should)) == TARGET { Reach::Own } else { Reach::Anything }
     }

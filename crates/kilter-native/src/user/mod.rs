@@ -10,7 +10,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     Context, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal,
-    Wanted, Wish,
+    Wanted, Watch, Wish,
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem};
@@ -200,6 +200,10 @@ impl Provider for UserProvider {
     }
 
     /// A home directory comes with what is in the skeleton.
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        self.accounts.watches(&["passwd", "group", "shadow"])
+    }
+
     fn reach(&self, should: &Attributes) -> Reach {
         if should.truth("managehome") == Some(true) { Reach::Anything } else { Reach::Own }
     }

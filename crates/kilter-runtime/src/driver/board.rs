@@ -3,6 +3,7 @@
 mod seals;
 mod sending;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(super) struct Board<'run> {
     drafts: FxHashMap<VertexId, Draft>,
     changed: FxHashMap<VertexId, Settlement>,
     reports: Vec<(VertexId, ResourceReport)>,
+    /// While a state is held: what is not in its state, instead of all that ever happened.
+    standing: Option<BTreeMap<VertexId, ResourceReport>>,
     used: FxHashSet<u16>,
     counts: Counts,
 }
@@ -91,6 +94,7 @@ impl<'run> Board<'run> {
             drafts: FxHashMap::default(),
             changed: FxHashMap::default(),
             reports: Vec::new(),
+            standing: None,
             used: FxHashSet::default(),
             counts: Counts::default(),
         }
@@ -303,6 +307,9 @@ impl<'run> Board<'run> {
             || settlement == Settlement::WouldRefresh
             || (settlement == Settlement::WouldChange && !would.is_empty() && self.refreshable(vertex));
         self.counts.count(status, refreshed);
+        if let Some(standing) = &mut self.standing {
+            standing.remove(&vertex);
+        }
         if status == Status::InSync && draft.as_ref().is_none_or(|draft| draft.notes.is_empty()) {
             return self.progress(observer);
         }
@@ -334,7 +341,11 @@ impl<'run> Board<'run> {
             duration: draft.duration,
         };
         observer.event(Event::Settled(&report));
-        self.reports.push((vertex, report));
+        match &mut self.standing {
+            Some(_) if matches!(status, Status::Changed | Status::Refreshed | Status::InSync) => {}
+            Some(standing) => drop(standing.insert(vertex, report)),
+            None => self.reports.push((vertex, report)),
+        }
         self.progress(observer);
     }
 
@@ -374,7 +385,38 @@ impl<'run> Board<'run> {
             .collect()
     }
 
+    /// Keeps what is not in its state, and nothing of what was mended.
+    pub(super) fn holds(&mut self) {
+        self.standing = Some(BTreeMap::new());
+    }
+
+    /// Has the providers that changed something since the last time make it durable.
+    pub(super) fn flush_now(&mut self, log: &dyn Log) -> Vec<EcoString> {
+        if self.used.is_empty() {
+            return Vec::new();
+        }
+        let unflushed = self.flush(log);
+        self.used.clear();
+        unflushed
+    }
+
     pub(super) fn report(mut self) -> Report {
+        if let Some(standing) = self.standing.take() {
+            let of = |status| standing.values().filter(|report| report.status == status).count();
+            let counts = Counts {
+                total: self.prepared.resources().len(),
+                in_sync: self.prepared.resources().len() - standing.len(),
+                would_change: of(Status::WouldChange),
+                would_refresh: of(Status::WouldRefresh),
+                unknown: of(Status::Unknown),
+                failed: of(Status::Failed),
+                skipped: of(Status::Skipped),
+                interrupted: of(Status::Interrupted),
+                ..Counts::default()
+            };
+            let resources = standing.into_values().collect();
+            return Report { resources, counts, ..Report::default() };
+        }
         self.reports.sort_by_key(|(vertex, _)| *vertex);
         let resources = self.reports.into_iter().map(|(_, report)| report).collect();
         Report { resources, counts: self.counts, ..Report::default() }

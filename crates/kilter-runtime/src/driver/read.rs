@@ -44,7 +44,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let surroundings = self.surroundings(at);
         let reads = items.iter().any(|(_, state)| state.is_none());
         let waits = reads || items.iter().any(|(item, _)| item.noop);
-        let ahead = match reads {
+        // While a state is held, what was read a while ago holds no longer.
+        let ahead = match reads && self.holder.is_none() {
             true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
             false => Vec::new(),
         };
@@ -89,7 +90,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         match rest {
             Ok(read) => {
                 self.shelves.at(at).unavailable = None;
-                self.shelves.keep(at, read, foreign);
+                if self.holder.is_none() {
+                    self.shelves.keep(at, read, foreign);
+                }
             }
             Err(why) => self.shelves.at(at).unavailable = Some(why),
         }

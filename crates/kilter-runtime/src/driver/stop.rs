@@ -11,6 +11,7 @@ use ecow::EcoString;
 
 use super::RunError;
 use super::shelf::Read;
+use crate::watch::Told;
 use crate::step::Done;
 
 /// Ends a run from outside: the first request lets what is in flight finish, the second ends that
@@ -93,6 +94,8 @@ pub(super) enum Message {
         name: String,
         message: String,
     },
+    /// A watch tells something.
+    Told(Told),
 }
 
 impl std::fmt::Debug for Done {

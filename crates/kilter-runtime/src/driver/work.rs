@@ -122,7 +122,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     }
 
     pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {
-        vertices.any(|vertex| self.board.is_tried_again(vertex))
+        // While a state is held, every try is another one.
+        self.holder.is_some() || vertices.any(|vertex| self.board.is_tried_again(vertex))
     }
 
     pub(super) fn answer(&mut self, doing: Doing, done: Vec<Done>) {

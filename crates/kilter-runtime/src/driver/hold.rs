@@ -1,0 +1,212 @@
+//! Holding a state: what watches tell, what is looked at every so often, and when it is enough.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use kilter_engine::{Budget, Input, Timestamp, VertexId};
+use kilter_provider::{POLL, Watch};
+use rustc_hash::FxHashMap;
+
+use super::stop::Message;
+use super::{Driver, RunError};
+use crate::observer::Event;
+use crate::prepare::Prepared;
+use crate::watch::{Hub, PathWatch, Subscriber, Told};
+
+/// Who subscribes to what is declared: no resource has this number.
+const DECLARED: Subscriber = Subscriber(u32::MAX);
+
+/// How a state is held, and for how long.
+pub struct Hold<'a> {
+    /// For how long everything has to have settled until it counts as converged.
+    pub converged: Option<Duration>,
+    /// Whether that is enough.
+    pub until_converged: bool,
+    /// The longest that the state is held.
+    pub longest: Option<Duration>,
+    /// The files in which it is declared.
+    pub declared: Vec<PathBuf>,
+    /// Asked when one of them has changed: whether something else is declared now, and right. The run makes way for it.
+    pub reload: &'a mut dyn FnMut() -> bool,
+}
+
+/// The changing part of holding a state.
+pub(super) struct Holder<'run> {
+    hold: Hold<'run>,
+    /// Lives as long as the run.
+    hub: Hub,
+    /// When a resource is looked at next that nothing tells of, and how often that is.
+    polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
+    intervals: FxHashMap<VertexId, u64>,
+    is_converged: bool,
+    is_enough: bool,
+    is_superseded: bool,
+}
+
+impl<'run> Holder<'run> {
+    /// Has everything watched, before anything is looked at.
+    pub(super) fn begin(
+        prepared: &Prepared<'_>,
+        hold: Hold<'run>,
+        sender: &Sender<Message>,
+    ) -> Result<Holder<'run>, RunError> {
+        let sender = sender.clone();
+        let tell = move |told| {
+            // Without a driver nobody is told any more.
+            let _ = sender.send(Message::Told(told));
+        };
+        let hub = Hub::start(tell).map_err(RunError::Watch)?;
+        let mut intervals = FxHashMap::default();
+        for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
+            let mut paths = Vec::new();
+            for watch in prepared.provider(vertex).watches(&resource.name, &resource.attributes) {
+                match watch {
+                    Watch::Path { path, scope } => paths.push(PathWatch { path, scope }),
+                    Watch::Every(interval) => {
+                        let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
+                        let known = intervals.entry(vertex).or_insert(interval);
+                        *known = interval.min(*known);
+                    }
+                }
+            }
+            if !paths.is_empty() {
+                hub.watch(Subscriber(vertex.0), paths);
+            }
+        }
+        let declared = hold.declared.iter();
+        let declared = declared.map(|path| PathWatch { path: path.clone(), scope: kilter_provider::Scope::This });
+        hub.watch(DECLARED, declared.collect());
+        let polls = intervals.iter().map(|(vertex, interval)| Reverse((Timestamp(*interval), *vertex))).collect();
+        Ok(Holder { hold, hub, polls, intervals, is_converged: false, is_enough: false, is_superseded: false })
+    }
+
+    /// Whether nothing further is to be done.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_enough || self.is_superseded
+    }
+
+    pub(super) fn is_superseded(&self) -> bool {
+        self.is_superseded
+    }
+
+    /// Has a resource looked at every so often.
+    fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) {
+        self.intervals.insert(vertex, interval);
+        self.polls.push(Reverse((Timestamp(now.0.saturating_add(interval)), vertex)));
+    }
+}
+
+impl Driver<'_, '_, '_> {
+    /// What is done when nothing is to be done now: whether that gave the machine something to do.
+    pub(super) fn rest(&mut self) -> bool {
+        let Some(holder) = &mut self.holder else { return false };
+        let Some(since) = self.machine.quiet_since() else {
+            if std::mem::take(&mut holder.is_converged) {
+                self.observer.event(Event::Converged(false));
+            }
+            return false;
+        };
+        // Whatever comes next, what was done so far is durable.
+        let unflushed = self.board.flush_now(self.mail);
+        for why in unflushed {
+            let (level, message) = (kilter_provider::Level::Err, why.as_str());
+            self.observer.event(Event::Log { level, type_name: "", name: "", message });
+        }
+        let quiet = Duration::from_millis(self.now.0.saturating_sub(since.0));
+        if !holder.is_converged && holder.hold.converged.is_some_and(|asked| quiet >= asked) {
+            holder.is_converged = true;
+            self.observer.event(Event::Converged(true));
+            holder.is_enough |= holder.hold.until_converged;
+            return holder.is_enough;
+        }
+        false
+    }
+
+    /// How long there is to wait, at most, until something is to be looked at.
+    pub(super) fn next_time(&self) -> Option<Duration> {
+        let holder = self.holder.as_ref()?;
+        let until = |at: u64| Duration::from_millis(at.saturating_sub(self.now.0));
+        let poll = holder.polls.peek().map(|Reverse((at, _))| until(at.0));
+        let asked = holder.hold.converged.filter(|_| !holder.is_converged);
+        let converged = asked.zip(self.machine.quiet_since()).map(|(asked, since)| {
+            until(since.0.saturating_add(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX)))
+        });
+        let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
+        poll.into_iter().chain(converged).chain(longest).min()
+    }
+
+    /// Looks at what nothing tells of, when its time has come, and at the clock.
+    pub(super) fn look_around(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
+            holder.polls.pop();
+            let interval = holder.intervals.get(&vertex).copied().unwrap_or(1);
+            holder.polls.push(Reverse((Timestamp(self.now.0.max(at.0).saturating_add(interval)), vertex)));
+            self.machine.input(self.now, Input::Stale(vertex));
+        }
+        holder.is_enough |= holder.hold.longest.is_some_and(|longest| self.start.elapsed() >= longest);
+    }
+
+    /// Takes what a watch tells.
+    pub(super) fn told(&mut self, told: Told) {
+        match told {
+            Told::Changed(subscribers) => {
+                for subscriber in subscribers {
+                    self.changed(subscriber);
+                }
+            }
+            Told::Everything => {
+                for vertex in self.prepared.graph.vertices() {
+                    self.machine.input(self.now, Input::Stale(vertex));
+                }
+                self.reload();
+            }
+            Told::Lost { subscribers, why } => {
+                self.observer.event(Event::Unwatched { count: subscribers.len(), why: &why });
+                let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
+                for subscriber in subscribers.into_iter().filter(|subscriber| *subscriber != DECLARED) {
+                    if let Some(holder) = &mut self.holder {
+                        holder.poll(VertexId(subscriber.0), self.now, interval);
+                    }
+                    self.changed(subscriber);
+                }
+            }
+        }
+    }
+
+    fn changed(&mut self, subscriber: Subscriber) {
+        match subscriber {
+            DECLARED => self.reload(),
+            Subscriber(vertex) => self.machine.input(self.now, Input::Stale(VertexId(vertex))),
+        }
+    }
+
+    /// Something declared may have changed.
+    fn reload(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        if holder.is_over() {
+            return;
+        }
+        if (holder.hold.reload)() {
+            holder.is_superseded = true;
+            self.observer.event(Event::Reloading);
+        }
+    }
+
+    /// Somebody else wants a resource otherwise.
+    pub(super) fn demoted(&mut self, vertex: VertexId) {
+        let Budget { repairs, within } = Budget::default();
+        let reference = &self.prepared.resource(vertex).reference;
+        self.observer.event(Event::Demoted { reference, repairs, within });
+    }
+}
+
+impl Drop for Holder<'_> {
+    fn drop(&mut self) {
+        // Nobody is told any more.
+        self.hub.unwatch(DECLARED);
+    }
+}

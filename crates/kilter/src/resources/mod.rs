@@ -178,6 +178,7 @@ user[bob]
             "{manifest}"
         );
         assert!(puppet(&schema, &states, Secrets::Hidden).contains("content => Binary('/wA=')"));
-        assert_eq!(json(&schema, &states, Secrets::Hidden)[0]["attributes"]["content"]["base64"], "/wA=");
+        let shown: serde_json::Value = serde_json::from_str(&json(&schema, &states, Secrets::Hidden)).unwrap();
+        assert_eq!(shown[0]["attributes"]["content"]["base64"], "/wA=");
     }
 }

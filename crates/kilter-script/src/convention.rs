@@ -20,6 +20,8 @@ pub enum ConventionName {
     Simple,
     /// JSON both ways.
     Json,
+    /// A word on the command line, a document both ways, and channel 3.
+    Mold,
 }
 
 impl fmt::Display for ConventionName {
@@ -27,6 +29,7 @@ impl fmt::Display for ConventionName {
         f.pad(match self {
             ConventionName::Simple => "simple",
             ConventionName::Json => "json",
+            ConventionName::Mold => "mold",
         })
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Value};
 use kilter_provider::{Context, Level, Log, Mode, Provider, Query, Wanted, check_one};
-use kilter_script::{Limits, ScriptProvider, Scripts, Surroundings};
+use kilter_script::{Limits, Script, Scripts, Surroundings};
 
 #[derive(Default)]
 struct Lines(Mutex<Vec<String>>);
@@ -29,7 +29,7 @@ impl Place {
         Place { directory: tempfile::tempdir().unwrap() }
     }
 
-    fn provider(&self, convention: &str, scenario: &str) -> Arc<ScriptProvider> {
+    fn provider(&self, convention: &str, scenario: &str) -> Arc<dyn Script> {
         let stem = self.directory.path().join(scenario);
         let script = format!("#!/bin/sh\nexec '{}' {convention} {scenario} \"$@\"\n", env!("CARGO_BIN_EXE_misbehave"));
         std::fs::write(stem.with_extension("prov"), script).unwrap();

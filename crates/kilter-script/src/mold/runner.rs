@@ -11,7 +11,6 @@ use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftove
 use kilter_provider::{Context, Interrupt, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
-use super::historian::Historian;
 use super::recorder::Recorder;
 use crate::confined::Watch;
 use crate::convention::beginning;
@@ -24,7 +23,6 @@ const LONGEST_LINE: usize = 2000;
 /// Runs scripts, and tells a historian everything that happens.
 pub(super) struct Runner {
     pub(super) surroundings: Arc<Surroundings>,
-    historian: Arc<dyn Historian>,
     /// How many scripts were started so far.
     started: AtomicU64,
     watch: Watch,
@@ -44,8 +42,10 @@ pub(super) struct Call<'a> {
     pub(super) action: Option<&'a str>,
     /// The document that it reads.
     pub(super) input: Option<&'a Value>,
-    /// Whether it only reads.
+    /// What it is kept from.
     pub(super) confinement: Confinement,
+    /// Whether it only reads, or tells what it would do.
+    pub(super) is_read: bool,
     /// How long it may take.
     pub(super) deadline: Duration,
 }
@@ -65,8 +65,8 @@ impl Call<'_> {
 }
 
 impl Runner {
-    pub(super) fn new(surroundings: Arc<Surroundings>, historian: Arc<dyn Historian>) -> Runner {
-        Runner { surroundings, historian, started: AtomicU64::new(0), watch: Watch::default() }
+    pub(super) fn new(surroundings: Arc<Surroundings>) -> Runner {
+        Runner { surroundings, started: AtomicU64::new(0), watch: Watch::default() }
     }
 
     /// Runs a script to its end, passes on what it writes, and judges nothing.
@@ -76,7 +76,7 @@ impl Runner {
         let name = format!("{}#{number}", call.role);
         let seal = Seal::of_values(call.input);
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
-        let mut recorder = Recorder::new(&name, &*self.historian, &seal, &invocation, told);
+        let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
         let finished = run_observed(&invocation, Some(cancel), &mut |event| recorder.observe(&event));
@@ -97,8 +97,7 @@ impl Runner {
         let mut invocation = self.surroundings.invocation(call.path).args(call.action);
         invocation.stdin = call.input.map(|input| line(&to_json_clear(input)));
         invocation.deadline = Some(call.deadline);
-        let is_reading = call.confinement != Confinement::None;
-        let leftovers = if is_reading { Leftovers::Ended } else { Leftovers::LeftAlone };
+        let leftovers = if call.is_read { Leftovers::Ended } else { Leftovers::LeftAlone };
         // The recorder sees all of it, and keeps nothing.
         invocation.channel(Capture::First(0)).confined(call.confinement).leftovers(leftovers)
     }

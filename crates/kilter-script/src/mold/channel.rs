@@ -184,6 +184,11 @@ impl Channel {
         Channel { decoder: Decoder::new(longest, Message::read) }
     }
 
+    /// How many bytes it holds: those of one message that is not whole yet, at most, however much it was given.
+    pub fn held(&self) -> usize {
+        self.decoder.held.len()
+    }
+
     /// Takes a part.
     pub fn feed(&mut self, bytes: &[u8], give: &mut dyn FnMut(Frame<Message>)) {
         self.decoder.feed(bytes, give);

@@ -96,10 +96,7 @@ impl Prepared<'_> {
     /// report.
     pub fn execute(&self, options: &Options, stop: &Stop, observer: &mut dyn Observer) -> Result<Report, RunError> {
         let _lock = match (&options.state_dir, options.mode) {
-            (Some(state_dir), Mode::Apply) => {
-                state_dir.prepare()?;
-                Some(state_dir.lock()?)
-            }
+            (Some(state_dir), Mode::Apply) => Some(state_dir.hold()?),
             (Some(state_dir), Mode::Noop) => {
                 state_dir.verify()?;
                 None

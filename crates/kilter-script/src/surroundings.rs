@@ -11,6 +11,7 @@ use kilter_process::{Capture, Environment, Invocation, which};
 
 use crate::condition::Machine;
 use crate::exchange::{Exchanges, Live};
+use crate::mold::{Historian, NoHistorian};
 
 /// Answers for a fact by its top-level name.
 pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
@@ -35,6 +36,8 @@ pub struct Surroundings {
     pub rights: Rights,
     /// How much a script may take.
     pub limits: Limits,
+    /// Who is told what scripts of mold do.
+    pub historian: Arc<dyn Historian>,
     /// Set when scripts that describe themselves are to be ended.
     pub cancelled: Option<&'static AtomicBool>,
     /// What runs them.
@@ -80,6 +83,7 @@ impl Surroundings {
             environment: Environment::new(),
             rights: Rights::User,
             limits: Limits::default(),
+            historian: Arc::new(NoHistorian),
             cancelled: None,
             exchanges: Arc::new(Live),
         }
@@ -93,7 +97,7 @@ impl Surroundings {
 
     /// How a script is started: in `/`, in the environment and, where its data directory has lenses, with
     /// `AUGEAS_LENS_LIB`. Its input is empty, its process group its own.
-    pub(crate) fn invocation(&self, script: &Path) -> Invocation {
+    pub fn invocation(&self, script: &Path) -> Invocation {
         let mut invocation = Invocation::new(script).environment(&self.environment).cwd("/");
         let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
         if let Some(lenses) = lenses.filter(|lenses| lenses.is_dir()) {

@@ -56,7 +56,10 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Exit {
     let global = &cli.global;
-    if let Err(exit) = mold::open(global) {
+    // What is read is not written to.
+    if !matches!(cli.command, Command::History(_))
+        && let Err(exit) = mold::open(global)
+    {
         return exit;
     }
     let exit = carry_out(cli);
@@ -75,6 +78,7 @@ fn carry_out(cli: &Cli) -> Exit {
         Command::Types(args) => commands::types::run(args, global),
         Command::Facts(args) => commands::facts::run(args, global),
         Command::Graph(args) => commands::graph::run(args, global),
+        Command::History(args) => commands::history::run(args, global),
         Command::Schema(args) => commands::schema::run(args, global),
         Command::Completions(args) => commands::completions::run(args, global),
         Command::Man(args) => commands::man::run(args),

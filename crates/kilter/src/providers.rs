@@ -11,7 +11,7 @@ use kilter_model::suggest::nearest;
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::mold::Mold;
-use kilter_script::{Note, Rights, ScriptProvider, Scripts, Surroundings};
+use kilter_script::{Note, Rights, Script, Scripts, Surroundings};
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -32,7 +32,7 @@ pub(crate) struct Providers {
     /// All of them.
     pub(crate) registry: Registry,
     /// Those of them that are scripts.
-    pub(crate) scripts: Vec<Arc<ScriptProvider>>,
+    pub(crate) scripts: Vec<Arc<dyn Script>>,
     /// What is to be said of scripts, those that are not used among them.
     pub(crate) notes: Vec<Note>,
 }
@@ -105,6 +105,7 @@ pub(crate) fn surroundings() -> Surroundings {
         facts: Arc::new(lazy_facts()),
         environment: environment(&[]),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
+        historian: mold::historian(),
         cancelled: Some(&signals::RAISED),
         ..Surroundings::new()
     }

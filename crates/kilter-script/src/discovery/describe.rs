@@ -10,7 +10,7 @@ use kilter_provider::{Level, Seal};
 use super::cache::{Cache, Described};
 use super::candidate::Candidate;
 use super::{Note, trust};
-use crate::convention::{Convention, Reply, Request, beginning};
+use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::Exchange;
 use crate::metadata::{Fault, Metadata};
 use crate::provider::level;
@@ -31,12 +31,15 @@ pub(super) fn load(
 ) -> (Option<Metadata>, Vec<Note>) {
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
-    let (file, text) = match std::fs::metadata(&beside) {
-        Ok(_) => (beside.as_path(), trust::text(&beside, LONGEST, surroundings.rights)),
-        Err(_) => (candidate.path.as_path(), described(candidate, cache, surroundings, &mut notes)),
+    type Parse = fn(&str, &str) -> Result<Metadata, Vec<Fault>>;
+    let (file, text, parse): (_, _, Parse) = match std::fs::metadata(&beside) {
+        Ok(_) => (beside.as_path(), trust::text(&beside, LONGEST, surroundings.rights), Metadata::parse),
+        Err(_) => {
+            (candidate.path.as_path(), described(candidate, cache, surroundings, &mut notes), Metadata::described)
+        }
     };
     let metadata = match text {
-        Ok(text) => Metadata::parse(&text, &candidate.stem).map_err(|faults| wrong(&faults)),
+        Ok(text) => parse(&text, &candidate.stem).map_err(|faults| wrong(&faults)),
         Err(why) => Err(eco_format!("not used: {why}")),
     };
     match metadata {
@@ -87,7 +90,7 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
     // Nobody knows yet what it may do.
     let base = base.confined(Confinement::ReadOnly);
-    // The answer to `describe` is the same in both conventions.
+    // The answer to `describe` is the same in both conventions that have the word.
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
     let cancel = surroundings.cancelled.map(|flag| Cancel { flag, fd: None });
@@ -120,7 +123,11 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
             let stderr = finished.stderr.text();
             let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
             let said = last.map(|line| eco_format!(" (last on its standard error: {})", beginning(line, 200)));
-            Err(eco_format!("asked to describe itself, {error}{}", said.unwrap_or_default()))
+            let beside = match error {
+                ProtocolError::Status(_) => eco_format!("; a script of mold needs {}.yaml beside it", candidate.stem),
+                _ => EcoString::new(),
+            };
+            Err(eco_format!("asked to describe itself, {error}{}{beside}", said.unwrap_or_default()))
         }
     }
 }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ecow::EcoString;
-use kilter_provider::{Level, Provider};
+use kilter_provider::Level;
 
-use crate::provider::ScriptProvider;
+use crate::script::{Script, script};
 use crate::side_by_side::side_by_side;
 use crate::surroundings::Surroundings;
 
@@ -25,7 +25,7 @@ const DESCRIBING: usize = 8;
 #[derive(Default)]
 pub struct Scripts {
     /// The providers, in the order of the directories and the names of their files.
-    pub providers: Vec<Arc<ScriptProvider>>,
+    pub providers: Vec<Arc<dyn Script>>,
     /// Files that were not used, and why; oddities of those that were.
     pub notes: Vec<Note>,
 }
@@ -70,18 +70,17 @@ impl Scripts {
         for (candidate, (metadata, notes)) in candidates.iter().zip(loaded) {
             found.notes.extend(notes);
             if let Some(metadata) = metadata {
-                found.add(ScriptProvider::new(&candidate.path, metadata, Arc::clone(surroundings)));
+                found.add(script(&candidate.path, metadata, surroundings));
             }
         }
         found
     }
 
-    fn add(&mut self, provider: ScriptProvider) {
-        let is_same = |known: &&Arc<ScriptProvider>| {
-            known.schema().name == provider.schema().name && known.name() == provider.name()
-        };
+    fn add(&mut self, provider: Arc<dyn Script>) {
+        let is_same =
+            |known: &&Arc<dyn Script>| known.schema().name == provider.schema().name && known.name() == provider.name();
         match self.providers.iter().find(is_same) {
-            None => self.providers.push(Arc::new(provider)),
+            None => self.providers.push(provider),
             Some(known) => {
                 let message = ecow::eco_format!(
                     "not used: {} is the provider `{}` of {} already",

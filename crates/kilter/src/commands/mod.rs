@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod facts;
 pub(crate) mod get;
 pub(crate) mod graph;
+pub(crate) mod history;
 pub(crate) mod man;
 pub(crate) mod pass;
 pub(crate) mod plan;

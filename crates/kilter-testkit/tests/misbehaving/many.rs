@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_provider::{Context, Provider, Query, Wanted};
+use kilter_provider::{Context, Query, Wanted};
 use kilter_script::{Limits, Script, Scripts, Surroundings};
 
 use crate::harness::{Phase, Place};

@@ -15,7 +15,7 @@
 //! - `metadata`: YAML to a type; `condition`: `suitable` and `default`;
 //! - `typed`: what a script printed, as values of its type;
 //! - `provider`: the contract; `discovery`: directories and the cache;
-//! - `exchange`: calls of scripts; `spoken`: what they say meanwhile.
+//! - `exchange`: calls of scripts; `recorded`: the same as data; `spoken`: what they say meanwhile.
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
@@ -28,6 +28,7 @@ mod json;
 mod metadata;
 pub mod mold;
 mod provider;
+pub mod recorded;
 mod side_by_side;
 mod simple;
 mod spoken;

@@ -11,6 +11,7 @@ pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, Resource
 
 use kilter_provider::Strictness;
 
+use crate::commands::provider::ProviderArgs;
 use crate::exit::Exit;
 use crate::{paths, say};
 
@@ -132,6 +133,9 @@ pub(crate) enum Command {
     /// Draw the graph of a manifest
     #[command(after_help = examples::GRAPH)]
     Graph(GraphArgs),
+    /// For authors of providers: write a provider to start from, put one to the test
+    #[command(after_help = examples::PROVIDER)]
+    Provider(ProviderArgs),
     /// Print the JSON Schema of manifests, for editors
     #[command(after_help = examples::SCHEMA)]
     Schema(SchemaArgs),

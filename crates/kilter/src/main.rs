@@ -75,6 +75,7 @@ fn carry_out(cli: &Cli) -> Exit {
         Command::Types(args) => commands::types::run(args, global),
         Command::Facts(args) => commands::facts::run(args, global),
         Command::Graph(args) => commands::graph::run(args, global),
+        Command::Provider(args) => commands::provider::run(args, global),
         Command::Schema(args) => commands::schema::run(args, global),
         Command::Completions(args) => commands::completions::run(args, global),
         Command::Man(args) => commands::man::run(args),

@@ -85,6 +85,12 @@ Examples:
 Edges that notify are dashed in drawings. Each edge says where it comes from: the word it was
 written with, the value it carries, or why kilter added it.";
 
+pub(super) const PROVIDER: &str = "\
+Examples:
+  kilter provider new simple colour    colour.prov, a provider in bash that works, and its check
+
+`kilter provider COMMAND --help` tells more.";
+
 pub(super) const SCHEMA: &str = "\
 Examples:
   kilter schema > manifest.schema.json

@@ -40,10 +40,10 @@ pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, ProtocolError, Record, RecordError, Refusal,
     Reply, Request, Update,
 };
-pub use discovery::{Note, Scripts};
+pub use discovery::{Found, FoundScript, Note, Scripts};
 pub use exchange::{Exchange, Exchanges, Live};
 pub use json::Json;
 pub use metadata::{Actions, Fault, Metadata, Place};
 pub use provider::ScriptProvider;
 pub use simple::Simple;
-pub use surroundings::{FactsFn, Limits, Rights, Surroundings};
+pub use surroundings::{CommandsFn, FactsFn, Limits, Rights, Surroundings};

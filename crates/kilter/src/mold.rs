@@ -10,7 +10,7 @@ use kilter_script::mold::{Historian, Mold, NoHistorian, RawLog};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{providers, say};
+use crate::{providers, recording, say};
 
 static OPENED: OnceLock<Opened> = OnceLock::new();
 
@@ -26,6 +26,9 @@ struct Opened {
 /// When one cannot be opened; it has been said.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let Some(directory) = &global.mold else { return Ok(()) };
+    if recording::is_replay() {
+        return Err(say::fail("commands with --mold are recorded, but cannot be replayed yet"));
+    }
     let log = global.channel3.as_deref().map(log).transpose()?.map(Arc::new);
     let historian: Arc<dyn Historian> = match &log {
         Some(log) => Arc::clone(log) as Arc<dyn Historian>,

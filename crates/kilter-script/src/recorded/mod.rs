@@ -2,6 +2,7 @@
 
 mod call;
 mod json;
+mod scan;
 mod shell;
 mod show;
 mod veil;

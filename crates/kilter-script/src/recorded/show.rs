@@ -119,3 +119,27 @@ fn visible_bytes(bytes: &[u8]) -> String {
     }
     text
 }
+
+impl RecordedExchange {
+    /// The names of the resources that it is about, where the call says so.
+    pub fn names(&self) -> Vec<String> {
+        let of_word = |word: &std::ffi::OsString| {
+            let text = word.to_str()?.strip_prefix("name='")?.strip_suffix('\'')?;
+            Some(text.replace("'\\''", "'"))
+        };
+        let words: Vec<String> = self.argv.iter().filter_map(of_word).collect();
+        if !words.is_empty() {
+            return words;
+        }
+        let json: serde_json::Value =
+            self.stdin.as_deref().and_then(|stdin| serde_json::from_slice(stdin).ok()).unwrap_or_default();
+        let text = |json: &serde_json::Value| json.as_str().map(str::to_owned);
+        if let Some(names) = json.get("names").and_then(serde_json::Value::as_array) {
+            return names.iter().filter_map(text).collect();
+        }
+        if let Some(updates) = json.get("updates").and_then(serde_json::Value::as_array) {
+            return updates.iter().filter_map(|update| text(update.get("name")?)).collect();
+        }
+        json.get("name").and_then(text).into_iter().collect()
+    }
+}

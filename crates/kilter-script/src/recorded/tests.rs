@@ -167,3 +167,33 @@ fn bytes_that_are_no_text_are_replaced_too() {
     assert!(!hidden.windows(2).any(|pair| pair == b"\xff\xfe"), "{hidden:?}");
     assert!(!veil.hide(&base64(b"\xff\xfesecret")).contains(base64(b"\xff\xfesecret").trim_end_matches('=')));
 }
+
+#[test]
+fn values_of_sensitive_attributes_are_found_in_answers_that_cannot_be_read() {
+    let hidden = |text: &str| {
+        let mut veil = Veil::default();
+        veil.learn_written(text.as_bytes(), &["password"]);
+        veil.hide(text)
+    };
+    assert_eq!(
+        hidden("# simple\nname: x\npassword: hun ter2\nother: y\n"),
+        "# simple\nname: x\npassword: secret-1\nother: y\n"
+    );
+    assert_eq!(hidden("password: new one\nral_was: old one\n"), "password: secret-1\nral_was: secret-2\n");
+    assert_eq!(hidden("{\"password\": \"hun\\\"ter2\", \"x\": 1"), "{\"password\": \"secret-1\", \"x\": 1");
+    assert_eq!(hidden("{\"password\":\"hunter2"), "{\"password\":\"secret-1");
+    assert_eq!(hidden("{\"password\":12345,\"x\":1}"), "{\"password\":7000001,\"x\":1}");
+    assert_eq!(
+        hidden("{\"password\":[\"hunter2\",{\"a\":\"s3cret\"}],\"x\":\"open\"}"),
+        "{\"password\":[\"secret-1\",{\"a\":\"secret-2\"}],\"x\":\"open\"}"
+    );
+    assert_eq!(hidden("set password='hunter2'\n"), "set password='secret-1'\n");
+    assert_eq!(
+        hidden("{\"changes\":[{\"name\":\"a\",\"attr\":\"password\",\"is\":\"hunter2\",\"was\":\"hunter1\"}]}"),
+        "{\"changes\":[{\"name\":\"a\",\"attr\":\"password\",\"is\":\"secret-1\",\"was\":\"secret-2\"}]}"
+    );
+    assert_eq!(hidden("passwords: none; my_password: no"), "passwords: none; my_password: no");
+    for cut in 0..40 {
+        hidden(&"{\"password\":[\"hünter2\",{\"a\":\"s3cret\\\\"[..].chars().take(cut).collect::<String>());
+    }
+}

@@ -133,6 +133,15 @@ pub(super) fn write(file: &mut File, line: &Line) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Unreadable(pub(crate) String);
 
+/// A question with its answer.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// What was asked of the outside: see [`Line::Asked`].
+    Asked { what: String, of: Json, answer: Json },
+    /// A call of a script, by its number.
+    Exchange { number: usize, exchange: Box<RecordedExchange> },
+}
+
 /// A recording that was read.
 #[derive(Debug)]
 pub(crate) struct Recording {
@@ -141,9 +150,7 @@ pub(crate) struct Recording {
     /// The words of the command.
     pub(crate) words: Vec<Vec<u8>>,
     /// What was asked, and the answers, in order.
-    pub(crate) asked: Vec<(String, Json, Json)>,
-    /// The calls of scripts, by their numbers.
-    pub(crate) exchanges: Vec<(usize, RecordedExchange)>,
+    pub(crate) entries: Vec<Entry>,
     /// How the command ended: with an exit code, or else by a defect.
     pub(crate) exit: Option<u8>,
     /// Why it is not whole, if it is not: kilter was killed, or the file was cut.
@@ -162,8 +169,7 @@ impl Recording {
         let mut recording = Recording {
             kilter_version: header(&mut reader, path)?,
             words: Vec::new(),
-            asked: Vec::new(),
-            exchanges: Vec::new(),
+            entries: Vec::new(),
             exit: None,
             cut: None,
         };
@@ -195,13 +201,21 @@ impl Recording {
         Ok(recording)
     }
 
+    /// The calls of scripts, by their numbers.
+    pub(crate) fn exchanges(&self) -> impl Iterator<Item = (usize, &RecordedExchange)> + Clone {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Exchange { number, exchange } => Some((*number, &**exchange)),
+            Entry::Asked { .. } => None,
+        })
+    }
+
     /// Takes a line; whether it is the last.
     fn take(&mut self, line: Line) -> bool {
         match line {
             Line::Header { .. } => {}
             Line::Command(words) => self.words = words,
-            Line::Asked { what, of, answer } => self.asked.push((what, of, answer)),
-            Line::Exchange { number, exchange } => self.exchanges.push((number, *exchange)),
+            Line::Asked { what, of, answer } => self.entries.push(Entry::Asked { what, of, answer }),
+            Line::Exchange { number, exchange } => self.entries.push(Entry::Exchange { number, exchange }),
             Line::Ended { exit } => {
                 self.exit = exit;
                 return true;
@@ -223,11 +237,11 @@ fn header(reader: &mut impl BufRead, path: &Path) -> Result<String, Unreadable> 
     let text = std::str::from_utf8(&line).map_err(|_| no_recording())?;
     let is_cut = || "{\"kilter_recording\":".starts_with(text) || text.starts_with("{\"kilter_recording\":");
     let json: Json = match serde_json::from_str(text) {
-        Ok(json) => json,
-        Err(_) if !text.is_empty() && is_cut() => {
+        Ok(json) if text.ends_with('\n') => json,
+        Ok(_) | Err(_) if !text.is_empty() && is_cut() => {
             return Err(Unreadable(format!("the recording {shown} is cut off in its first line")));
         }
-        Err(_) => return Err(no_recording()),
+        Ok(_) | Err(_) => return Err(no_recording()),
     };
     match json.get("kilter_recording").and_then(Json::as_u64) {
         Some(VERSION) => {}

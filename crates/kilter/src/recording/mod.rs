@@ -13,6 +13,7 @@ mod file;
 mod kept;
 mod player;
 mod recorder;
+mod subject;
 mod witness;
 
 use std::sync::{Arc, OnceLock};

@@ -84,6 +84,16 @@ impl Witness {
         json!({ "type": self.schema().name.as_str(), "provider": self.name(), "call": call, "about": about })
     }
 
+    /// Where a call runs, which decides on what comes before what: a replay goes the same way.
+    fn placed(&self, call: &str, should: &Attributes, live: impl FnOnce() -> Placement) -> Placement {
+        if self.passes() {
+            return live();
+        }
+        let about = || should.iter().map(|(name, _)| Json::from(name.as_str())).collect();
+        let is_inline = ask("provider", || self.about(call, about()), || live() == Placement::Inline);
+        if is_inline { Placement::Inline } else { Placement::Worker }
+    }
+
     /// Whether it answers by itself: its own calls are recorded.
     fn passes(&self) -> bool {
         self.inner.is_external()
@@ -279,12 +289,11 @@ impl Provider for Witness {
     }
 
     fn placement(&self, should: &Attributes) -> Placement {
-        // What is told from a recording does not wait for anything.
-        if is_replay() && !self.passes() { Placement::Inline } else { self.inner.placement(should) }
+        self.placed("placement", should, || self.inner.placement(should))
     }
 
     fn set_placement(&self, should: &Attributes) -> Placement {
-        if is_replay() && !self.passes() { Placement::Inline } else { self.inner.set_placement(should) }
+        self.placed("set_placement", should, || self.inner.set_placement(should))
     }
 
     fn batch(&self) -> Batch {

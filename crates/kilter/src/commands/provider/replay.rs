@@ -64,14 +64,13 @@ pub(super) fn run(args: &ReplayArgs, global: &Global) -> Exit {
 /// The calls, one per line.
 fn list(recording: &Recording, format: Option<ResourceFormat>) -> Exit {
     if format == Some(ResourceFormat::Json) {
-        let calls: Vec<serde_json::Value> =
-            recording.exchanges.iter().map(|(number, one)| document(*number, one)).collect();
+        let calls: Vec<serde_json::Value> = recording.exchanges().map(|(number, one)| document(number, one)).collect();
         return say::data(&format!("{:#}\n", serde_json::Value::Array(calls)));
     }
     let headings =
         ["call", "type", "provider", "action", "names", "ended", "ms", "stdin", "stdout", "stderr", "channel"];
     let mut table = Table::new(headings);
-    for (number, one) in &recording.exchanges {
+    for (number, one) in recording.exchanges() {
         let size = |bytes: Option<&[u8]>| bytes.map_or(String::new(), |bytes| bytes.len().to_string());
         let finished = one.answer.as_ref().ok();
         table.row(vec![
@@ -106,11 +105,11 @@ fn document(number: usize, one: &kilter_script::recorded::RecordedExchange) -> s
 
 /// One call, whole.
 fn show(recording: &Recording, number: usize, format: Option<ResourceFormat>) -> Exit {
-    match recording.exchanges.iter().find(|(known, _)| *known == number) {
+    match recording.exchanges().find(|(known, _)| *known == number) {
         Some((_, one)) if format == Some(ResourceFormat::Json) => say::data(&format!("{:#}\n", document(number, one))),
         Some((_, one)) => say::data(&one.shown(usize::MAX)),
         None => {
-            let numbers = recording.exchanges.iter().map(|(number, _)| *number);
+            let numbers = recording.exchanges().map(|(number, _)| number);
             let hint = match (numbers.clone().min(), numbers.max()) {
                 (Some(first), Some(last)) => format!("there are {first} to {last}; --list shows them"),
                 _ => "it holds no calls of scripts".to_owned(),

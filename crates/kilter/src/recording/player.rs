@@ -136,28 +136,36 @@ impl State {
         same.iter().copied().find(|at| !self.events[*at].is_made)
     }
 
-    /// The one that tells how it is now.
+    /// The one that tells how it is now: that before which just those changes were made that are made now, or nearly
+    /// so. Of several, the first that was not told yet, or else the last.
     fn current(&self, same: &[usize]) -> Option<usize> {
-        let made = self.changes.iter().take_while(|at| self.events[**at].is_made).count();
-        let past: Vec<usize> = same.iter().copied().filter(|at| self.events[*at].before <= made).collect();
-        let newest = past.last().map(|at| self.events[*at].before);
-        let of_now = past.iter().copied().filter(|at| Some(self.events[*at].before) == newest);
-        let allowed = || same.iter().copied().filter(|at| self.is_allowed(*at));
-        let unmade = |at: &usize| !self.events[*at].is_made;
-        // Those of now in their order, then those that other changes went before, then the last one again.
-        of_now
-            .clone()
-            .find(unmade)
-            .or_else(|| allowed().find(unmade))
-            .or_else(|| allowed().last())
-            .or(same.first().copied())
+        let fits: Vec<usize> = same.iter().copied().filter(|at| self.fits(*at)).collect();
+        let among = if fits.is_empty() { same } else { &fits };
+        let distance = self.distances();
+        let nearest = among.iter().map(|at| distance[self.events[*at].before]).min()?;
+        let near = || among.iter().copied().filter(|at| distance[self.events[*at].before] == nearest);
+        near().find(|at| !self.events[*at].is_made).or_else(|| near().last())
     }
 
-    /// Whether all changes of the same resource that went before it are made.
-    fn is_allowed(&self, at: usize) -> bool {
+    /// How many changes would have to be made, or not to have been made, for it to be as it was after the first so many.
+    fn distances(&self) -> Vec<usize> {
+        let is_made = |at: &usize| self.events[*at].is_made;
+        let all = self.changes.iter().filter(|at| is_made(at)).count();
+        let mut distances = vec![all];
+        for change in &self.changes {
+            let last = distances.last().copied().unwrap_or_default();
+            distances.push(if is_made(change) { last - 1 } else { last + 1 });
+        }
+        distances
+    }
+
+    /// Whether just those changes of the same resource are made that went before it.
+    fn fits(&self, at: usize) -> bool {
         let event = &self.events[at];
-        let earlier = self.changes[..event.before].iter().map(|change| &self.events[*change]);
-        earlier.into_iter().all(|change| change.is_made || !change.subject.concerns(&event.subject))
+        let mut changes = self.changes.iter().map(|change| &self.events[*change]).enumerate();
+        changes.all(|(number, change)| {
+            change.is_made == (number < event.before) || !change.subject.concerns(&event.subject)
+        })
     }
 
     /// Whether it should have happened and did not: a change, or a call that was not made at all. What scripts say

@@ -92,8 +92,7 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 
 /// The scripts of the directories.
 fn scripts(search: &Search) -> Scripts {
-    let environment = environment(&search.libexec);
-    let surroundings = Arc::new(Surroundings { environment, ..surroundings() });
+    let surroundings = Arc::new(surroundings_with(&search.libexec));
     let found = recording::ask("scripts", || serde_json::Value::Null, || look(search, &surroundings));
     Scripts::of(found, &surroundings)
 }
@@ -111,7 +110,12 @@ fn look(search: &Search, surroundings: &Arc<Surroundings>) -> Found {
 
 /// What scripts are given of the world.
 pub(crate) fn surroundings() -> Surroundings {
-    let environment = environment(&[]);
+    surroundings_with(&[])
+}
+
+/// What scripts are given that find commands in `libexec` before the usual directories.
+fn surroundings_with(libexec: &[PathBuf]) -> Surroundings {
+    let environment = environment(libexec);
     let path = Surroundings { environment: environment.clone(), ..Surroundings::new() };
     let commands = move |name: &str| recording::ask("command", || name.into(), || path.finds_command(name));
     Surroundings {

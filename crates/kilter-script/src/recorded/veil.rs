@@ -313,7 +313,7 @@ fn base64_within(text: &[u8], skipped: usize) -> String {
     let before = vec![0; skipped];
     let all = base64(&[&before[..], text].concat());
     let whole = all.trim_end_matches('=');
-    let end = if (skipped + text.len()) % 3 == 0 { whole.len() } else { whole.len() - 1 };
+    let end = if (skipped + text.len()).is_multiple_of(3) { whole.len() } else { whole.len() - 1 };
     let start = if skipped == 0 { 0 } else { skipped + 1 };
     whole[start..end].to_owned()
 }

@@ -144,7 +144,7 @@ impl State {
         let distance = self.distances();
         let nearest = among.iter().map(|at| distance[self.events[*at].before]).min()?;
         let near = || among.iter().copied().filter(|at| distance[self.events[*at].before] == nearest);
-        near().find(|at| !self.events[*at].is_made).or_else(|| near().last())
+        near().find(|at| !self.events[*at].is_made).or_else(|| near().next_back())
     }
 
     /// How many changes would have to be made, or not to have been made, for it to be as it was after the first so many.

@@ -472,3 +472,21 @@ fn a_run_that_is_killed_leaves_what_was_there() {
     let ended = place.run(&["provider", "replay", "r.jsonl"]);
     assert!(ended.code == 1 && ended.stderr.contains("its end is missing"), "{}", ended.stderr);
 }
+
+#[test]
+fn calls_of_a_script_of_mold_are_recorded_with_what_it_wrote_to_descriptor_3() {
+    let place = Place::new();
+    let resources = place.path().join("minion/resources");
+    std::fs::create_dir_all(&resources).unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = "#!/bin/sh\ncat >/dev/null\nprintf '15:{\"key\":\"hello\"},' >&3\necho '{\"kind\":\"thing\",\"name\":\"a\",\"exists\":true}'\n";
+    let path = place.file("minion/resources/thing", text);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = place.run(&["provider", "record", "r.jsonl", "--mold", "minion", "get", "thing", "a"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let listed = place.run(&["provider", "replay", "r.jsonl", "--list", "--format", "json"]).stdout;
+    let calls: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
+    let inspect = calls.iter().find(|call| call["action"] == "inspect").unwrap();
+    assert_eq!((&inspect["convention"], &inspect["channel"]), (&"mold".into(), &"15:{\"key\":\"hello\"},".into()));
+    assert!(inspect["stdin"].as_str().unwrap().contains("\"name\":\"a\""), "{listed}");
+}

@@ -1,6 +1,6 @@
 //! Recordings: all that a command asks of the outside, with the answers.
 //!
-//! A command asks through [`ask`], and scripts are run through [`exchanges`]. Usually that is all. In a recording every
+//! A command asks through [`ask`], and scripts are run through [`exchanges()`]. Usually that is all. In a recording every
 //! question is written down with its answer, and in a replay the answers come from there: nothing is read of the
 //! machine then, nothing is started and nothing changed.
 //!

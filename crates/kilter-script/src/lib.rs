@@ -16,7 +16,7 @@
 //! - `metadata`: YAML to a type; `condition`: `suitable` and `default`;
 //! - `typed`: what a script printed, as values of its type;
 //! - `provider`: the contract; `discovery`: directories and the cache;
-//! - `exchange`: calls of scripts; `spoken`: what they say meanwhile.
+//! - `exchange`: calls of scripts; `recorded`: the same as data; `spoken`: what they say meanwhile.
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
@@ -29,6 +29,7 @@ mod json;
 mod metadata;
 pub mod mold;
 mod provider;
+pub mod recorded;
 mod script;
 mod side_by_side;
 mod simple;
@@ -41,11 +42,11 @@ pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, ProtocolError, Record, RecordError, Refusal,
     Reply, Request, Update,
 };
-pub use discovery::{Note, Scripts};
+pub use discovery::{Found, FoundScript, Note, Scripts};
 pub use exchange::{Exchange, Exchanges, Live};
 pub use json::Json;
 pub use metadata::{Actions, Fault, Metadata, Place};
 pub use provider::ScriptProvider;
 pub use script::{Script, script};
 pub use simple::Simple;
-pub use surroundings::{FactsFn, Limits, Rights, Surroundings};
+pub use surroundings::{CommandsFn, FactsFn, Limits, Rights, Surroundings};

@@ -16,6 +16,9 @@ use crate::mold::{Historian, NoHistorian};
 /// Answers for a fact by its top-level name.
 pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
 
+/// Whether there is a command of a name.
+pub type CommandsFn = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// Who runs the scripts: what a script must be to be run, and be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
@@ -32,6 +35,8 @@ pub struct Surroundings {
     pub facts: FactsFn,
     /// The environment of scripts; conditions find commands in its `PATH`.
     pub environment: Environment,
+    /// Who says whether there is a command; if nobody, the `PATH` of the environment is searched.
+    pub commands: Option<CommandsFn>,
     /// On whose behalf they run.
     pub rights: Rights,
     /// How much a script may take.
@@ -81,6 +86,7 @@ impl Surroundings {
         Surroundings {
             facts: Arc::new(|_| None),
             environment: Environment::new(),
+            commands: None,
             rights: Rights::User,
             limits: Limits::default(),
             historian: Arc::new(NoHistorian),
@@ -93,6 +99,19 @@ impl Surroundings {
     pub(crate) fn path(&self) -> &OsStr {
         let variables = self.environment.variables().iter();
         variables.clone().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path)
+    }
+
+    /// Whether the search path leads to a command. A path is one if there is such a program.
+    pub fn finds_command(&self, name: &str) -> bool {
+        match name.contains('/') {
+            true => {
+                let path = Path::new(name);
+                path.parent()
+                    .zip(path.file_name())
+                    .is_some_and(|(parent, file)| which(file, parent.as_os_str()).is_some())
+            }
+            false => which(OsStr::new(name), self.path()).is_some(),
+        }
     }
 
     /// How a script is started: in `/`, in the environment and, where its data directory has lenses, with
@@ -121,15 +140,9 @@ impl Machine for Surroundings {
     }
 
     fn has_command(&self, name: &str) -> bool {
-        // A path is a command if there is such a program.
-        match name.contains('/') {
-            true => {
-                let path = Path::new(name);
-                path.parent()
-                    .zip(path.file_name())
-                    .is_some_and(|(parent, file)| which(file, parent.as_os_str()).is_some())
-            }
-            false => which(OsStr::new(name), self.path()).is_some(),
+        match &self.commands {
+            Some(commands) => commands(name),
+            None => self.finds_command(name),
         }
     }
 }

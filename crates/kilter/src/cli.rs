@@ -11,6 +11,7 @@ pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, Resource
 
 use kilter_provider::Strictness;
 
+use crate::commands::provider::ProviderArgs;
 use crate::exit::Exit;
 use crate::{paths, say};
 
@@ -135,6 +136,9 @@ pub(crate) enum Command {
     /// Show what happened: so far, what scripts of mold did
     #[command(after_help = examples::HISTORY)]
     History(HistoryArgs),
+    /// For authors of providers: write a provider to start from, put one to the test
+    #[command(after_help = examples::PROVIDER)]
+    Provider(ProviderArgs),
     /// Print the JSON Schema of manifests, for editors, or of mold's documents
     #[command(after_help = examples::SCHEMA)]
     Schema(SchemaArgs),

@@ -10,7 +10,7 @@ use kilter_script::mold::{Historian, Mold, NoHistorian, RawLog};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{providers, say};
+use crate::{providers, recording, say};
 
 static LOG: OnceLock<Arc<RawLog>> = OnceLock::new();
 static OPENED: OnceLock<Opened> = OnceLock::new();
@@ -30,6 +30,9 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
         let _ = LOG.set(Arc::new(log(path)?));
     }
     let Some(directory) = &global.mold else { return Ok(()) };
+    if recording::is_replay() {
+        return Err(say::fail("commands with --mold are recorded, but cannot be replayed yet"));
+    }
     let mold = Mold::open(directory, Arc::new(providers::surroundings()))
         .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
     mold.notes().iter().for_each(|note| tell(note, global.verbose));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_provider::Level;
 
-use crate::script::{Script, script};
+use crate::script::{self, Script};
 use crate::side_by_side::side_by_side;
 use crate::surroundings::Surroundings;
 
@@ -28,6 +28,43 @@ pub struct Scripts {
     pub providers: Vec<Arc<dyn Script>>,
     /// Files that were not used, and why; oddities of those that were.
     pub notes: Vec<Note>,
+}
+
+/// What there is in directories: the scripts, each with what it says of itself, before any of it is read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The scripts, in the order of the directories and the names of their files.
+    pub scripts: Vec<FoundScript>,
+    /// Files that are no scripts, though they look like some.
+    pub notes: Vec<Note>,
+}
+
+/// A script that was found, and what it says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundScript {
+    /// The script.
+    pub path: PathBuf,
+    /// The name of its file without the ending.
+    pub stem: EcoString,
+    /// The file that says it: the script itself, or the one beside it.
+    pub file: PathBuf,
+    /// The metadata as text, or why there is none.
+    pub described: Result<EcoString, EcoString>,
+    /// What is to be said of it.
+    pub notes: Vec<Note>,
+}
+
+impl Found {
+    /// Looks into directories; see [`Scripts::find`].
+    pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Found {
+        let mut notes = Vec::new();
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for directory in directories {
+            candidate::collect(directory, surroundings.rights, &mut candidates, &mut notes);
+        }
+        let scripts = side_by_side(&candidates, DESCRIBING, |candidate| describe::look(candidate, cache, surroundings));
+        Found { scripts, notes }
+    }
 }
 
 /// Something to be said of a file.
@@ -61,19 +98,20 @@ impl Scripts {
     /// `cache`, and holds as long as the script's path, size, times and inode, and the directories of the
     /// search path, are the same.
     pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Scripts {
-        let mut found = Scripts::default();
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for directory in directories {
-            candidate::collect(directory, surroundings.rights, &mut candidates, &mut found.notes);
-        }
-        let loaded = side_by_side(&candidates, DESCRIBING, |candidate| describe::load(candidate, cache, surroundings));
-        for (candidate, (metadata, notes)) in candidates.iter().zip(loaded) {
-            found.notes.extend(notes);
+        Scripts::of(Found::look(directories, cache, surroundings), surroundings)
+    }
+
+    /// The providers that scripts amount to.
+    pub fn of(found: Found, surroundings: &Arc<Surroundings>) -> Scripts {
+        let mut scripts = Scripts { providers: Vec::new(), notes: found.notes };
+        for found in &found.scripts {
+            let (metadata, notes) = describe::read(found);
+            scripts.notes.extend(notes);
             if let Some(metadata) = metadata {
-                found.add(script(&candidate.path, metadata, surroundings));
+                scripts.add(script::script(&found.path, metadata, surroundings));
             }
         }
-        found
+        scripts
     }
 
     fn add(&mut self, provider: Arc<dyn Script>) {

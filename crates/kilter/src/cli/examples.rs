@@ -95,6 +95,14 @@ Examples:
 A log is what `--channel3 FILE` of other commands has appended to a file; `-` is the standard
 input. What belongs to no message is told with its place on standard error, and passed over.";
 
+pub(super) const PROVIDER: &str = "\
+Examples:
+  kilter provider new simple colour    colour.prov, a provider in bash that works, and its check
+  kilter provider record bug.jsonl get package bash
+  kilter provider replay bug.jsonl     the same once more, anywhere
+
+`kilter provider COMMAND --help` tells more.";
+
 pub(super) const SCHEMA: &str = "\
 Examples:
   kilter schema > manifest.schema.json

@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod man;
 pub(crate) mod pass;
 pub(crate) mod plan;
+pub(crate) mod provider;
 pub(crate) mod routine;
 pub(crate) mod schema;
 pub(crate) mod set;

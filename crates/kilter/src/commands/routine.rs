@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::load::{self, Loaded};
 use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
-use crate::{facts, mold, providers, say, signals};
+use crate::{facts, mold, providers, recording, say, signals};
 
 /// A choreography that has not come to its end after so many rounds has none.
 const ROUNDS: usize = 25;
@@ -69,6 +69,7 @@ impl Prescription {
         let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
         let interrupt = Interrupt::new(&signals::RAISED, None);
         let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_interrupt(interrupt);
+        recording::settle();
         let mut dance = Dance { prescription: self, pass, registry, global, cx, rounds: Vec::new() };
         let ended = dance.until_end();
         dance.conclude(ended)

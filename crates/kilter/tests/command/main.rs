@@ -21,6 +21,7 @@ mod mold_routine;
 mod mold_schema;
 mod puppet;
 mod ralsh;
+mod record;
 mod scripts;
 mod secrets;
 mod set;

@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     match Metadata::parse(text, "stem") {
         Ok(metadata) => {
             assert_eq!(definition::check(&metadata.schema), []);
-            assert!(metadata.schema.find("name").is_some() && !metadata.name.is_empty());
+            assert!(metadata.schema.namevars().count() == 1 && !metadata.name.is_empty());
             let _ = (metadata.suitable.evaluate(&Somewhere), metadata.default.evaluate(&Somewhere));
         }
         Err(faults) => assert!(!faults.is_empty() && faults.iter().all(|fault| !fault.message.is_empty())),

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 28] = [
+const REQUIREMENTS: [Requirement; 29] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -52,6 +52,7 @@ const REQUIREMENTS: [Requirement; 28] = [
     Requirement { program: "pip3", package: "python3-pip" },
     Requirement { program: "virtualenv", package: "virtualenv" },
     Requirement { program: "npm", package: "npm" },
+    Requirement { program: "ip", package: "iproute2" },
     Requirement { program: "shellcheck", package: "shellcheck" },
     Requirement { program: "pyflakes3", package: "pyflakes3" },
 ];

@@ -79,6 +79,16 @@ impl Sources {
         &self.sources[usize::from(id.0)]
     }
 
+    /// The texts of the scalars in which secrets are written, as they are written. After a compilation
+    /// without problems those that it came upon, and otherwise rather too many than too few.
+    pub fn secret_texts(&self) -> Vec<&str> {
+        let text = |span: &Span| {
+            let text = &self.sources.get(usize::from(span.source.0))?.text;
+            text.get(span.start as usize..span.end as usize)
+        };
+        self.secrets.iter().filter_map(text).collect()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.sources.len()

@@ -197,6 +197,12 @@ pub enum SpawnError {
         /// The process that is left behind.
         pid: u32,
     },
+    /// It was not started, as somebody tells who stands in for the system.
+    #[error("{text}")]
+    Told {
+        /// Why not.
+        text: String,
+    },
     /// It was not started because somebody had cancelled already.
     #[error("`{}` was not started: cancelled", program.display())]
     Cancelled {

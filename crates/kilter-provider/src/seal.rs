@@ -44,6 +44,11 @@ impl Seal {
         Seal { texts }
     }
 
+    /// The texts, for who has to look for them in another way.
+    pub fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
     /// `text` without them.
     pub fn hide(&self, text: EcoString) -> EcoString {
         if !self.texts.iter().any(|secret| text.contains(secret.as_str())) {

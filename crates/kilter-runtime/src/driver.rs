@@ -127,10 +127,7 @@ impl Prepared<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Report, RunError> {
         let _lock = match (&options.state_dir, options.mode) {
-            (Some(state_dir), Mode::Apply) => {
-                state_dir.prepare()?;
-                Some(state_dir.lock()?)
-            }
+            (Some(state_dir), Mode::Apply) => Some(state_dir.hold()?),
             (Some(state_dir), Mode::Noop) => {
                 state_dir.verify()?;
                 None

@@ -36,4 +36,4 @@ pub use observer::{Event, Observer, Silent};
 pub use prepare::{Prepared, Rejected, plan_of, survey};
 pub use report::{Counts, Report, ResourceReport, Status};
 pub use sealing::{SealingKey, SealingKeyError, bound};
-pub use state_dir::{StateDir, StateDirError};
+pub use state_dir::{Lock, StateDir, StateDirError};

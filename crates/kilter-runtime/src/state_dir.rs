@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::FlockOperation;
 
@@ -43,9 +44,23 @@ pub enum StateDirError {
 }
 
 /// Holds the lock on a state directory until it is dropped.
+///
+/// The lock is the process's: whoever asks for it in the same process shares it.
 #[derive(Debug)]
-pub(crate) struct Lock {
-    _file: File,
+pub struct Lock {
+    file: Option<Arc<File>>,
+}
+
+/// The locks that this process holds. The system lets go of one as soon as any descriptor of its file is closed, so the file is open
+/// once at most.
+static HELD: Mutex<Vec<Weak<File>>> = Mutex::new(Vec::new());
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Nobody opens the file anew before this one is closed.
+        let _held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.file.take());
+    }
 }
 
 impl StateDir {
@@ -90,9 +105,24 @@ impl StateDir {
         Ok(())
     }
 
+    /// Makes the directory if it is not there, and keeps all other processes from changing anything on its account. Runs of this
+    /// process may take place meanwhile.
+    ///
+    /// # Errors
+    /// When it cannot be used, or another process holds it.
+    pub fn hold(&self) -> Result<Lock, StateDirError> {
+        self.prepare()?;
+        self.lock()
+    }
+
     /// Takes the lock. Nothing is written: a run that changes nothing leaves no trace.
-    pub(crate) fn lock(&self) -> Result<Lock, StateDirError> {
+    fn lock(&self) -> Result<Lock, StateDirError> {
         let path = self.path.join("lock");
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|file| file.strong_count() > 0);
+        if let Some(file) = held.iter().filter_map(Weak::upgrade).find(|file| is_at(file, &path)) {
+            return Ok(Lock { file: Some(file) });
+        }
         let io = |source: io::Error| StateDirError::Io { path: path.clone(), source };
         let file = std::fs::OpenOptions::new()
             .read(true)
@@ -104,13 +134,24 @@ impl StateDir {
             .open(&path)
             .map_err(io)?;
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock { _file: file }),
+            Ok(()) => {
+                let file = Arc::new(file);
+                held.push(Arc::downgrade(&file));
+                Ok(Lock { file: Some(file) })
+            }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
                 Err(StateDirError::Locked { path: self.path.clone(), holder: holder(&file) })
             }
             Err(errno) => Err(io(errno.into())),
         }
     }
+}
+
+/// Whether an open file is the one at `path`.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let (open, found) = (file.metadata().map(id), std::fs::symlink_metadata(path).map(id));
+    open.ok().zip(found.ok()).is_some_and(|(open, found)| open == found)
 }
 
 /// Who holds the lock: its pid, which the kernel knows, and its name.

@@ -21,6 +21,8 @@ pub enum ConventionName {
     Simple,
     /// JSON both ways.
     Json,
+    /// A word on the command line, a document both ways, and channel 3.
+    Mold,
 }
 
 impl ConventionName {
@@ -29,6 +31,7 @@ impl ConventionName {
         match self {
             ConventionName::Simple => "simple",
             ConventionName::Json => "json",
+            ConventionName::Mold => "mold",
         }
     }
 }

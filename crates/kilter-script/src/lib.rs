@@ -1,21 +1,22 @@
-//! Providers that are programs: scripts in libral's calling conventions `simple` and `json`.
+//! Providers that are programs: scripts in libral's calling conventions `simple` and `json`, and in mold's.
 //!
 //! A convention is two pure functions ([`Convention`]): which process to start for a [`Request`], and
 //! which [`Reply`] a finished process gave. [`Metadata`] is what a script says of itself;
 //! [`Condition`] is when it can be used. [`ScriptProvider`] makes a
-//! [`Provider`](kilter_provider::Provider) of a script; [`Scripts`] finds those in directories, and keeps what they
-//! say of themselves.
+//! [`Provider`](kilter_provider::Provider) of a script, and [`mold::MoldProvider`] one of a script of mold; both are
+//! [`Script`]s. [`Scripts`] finds those in directories, and keeps what they say of themselves.
 //!
 //! The only process is started by [`Live`], through [`kilter_process::run_observed`]; who wants to see each call, or to
 //! answer in a script's place, is another [`Exchanges`]. Nothing here reads the environment, knows
 //! where directories are, or prints: the caller says, and is told.
 //!
 //! Where things are:
-//! - `convention`: requests and replies; `simple` and `json`: the two conventions;
+//! - `convention`: requests and replies; `simple` and `json`: the conventions of libral;
+//! - `mold`: the convention of mold, and its directories;
 //! - `metadata`: YAML to a type; `condition`: `suitable` and `default`;
 //! - `typed`: what a script printed, as values of its type;
 //! - `provider`: the contract; `discovery`: directories and the cache;
-//! - `exchange`: calls of scripts; `spoken`: what they say meanwhile.
+//! - `exchange`: calls of scripts; `recorded`: the same as data; `spoken`: what they say meanwhile.
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
@@ -28,6 +29,8 @@ mod json;
 mod metadata;
 pub mod mold;
 mod provider;
+pub mod recorded;
+mod script;
 mod side_by_side;
 mod simple;
 mod spoken;
@@ -39,10 +42,11 @@ pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, ProtocolError, Record, RecordError, Refusal,
     Reply, Request, Update,
 };
-pub use discovery::{Note, Scripts};
+pub use discovery::{Found, FoundScript, Note, Scripts};
 pub use exchange::{Exchange, Exchanges, Live};
 pub use json::Json;
 pub use metadata::{Actions, Fault, Metadata, Place};
 pub use provider::ScriptProvider;
+pub use script::{Script, script};
 pub use simple::Simple;
-pub use surroundings::{FactsFn, Limits, Rights, Surroundings};
+pub use surroundings::{CommandsFn, FactsFn, Limits, Rights, Surroundings};

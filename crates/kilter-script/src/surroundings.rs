@@ -11,9 +11,13 @@ use kilter_process::{Capture, Environment, Invocation, which};
 
 use crate::condition::Machine;
 use crate::exchange::{Exchanges, Live};
+use crate::mold::{Historian, NoHistorian};
 
 /// Answers for a fact by its top-level name.
 pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
+
+/// Whether there is a command of a name.
+pub type CommandsFn = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Who runs the scripts: what a script must be to be run, and be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +35,14 @@ pub struct Surroundings {
     pub facts: FactsFn,
     /// The environment of scripts; conditions find commands in its `PATH`.
     pub environment: Environment,
+    /// Who says whether there is a command; if nobody, the `PATH` of the environment is searched.
+    pub commands: Option<CommandsFn>,
     /// On whose behalf they run.
     pub rights: Rights,
     /// How much a script may take.
     pub limits: Limits,
+    /// Who is told what scripts of mold do.
+    pub historian: Arc<dyn Historian>,
     /// Set when scripts that describe themselves are to be ended.
     pub cancelled: Option<&'static AtomicBool>,
     /// What runs them.
@@ -78,8 +86,10 @@ impl Surroundings {
         Surroundings {
             facts: Arc::new(|_| None),
             environment: Environment::new(),
+            commands: None,
             rights: Rights::User,
             limits: Limits::default(),
+            historian: Arc::new(NoHistorian),
             cancelled: None,
             exchanges: Arc::new(Live),
         }
@@ -91,9 +101,22 @@ impl Surroundings {
         variables.clone().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path)
     }
 
+    /// Whether the search path leads to a command. A path is one if there is such a program.
+    pub fn finds_command(&self, name: &str) -> bool {
+        match name.contains('/') {
+            true => {
+                let path = Path::new(name);
+                path.parent()
+                    .zip(path.file_name())
+                    .is_some_and(|(parent, file)| which(file, parent.as_os_str()).is_some())
+            }
+            false => which(OsStr::new(name), self.path()).is_some(),
+        }
+    }
+
     /// How a script is started: in `/`, in the environment and, where its data directory has lenses, with
     /// `AUGEAS_LENS_LIB`. Its input is empty, its process group its own.
-    pub(crate) fn invocation(&self, script: &Path) -> Invocation {
+    pub fn invocation(&self, script: &Path) -> Invocation {
         let mut invocation = Invocation::new(script).environment(&self.environment).cwd("/");
         let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
         if let Some(lenses) = lenses.filter(|lenses| lenses.is_dir()) {
@@ -117,15 +140,9 @@ impl Machine for Surroundings {
     }
 
     fn has_command(&self, name: &str) -> bool {
-        // A path is a command if there is such a program.
-        match name.contains('/') {
-            true => {
-                let path = Path::new(name);
-                path.parent()
-                    .zip(path.file_name())
-                    .is_some_and(|(parent, file)| which(file, parent.as_os_str()).is_some())
-            }
-            false => which(OsStr::new(name), self.path()).is_some(),
+        match &self.commands {
+            Some(commands) => commands(name),
+            None => self.finds_command(name),
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, Resource
 
 use kilter_provider::Strictness;
 
+use crate::commands::provider::ProviderArgs;
 use crate::exit::Exit;
 use crate::{paths, say};
 
@@ -62,8 +63,8 @@ pub(crate) struct Global {
     /// Use a directory of mold: its scripts in `facts`, `resources` and `actors`
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) mold: Option<PathBuf>,
-    /// Append all that the scripts of mold read, write and say on channel 3 to a file, as netstrings
-    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath, requires = "mold")]
+    /// Append all that the scripts of mold read, write and say on channel 3 to a file, as netstrings; `history` reads it
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) channel3: Option<PathBuf>,
     /// What becomes of a provider that does not keep its promises, such as one that reads other values
     /// than it takes: nothing, a warning, or a failure of the resource
@@ -132,7 +133,13 @@ pub(crate) enum Command {
     /// Draw the graph of a manifest
     #[command(after_help = examples::GRAPH)]
     Graph(GraphArgs),
-    /// Print the JSON Schema of manifests, for editors
+    /// Show what happened: so far, what scripts of mold did
+    #[command(after_help = examples::HISTORY)]
+    History(HistoryArgs),
+    /// For authors of providers: write a provider to start from, put one to the test
+    #[command(after_help = examples::PROVIDER)]
+    Provider(ProviderArgs),
+    /// Print the JSON Schema of manifests, for editors, or of mold's documents
     #[command(after_help = examples::SCHEMA)]
     Schema(SchemaArgs),
     /// Print the completions for a shell
@@ -318,7 +325,34 @@ pub(crate) struct GraphArgs {
 
 /// Arguments of `kilter schema`.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct SchemaArgs {}
+pub(crate) struct SchemaArgs {
+    /// Of which documents
+    #[arg(value_name = "WHAT", default_value = "manifest")]
+    pub(crate) of: SchemaOf,
+}
+
+/// Documents that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// Manifests.
+    Manifest,
+    /// What scripts of mold read and print, one each in `$defs`.
+    Mold,
+}
+
+/// Arguments of `kilter history`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// Only messages of scripts, and of their children, whose names begin so: resources/file
+    #[arg(long, value_name = "BEGINNING")]
+    pub(crate) name: Option<String>,
+    /// Only messages with this key, such as stdout or exitcode; repeatable
+    #[arg(long = "key", value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
+    /// How it is printed; `json` has one object on each line
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
+}
 
 /// Arguments of `kilter completions`.
 #[derive(Clone, Debug, Args)]

@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Pending,
     /// With `--detailed-exitcodes`, something was changed: 2.
     Changed,
+    /// A replay went another way than the recording: 3.
+    Diverged,
     /// At least one resource failed, could not be checked or was skipped because of a failure: 4.
     Failed,
     /// With `--detailed-exitcodes`, something was changed and something failed: 6.
@@ -30,6 +32,7 @@ impl Exit {
             Exit::Done => 0,
             Exit::NotStarted => 1,
             Exit::Pending | Exit::Changed => 2,
+            Exit::Diverged => 3,
             Exit::Failed => 4,
             Exit::ChangedAndFailed => 6,
             Exit::Interrupted => 130,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_manifest::{Inputs, Source, Sources, compile_partly};
+use kilter_manifest::{Compiled, Inputs, Source, Sources, compile_partly};
 use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::{Prepared, plan_of};
@@ -18,7 +18,7 @@ use kilter_runtime::{Prepared, plan_of};
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::{self, PlanFile};
-use crate::{facts, say, signals};
+use crate::{facts, recording, say, signals};
 use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use ask::Types;
@@ -72,7 +72,7 @@ pub(crate) fn prepare<'r>(
     let mut given = Vec::with_capacity(input.manifests.len());
     let mut failed = None;
     for path in &input.manifests {
-        match read(path, &facts, timeout) {
+        match recording::ask("manifest", || path.to_string_lossy().into(), || read(path, &facts, timeout)) {
             Ok(source) => given.push(source),
             Err(message) => failed = Some(say::fail(message)),
         }
@@ -142,6 +142,7 @@ fn compiled<'r>(
         overrides: &vars,
     };
     let (mut compiled, problems) = compile_partly(&mut sources, &inputs);
+    learn(&compiled, &sources);
     if !problems.is_empty() {
         let problems = reject::with_others(problems, compiled, &sources, registry);
         return Err(reject::say(&problems, &sources, audience));
@@ -158,8 +159,36 @@ fn compiled<'r>(
     }
 }
 
+/// Tells a recording what is secret in manifests: as it is written, and as it is meant.
+fn learn(compiled: &Compiled, sources: &Sources) {
+    recording::learn(&compiled.catalog.secrets);
+    recording::learn_texts(sources.secret_texts().into_iter().flat_map(literals));
+    for resource in &compiled.catalog.resources {
+        recording::learn(resource.attributes.iter().map(|(_, value)| value));
+    }
+    recording::settle();
+}
+
+/// The parts of a scalar that mean themselves: without quotes and expressions.
+fn literals(scalar: &str) -> Vec<&str> {
+    let mut rest = scalar.trim();
+    // The first line of a block scalar says how it is written.
+    if rest.starts_with(['|', '>']) {
+        rest = rest.split_once('\n').map_or("", |(_, lines)| lines);
+    }
+    let unquoted = ['"', '\''].into_iter().find_map(|quote| rest.strip_prefix(quote)?.strip_suffix(quote));
+    rest = unquoted.unwrap_or(rest);
+    let mut parts = Vec::new();
+    while let Some((before, expression)) = rest.split_once("${") {
+        parts.push(before.trim_end_matches('$'));
+        rest = expression.split_once('}').map_or("", |(_, after)| after);
+    }
+    parts.push(rest);
+    parts
+}
+
 /// One manifest: a file, the output of an executable, or standard input.
-fn read(path: &Path, facts: &kilter_facts::Facts, timeout: Duration) -> Result<Source, String> {
+fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
     if path.as_os_str() == "-" {
         let text = std::io::read_to_string(std::io::stdin().lock())
             .map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;

@@ -21,6 +21,7 @@ mod plan_file;
 mod providers;
 mod puppet;
 mod ralsh;
+mod recording;
 mod render;
 mod resources;
 mod say;
@@ -54,9 +55,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Exit {
+/// Runs a command.
+pub(crate) fn run(cli: &Cli) -> Exit {
     let global = &cli.global;
-    if let Err(exit) = mold::open(global) {
+    if matches!(&cli.command, Command::Provider(args) if args.carries_out_another()) {
+        return carry_out(cli);
+    }
+    // What is read is not written to.
+    if !matches!(cli.command, Command::History(_))
+        && let Err(exit) = mold::open(global)
+    {
         return exit;
     }
     let exit = carry_out(cli);
@@ -75,6 +83,8 @@ fn carry_out(cli: &Cli) -> Exit {
         Command::Types(args) => commands::types::run(args, global),
         Command::Facts(args) => commands::facts::run(args, global),
         Command::Graph(args) => commands::graph::run(args, global),
+        Command::History(args) => commands::history::run(args, global),
+        Command::Provider(args) => commands::provider::run(args, global),
         Command::Schema(args) => commands::schema::run(args, global),
         Command::Completions(args) => commands::completions::run(args, global),
         Command::Man(args) => commands::man::run(args),
@@ -82,7 +92,7 @@ fn carry_out(cli: &Cli) -> Exit {
 }
 
 /// Shows help and version, which were asked for, or what is wrong with the arguments.
-fn refuse(refused: &clap::Error) -> Exit {
+pub(crate) fn refuse(refused: &clap::Error) -> Exit {
     let text = refused.render();
     match refused.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => say::data(&text.ansi().to_string()),

@@ -1,4 +1,4 @@
-//! The directory of mold that was given, and the log of what its scripts do.
+//! The directory of mold that was given, and the log of what scripts of mold do.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -10,13 +10,13 @@ use kilter_script::mold::{Historian, Mold, NoHistorian, RawLog};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{providers, say};
+use crate::{providers, recording, say};
 
+static LOG: OnceLock<Arc<RawLog>> = OnceLock::new();
 static OPENED: OnceLock<Opened> = OnceLock::new();
 
 struct Opened {
     mold: Mold,
-    log: Option<Arc<RawLog>>,
     facts: OnceLock<Hash>,
 }
 
@@ -25,18 +25,27 @@ struct Opened {
 /// # Errors
 /// When one cannot be opened; it has been said.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
+    // The command is parsed once, and nothing else opens them.
+    if let Some(path) = &global.channel3 {
+        let _ = LOG.set(Arc::new(log(path)?));
+    }
     let Some(directory) = &global.mold else { return Ok(()) };
-    let log = global.channel3.as_deref().map(log).transpose()?.map(Arc::new);
-    let historian: Arc<dyn Historian> = match &log {
-        Some(log) => Arc::clone(log) as Arc<dyn Historian>,
-        None => Arc::new(NoHistorian),
-    };
-    let mold = Mold::open(directory, Arc::new(providers::surroundings()), historian)
+    if recording::is_replay() {
+        return Err(say::fail("commands with --mold are recorded, but cannot be replayed yet"));
+    }
+    let mold = Mold::open(directory, Arc::new(providers::surroundings()))
         .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
     mold.notes().iter().for_each(|note| tell(note, global.verbose));
-    // The command is parsed once, and nothing else opens it.
-    let _ = OPENED.set(Opened { mold, log, facts: OnceLock::new() });
+    let _ = OPENED.set(Opened { mold, facts: OnceLock::new() });
     Ok(())
+}
+
+/// Who is told what scripts do.
+pub(crate) fn historian() -> Arc<dyn Historian> {
+    match LOG.get() {
+        Some(log) => Arc::clone(log) as Arc<dyn Historian>,
+        None => Arc::new(NoHistorian),
+    }
 }
 
 fn log(path: &Path) -> Result<RawLog, Exit> {
@@ -70,7 +79,7 @@ pub(crate) fn facts() -> Hash {
 
 /// Says what went wrong with the log.
 pub(crate) fn close() {
-    if let Some(error) = OPENED.get().and_then(|opened| opened.log.as_ref()?.failure()) {
+    if let Some(error) = LOG.get().and_then(|log| log.failure()) {
         say::warning(format_args!("the log of channel 3 is not whole: {error}"));
     }
 }

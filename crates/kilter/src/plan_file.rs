@@ -24,7 +24,7 @@ use crate::cli::{Global, ManifestArgs};
 use crate::exit::Exit;
 use crate::load::Loaded;
 use crate::render::json;
-use crate::say;
+use crate::{recording, say};
 
 /// The version of the format in which all can be read.
 const READABLE: u64 = 1;
@@ -155,7 +155,8 @@ fn changes(report: &Report) -> Vec<Json> {
 /// When it is one of a version that this program does not know, or damaged; that has been said.
 pub(crate) fn read(input: &ManifestArgs, global: &Global) -> Result<Option<PlanFile>, Exit> {
     let [path] = input.manifests.as_slice() else { return Ok(None) };
-    let Some(text) = begins_like_a_plan(path) else { return Ok(None) };
+    let text = recording::ask("plan", || path.to_string_lossy().into(), || begins_like_a_plan(path));
+    let Some(text) = text else { return Ok(None) };
     let damaged = || say::fail_with(format_args!("the plan {} is damaged", path.display()), ["make the plan anew"]);
     let json = serde_json::from_str::<Json>(&text).map_err(|_| damaged())?;
     let version = json.get("kilter_plan").ok_or_else(damaged)?;

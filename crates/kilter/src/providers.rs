@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ecow::eco_format;
-use kilter_facts::Facts;
 use kilter_model::ResourceRef;
 use kilter_model::suggest::nearest;
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::mold::Mold;
-use kilter_script::{Note, Rights, ScriptProvider, Scripts, Surroundings};
+use kilter_script::{Found, Note, Rights, Script, Scripts, Surroundings};
+use serde_json::json;
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{facts, mold, paths, say, signals};
+use crate::facts::Gathered;
+use crate::{facts, mold, paths, recording, say, signals};
 
 /// Where scripts are looked for, and what they are given.
 pub(crate) struct Search {
@@ -32,14 +33,16 @@ pub(crate) struct Providers {
     /// All of them.
     pub(crate) registry: Registry,
     /// Those of them that are scripts.
-    pub(crate) scripts: Vec<Arc<ScriptProvider>>,
+    pub(crate) scripts: Vec<Arc<dyn Script>>,
     /// What is to be said of scripts, those that are not used among them.
     pub(crate) notes: Vec<Note>,
 }
 
 /// All providers: those that kilter brings along, and scripts. What there is to be said of them is said.
 pub(crate) fn registry(global: &Global) -> Registry {
-    for directory in global.include.iter().filter(|directory| !directory.exists()) {
+    let is_missing =
+        |directory: &&PathBuf| !recording::ask("exists", || json!(directory.to_string_lossy()), || directory.exists());
+    for directory in global.include.iter().filter(is_missing) {
         say::warning(format_args!("{}: there is no such directory of providers", directory.display()));
     }
     let mut directories = global.include.clone();
@@ -79,7 +82,7 @@ pub(crate) fn collect(search: &Search) -> Providers {
     }
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
     let registry = Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free));
-    Providers { registry, scripts, notes }
+    Providers { registry: recording::witnessed(registry), scripts, notes }
 }
 
 /// The providers that are scripts of mold.
@@ -89,22 +92,39 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 
 /// The scripts of the directories.
 fn scripts(search: &Search) -> Scripts {
+    let surroundings = Arc::new(surroundings_with(&search.libexec));
+    let found = recording::ask("scripts", || serde_json::Value::Null, || look(search, &surroundings));
+    Scripts::of(found, &surroundings)
+}
+
+/// What there is in the directories.
+fn look(search: &Search, surroundings: &Arc<Surroundings>) -> Found {
     let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
     if directories.is_empty() {
-        return Scripts::default();
+        return Found::default();
     }
     let given = search.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
     let cache = given.or_else(paths::state_dir).map(|state| state.join("describe"));
-    let environment = environment(&search.libexec);
-    Scripts::find(&directories, cache.as_deref(), &Arc::new(Surroundings { environment, ..surroundings() }))
+    Found::look(&directories, cache.as_deref(), surroundings)
 }
 
 /// What scripts are given of the world.
 pub(crate) fn surroundings() -> Surroundings {
+    surroundings_with(&[])
+}
+
+/// What scripts are given that find commands in `libexec` before the usual directories.
+fn surroundings_with(libexec: &[PathBuf]) -> Surroundings {
+    let environment = environment(libexec);
+    let path = Surroundings { environment: environment.clone(), ..Surroundings::new() };
+    let commands = move |name: &str| recording::ask("command", || name.into(), || path.finds_command(name));
     Surroundings {
         facts: Arc::new(lazy_facts()),
-        environment: environment(&[]),
+        environment,
+        commands: Some(Arc::new(commands)),
+        exchanges: recording::exchanges(),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
+        historian: mold::historian(),
         cancelled: Some(&signals::RAISED),
         ..Surroundings::new()
     }
@@ -112,6 +132,9 @@ pub(crate) fn surroundings() -> Surroundings {
 
 /// The environment of scripts, which find commands in `libexec` before the usual directories.
 fn environment(libexec: &[PathBuf]) -> Environment {
+    if recording::is_replay() {
+        return Environment::new();
+    }
     let environment = Environment::new().user(rustix::process::geteuid().as_raw());
     let path = libexec.iter().cloned().chain(std::env::split_paths(kilter_process::DEFAULT_PATH));
     match std::env::join_paths(path) {
@@ -122,7 +145,7 @@ fn environment(libexec: &[PathBuf]) -> Environment {
 
 /// Facts that are gathered when a condition asks for one.
 fn lazy_facts() -> impl Fn(&str) -> Option<kilter_model::Value> + Send + Sync + 'static {
-    let facts: OnceLock<Facts> = OnceLock::new();
+    let facts: OnceLock<Gathered> = OnceLock::new();
     move |name| facts.get_or_init(|| facts::gather(&[], None)).get(name)
 }
 

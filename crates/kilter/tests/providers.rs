@@ -85,6 +85,11 @@ fn packages_of_node_are_kept_for_all_and_in_directories() {
     hold("npm");
 }
 
+#[test]
+fn kernel_parameters_are_kept_now_and_for_the_next_boot() {
+    hold("sysctl");
+}
+
 fn files_with(end: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -24,6 +24,8 @@ pub enum Comparison {
     Subset,
     /// Both are equal but for capitals.
     CaseInsensitive,
+    /// Both are the same words, whatever space is around them; numbers are words.
+    Words,
     /// What is there is no less than what is wanted: a number, or a version.
     AtLeast,
     /// What is there is no more than what is wanted.
@@ -34,11 +36,12 @@ pub enum Comparison {
 
 impl Comparison {
     /// All there are.
-    pub const ALL: [Comparison; 7] = [
+    pub const ALL: [Comparison; 8] = [
         Comparison::Equal,
         Comparison::Set,
         Comparison::Subset,
         Comparison::CaseInsensitive,
+        Comparison::Words,
         Comparison::AtLeast,
         Comparison::AtMost,
         Comparison::Bounds,
@@ -51,6 +54,7 @@ impl Comparison {
             Comparison::Set => "set",
             Comparison::Subset => "subset",
             Comparison::CaseInsensitive => "case_insensitive",
+            Comparison::Words => "words",
             Comparison::AtLeast => "at_least",
             Comparison::AtMost => "at_most",
             Comparison::Bounds => "bounds",
@@ -78,6 +82,7 @@ impl Comparison {
                 should.iter().all(|(key, wanted)| is.get(key).is_some_and(|is| is.is_same(wanted)))
             }
             (Comparison::CaseInsensitive, is, should) => same_but_capitals(is, should),
+            (Comparison::Words, is, should) => same_words(is, should),
             (Comparison::AtLeast, is, should) => order(is, should).map_or_else(|| is.is_same(should), Ordering::is_ge),
             (Comparison::AtMost, is, should) => order(is, should).map_or_else(|| is.is_same(should), Ordering::is_le),
             (Comparison::Bounds, is, Value::String(bounds)) => match parse_bounds(bounds) {
@@ -124,7 +129,7 @@ impl Comparison {
             Comparison::Subset => (&[List, Hash], "arrays or hashes"),
             Comparison::CaseInsensitive => (&[Text, List], "texts"),
             Comparison::AtLeast | Comparison::AtMost => (&[Number, Text], "numbers or versions"),
-            Comparison::Bounds => (&[Text], "texts"),
+            Comparison::Words | Comparison::Bounds => (&[Text], "texts"),
         };
         (!sorts.iter().any(|sort| takes(data_type, *sort))).then_some(wanted)
     }
@@ -167,6 +172,13 @@ fn same_but_capitals(is: &Value, should: &Value) -> bool {
             is.len() == should.len() && is.iter().zip(should.iter()).all(|(is, should)| same_but_capitals(is, should))
         }
         (is, should) => is.is_same(should),
+    }
+}
+
+fn same_words(is: &Value, should: &Value) -> bool {
+    match (is.to_text(), should.to_text()) {
+        (Some(is), Some(should)) => is.split_whitespace().eq(should.split_whitespace()),
+        _ => is.is_same(should),
     }
 }
 
@@ -231,6 +243,15 @@ mod tests {
         assert!(!holds(Comparison::Set, list(&["a"]), list(&["a", "b"])));
         assert!(!holds(Comparison::Equal, list(&["a", "b"]), list(&["b", "a"])));
         assert!(holds(Comparison::Equal, f64::NAN, f64::NAN) && !holds(Comparison::Equal, f64::NAN, 1.0));
+    }
+
+    #[test]
+    fn words_are_the_same_whatever_space_is_around_them() {
+        assert!(holds(Comparison::Words, "4096\t87380\t6291456", "4096 87380  6291456\n"));
+        assert!(holds(Comparison::Words, "1", 1) && holds(Comparison::Words, "", " "));
+        assert!(!holds(Comparison::Words, "1 2", "12") && !holds(Comparison::Words, "1 2", "2 1"));
+        assert!(!holds(Comparison::Words, Value::Undef, ""));
+        assert!(!holds(Comparison::Equal, "1 2", "1  2"));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use kilter_provider::{Level, Seal};
 
 use super::cache::{Cache, Described};
 use super::candidate::Candidate;
-use super::{Note, trust};
-use crate::convention::{Convention, Reply, Request, beginning};
+use super::{FoundScript, Note, trust};
+use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::Exchange;
 use crate::metadata::{Fault, Metadata};
 use crate::provider::level;
@@ -23,34 +23,37 @@ const LONGEST: usize = 1 << 20;
 /// How many faults of one file are told.
 const TOLD: usize = 5;
 
-/// The metadata of a script, if it can be used, and what is to be said of it.
-pub(super) fn load(
-    candidate: &Candidate,
-    cache: Option<&Path>,
-    surroundings: &Arc<Surroundings>,
-) -> (Option<Metadata>, Vec<Note>) {
+/// What is known of a script: what it says of itself, and what is to be said of that.
+pub(super) fn look(candidate: &Candidate, cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> FoundScript {
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
-    let (file, text) = match std::fs::metadata(&beside) {
-        Ok(_) => (beside.as_path(), trust::text(&beside, LONGEST, surroundings.rights)),
-        Err(_) => (candidate.path.as_path(), described(candidate, cache, surroundings, &mut notes)),
+    let (file, described) = match std::fs::metadata(&beside) {
+        Ok(_) => (beside.clone(), trust::text(&beside, LONGEST, surroundings.rights)),
+        Err(_) => (candidate.path.clone(), described(candidate, cache, surroundings, &mut notes)),
     };
-    let metadata = match text {
-        Ok(text) => Metadata::parse(&text, &candidate.stem).map_err(|faults| wrong(&faults)),
+    FoundScript { path: candidate.path.clone(), stem: candidate.stem.as_str().into(), file, described, notes }
+}
+
+/// The metadata of a script, if it can be used, and what is to be said of it.
+pub(super) fn read(script: &FoundScript) -> (Option<Metadata>, Vec<Note>) {
+    let mut notes = script.notes.clone();
+    let parse = if script.file == script.path { Metadata::described } else { Metadata::parse };
+    let metadata = match &script.described {
+        Ok(text) => parse(text, &script.stem).map_err(|faults| wrong(&faults)),
         Err(why) => Err(eco_format!("not used: {why}")),
     };
     match metadata {
         Ok(metadata) => {
             let odd = metadata.warnings.iter();
             notes.extend(odd.map(|odd| Note {
-                file: file.to_owned(),
+                file: script.file.clone(),
                 level: Level::Notice,
                 message: eco_format!("{odd}"),
             }));
             (Some(metadata), notes)
         }
         Err(why) => {
-            notes.push(Note::warning(file, why));
+            notes.push(Note::warning(&script.file, why));
             (None, notes)
         }
     }
@@ -87,7 +90,7 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
     // Nobody knows yet what it may do.
     let base = base.confined(Confinement::ReadOnly);
-    // The answer to `describe` is the same in both conventions.
+    // The answer to `describe` is the same in both conventions that have the word.
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
     let cancel = surroundings.cancelled.map(|flag| Cancel { flag, fd: None });
@@ -120,7 +123,11 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
             let stderr = finished.stderr.text();
             let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
             let said = last.map(|line| eco_format!(" (last on its standard error: {})", beginning(line, 200)));
-            Err(eco_format!("asked to describe itself, {error}{}", said.unwrap_or_default()))
+            let beside = match error {
+                ProtocolError::Status(_) => eco_format!("; a script of mold needs {}.yaml beside it", candidate.stem),
+                _ => EcoString::new(),
+            };
+            Err(eco_format!("asked to describe itself, {error}{}{beside}", said.unwrap_or_default()))
         }
     }
 }

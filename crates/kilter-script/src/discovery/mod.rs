@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ecow::EcoString;
-use kilter_provider::{Level, Provider};
+use kilter_provider::Level;
 
-use crate::provider::ScriptProvider;
+use crate::script::{self, Script};
 use crate::side_by_side::side_by_side;
 use crate::surroundings::Surroundings;
 
@@ -25,9 +25,46 @@ const DESCRIBING: usize = 8;
 #[derive(Default)]
 pub struct Scripts {
     /// The providers, in the order of the directories and the names of their files.
-    pub providers: Vec<Arc<ScriptProvider>>,
+    pub providers: Vec<Arc<dyn Script>>,
     /// Files that were not used, and why; oddities of those that were.
     pub notes: Vec<Note>,
+}
+
+/// What there is in directories: the scripts, each with what it says of itself, before any of it is read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The scripts, in the order of the directories and the names of their files.
+    pub scripts: Vec<FoundScript>,
+    /// Files that are no scripts, though they look like some.
+    pub notes: Vec<Note>,
+}
+
+/// A script that was found, and what it says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundScript {
+    /// The script.
+    pub path: PathBuf,
+    /// The name of its file without the ending.
+    pub stem: EcoString,
+    /// The file that says it: the script itself, or the one beside it.
+    pub file: PathBuf,
+    /// The metadata as text, or why there is none.
+    pub described: Result<EcoString, EcoString>,
+    /// What is to be said of it.
+    pub notes: Vec<Note>,
+}
+
+impl Found {
+    /// Looks into directories; see [`Scripts::find`].
+    pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Found {
+        let mut notes = Vec::new();
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for directory in directories {
+            candidate::collect(directory, surroundings.rights, &mut candidates, &mut notes);
+        }
+        let scripts = side_by_side(&candidates, DESCRIBING, |candidate| describe::look(candidate, cache, surroundings));
+        Found { scripts, notes }
+    }
 }
 
 /// Something to be said of a file.
@@ -61,27 +98,27 @@ impl Scripts {
     /// `cache`, and holds as long as the script's path, size, times and inode, and the directories of the
     /// search path, are the same.
     pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Scripts {
-        let mut found = Scripts::default();
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for directory in directories {
-            candidate::collect(directory, surroundings.rights, &mut candidates, &mut found.notes);
-        }
-        let loaded = side_by_side(&candidates, DESCRIBING, |candidate| describe::load(candidate, cache, surroundings));
-        for (candidate, (metadata, notes)) in candidates.iter().zip(loaded) {
-            found.notes.extend(notes);
-            if let Some(metadata) = metadata {
-                found.add(ScriptProvider::new(&candidate.path, metadata, Arc::clone(surroundings)));
-            }
-        }
-        found
+        Scripts::of(Found::look(directories, cache, surroundings), surroundings)
     }
 
-    fn add(&mut self, provider: ScriptProvider) {
-        let is_same = |known: &&Arc<ScriptProvider>| {
-            known.schema().name == provider.schema().name && known.name() == provider.name()
-        };
+    /// The providers that scripts amount to.
+    pub fn of(found: Found, surroundings: &Arc<Surroundings>) -> Scripts {
+        let mut scripts = Scripts { providers: Vec::new(), notes: found.notes };
+        for found in &found.scripts {
+            let (metadata, notes) = describe::read(found);
+            scripts.notes.extend(notes);
+            if let Some(metadata) = metadata {
+                scripts.add(script::script(&found.path, metadata, surroundings));
+            }
+        }
+        scripts
+    }
+
+    fn add(&mut self, provider: Arc<dyn Script>) {
+        let is_same =
+            |known: &&Arc<dyn Script>| known.schema().name == provider.schema().name && known.name() == provider.name();
         match self.providers.iter().find(is_same) {
-            None => self.providers.push(Arc::new(provider)),
+            None => self.providers.push(provider),
             Some(known) => {
                 let message = ecow::eco_format!(
                     "not used: {} is the provider `{}` of {} already",

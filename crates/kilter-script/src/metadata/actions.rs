@@ -1,14 +1,15 @@
 //! What a provider can do.
 
-use ecow::eco_format;
+use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
 
+use super::mold;
 use super::node::{Kind, Node};
 use super::read::Reader;
 use crate::convention::ConventionName;
 
 /// What a provider can do, in the words of `simple`. A provider of the `json` convention that can `get`
-/// can list and find; one that can `set` can update.
+/// can list and find; one that can `set` can update. One of mold's always finds, by `inspect`; it updates by `conform`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actions {
     /// It lists all resources.
@@ -24,19 +25,47 @@ impl Actions {
     pub const ALL: Actions = Actions { list: true, find: true, update: true };
 }
 
-/// Reads the key `actions`.
-pub(super) fn read(provider: &Node, convention: ConventionName, reader: &mut Reader) -> Actions {
-    let Some(node) = provider.get("actions") else { return Actions::ALL };
-    let words: Vec<&Node> = match &node.kind {
+/// Reads the key `actions`: what a provider can do, and its one-time actions. Other conventions than mold's have none.
+pub(super) fn read(
+    provider: &Node,
+    convention: ConventionName,
+    reader: &mut Reader,
+) -> (Actions, Option<Vec<EcoString>>) {
+    let node = provider.get("actions");
+    if convention != ConventionName::Mold {
+        return (node.map_or(Actions::ALL, |node| named(node, convention, reader)), Some(Vec::new()));
+    }
+    let words = node.map(|node| {
+        let word = |node: &&Node| match node.text() {
+            Some(word) if mold::is_word(word) => Some(word.clone()),
+            _ => {
+                let message =
+                    eco_format!("{} is no action: it is one word of letters, digits, `_` and `-`", node.what());
+                reader.fault(node, message);
+                None
+            }
+        };
+        words(node).iter().filter_map(word).collect::<Vec<_>>()
+    });
+    mold::of_words(words.as_deref())
+}
+
+/// The words of a list, or the only one.
+fn words(node: &Node) -> Vec<&Node> {
+    match &node.kind {
         Kind::Sequence(nodes) => nodes.iter().collect(),
-        Kind::Scalar { .. } => vec![node],
-        Kind::Mapping(_) => {
-            reader.fault(node, "`actions` is a list of words, not a mapping");
-            return Actions::ALL;
-        }
-    };
+        _ => vec![node],
+    }
+}
+
+/// What a provider of the other conventions can do.
+fn named(node: &Node, convention: ConventionName, reader: &mut Reader) -> Actions {
+    if node.entries().is_some() {
+        reader.fault(node, "`actions` is a list of words, not a mapping");
+        return Actions::ALL;
+    }
     let mut actions = Actions { list: false, find: false, update: false };
-    for word in words {
+    for word in words(node) {
         match word.text().map(|text| text.as_str()) {
             Some("list") => actions.list = true,
             Some("find") => actions.find = true,
@@ -47,7 +76,7 @@ pub(super) fn read(provider: &Node, convention: ConventionName, reader: &mut Rea
             Some(other) => {
                 let known: &[&str] = match convention {
                     ConventionName::Simple => &["list", "find", "update"],
-                    ConventionName::Json => &["get", "set"],
+                    ConventionName::Json | ConventionName::Mold => &["get", "set"],
                 };
                 let near = nearest(other, known.iter().copied());
                 let hint = near.map_or(eco_format!("there are {}", known.join(", ")), |near| {

@@ -4,44 +4,61 @@ use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
 use kilter_model::{AttributeSchema, Behaviour, Comparison, DataType, Value};
 
+use super::mold::{EXISTS, RESERVED};
 use super::node::{Kind, Node};
 use super::read::Reader;
+use crate::convention::ConventionName;
 
 /// The keys of an attribute that mean something to kilter.
 const KEYS: [&str; 7] = ["desc", "type", "kind", "behaviour", "default", "required", "comparison"];
 
+/// How the resources of a provider are named.
+#[derive(Clone, Copy)]
+pub(super) struct Naming<'a> {
+    /// The attribute that names one.
+    pub(super) key: &'a str,
+    /// The convention.
+    pub(super) convention: ConventionName,
+}
+
 /// The attributes of a provider. The convention's text has metadata without any: there is the name then.
-pub(super) fn read(provider: &Node, reader: &mut Reader) -> Vec<AttributeSchema> {
-    let name = || AttributeSchema::new("name", DataType::text(), Behaviour::Namevar, "The name of the resource.");
+pub(super) fn read(provider: &Node, naming: Naming<'_>, reader: &mut Reader) -> Vec<AttributeSchema> {
+    let name = || AttributeSchema::new(naming.key, DataType::text(), Behaviour::Namevar, "The name of the resource.");
     let Some(node) = provider.get("attributes") else { return vec![name()] };
     let Some(entries) = node.entries() else {
         reader.fault(node, eco_format!("`attributes` is a mapping of attributes by name, not {}", node.what()));
         return vec![name()];
     };
-    let attributes: Vec<AttributeSchema> = entries
+    let mut attributes: Vec<AttributeSchema> = entries
         .iter()
-        .map(|(key, value)| attribute(key.text().cloned().unwrap_or_default(), key, value, reader))
+        .map(|(key, value)| attribute(key.text().cloned().unwrap_or_default(), key, value, naming, reader))
         .collect();
-    if !attributes.iter().any(|attribute| attribute.name == "name") {
+    let is_named = attributes.iter().any(|attribute| attribute.name == *naming.key);
+    if !is_named && naming.convention == ConventionName::Mold {
+        attributes.insert(0, name());
+    } else if !is_named {
         reader.fault_with(node, "there is no attribute `name`, which every resource has", "add `name: {type: string}`");
     }
     attributes
 }
 
-fn attribute(name: EcoString, key: &Node, value: &Node, reader: &mut Reader) -> AttributeSchema {
+fn attribute(name: EcoString, key: &Node, value: &Node, naming: Naming<'_>, reader: &mut Reader) -> AttributeSchema {
     if name == "ral" || name.starts_with("ral_") || name.starts_with("__") {
         reader.fault(key, eco_format!("the name `{name}` is reserved"));
     }
+    if naming.convention == ConventionName::Mold && RESERVED.contains(&name.as_str()) {
+        reader.fault(key, eco_format!("mold's documents use the key `{name}` for themselves"));
+    }
     let mut attribute = AttributeSchema::new(name.clone(), DataType::text(), Behaviour::Property, "");
     if value.is_null() {
-        return named(attribute, value, reader);
+        return named(attribute, value, naming, reader);
     }
     if value.entries().is_none() {
         reader.fault(
             value,
             eco_format!("the attribute `{name}` is a mapping with `type` and `desc`, not {}", value.what()),
         );
-        return named(attribute, value, reader);
+        return named(attribute, value, naming, reader);
     }
     attribute.desc = value.get("desc").and_then(Node::text).cloned().unwrap_or_default();
     attribute.data_type = data_type(value, reader);
@@ -53,7 +70,7 @@ fn attribute(name: EcoString, key: &Node, value: &Node, reader: &mut Reader) -> 
     }
     attribute.comparison = value.get("comparison").map_or(Comparison::Equal, |node| comparison(node, reader));
     attribute.extra = reader.extra(value, &KEYS);
-    named(attribute, value, reader)
+    named(attribute, value, naming, reader)
 }
 
 /// Whether an attribute says that a resource is there or not, and nothing else. What is declared is to be there, unless
@@ -68,8 +85,13 @@ fn tells_presence(attribute: &AttributeSchema) -> bool {
 }
 
 /// What is special about the attribute that names a resource.
-fn named(mut attribute: AttributeSchema, node: &Node, reader: &mut Reader) -> AttributeSchema {
-    match (attribute.name == "name", attribute.behaviour) {
+fn named(mut attribute: AttributeSchema, node: &Node, naming: Naming<'_>, reader: &mut Reader) -> AttributeSchema {
+    let key = naming.key;
+    let is_of_mold = naming.convention == ConventionName::Mold;
+    if is_of_mold && attribute.name == EXISTS && attribute.data_type.check(&Value::Boolean(true)).is_err() {
+        reader.fault(node, eco_format!("`{EXISTS}` is true or false: a Boolean, not a {}", attribute.data_type));
+    }
+    match (attribute.name == *key, attribute.behaviour) {
         (true, Behaviour::Property | Behaviour::Namevar | Behaviour::ReadOnly) => {
             attribute.behaviour = Behaviour::Namevar;
             let takes_texts = attribute.data_type.check(&Value::from("a")).is_ok()
@@ -82,10 +104,18 @@ fn named(mut attribute: AttributeSchema, node: &Node, reader: &mut Reader) -> At
                         | DataType::Hash(..)
                 );
             if !takes_texts {
-                reader.fault(node, eco_format!("`name` is a text, not a {}", attribute.data_type));
+                reader.fault(node, eco_format!("`{key}` is a text, not a {}", attribute.data_type));
             }
         }
-        (true, other) => reader.fault(node, eco_format!("`name` names a resource: it cannot be a {}", other.word())),
+        (true, other) => reader.fault(node, eco_format!("`{key}` names a resource: it cannot be a {}", other.word())),
+        (false, Behaviour::Namevar) if is_of_mold => {
+            let name = &attribute.name;
+            reader.fault_with(
+                node,
+                eco_format!("one attribute names a resource, which is `{key}`"),
+                eco_format!("write `key: {name}` if it is this one"),
+            );
+        }
         (false, Behaviour::Namevar) => reader.fault(node, "only `name` is a namevar in these conventions"),
         _ => {}
     }

@@ -4,6 +4,7 @@ mod actions;
 mod attributes;
 mod conditions;
 mod fault;
+mod mold;
 mod node;
 mod read;
 
@@ -20,6 +21,16 @@ use crate::convention::ConventionName;
 
 pub use actions::Actions;
 pub use fault::{Fault, Place};
+pub(crate) use mold::{EXISTS, complete, is_action, is_word, of_words, other};
+
+/// Where metadata was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// In the file beside the script.
+    Beside,
+    /// By the script itself.
+    Described,
+}
 
 /// What a provider says of itself.
 #[derive(Clone, Debug)]
@@ -30,6 +41,10 @@ pub struct Metadata {
     pub convention: ConventionName,
     /// What it can do.
     pub actions: Actions,
+    /// Its one-time actions; none where nobody has said which there are, and any word may be tried.
+    pub one_time: Option<Vec<EcoString>>,
+    /// The one-time action that serves a refresh.
+    pub refresh: Option<EcoString>,
     /// When it can be used.
     pub suitable: Condition,
     /// When it is preferred to others of its type.
@@ -55,7 +70,20 @@ impl Metadata {
     /// # Errors
     /// Everything that is wrong with it, in the order of the places.
     pub fn parse(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
-        read::read(text, stem)
+        read::read(text, stem, Origin::Beside)
+    }
+
+    /// Reads the metadata that a script printed.
+    ///
+    /// # Errors
+    /// As [`Metadata::parse`]; and where the convention has no word to ask for it.
+    pub(crate) fn described(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
+        read::read(text, stem, Origin::Described)
+    }
+
+    /// The attribute that names a resource.
+    pub(crate) fn key(&self) -> &str {
+        self.schema.namevars().next().map_or("name", |namevar| namevar.name.as_str())
     }
 }
 

@@ -7,10 +7,11 @@ use kilter_model::definition::{self, Step};
 use kilter_model::suggest::nearest;
 use kilter_model::{Feature, Hash, TypeSchema, Value};
 
+use super::attributes::Naming;
 use super::conditions::{self, Joined};
 use super::fault::{Fault, Place};
 use super::node::{self, Kind, Node};
-use super::{Actions, Metadata, actions, attributes};
+use super::{Actions, Metadata, Origin, actions, attributes, mold};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
 
@@ -57,6 +58,11 @@ impl Reader {
         self.faults.push(Fault::new(node.at, message).hint_if(hint));
     }
 
+    /// Something that is allowed, but hardly meant.
+    pub(super) fn warn(&mut self, node: &Node, message: impl Into<EcoString>) {
+        self.warnings.push(Fault::new(node.at, message));
+    }
+
     pub(super) fn truth(&mut self, key: &str, node: &Node) -> bool {
         let truth = node.truth();
         if truth.is_none() {
@@ -98,7 +104,7 @@ impl Reader {
 }
 
 /// Reads metadata.
-pub(super) fn read(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
+pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, Vec<Fault>> {
     let mut reader = Reader::default();
     let root = node::parse(text).map_err(|fault| vec![fault])?;
     if root.entries().is_none() {
@@ -115,6 +121,11 @@ pub(super) fn read(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
         return Err(reader.faults);
     }
     let metadata = of_provider(provider, stem, &mut reader);
+    if metadata.convention == ConventionName::Mold && origin == Origin::Described {
+        let hint = eco_format!("write it to {stem}.yaml beside the script");
+        let invoke = provider.get("invoke").unwrap_or(provider);
+        reader.fault_with(invoke, "the convention mold has no word for a script to describe itself", hint);
+    }
     let Reader { mut faults, mut warnings } = reader;
     faults.sort_by_key(|fault| fault.at);
     warnings.sort_by_key(|fault| fault.at);
@@ -123,7 +134,7 @@ pub(super) fn read(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
 
 fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     let convention = convention(provider, reader);
-    let actions = actions::read(provider, convention, reader);
+    let (actions, one_time) = actions::read(provider, convention, reader);
     let suitable = match provider.get("suitable") {
         Some(node) => conditions::read("suitable", node, Joined::And, reader),
         None => {
@@ -136,11 +147,21 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     let confine = provider.get("confine").is_none_or(|node| reader.truth("confine", node));
     let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
     let output = provider.get("output").and_then(|node| output(node, reader));
-    let schema = schema(provider, actions, noop_safe, reader);
+    let refresh = match convention {
+        ConventionName::Mold => mold::refresh(provider, one_time.as_deref(), reader),
+        ConventionName::Simple | ConventionName::Json => None,
+    };
+    let schema = schema(provider, convention, actions, noop_safe, reader);
+    let schema = match convention {
+        ConventionName::Mold => of_mold(provider, schema, refresh.as_ref(), reader),
+        ConventionName::Simple | ConventionName::Json => schema,
+    };
     Metadata {
         name: name(provider, stem, reader),
         convention,
         actions,
+        one_time,
+        refresh,
         suitable,
         default: default.unwrap_or(Condition::Constant(false)),
         noop_safe,
@@ -153,13 +174,14 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
 }
 
 fn convention(provider: &Node, reader: &mut Reader) -> ConventionName {
-    let found = reader.required(provider, "invoke", "the conventions are simple and json");
+    let found = reader.required(provider, "invoke", "the conventions are simple, json and mold");
     match found.and_then(Node::text).map(|text| text.as_str()) {
         Some("simple") | None => ConventionName::Simple,
         Some("json") => ConventionName::Json,
+        Some("mold") => ConventionName::Mold,
         Some(other) => {
             let message = eco_format!("there is no calling convention `{other}`");
-            reader.fault_with(found.unwrap_or(provider), message, "the conventions are simple and json");
+            reader.fault_with(found.unwrap_or(provider), message, "the conventions are simple, json and mold");
             ConventionName::Simple
         }
     }
@@ -204,12 +226,33 @@ pub(crate) fn mebibytes(value: &Value) -> Option<usize> {
     usize::try_from(number).ok().map(|number| number << 20)
 }
 
-fn schema(provider: &Node, actions: Actions, noop_safe: bool, reader: &mut Reader) -> TypeSchema {
+/// What is special about a type of mold.
+fn of_mold(provider: &Node, schema: TypeSchema, refresh: Option<&EcoString>, reader: &mut Reader) -> TypeSchema {
+    let is_open = provider.get("open").map(|node| reader.truth("open", node));
+    let key = schema.namevars().next().map(|key| key.name.text().clone()).unwrap_or_default();
+    let schema = mold::complete(schema, &key, refresh);
+    let is_open = is_open.unwrap_or_else(|| provider.get("attributes").is_none());
+    if is_open { schema.with_others(mold::other()) } else { schema }
+}
+
+fn schema(
+    provider: &Node,
+    convention: ConventionName,
+    actions: Actions,
+    noop_safe: bool,
+    reader: &mut Reader,
+) -> TypeSchema {
+    let is_of_mold = convention == ConventionName::Mold;
+    let key = if is_of_mold { mold::key(provider, reader) } else { "name".into() };
     let type_name = reader.required(provider, "type", "such as `type: service`").and_then(Node::text).cloned();
     let desc: Option<EcoString> = provider.get("desc").and_then(Node::text).map(|text| text.trim().into());
     let mut schema = TypeSchema::new(type_name.clone().unwrap_or_default(), desc.unwrap_or_default());
-    schema.attributes = attributes::read(provider, reader);
-    schema.extra = reader.extra(provider, &KEYS);
+    schema.attributes = attributes::read(provider, Naming { key: &key, convention }, reader);
+    if !is_of_mold {
+        mold::misplaced(provider, reader);
+    }
+    let known: Vec<&'static str> = KEYS.into_iter().chain(mold::KEYS.into_iter().filter(|_| is_of_mold)).collect();
+    schema.extra = reader.extra(provider, &known);
     if actions.find {
         schema.features.push(Feature::SimpleGetFilter);
     }

@@ -280,3 +280,48 @@ fn what_is_declared_is_to_be_there_where_ensure_says_only_that() {
     assert_eq!(default("{type: \"Optional[Enum[present, absent]]\"}"), None);
     assert_eq!(default("{type: \"enum[present, absent]\", kind: r}"), None);
 }
+
+#[test]
+fn a_provider_of_mold_says_what_the_others_say_and_more() {
+    let metadata = good(
+        "type: file\ninvoke: mold\nsuitable: true\nkey: path\nactions: [list, touch]\nrefresh: touch\nattributes:\n  \
+         mode: {type: string}\n  path: {desc: Where.}",
+    );
+    assert_eq!((metadata.convention, metadata.key()), (ConventionName::Mold, "path"));
+    assert_eq!((metadata.actions, metadata.one_time.as_deref()), (Actions::ALL, Some(&["touch".into()][..])));
+    assert_eq!(metadata.refresh.as_deref(), Some("touch"));
+    assert!(metadata.schema.others.is_none() && metadata.schema.has(Feature::Refresh));
+    assert_eq!(metadata.schema.find("exists").unwrap().data_type.to_string(), "Boolean");
+    assert_eq!(metadata.warnings, []);
+
+    let least = good("type: file\ninvoke: mold\nsuitable: true");
+    assert_eq!((least.key(), least.one_time.as_deref()), ("name", None));
+    assert_eq!(least.actions, Actions { list: false, find: true, update: true });
+    assert!(least.schema.others.is_some() && least.schema.find("name").is_some());
+    let closed = good("type: file\ninvoke: mold\nsuitable: true\nopen: false");
+    assert!(closed.schema.others.is_none());
+}
+
+#[test]
+fn what_is_wrong_with_a_provider_of_mold_is_told_with_its_place() {
+    let mold = |lines: &str| with(&format!("type: file\ninvoke: mold\nsuitable: true\n{lines}"));
+    for (lines, expected) in [
+        ("actions: [two words]", "6:13: `two words` is no action: it is one word of letters, digits, `_` and `-`"),
+        ("actions: [a]\nrefresh: b", "7:12: `refresh` is `b`, which is none of the `actions`"),
+        ("refresh: list", "6:12: `list` cannot be a one-time action, which `refresh` is"),
+        ("key: [a]", "6:8: `key` is the attribute that names a resource, not a list"),
+        ("key: exists", "6:8: `key` is the attribute that names a resource, not `exists`"),
+        ("open: maybe", "6:9: `open` is true or false, not `maybe`"),
+        ("attributes: {kind: {}}", "6:16: mold's documents use the key `kind` for themselves"),
+        ("attributes: {exists: {type: string}}", "6:24: `exists` is true or false: a Boolean, not a String"),
+        (
+            "attributes: {path: {behaviour: namevar}}",
+            "6:22: one attribute names a resource, which is `name` (write `key: path` if it is this one)",
+        ),
+    ] {
+        let faults = Metadata::parse(&mold(lines), "stem").expect_err(lines);
+        assert_eq!(faults[0].to_string(), expected, "{lines}");
+    }
+    let odd = good(&format!("{SMALLEST}\nrefresh: restart"));
+    assert_eq!(odd.warnings[0].to_string(), "6:3: the key `refresh` means something with `invoke: mold` alone");
+}

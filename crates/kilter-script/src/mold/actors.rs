@@ -137,6 +137,7 @@ impl Mold {
             confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
             // It speaks of all resources.
             output: manner.output.unwrap_or(surroundings.limits.output),
+            is_read: true,
             deadline: manner.timeout.unwrap_or(surroundings.limits.read),
         };
         let finished = self.runner().run(&self.runner().context(), &call)?;
@@ -165,7 +166,7 @@ impl Mold {
         let step = self.prescribed(document)?;
         match document.get("action") {
             None => Ok(Step::Conform(step)),
-            Some(Json::String(action)) if super::kind::is_action(action) => {
+            Some(Json::String(action)) if crate::metadata::is_action(action) => {
                 Ok(Step::Act { kind: step.kind, name: step.name, action: action.into() })
             }
             Some(other) => Err(eco_format!("{} is no one-time action", shown(other))),

@@ -1,6 +1,7 @@
 //! The messages of channel 3: tuples of JSON in netstrings.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{base64, from_base64};
@@ -183,6 +184,11 @@ impl Channel {
         Channel { decoder: Decoder::new(longest, Message::read) }
     }
 
+    /// How many bytes it holds: those of one message that is not whole yet, at most, however much it was given.
+    pub fn held(&self) -> usize {
+        self.decoder.held.len()
+    }
+
     /// Takes a part.
     pub fn feed(&mut self, bytes: &[u8], give: &mut dyn FnMut(Frame<Message>)) {
         self.decoder.feed(bytes, give);
@@ -200,22 +206,31 @@ impl Default for Channel {
     }
 }
 
-/// Reads a raw log: all messages, and what is damaged.
+/// Reads a raw log: all messages, and what is damaged. It is read in parts, and `give` takes what each of them completes, until it
+/// says that this was enough.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn read_log(mut log: impl Read, give: &mut dyn FnMut(Frame<Message>)) -> io::Result<()> {
+pub fn read_log(mut log: impl Read, give: &mut dyn FnMut(Vec<Frame<Message>>) -> ControlFlow<()>) -> io::Result<()> {
     let mut channel = Channel::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
         match log.read(&mut buffer) {
             Ok(0) => break,
-            Ok(count) => channel.feed(&buffer[..count], give),
+            Ok(count) => {
+                let mut frames = Vec::new();
+                channel.feed(&buffer[..count], &mut |frame| frames.push(frame));
+                if give(frames).is_break() {
+                    return Ok(());
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    channel.end(give);
+    let mut frames = Vec::new();
+    channel.end(&mut |frame| frames.push(frame));
+    let _ = give(frames);
     Ok(())
 }
 

@@ -10,11 +10,11 @@ use kilter_provider::Provider;
 
 use super::error::{MoldCause, MoldError, document};
 use super::files;
-use super::historian::Historian;
-use super::kind::{Kind, Manner};
+use super::kind::{self, Manner};
 use super::resource::MoldProvider;
 use super::runner::{Call, Runner};
 use crate::discovery::Note;
+use crate::metadata::Metadata;
 use crate::side_by_side::side_by_side;
 use crate::surroundings::Surroundings;
 
@@ -30,19 +30,16 @@ pub struct Mold {
 }
 
 impl Mold {
-    /// Looks for the scripts in a directory. Everything that they do is told to the historian.
+    /// Looks for the scripts in a directory. Everything that they do is told to the historian of the
+    /// surroundings.
     ///
     /// # Errors
     /// When there is no such directory.
-    pub fn open(
-        directory: &Path,
-        surroundings: Arc<Surroundings>,
-        historian: Arc<dyn Historian>,
-    ) -> std::io::Result<Mold> {
+    pub fn open(directory: &Path, surroundings: Arc<Surroundings>) -> std::io::Result<Mold> {
         let directory = directory.canonicalize()?;
         // What is no directory cannot be read as one.
         drop(std::fs::read_dir(&directory)?);
-        let runner = Arc::new(Runner::new(surroundings, historian));
+        let runner = Arc::new(Runner::new(surroundings));
         let mut mold = Mold { directory, runner, providers: Vec::new(), notes: Vec::new() };
         mold.find();
         Ok(mold)
@@ -58,10 +55,10 @@ impl Mold {
         }
     }
 
-    fn kind(&self, name: &EcoString, path: &Path) -> Result<Kind, Note> {
+    fn kind(&self, name: &EcoString, path: &Path) -> Result<Metadata, Note> {
         match files::metadata(path, self.runner.surroundings.rights)? {
-            None => Kind::without_metadata(name).map_err(|why| Note::warning(path, eco_format!("not used: {why}"))),
-            Some((file, text)) => Kind::read(name, &text).map_err(|faults| wrong(&file, &faults)),
+            None => kind::without_metadata(name).map_err(|why| Note::warning(path, eco_format!("not used: {why}"))),
+            Some((file, text)) => kind::read(name, &text).map_err(|faults| wrong(&file, &faults)),
         }
     }
 
@@ -107,7 +104,8 @@ impl Mold {
             action: None,
             input: None,
             confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
-            output: self.runner.output(manner),
+            output: self.runner.output(manner.output),
+            is_read: true,
             deadline: manner.timeout.unwrap_or(self.runner.surroundings.limits.read),
         };
         let finished = self.runner.run(&self.runner.context(), &call).map_err(Err)?;

@@ -2,15 +2,16 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Difference, Hash, State, Value, from_json};
+use kilter_provider::Mode;
 use serde_json::Value as Json;
 
-use super::kind::{EXISTS, Kind};
 use crate::convention::{attribute_name, beginning};
+use crate::metadata::{EXISTS, Metadata};
 use crate::typed::typed;
 
 /// What identifies a resource: kind and name, and the key that the script's documents use. Where nobody has said which
 /// that is, a name that is a path is given as `path` as well, as in mold's text.
-pub(super) fn identity(kind: &Kind, name: &str) -> Hash {
+pub(super) fn identity(kind: &Metadata, name: &str) -> Hash {
     let mut document = Hash::default();
     document.insert("kind".into(), Value::from(kind.schema.name.as_str()));
     document.insert("name".into(), Value::from(name));
@@ -20,9 +21,12 @@ pub(super) fn identity(kind: &Kind, name: &str) -> Hash {
     document
 }
 
-/// What is wanted of a resource.
-pub(super) fn prescription(kind: &Kind, name: &str, should: &Attributes) -> Value {
+/// What is wanted of a resource, or what would be.
+pub(super) fn prescription(kind: &Metadata, name: &str, should: &Attributes, mode: Mode) -> Value {
     let mut document = identity(kind, name);
+    if mode == Mode::Preview {
+        document.insert("ral_noop".into(), Value::Boolean(true));
+    }
     for (attribute, value) in should.iter().filter(|(name, value)| !value.is_undef() && *name != kind.key()) {
         document.insert(attribute.text().clone(), value.clone());
     }
@@ -33,7 +37,7 @@ pub(super) fn prescription(kind: &Kind, name: &str, should: &Attributes) -> Valu
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn state(kind: &Kind, name: &EcoString, document: &Json) -> Result<(State, Vec<EcoString>), EcoString> {
+pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Result<(State, Vec<EcoString>), EcoString> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
         return Err(eco_format!("it says: {}", said(error)));
@@ -68,7 +72,7 @@ pub(super) fn state(kind: &Kind, name: &EcoString, document: &Json) -> Result<(S
 ///
 /// # Errors
 /// What is wrong with it, or what the script says is.
-pub(super) fn changed(kind: &Kind, name: &str, document: &Json) -> Result<Vec<Difference>, EcoString> {
+pub(super) fn changed(kind: &Metadata, name: &str, document: &Json) -> Result<Vec<Difference>, EcoString> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
         return Err(eco_format!("it says: {}", said(error)));
@@ -83,7 +87,11 @@ pub(super) fn changed(kind: &Kind, name: &str, document: &Json) -> Result<Vec<Di
 }
 
 /// The entries of a document that is about a resource, if it is about this one.
-fn checked<'d>(kind: &Kind, name: &str, document: &'d Json) -> Result<&'d serde_json::Map<String, Json>, EcoString> {
+fn checked<'d>(
+    kind: &Metadata,
+    name: &str,
+    document: &'d Json,
+) -> Result<&'d serde_json::Map<String, Json>, EcoString> {
     let entries = document.as_object().ok_or_else(|| eco_format!("it is an object, not {}", shown(document)))?;
     for (key, asked) in [("kind", kind.schema.name.as_str()), ("name", name), (kind.key(), name)] {
         if let Some(told) = entries.get(key).filter(|told| told.as_str() != Some(asked)) {
@@ -100,6 +108,6 @@ fn said(error: &Json) -> EcoString {
     }
 }
 
-fn shown(json: &Json) -> EcoString {
+pub(super) fn shown(json: &Json) -> EcoString {
     eco_format!("`{}`", beginning(&json.to_string(), 60))
 }

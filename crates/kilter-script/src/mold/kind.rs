@@ -1,29 +1,19 @@
-//! What is known of a script that handles resources: what it says beside itself, or what holds without that.
+//! What is known of a script in `resources` or elsewhere: what it says beside itself, or what holds without that.
 
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{AttributeSchema, Behaviour, DataType, Feature, Hash, TypeSchema, Value, definition};
+use kilter_model::{Behaviour, Hash, TypeSchema, Value, definition};
 
-use crate::metadata;
+use crate::condition::Condition;
+use crate::convention::ConventionName;
+use crate::metadata::{self, Metadata, complete, is_action, is_word, of_words, other};
+
+/// What a provider of a script in `resources` is called.
+pub(super) const NAME: &str = "mold";
 
 /// The longest time that metadata can ask for, in seconds.
 const LONGEST_TIMEOUT: i64 = 7 * 24 * 3600;
-
-/// A kind of resources that a script handles.
-#[derive(Clone, Debug)]
-pub(super) struct Kind {
-    /// The type.
-    pub(super) schema: TypeSchema,
-    /// Which one-time actions there are; none where nobody has said so, and any may be tried.
-    pub(super) actions: Option<Vec<EcoString>>,
-    /// The action that serves a refresh.
-    pub(super) refresh: Option<EcoString>,
-    /// Whether it is preferred to other providers of the type.
-    pub(super) is_default: bool,
-    /// How it is run.
-    pub(super) manner: Manner,
-}
 
 /// How a script is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,75 +32,81 @@ impl Default for Manner {
     }
 }
 
-/// The attribute that tells whether a resource is there.
-pub(super) const EXISTS: &str = "exists";
-
-impl Kind {
-    /// What holds of a script that says nothing of itself: resources have a name, exist or not, and have any attributes.
-    pub(super) fn without_metadata(name: &EcoString) -> Result<Kind, EcoString> {
-        let schema = TypeSchema::new(name.clone(), "Resources that a script of mold handles.");
-        let schema = schema.attribute("name", "String[1]", Behaviour::Namevar, "What names the resource.");
-        let kind = Kind {
-            schema: complete(schema, "name").with_others(other()),
-            actions: None,
-            refresh: None,
-            is_default: false,
-            manner: Manner::default(),
-        };
-        match definition::check(&kind.schema).first() {
-            Some(fault) => Err(eco_format!("{}", fault.message)),
-            None => Ok(kind),
-        }
+/// What holds of a script that says nothing of itself: resources have a name, exist or not, and have any attributes.
+pub(super) fn without_metadata(name: &EcoString) -> Result<Metadata, EcoString> {
+    let schema = TypeSchema::new(name.clone(), "Resources that a script of mold handles.");
+    let schema = schema.attribute("name", "String[1]", Behaviour::Namevar, "What names the resource.");
+    let schema = complete(schema, "name", None).with_others(other());
+    match definition::check(&schema).first() {
+        Some(fault) => Err(eco_format!("{}", fault.message)),
+        None => Ok(metadata_of(schema, None, Manner::default())),
     }
+}
 
-    /// What the metadata of the script `name` says.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
-    pub(super) fn read(name: &EcoString, text: &str) -> Result<Kind, Vec<EcoString>> {
-        let mut entries = entries(text)?;
-        match entries.get("name").map(|value| value.as_str() == Some(name.as_str())) {
-            None => drop(entries.insert("name".into(), Value::from(name.as_str()))),
-            Some(true) => {}
-            Some(false) => return Err(vec![eco_format!("`name` is that of the script, {name}, or left out")]),
-        }
-        entries.entry("desc".into()).or_insert_with(|| Value::from("Resources that a script of mold handles."));
-        let is_open = !entries.contains_key("attributes");
-        entries.entry("attributes".into()).or_insert_with(|| Value::hash::<&str>([]));
-        let mut rest = Rest { faults: Vec::new(), entries: &mut entries };
-        let key = rest.word("key");
-        let actions = rest.words("actions");
-        let refresh = rest.word("refresh");
-        let is_default = rest.truth("default").unwrap_or(false);
-        let is_open = rest.truth("open").unwrap_or(is_open);
-        let manner = rest.manner();
-        let mut faults = rest.faults;
-        if let (Some(actions), Some(refresh)) = (&actions, &refresh)
-            && !actions.contains(refresh)
-        {
-            faults.push(eco_format!("`refresh` is `{refresh}`, which is none of the `actions`"));
-        }
-        add_namevar(&mut entries, key.as_deref());
-        let reading = definition::read(&Value::hash(entries));
-        faults.extend(reading.faults.iter().map(|fault| eco_format!("{fault}")));
-        if let Some(namevars) = several(&reading.schema) {
-            faults.push(namevars);
-        }
-        if !faults.is_empty() {
-            return Err(faults);
-        }
-        let namevar = reading.schema.namevars().next().map(|one| one.name.text().clone()).unwrap_or_default();
-        let mut schema = complete(reading.schema, &namevar);
-        if refresh.is_some() && !schema.has(Feature::Refresh) {
-            schema.features.push(Feature::Refresh);
-        }
-        let schema = if is_open { schema.with_others(other()) } else { schema };
-        Ok(Kind { schema, actions, refresh, is_default, manner })
+/// What the metadata of the script `name` in `resources` says.
+///
+/// # Errors
+/// All that is wrong with it.
+pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoString>> {
+    let mut entries = entries(text)?;
+    if entries.contains_key("provider") {
+        let why =
+            "a file `*.prov` has its metadata below `provider:`; that of a script in `resources` begins with its keys";
+        return Err(vec![why.into()]);
     }
+    match entries.get("name").map(|value| value.as_str() == Some(name.as_str())) {
+        None => drop(entries.insert("name".into(), Value::from(name.as_str()))),
+        Some(true) => {}
+        Some(false) => return Err(vec![eco_format!("`name` is that of the script, {name}, or left out")]),
+    }
+    entries.entry("desc".into()).or_insert_with(|| Value::from("Resources that a script of mold handles."));
+    let is_open = !entries.contains_key("attributes");
+    entries.entry("attributes".into()).or_insert_with(|| Value::hash::<&str>([]));
+    let mut rest = Rest { faults: Vec::new(), entries: &mut entries };
+    let key = rest.word("key");
+    let words = rest.words("actions");
+    let refresh = rest.word("refresh");
+    let is_default = rest.truth("default").unwrap_or(false);
+    let is_open = rest.truth("open").unwrap_or(is_open);
+    let manner = rest.manner();
+    let mut faults = rest.faults;
+    if let Some(refresh) = &refresh
+        && (!is_action(refresh) || words.as_ref().is_some_and(|words| !words.contains(refresh)))
+    {
+        faults.push(eco_format!("`refresh` is `{refresh}`, which is none of the `actions`"));
+    }
+    add_namevar(&mut entries, key.as_deref());
+    let reading = definition::read(&Value::hash(entries));
+    faults.extend(reading.faults.iter().map(|fault| eco_format!("{fault}")));
+    if let Some(namevars) = several(&reading.schema) {
+        faults.push(namevars);
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let namevar = reading.schema.namevars().next().map(|one| one.name.text().clone()).unwrap_or_default();
+    let schema = complete(reading.schema, &namevar, refresh.as_ref());
+    let schema = if is_open { schema.with_others(other()) } else { schema };
+    let metadata = metadata_of(schema, words.as_deref(), manner);
+    Ok(Metadata { refresh, default: Condition::Constant(is_default), ..metadata })
+}
 
-    /// The attribute that names a resource in the documents of the script.
-    pub(super) fn key(&self) -> &str {
-        self.schema.namevars().next().map_or("name", |namevar| namevar.name.as_str())
+fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
+    let (actions, one_time) = of_words(words);
+    Metadata {
+        name: NAME.into(),
+        convention: ConventionName::Mold,
+        actions,
+        one_time,
+        refresh: None,
+        suitable: Condition::Constant(true),
+        default: Condition::Constant(false),
+        noop_safe: false,
+        confine: manner.is_confined,
+        timeout: manner.timeout,
+        output: manner.output,
+        schema,
+        warnings: Vec::new(),
     }
 }
 
@@ -159,8 +155,8 @@ impl Rest<'_> {
     }
 
     fn words(&mut self, key: &str) -> Option<Vec<EcoString>> {
-        self.take(key, "a list of words, none of them inspect or conform", |value| {
-            let word = |value: &Value| value.as_str().filter(|word| is_action(word)).map(EcoString::from);
+        self.take(key, "a list of words", |value| {
+            let word = |value: &Value| value.as_str().filter(|word| is_word(word)).map(EcoString::from);
             value.as_array()?.iter().map(word).collect()
         })
     }
@@ -180,16 +176,6 @@ impl Rest<'_> {
         let output = self.take("output", "a number of MiB from 1 to 1024", metadata::mebibytes);
         Manner { is_confined: self.truth("confine").unwrap_or(true), timeout, output }
     }
-}
-
-fn is_word(word: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_part)
-}
-
-/// Whether a word can be a one-time action.
-pub(super) fn is_action(word: &str) -> bool {
-    is_word(word) && !matches!(word, "inspect" | "conform")
 }
 
 /// Declares the attribute that names resources, if metadata does not: `key`, or else `name`.
@@ -222,49 +208,35 @@ fn several(schema: &TypeSchema) -> Option<EcoString> {
     (namevars.len() > 1).then(|| eco_format!("one attribute names a resource, not {}", namevars.join(" and ")))
 }
 
-/// Adds what every kind has: whether a resource is there, and what the provider can do.
-fn complete(mut schema: TypeSchema, key: &str) -> TypeSchema {
-    if schema.find(EXISTS).is_none() {
-        let data_type = "Boolean".parse().unwrap_or(DataType::Any);
-        let exists = AttributeSchema::new(EXISTS, data_type, Behaviour::Property, "Whether the resource is there.");
-        let after = schema.attributes.iter().position(|one| one.name == *key).map_or(0, |at| at + 1);
-        schema.attributes.insert(after, exists);
-    }
-    for feature in [Feature::CustomInsync, Feature::SimpleGetFilter] {
-        if !schema.has(feature) {
-            schema.features.push(feature);
-        }
-    }
-    schema
-}
-
-fn other() -> AttributeSchema {
-    AttributeSchema::new("other", DataType::Any, Behaviour::Property, "An attribute that only the script knows.")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use kilter_model::Feature;
 
-    fn read(text: &str) -> Result<Kind, Vec<EcoString>> {
-        Kind::read(&"file".into(), text)
+    use super::*;
+    use crate::metadata::Actions;
+
+    fn read(text: &str) -> Result<Metadata, Vec<EcoString>> {
+        super::read(&"file".into(), text)
     }
 
     #[test]
     fn metadata_may_say_all_or_nothing() {
         let plain = read("").unwrap();
-        assert!(plain.schema.others.is_some() && plain.actions.is_none() && plain.manner == Manner::default());
+        assert!(plain.schema.others.is_some() && plain.one_time.is_none() && plain.confine && plain.timeout.is_none());
         assert_eq!(plain.key(), "name");
         let said = "key: path\nactions: [touch, rotate]\nrefresh: touch\nconfine: false\ntimeout: 30\noutput: 2\ndefault: true\nattributes:\n  \
                     mode: {type: String, desc: Its mode.}\n";
         let kind = read(said).unwrap();
         let names: Vec<&str> = kind.schema.attributes.iter().map(|one| one.name.as_str()).collect();
         assert_eq!((kind.key(), names.as_slice()), ("path", &["path", "exists", "mode"][..]));
-        assert!(kind.schema.others.is_none() && kind.schema.has(Feature::Refresh) && kind.is_default);
-        assert_eq!(
-            kind.manner,
-            Manner { is_confined: false, timeout: Some(Duration::from_secs(30)), output: Some(2 << 20) }
+        assert!(
+            kind.schema.others.is_none()
+                && kind.schema.has(Feature::Refresh)
+                && matches!(kind.default, Condition::Constant(true))
         );
+        assert_eq!((kind.confine, kind.timeout), (false, Some(Duration::from_secs(30))));
+        assert_eq!(kind.output, Some(2 << 20));
+        assert_eq!(kind.actions, Actions { list: false, find: true, update: true });
         assert_eq!(definition::check(&kind.schema), []);
         assert!(
             read("open: true\nattributes: {path: {type: String, behaviour: namevar}}").unwrap().schema.others.is_some()
@@ -272,21 +244,32 @@ mod tests {
     }
 
     #[test]
+    fn a_script_can_list_or_only_read_where_its_actions_say_so() {
+        let of = |words: &str| read(&format!("actions: {words}")).unwrap();
+        let all = of("[list, inspect, conform, rotate]");
+        assert_eq!((all.actions, all.one_time), (Actions::ALL, Some(vec!["rotate".into()])));
+        assert_eq!(of("[inspect]").actions, Actions { list: false, find: true, update: false });
+        assert_eq!(of("[list]").actions, Actions::ALL);
+    }
+
+    #[test]
     fn what_is_wrong_in_metadata_is_told_at_once() {
         let faults = read("name: other").unwrap_err();
         assert!(faults[0].contains("that of the script"), "{faults:?}");
         let faults =
-            read("actions: [inspect]\ntimeout: 0\noutput: 2 GB\nconfine: maybe\nrefresh: -x\nattributes: {a: {type: Nosuch}}")
+            read("actions: [two words]\ntimeout: 0\noutput: 2 GB\nconfine: maybe\nrefresh: -x\nattributes: {a: {type: Nosuch}}")
                 .unwrap_err();
         assert_eq!(faults.len(), 6, "{faults:?}");
         assert!(read("actions: [a]\nrefresh: b").unwrap_err()[0].contains("none of the `actions`"));
+        assert!(read("actions: [list]\nrefresh: list").unwrap_err()[0].contains("none of the `actions`"));
+        assert!(read("provider: {type: file}").unwrap_err()[0].contains("below `provider:`"));
         assert!(read("[a]").is_err() && read("a: [").is_err());
         assert!(Manner::read("confine: false\nkey: x").unwrap_err()[0].contains("`key` means nothing here"));
     }
 
     #[test]
     fn the_name_of_a_script_is_that_of_a_type() {
-        assert!(Kind::without_metadata(&"file".into()).is_ok());
-        assert!(Kind::without_metadata(&"file.py".into()).is_err());
+        assert!(without_metadata(&"file".into()).is_ok());
+        assert!(without_metadata(&"file.py".into()).is_err());
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod files;
 mod historian;
 mod kind;
+mod listing;
 mod netstring;
 mod recorder;
 mod resource;

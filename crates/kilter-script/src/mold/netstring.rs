@@ -14,6 +14,8 @@ const SAMPLE: usize = 80;
 /// A stretch of bytes that belongs to no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
+    /// Where it begins in the stream, in bytes.
+    pub at: u64,
     /// How many bytes were skipped.
     pub bytes: usize,
     /// How they begin, as text.
@@ -47,8 +49,11 @@ pub(super) struct Decoder<T> {
     digits: usize,
     read: fn(&[u8]) -> Option<T>,
     pub(super) held: Vec<u8>,
-    /// What was skipped and not told yet.
+    /// Bytes of the stream before those that are held.
+    passed: u64,
+    /// What was skipped and not told yet, and where that began.
     skipped: usize,
+    skipped_at: u64,
     sample: Vec<u8>,
 }
 
@@ -64,7 +69,16 @@ enum Start<T> {
 
 impl<T> Decoder<T> {
     pub(super) fn new(longest: usize, read: fn(&[u8]) -> Option<T>) -> Decoder<T> {
-        Decoder { longest, digits: longest.to_string().len(), read, held: Vec::new(), skipped: 0, sample: Vec::new() }
+        Decoder {
+            longest,
+            digits: longest.to_string().len(),
+            read,
+            held: Vec::new(),
+            passed: 0,
+            skipped: 0,
+            skipped_at: 0,
+            sample: Vec::new(),
+        }
     }
 
     /// Takes a part of the stream.
@@ -91,11 +105,12 @@ impl<T> Decoder<T> {
                 }
                 Start::Open if !is_end => break,
                 Start::Open | Start::Nothing => {
-                    self.skip(held[at], give);
+                    self.skip(held[at], self.passed + at as u64, give);
                     at += 1;
                 }
             }
         }
+        self.passed += at as u64;
         self.held = held[at..].to_vec();
     }
 
@@ -130,9 +145,12 @@ impl<T> Decoder<T> {
         }
     }
 
-    fn skip(&mut self, byte: u8, give: &mut dyn FnMut(Frame<T>)) {
+    fn skip(&mut self, byte: u8, at: u64, give: &mut dyn FnMut(Frame<T>)) {
         if self.skipped == 0 && byte.is_ascii_whitespace() {
             return;
+        }
+        if self.skipped == 0 {
+            self.skipped_at = at;
         }
         self.skipped += 1;
         if self.sample.len() < 4 * SAMPLE {
@@ -146,7 +164,7 @@ impl<T> Decoder<T> {
     fn tell(&mut self, give: &mut dyn FnMut(Frame<T>)) {
         if self.skipped > 0 {
             let text = beginning(String::from_utf8_lossy(&self.sample).trim_end(), SAMPLE);
-            give(Frame::Damage(Damage { bytes: self.skipped, beginning: text.to_string() }));
+            give(Frame::Damage(Damage { at: self.skipped_at, bytes: self.skipped, beginning: text.to_string() }));
         }
         self.skipped = 0;
         self.sample.clear();

@@ -7,38 +7,53 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_process::{Confinement, Finished};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Problem, Provider, ProviderError, Query, Wanted,
+    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Problem, Provider, ProviderError, Query, Suitability, Wanted,
 };
 use serde_json::Value as Json;
 
 use super::document;
 use super::error::{self, MoldCause, MoldError};
-use super::kind::{EXISTS, Kind, is_action};
 use super::runner::{Call, Runner};
+use crate::condition::Verdict;
 use crate::convention::beginning;
+use crate::metadata::{EXISTS, Metadata, is_action};
 use crate::provider::kept;
-
-/// What every provider of mold is called.
-const NAME: &str = "mold";
+use crate::script::Script;
+use crate::surroundings::Surroundings;
 
 /// How many lines of a script's output, or attributes that nobody has declared, are shown.
 const NOTED: usize = 20;
 
-/// A provider that is a resource script of mold.
+/// A provider that is a resource script of mold: one in `resources`, or a file `*.prov`.
 pub struct MoldProvider {
     runner: Arc<Runner>,
     path: PathBuf,
-    kind: Kind,
+    kind: Metadata,
+    name: &'static str,
+    /// What the script is called in messages: `resources/file`.
+    role: EcoString,
 }
 
 impl MoldProvider {
-    pub(super) fn new(runner: Arc<Runner>, path: PathBuf, kind: Kind) -> MoldProvider {
-        MoldProvider { runner, path, kind }
+    /// The provider of a script in `resources`.
+    pub(super) fn new(runner: Arc<Runner>, path: PathBuf, kind: Metadata) -> MoldProvider {
+        let (name, role) = (kept(&kind.name), eco_format!("resources/{}", kind.schema.name));
+        MoldProvider { runner, path, kind, name, role }
     }
 
-    /// The script.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The provider of a file `*.prov`.
+    pub(crate) fn of_file(path: &Path, kind: Metadata, surroundings: Arc<Surroundings>) -> MoldProvider {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let (name, role) = (kept(&kind.name), eco_format!("providers/{stem}"));
+        MoldProvider { runner: Arc::new(Runner::new(surroundings)), path: path.to_owned(), kind, name, role }
+    }
+
+    pub(super) fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    pub(super) fn known(&self) -> &Metadata {
+        &self.kind
     }
 
     /// What the script observes of a resource, as it prints it.
@@ -51,8 +66,12 @@ impl MoldProvider {
 
     /// Brings a resource to a state, whatever its state is now.
     pub fn conform(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Outcome {
-        let input = document::prescription(&self.kind, name, should);
-        self.called(cx, "conform", name, &input)
+        self.conformed(cx, name, should, Mode::Apply)
+    }
+
+    fn conformed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes, mode: Mode) -> Outcome {
+        let input = document::prescription(&self.kind, name, should, mode);
+        self.called(cx, &self.call_in("conform", name, &input, mode))
     }
 
     fn inspect(&self, cx: &Context<'_>, name: &EcoString) -> Result<(Json, State), MoldError> {
@@ -63,6 +82,12 @@ impl MoldProvider {
         let document = error::document(&finished, "an observation document", call.output).map_err(fail)?;
         let wrong = |why| call.error(MoldCause::Document(why), Some(&finished));
         let (state, undeclared) = document::state(&self.kind, name, &document).map_err(wrong)?;
+        self.pass_over(cx, name, &undeclared);
+        Ok((document, state))
+    }
+
+    /// Tells which attributes are not used.
+    pub(super) fn pass_over(&self, cx: &Context<'_>, name: &str, undeclared: &[EcoString]) {
         if !undeclared.is_empty() {
             let shown: Vec<EcoString> = undeclared.iter().take(NOTED).map(|name| beginning(name, 80)).collect();
             let more = undeclared.len() - shown.len();
@@ -70,7 +95,6 @@ impl MoldProvider {
             let message = format!("attributes that the type does not have are passed over: {}{more}", shown.join(", "));
             cx.log(Level::Debug, self.kind.schema.name.as_str(), name, &message);
         }
-        Ok((document, state))
     }
 
     fn state(&self, cx: &Context<'_>, wanted: &Wanted<'_>) -> Result<State, MoldError> {
@@ -89,29 +113,28 @@ impl MoldProvider {
     }
 
     /// Has the script change something.
-    fn called(&self, cx: &Context<'_>, action: &str, name: &EcoString, input: &Value) -> Outcome {
+    fn called(&self, cx: &Context<'_>, call: &Call<'_>) -> Outcome {
         if cx.interrupt().is_raised() {
             return Outcome::failed("not begun: the run was interrupted");
         }
-        let call = self.call(action, name, input);
-        let finished = match self.runner.run(cx, &call) {
+        let finished = match self.runner.run(cx, call) {
             Ok(finished) => finished,
             Err(error) => return Outcome::failed(eco_format!("{error}")),
         };
-        match self.outcome(name, &finished) {
+        match self.outcome(call.about.1, &finished, call.output) {
             Ok(outcome) => outcome,
             Err(cause) => Outcome::failed(eco_format!("{}", call.error(cause, Some(&finished)))),
         }
     }
 
     /// What a script that has changed something says of it: nothing, a document, or lines for people.
-    fn outcome(&self, name: &str, finished: &Finished) -> Result<Outcome, MoldCause> {
+    fn outcome(&self, name: &str, finished: &Finished, most: usize) -> Result<Outcome, MoldCause> {
         error::ended(finished)?;
         let bytes = finished.stdout.bytes.as_slice();
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         let is_document = bytes.trim_ascii_start().starts_with(b"{");
         if is_document {
-            let document = error::document(finished, "a document", self.runner.output(self.kind.manner))?;
+            let document = error::document(finished, "a document", most)?;
             let changed = document::changed(&self.kind, name, &document).map_err(MoldCause::Document)?;
             return Ok(Outcome { changed, ..Outcome::done() });
         }
@@ -120,30 +143,40 @@ impl MoldProvider {
         Ok(Outcome { notes: lines.take(NOTED).map(|line| beginning(line, 200)).collect(), ..Outcome::done() })
     }
 
-    fn call<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value) -> Call<'a> {
+    /// A call that reads, or that changes something.
+    pub(super) fn call<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value) -> Call<'a> {
+        self.call_in(action, name, input, Mode::Apply)
+    }
+
+    /// A call that only reads cannot change the machine unless the metadata asks for that, and nor can one that only tells
+    /// what it would do, whatever the metadata says.
+    fn call_in<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value, mode: Mode) -> Call<'a> {
         let type_name = &self.kind.schema.name;
         let limits = &self.runner.surroundings.limits;
-        let (confinement, usual) = match action {
-            "inspect" if self.kind.manner.is_confined => (Confinement::ReadOnly, limits.read),
-            "inspect" => (Confinement::None, limits.read),
-            _ => (Confinement::None, limits.change),
-        };
+        let is_read = matches!(action, "inspect" | "list");
+        let is_confined = mode == Mode::Preview || is_read && self.kind.confine;
+        let of = if name.is_empty() { eco_format!("{type_name}") } else { eco_format!("{type_name}[{name}]") };
         Call {
             path: &self.path,
-            role: eco_format!("resources/{type_name}"),
-            task: eco_format!("{action} of {type_name}[{name}] by the provider `{NAME}`"),
+            role: self.role.clone(),
+            task: eco_format!("{action} of {of} by the provider `{}`", self.name),
             about: (type_name.as_str(), name),
             action: Some(action),
             input: Some(input),
-            confinement,
-            output: self.runner.output(self.kind.manner),
-            deadline: self.kind.manner.timeout.unwrap_or(usual),
+            confinement: if is_confined { Confinement::ReadOnly } else { Confinement::None },
+            is_read: is_read || mode == Mode::Preview,
+            output: if action == "list" {
+                self.kind.output.unwrap_or(limits.output)
+            } else {
+                self.runner.output(self.kind.output)
+            },
+            deadline: self.kind.timeout.unwrap_or(if is_read { limits.read } else { limits.change }),
         }
     }
 
     fn unknown(&self, attribute: &str) -> Problem {
         let type_name = &self.kind.schema.name;
-        Problem::with(attribute, eco_format!("the provider `{NAME}` of {type_name} has no such attribute"))
+        Problem::with(attribute, eco_format!("the provider `{}` of {type_name} has no such attribute", self.name))
     }
 }
 
@@ -153,11 +186,18 @@ impl Provider for MoldProvider {
     }
 
     fn name(&self) -> &'static str {
-        kept(NAME)
+        self.name
+    }
+
+    fn suitable(&self) -> Suitability {
+        match self.kind.suitable.evaluate(&*self.runner.surroundings) {
+            Verdict::Holds => Suitability::Suitable,
+            Verdict::Fails(why) => Suitability::Unsuitable(why),
+        }
     }
 
     fn is_default(&self) -> bool {
-        self.kind.is_default
+        self.kind.default.evaluate(&*self.runner.surroundings).holds()
     }
 
     fn is_external(&self) -> bool {
@@ -165,12 +205,7 @@ impl Provider for MoldProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let Query::Named(wanted) = query else {
-            let type_name = &self.kind.schema.name;
-            return Err(ProviderError::new(eco_format!(
-                "a script of mold cannot list its resources: name those of {type_name} to inspect"
-            )));
-        };
+        let Query::Named(wanted) = query else { return self.list(cx) };
         let state = |wanted: &Wanted<'_>| match self.state(cx, wanted) {
             Ok(state) => state,
             Err(error) => State { unreadable: Some(eco_format!("{error}")), ..State::absent(wanted.name.clone()) },
@@ -187,13 +222,21 @@ impl Provider for MoldProvider {
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        if mode == Mode::Preview {
+        if mode == Mode::Preview && !self.kind.noop_safe {
             return changes.iter().map(|_| Outcome::done()).collect();
+        }
+        if !self.kind.actions.update {
+            let type_name = &self.kind.schema.name;
+            let why = eco_format!(
+                "the provider `{}` of {type_name} can only read: its actions are without `conform`",
+                self.name
+            );
+            return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
         }
         let gone = Attributes::from_iter([(EXISTS, Value::Boolean(false))]);
         let conform = |change: &Change<'_>| {
             let should = alike(&self.kind, change.should.unwrap_or(&gone), change.is);
-            self.conform(cx, change.name, &should)
+            self.conformed(cx, change.name, &should, mode)
         };
         changes.iter().map(conform).collect()
     }
@@ -207,9 +250,9 @@ impl Provider for MoldProvider {
 
     fn check_action(&self, action: &str) -> Result<(), Problem> {
         let type_name = &self.kind.schema.name;
-        match &self.kind.actions {
+        match &self.kind.one_time {
             _ if !is_action(action) => Err(Problem::new(eco_format!("`{action}` cannot be a one-time action"))
-                .hint("it is one word of letters, digits, `_` and `-`, neither inspect nor conform")),
+                .hint("it is one word of letters, digits, `_` and `-`, neither list nor inspect nor conform")),
             Some(actions) if !actions.iter().any(|known| known == action) => {
                 let known = if actions.is_empty() { "none".into() } else { actions.join(", ") };
                 let problem = Problem::new(eco_format!("{type_name} has no action `{action}`"));
@@ -223,7 +266,7 @@ impl Provider for MoldProvider {
         match self.check_action(action) {
             Ok(()) => {
                 let input = Value::hash(document::identity(&self.kind, wanted.name));
-                self.called(cx, action, wanted.name, &input)
+                self.called(cx, &self.call(action, wanted.name, &input))
             }
             Err(problem) => Outcome::failed(eco_format!("{problem}")),
         }
@@ -273,9 +316,19 @@ impl Provider for MoldProvider {
     }
 }
 
+impl Script for MoldProvider {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn metadata(&self) -> &Metadata {
+        &self.kind
+    }
+}
+
 /// What is wanted, where nobody has said of which type it is as the script itself tells it: words of the command line are
 /// texts.
-fn alike(kind: &Kind, should: &Attributes, is: &State) -> Attributes {
+fn alike(kind: &Metadata, should: &Attributes, is: &State) -> Attributes {
     let mut alike = should.clone();
     for (name, value) in alike.iter_mut().filter(|(name, _)| kind.schema.find(name.as_str()).is_none()) {
         let Value::String(text) = &*value else { continue };

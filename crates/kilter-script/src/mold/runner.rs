@@ -11,8 +11,6 @@ use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftove
 use kilter_provider::{Context, Interrupt, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
-use super::historian::Historian;
-use super::kind::Manner;
 use super::recorder::Recorder;
 use crate::confined::Watch;
 use crate::convention::size;
@@ -23,7 +21,6 @@ use crate::surroundings::Surroundings;
 /// Runs scripts, and tells a historian everything that happens.
 pub(super) struct Runner {
     pub(super) surroundings: Arc<Surroundings>,
-    historian: Arc<dyn Historian>,
     /// How many scripts were started so far.
     started: AtomicU64,
     watch: Watch,
@@ -43,8 +40,10 @@ pub(super) struct Call<'a> {
     pub(super) action: Option<&'a str>,
     /// The document that it reads.
     pub(super) input: Option<&'a Value>,
-    /// Whether it only reads.
+    /// What it is kept from.
     pub(super) confinement: Confinement,
+    /// Whether it only reads, or tells what it would do.
+    pub(super) is_read: bool,
     /// How long it may take.
     pub(super) deadline: Duration,
     /// How many bytes it may print.
@@ -66,8 +65,8 @@ impl Call<'_> {
 }
 
 impl Runner {
-    pub(super) fn new(surroundings: Arc<Surroundings>, historian: Arc<dyn Historian>) -> Runner {
-        Runner { surroundings, historian, started: AtomicU64::new(0), watch: Watch::default() }
+    pub(super) fn new(surroundings: Arc<Surroundings>) -> Runner {
+        Runner { surroundings, started: AtomicU64::new(0), watch: Watch::default() }
     }
 
     /// Runs a script to its end, passes on what it writes, and judges nothing.
@@ -77,7 +76,7 @@ impl Runner {
         let name = format!("{}#{number}", call.role);
         let seal = Seal::of_values(call.input);
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
-        let mut recorder = Recorder::new(&name, &*self.historian, &seal, &invocation, told);
+        let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
         let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
@@ -115,15 +114,14 @@ impl Runner {
         invocation.stdin = call.input.map(|input| line(&to_json_clear(input)));
         invocation.deadline = Some(call.deadline);
         invocation.stdout = Capture::AtMost(call.output);
-        let is_reading = call.confinement != Confinement::None;
-        let leftovers = if is_reading { Leftovers::Ended } else { Leftovers::LeftAlone };
+        let leftovers = if call.is_read { Leftovers::Ended } else { Leftovers::LeftAlone };
         // The recorder sees all of it, and keeps nothing.
         invocation.channel(Capture::First(0)).confined(call.confinement).leftovers(leftovers)
     }
 
-    /// How many bytes a script of this manner may print: what it says, or what all may.
-    pub(super) fn output(&self, manner: Manner) -> usize {
-        size::of_one(manner.output.unwrap_or(self.surroundings.limits.output))
+    /// How many bytes a script may print about one resource: what its metadata says, or what all may.
+    pub(super) fn output(&self, said: Option<usize>) -> usize {
+        size::of_one(said.unwrap_or(self.surroundings.limits.output))
     }
 
     /// Surroundings for a call on nobody's behalf.

@@ -8,7 +8,7 @@ use kilter_provider::{Context, Level, Mode, Seal};
 
 use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
-use crate::convention::{ConventionName, Reply, Request};
+use crate::convention::{Reply, Request};
 use crate::exchange::Exchange;
 use crate::spoken::Spoken;
 
@@ -90,13 +90,13 @@ impl ScriptProvider {
     }
 
     fn action(&self, request: &Request<'_>) -> &'static str {
-        match (request, self.metadata.convention) {
+        match (request, self.takes_many()) {
             (Request::Describe, _) => "describe",
-            (Request::List, ConventionName::Simple) => "list",
-            (Request::Find(_), ConventionName::Simple) => "find",
-            (Request::Update(..), ConventionName::Simple) => "update",
-            (Request::List | Request::Find(_), ConventionName::Json) => "get",
-            (Request::Update(..), ConventionName::Json) => "set",
+            (Request::List, false) => "list",
+            (Request::Find(_), false) => "find",
+            (Request::Update(..), false) => "update",
+            (Request::List | Request::Find(_), true) => "get",
+            (Request::Update(..), true) => "set",
         }
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::ScriptProvider;
 use super::call::Call;
-use crate::convention::{AttributeChange, ChangeReport, ConventionName, Reply, Request, Update, beginning};
+use crate::convention::{AttributeChange, ChangeReport, Reply, Request, Update, beginning};
 use crate::typed::typed;
 
 impl ScriptProvider {
@@ -21,18 +21,16 @@ impl ScriptProvider {
                 "the provider `{}` of {} can only read: its actions are without `{}`",
                 self.metadata.name,
                 self.metadata.schema.name,
-                if self.metadata.convention == ConventionName::Json { "set" } else { "update" }
+                if self.takes_many() { "set" } else { "update" }
             );
             return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
         }
         let asked: Vec<Asked> = changes.iter().map(|change| self.asked(change)).collect();
-        match self.metadata.convention {
-            ConventionName::Simple => {
-                let pairs = changes.iter().zip(&asked);
-                pairs.map(|(change, asked)| self.change_one(cx, change, asked, mode)).collect()
-            }
-            ConventionName::Json => self.change_all(cx, changes, &asked, mode),
+        if self.takes_many() {
+            return self.change_all(cx, changes, &asked, mode);
         }
+        let pairs = changes.iter().zip(&asked);
+        pairs.map(|(change, asked)| self.change_one(cx, change, asked, mode)).collect()
     }
 
     fn change_one(&self, cx: &Context<'_>, change: &Change<'_>, asked: &Asked, mode: Mode) -> Outcome {
@@ -125,8 +123,7 @@ impl ScriptProvider {
         }
         let told = report.changes.iter().filter(|told| told.name == *change.name);
         let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();
-        let derives =
-            report.derive && (self.metadata.convention == ConventionName::Simple || !report.told.contains(change.name));
+        let derives = report.derive && (!self.takes_many() || !report.told.contains(change.name));
         if derives {
             for (name, value) in asked.should.iter() {
                 let is_parameter = self.metadata.schema.find(name.as_str()).is_some_and(|a| !a.behaviour.is_compared());

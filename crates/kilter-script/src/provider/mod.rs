@@ -12,21 +12,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::eco_format;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
-use kilter_process::Capture;
 use kilter_provider::{Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability};
 
 use crate::condition::Verdict;
 use crate::confined::Watch;
 use crate::convention::{Convention, ConventionName, Request, Update};
-use crate::json::Json;
 use crate::metadata::Metadata;
-use crate::simple::Simple;
+use crate::script::Script;
 use crate::surroundings::Surroundings;
 
 pub(crate) use error::last_words;
 pub(crate) use log::{known_level, level};
 
-/// A provider that is a script.
+/// A provider that is a script of the conventions `simple` or `json`.
 pub struct ScriptProvider {
     path: PathBuf,
     metadata: Metadata,
@@ -37,27 +35,20 @@ pub struct ScriptProvider {
 }
 
 impl ScriptProvider {
-    /// The provider of a script that says this of itself.
-    pub fn new(path: impl Into<PathBuf>, metadata: Metadata, surroundings: Arc<Surroundings>) -> ScriptProvider {
-        let path = path.into();
-        let mut base = surroundings.invocation(&path);
-        base.stdout = Capture::AtMost(metadata.output.unwrap_or(surroundings.limits.output));
-        let convention: Box<dyn Convention> = match metadata.convention {
-            ConventionName::Simple => Box::new(Simple::new(base)),
-            ConventionName::Json => Box::new(Json::new(base)),
-        };
+    /// The provider of a script that says this of itself, called by `convention`.
+    pub fn new(
+        path: &Path,
+        metadata: Metadata,
+        convention: Box<dyn Convention>,
+        surroundings: Arc<Surroundings>,
+    ) -> ScriptProvider {
         let name = kept(&metadata.name);
-        ScriptProvider { path, metadata, name, convention, surroundings, watch: Watch::default() }
+        ScriptProvider { path: path.to_owned(), metadata, name, convention, surroundings, watch: Watch::default() }
     }
 
-    /// The script.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What it says of itself.
-    pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+    /// Whether one call is about many resources, as in `json`; it is about one in `simple`.
+    fn takes_many(&self) -> bool {
+        self.metadata.convention == ConventionName::Json
     }
 }
 
@@ -132,10 +123,17 @@ impl Provider for ScriptProvider {
     }
 
     fn batch(&self) -> Batch {
-        match self.metadata.convention {
-            ConventionName::Simple => Batch::One,
-            ConventionName::Json => Batch::Whole,
-        }
+        if self.takes_many() { Batch::Whole } else { Batch::One }
+    }
+}
+
+impl Script for ScriptProvider {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 }
 

@@ -11,7 +11,7 @@ use super::ScriptProvider;
 use super::call::Call;
 use super::error::ScriptError;
 use super::state::{Odd, Told};
-use crate::convention::{ConventionName, Record, Reply, Request};
+use crate::convention::{Record, Reply, Request};
 use crate::side_by_side::side_by_side;
 
 /// So many resources are found one by one; of more, all are listed first.
@@ -47,10 +47,8 @@ impl ScriptProvider {
     /// The resources that are wanted, each with an error of its own where it cannot be read.
     pub(super) fn named(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
         let mut odd = Odd::default();
-        let mut records: Found = match self.metadata.convention {
-            ConventionName::Json => self.together(cx, wanted)?,
-            ConventionName::Simple => self.one_by_one(cx, wanted)?,
-        };
+        let mut records: Found =
+            if self.takes_many() { self.together(cx, wanted)? } else { self.one_by_one(cx, wanted)? };
         let states = wanted
             .iter()
             .map(|one| match records.remove(one.name) {

@@ -97,6 +97,46 @@ fn secrets_reach_the_script_and_nobody_else() {
     assert!(told.contains("[redacted]") && told.contains(" step ") && told.contains(" damaged "), "{told}");
 }
 
+/// All messages of a log, which is whole.
+fn read_back(path: &std::path::Path) -> Vec<Message> {
+    let mut messages = Vec::new();
+    let mut keep = |frames| {
+        messages.extend::<Vec<_>>(frames);
+        std::ops::ControlFlow::Continue(())
+    };
+    read_log(std::fs::File::open(path).unwrap(), &mut keep).unwrap();
+    let message = |frame| match frame {
+        Frame::Message(message) => message,
+        Frame::Damage(damage) => panic!("{damage} at {}", damage.at),
+    };
+    messages.into_iter().map(message).collect()
+}
+
+#[test]
+fn several_may_append_to_a_log_and_each_message_stays_whole() {
+    let place = Place::new();
+    let path = place.path().join("log");
+    let write = |name: &str| {
+        let log = RawLog::open(&path).unwrap();
+        for number in 0..200 {
+            log.record(&Message::part("stdout", "x".repeat(number * 50).as_bytes()).of_child(name));
+        }
+        assert!(log.failure().is_none());
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| write("a"));
+        scope.spawn(|| write("b"));
+        // One that knows nothing of JSON.
+        let by_hand = "for i in $(seq 200); do printf '28:[\"c\", \"stdout\", {\"line\": 1}],'; done >>\"$0\"";
+        std::process::Command::new("sh").args(["-c", by_hand]).arg(&path).status().unwrap();
+    });
+    let messages = read_back(&path);
+    for name in ["a", "b", "c"] {
+        let of = messages.iter().filter(|message| message.name.as_deref() == Some(name));
+        assert_eq!(of.count(), 200, "{name}");
+    }
+}
+
 #[test]
 fn a_raw_log_is_appended_to_and_read_back() {
     use std::os::unix::fs::PermissionsExt;
@@ -109,11 +149,7 @@ fn a_raw_log_is_appended_to_and_read_back() {
     }
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let mut said = Vec::new();
-    read_log(std::fs::File::open(&path).unwrap(), &mut |frame| match frame {
-        Frame::Message(message) => said.push(message.said()),
-        Frame::Damage(damage) => panic!("{damage}"),
-    })
-    .unwrap();
+    read_back(&path).iter().for_each(|message| said.push(message.said()));
     let stream = |text: &str| Said::Stream { descriptor: 1, bytes: text.into() };
     assert_eq!(said, [stream("one\n"), stream("two")]);
     assert!(RawLog::open(place.path()).is_err());

@@ -80,8 +80,12 @@ impl Place {
     }
 
     pub(crate) fn mold(&self) -> Mold {
-        let surroundings = Surroundings { limits: self.limits, ..Surroundings::new() };
-        Mold::open(self.path(), Arc::new(surroundings), Arc::clone(&self.heard) as Arc<dyn Historian>).unwrap()
+        Mold::open(self.path(), Arc::new(self.surroundings())).unwrap()
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let historian = Arc::clone(&self.heard) as Arc<dyn Historian>;
+        Surroundings { limits: self.limits, historian, ..Surroundings::new() }
     }
 
     pub(crate) fn provider(&self, kind: &str) -> Arc<MoldProvider> {

@@ -2,7 +2,7 @@
 
 use kilter_model::Value;
 use kilter_process::{Confined, Confinement, can_confine};
-use kilter_provider::{Mode, Provider};
+use kilter_provider::Mode;
 
 use crate::harness::*;
 

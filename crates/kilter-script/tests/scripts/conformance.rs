@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kilter_model::Value;
 use kilter_provider::conformance::{Report, Specimen, Subject, Suite};
-use kilter_script::{Metadata, ScriptProvider, Surroundings};
+use kilter_script::{Convention, ConventionName, Json, Metadata, ScriptProvider, Simple, Surroundings};
 
 use crate::harness::Place;
 
@@ -101,7 +101,13 @@ fn subject(convention: &'static str) -> Subject {
     let (world, begun) = (place.path().to_owned(), place.path().join("begun"));
     let provider = move || {
         let metadata = Metadata::parse(&metadata(convention), "keeper").unwrap();
-        ScriptProvider::new(&script, metadata, Arc::new(Surroundings::new()))
+        let surroundings = Arc::new(Surroundings::new());
+        let base = surroundings.invocation(&script);
+        let convention: Box<dyn Convention> = match metadata.convention {
+            ConventionName::Simple => Box::new(Simple::new(base)),
+            _ => Box::new(Json::new(base)),
+        };
+        ScriptProvider::new(&script, metadata, convention, surroundings)
     };
     let one = Specimen::new("it's one")
         .present([

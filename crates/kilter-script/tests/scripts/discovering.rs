@@ -85,7 +85,8 @@ fn a_failure_to_describe_is_kept_too_for_a_while() {
         assert_eq!(
             notes(&place, &found),
             [
-                "DIR/a.prov: not used: asked to describe itself, it failed with exit code 3 (last on its standard error: no python here)"
+                "DIR/a.prov: not used: asked to describe itself, it failed with exit code 3 (last on its standard error: no python \
+                 here); a script of mold needs a.yaml beside it"
             ]
         );
         assert_eq!(place.calls().len(), calls);
@@ -159,7 +160,7 @@ fn one_bad_script_disturbs_no_other() {
     assert_eq!(
         about("broken"),
         "DIR/broken.yaml: not used: its metadata is wrong: 1:11: there is no `suitable` (write `suitable: true`, or when it can be used); \
-         1:29: there is no calling convention `soap` (the conventions are simple and json)"
+         1:29: there is no calling convention `soap` (the conventions are simple, json and mold)"
     );
     assert_eq!(
         about("silent"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{Context, Found, Level, Log, Mode, Provider, Query, Wanted, check_one};
-use kilter_script::{Limits, ScriptProvider, Scripts, Surroundings};
+use kilter_script::{Limits, Script, Scripts, Surroundings};
 
 /// A directory with scripts, which tell what they were called with by way of a socket: they cannot write
 /// a file while they read. Its port is in the file `port`.
@@ -74,7 +74,7 @@ impl Place {
     }
 
     /// A script in bash with metadata beside it, whose body knows the words that it was given.
-    pub(crate) fn bash(&self, name: &str, metadata: &str, body: &str) -> Arc<ScriptProvider> {
+    pub(crate) fn bash(&self, name: &str, metadata: &str, body: &str) -> Arc<dyn Script> {
         self.script(name, &format!("{BASH}{body}"));
         let lines: String = metadata.lines().map(|line| format!("  {line}\n")).collect();
         self.file(&format!("{name}.yaml"), &format!("---\nprovider:\n{lines}"));
@@ -86,7 +86,7 @@ impl Place {
     }
 
     /// The provider of a name.
-    pub(crate) fn only(&self, name: &str) -> Arc<ScriptProvider> {
+    pub(crate) fn only(&self, name: &str) -> Arc<dyn Script> {
         let found = self.found();
         let one = found.providers.iter().find(|provider| provider.name() == name);
         Arc::clone(one.unwrap_or_else(|| panic!("{name}: {:?}", found.notes)))

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kilter_model::{Change, Value};
-use kilter_provider::{Context, Found, Mode, Provider, Wanted, check};
-use kilter_script::ScriptProvider;
+use kilter_provider::{Context, Found, Mode, Wanted, check};
+use kilter_script::Script;
 
 use crate::harness::*;
 
@@ -40,7 +40,7 @@ else:
     print(json.dumps({"changes": changes, "derive": True}))
 "#;
 
-fn keeper(place: &Place) -> Arc<ScriptProvider> {
+fn keeper(place: &Place) -> Arc<dyn Script> {
     place.script("k", KEEPER);
     place.file("k.yaml", METADATA);
     place.only("k")

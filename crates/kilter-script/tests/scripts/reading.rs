@@ -2,7 +2,7 @@
 
 use kilter_model::Value;
 use kilter_process::Environment;
-use kilter_provider::{Context, Level, Log, Provider, Query, Strictness, Suitability, Wanted, check_one, get_checked};
+use kilter_provider::{Context, Level, Log, Query, Strictness, Suitability, Wanted, check_one, get_checked};
 
 use kilter_script::Scripts;
 

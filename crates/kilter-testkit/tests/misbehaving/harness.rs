@@ -8,7 +8,7 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Value};
 use kilter_provider::{Context, Level, Log, Mode, Provider, Wanted, check_one};
-use kilter_script::mold::{Mold, NoHistorian};
+use kilter_script::mold::Mold;
 use kilter_script::{Limits, Scripts, Surroundings};
 
 /// The conventions, in the order of the table.
@@ -95,7 +95,7 @@ impl Place {
         let limits = Limits { read, change, ..Limits::default() };
         let surroundings = Arc::new(Surroundings { limits, ..Surroundings::new() });
         if self.convention == "mold" {
-            let mold = Mold::open(&self.path(""), surroundings, Arc::new(NoHistorian)).unwrap();
+            let mold = Mold::open(&self.path(""), surroundings).unwrap();
             let found = mold.provider("tt").unwrap_or_else(|| panic!("{:?}", mold.notes()));
             return Arc::clone(found) as Arc<dyn Provider>;
         }

@@ -30,9 +30,9 @@ fn every_scenario_is_in_the_table_and_there_are_enough() {
     let told: Vec<&str> = rows.iter().map(|row| row.scenario).chain(GATES).collect();
     assert_eq!(known.iter().collect::<BTreeSet<_>>(), told.iter().collect::<BTreeSet<_>>());
     assert_eq!((known.len(), told.len()), (told.len(), told.iter().collect::<BTreeSet<_>>().len()), "each once");
-    for at in 0..CONVENTIONS.len() {
+    for (at, convention) in CONVENTIONS.iter().enumerate() {
         let there = |row: &&Row| !matches!(row.read[at], Expected::Nothing { .. });
-        assert!(rows.iter().filter(there).count() >= 40, "{}", CONVENTIONS[at]);
+        assert!(rows.iter().filter(there).count() >= 40, "{convention}");
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_provider::{Context, Provider, Query, Wanted};
-use kilter_script::{Limits, ScriptProvider, Scripts, Surroundings};
+use kilter_provider::{Context, Query, Wanted};
+use kilter_script::{Limits, Script, Scripts, Surroundings};
 
 use crate::harness::{Phase, Place};
 
@@ -21,7 +21,7 @@ fn a_script_that_never_reads_a_large_request_does_no_harm() {
 }
 
 /// A script that prints what `print` prints, with more metadata.
-fn printing(place: &tempfile::TempDir, metadata: &str, print: &str) -> Arc<ScriptProvider> {
+fn printing(place: &tempfile::TempDir, metadata: &str, print: &str) -> Arc<dyn Script> {
     use std::os::unix::fs::PermissionsExt;
     let script = place.path().join("t.prov");
     std::fs::write(&script, format!("#!/bin/sh\n{print}\n")).unwrap();
@@ -36,7 +36,7 @@ fn printing(place: &tempfile::TempDir, metadata: &str, print: &str) -> Arc<Scrip
     found.providers.into_iter().next().unwrap_or_else(|| panic!("{:?}", found.notes))
 }
 
-fn list(provider: &ScriptProvider) -> Result<usize, String> {
+fn list(provider: &Arc<dyn Script>) -> Result<usize, String> {
     let states = provider.get(&Context::bare(), Query::All);
     states.map(|states| states.len()).map_err(|error| error.message.to_string())
 }

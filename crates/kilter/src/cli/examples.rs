@@ -85,9 +85,28 @@ Examples:
 Edges that notify are dashed in drawings. Each edge says where it comes from: the word it was
 written with, the value it carries, or why kilter added it.";
 
+pub(super) const HISTORY: &str = "\
+Examples:
+  kilter history --channel3 log
+  kilter history --channel3 log --name resources/service --key stdout --key stderr
+  kilter history --channel3 log --format json | jq 'select(.key == \"exitcode\" and .data != 0) .name'
+  tail -c +1 -f log | kilter history --channel3 -
+
+A log is what `--channel3 FILE` of other commands has appended to a file; `-` is the standard
+input. What belongs to no message is told with its place on standard error, and passed over.";
+
+pub(super) const PROVIDER: &str = "\
+Examples:
+  kilter provider new simple colour    colour.prov, a provider in bash that works, and its check
+  kilter provider record bug.jsonl get package bash
+  kilter provider replay bug.jsonl     the same once more, anywhere
+
+`kilter provider COMMAND --help` tells more.";
+
 pub(super) const SCHEMA: &str = "\
 Examples:
   kilter schema > manifest.schema.json
+  kilter schema mold > mold.schema.json
 
 With the line `# yaml-language-server: $schema=manifest.schema.json` at the top of a manifest,
 editors complete and check types, attributes and relations.";

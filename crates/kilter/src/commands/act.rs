@@ -10,7 +10,7 @@ use crate::cli::{ActArgs, Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
-use crate::{providers, say, signals, words};
+use crate::{providers, recording, say, signals, words};
 
 pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
     match act(args, global) {
@@ -20,6 +20,7 @@ pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
 
 fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
     let registry = providers::registry(global);
+    recording::settle();
     let (type_name, title, action) = said(args)?;
     let provider = providers::find(&registry, type_name)?;
     let name = named(provider, title)?;

@@ -13,8 +13,8 @@ use crate::yaml::{Texts, Yaml};
 pub(crate) fn run(args: &FactsArgs, global: &Global) -> Exit {
     let known = facts::gather(&args.facts_dirs, None);
     let value = match &args.name {
-        None => Ok(Value::Hash(known.all().into())),
-        Some(name) => known.lookup(name),
+        None => Ok(Value::Hash(known.live().all().into())),
+        Some(name) => known.live().lookup(name),
     };
     if !global.quiet {
         facts::warn(&known);

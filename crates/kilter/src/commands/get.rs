@@ -9,7 +9,7 @@ use kilter_provider::{
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
 use crate::resources::{self, Secrets};
-use crate::{providers, say, signals, terminal, words};
+use crate::{providers, recording, say, signals, terminal, words};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     let registry = providers::registry(global);
@@ -18,6 +18,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Ok(provider) => provider,
         Err(exit) => return exit,
     };
+    recording::settle();
     let asked = match asked(provider.schema(), &args.attributes) {
         Ok(asked) => asked,
         Err(exit) => return exit,
@@ -161,7 +162,12 @@ fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secret
     if states.is_empty() {
         return String::new();
     }
-    let (text, left) = resources::table(schema, states, secrets, terminal::columns());
+    let (text, left) = resources::table(
+        schema,
+        states,
+        secrets,
+        recording::ask("columns", || serde_json::Value::Null, terminal::columns),
+    );
     if !left.is_empty() && !global.quiet {
         say::line(format_args!("no room for {}: use a wider terminal or another --format", left.join(", ")));
     }

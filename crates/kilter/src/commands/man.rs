@@ -29,9 +29,17 @@ pub(crate) fn run(args: &ManArgs) -> Exit {
 fn write(command: &Command, directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
     std::fs::write(directory.join("kilter.1"), page(command, "kilter")?)?;
-    for inner in command.get_subcommands() {
-        let name = format!("kilter-{}", inner.get_name());
+    write_below(command, "kilter", directory)
+}
+
+fn write_below(command: &Command, above: &str, directory: &Path) -> io::Result<()> {
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help" || above == "kilter") {
+        let name = format!("{above}-{}", inner.get_name());
         std::fs::write(directory.join(format!("{name}.1")), page(inner, &name)?)?;
+        // The pages of `help` would be those of all commands once more.
+        if inner.get_name() != "help" {
+            write_below(inner, &name, directory)?;
+        }
     }
     Ok(())
 }

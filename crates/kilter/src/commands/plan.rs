@@ -11,7 +11,7 @@ use super::routine;
 use crate::cli::{Global, PlanArgs};
 use crate::exit::Exit;
 use crate::plan_file::PlanFile;
-use crate::{load, providers, say, signals};
+use crate::{load, providers, recording, say, signals};
 
 /// Whether two paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -25,7 +25,10 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         return exit;
     }
     if let Some(output) = &args.output
-        && let Some(input) = args.input.manifests.iter().find(|input| is_same(input, output))
+        && let Some(input) = args.input.manifests.iter().find(|input| {
+            let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
+            recording::ask("same file", about, || is_same(input, output))
+        })
     {
         let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
         return say::fail_with(message, ["give another name to --output"]);
@@ -72,6 +75,10 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         Ok(state) => state,
         Err(exit) => return exit,
     };
+    // A replay leaves no files behind.
+    if recording::is_replay() {
+        return pass.conclude(&report, global);
+    }
     if let Err(error) = PlanFile::new(&loaded, &report, &registry).write(output, &state) {
         return say::fail(format_args!("cannot write the plan to {}: {error}", output.display()));
     }

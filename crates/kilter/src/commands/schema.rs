@@ -1,11 +1,19 @@
-//! `kilter schema`: the JSON Schema of manifests.
+//! `kilter schema`: the JSON Schema of manifests, or of mold's documents.
 
-use crate::cli::{Global, SchemaArgs};
+use crate::cli::{Global, SchemaArgs, SchemaOf};
 use crate::exit::Exit;
 use crate::load::Types;
 use crate::{providers, say};
 
-pub(crate) fn run(_: &SchemaArgs, global: &Global) -> Exit {
-    let registry = providers::registry(global);
-    say::data(&format!("{:#}\n", kilter_manifest::json_schema(&Types(&registry))))
+/// The schema of the documents of mold.
+const MOLD: &str = include_str!("../../../../docs/schemas/mold.schema.json");
+
+pub(crate) fn run(args: &SchemaArgs, global: &Global) -> Exit {
+    match args.of {
+        SchemaOf::Manifest => {
+            let registry = providers::registry(global);
+            say::data(&format!("{:#}\n", kilter_manifest::json_schema(&Types(&registry))))
+        }
+        SchemaOf::Mold => say::data(MOLD),
+    }
 }

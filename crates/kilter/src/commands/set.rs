@@ -14,7 +14,7 @@ use super::pass::Pass;
 use crate::cli::{Global, SetArgs};
 use crate::exit::Exit;
 use crate::words::{self, WordError};
-use crate::{providers, say, signals};
+use crate::{providers, recording, say, signals};
 
 /// The most that is read from the standard input for one attribute.
 const LONGEST_INPUT: u64 = 64 << 20;
@@ -28,9 +28,12 @@ pub(crate) fn run(args: &SetArgs, global: &Global) -> Exit {
 fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
     let registry = providers::registry(global);
     let Said { type_name, name, words } = said(args)?;
-    let provider = providers::find(&registry, type_name)?;
+    let provider = providers::find(&registry, type_name).inspect_err(|_| learn(None, &words))?;
     let schema = provider.schema();
+    learn(Some(schema), &words);
     let attributes = attributes(schema, &words)?;
+    recording::learn(attributes.iter().map(|(_, value)| value));
+    recording::settle();
     let mut resource = resource(schema, name, attributes)?;
     if let Some(provider) = providers::named(provider, type_name) {
         resource.particulars_mut().provider = Some(provider.into());
@@ -105,6 +108,15 @@ fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes,
     }
 }
 
+/// Tells a recording which words are secret. What is said of an attribute that nobody knows may be one.
+fn learn(schema: Option<&TypeSchema>, words: &[(&str, &str)]) {
+    let known = |name: &str| schema.and_then(|schema| schema.known(name));
+    let is_secret = |(name, value): &&(&str, &str)| {
+        *value != "-" && known(name).is_none_or(|attribute| attribute.data_type.to_string().contains("Sensitive"))
+    };
+    recording::learn_texts(words.iter().filter(is_secret).map(|(_, value)| value));
+}
+
 fn is_missing(attribute: &AttributeSchema, words: &[(&str, &str)]) -> bool {
     attribute.required
         && attribute.default.is_none()
@@ -160,18 +172,28 @@ impl Input {
         if let Some(other) = self.read_for.replace(name.clone()) {
             return Err(say::fail(format_args!("`{other}` and `{name}` cannot both be read from the standard input")));
         }
-        let mut bytes = Vec::new();
-        let limit = LONGEST_INPUT + 1;
-        let read = std::io::stdin().lock().take(limit).read_to_end(&mut bytes);
-        read.map_err(|error| say::fail(format_args!("cannot read `{name}` from the standard input: {error}")))?;
-        if bytes.len() as u64 == limit {
-            return Err(say::fail(format_args!("the standard input is too long for `{name}`")));
+        let read = recording::ask("input", || name.as_str().into(), || standard_input(name));
+        let mut bytes = read.map_err(say::fail)?.as_bytes().unwrap_or_default().to_vec();
+        if attribute.data_type.is_sensitive() {
+            recording::learn([&Value::sensitive(Value::from_bytes(&bytes))]);
         }
         if attribute.data_type.is_sensitive() && bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
         Ok(bytes)
     }
+}
+
+/// All of the standard input, for an attribute.
+fn standard_input(name: &str) -> Result<Value, String> {
+    let mut bytes = Vec::new();
+    let limit = LONGEST_INPUT + 1;
+    let read = std::io::stdin().lock().take(limit).read_to_end(&mut bytes);
+    read.map_err(|error| format!("cannot read `{name}` from the standard input: {error}"))?;
+    if bytes.len() as u64 == limit {
+        return Err(format!("the standard input is too long for `{name}`"));
+    }
+    Ok(Value::from_bytes(&bytes))
 }
 
 /// The resource with the defaults of its type, and with the namevars that its name gives where there

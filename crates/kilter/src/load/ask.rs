@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_facts::Facts;
 use kilter_manifest::{Loader, Schemas, SecretSource, Secrets, Source};
 use kilter_model::expr::Lookup;
 use kilter_model::{TypeSchema, Value};
@@ -15,6 +14,8 @@ use kilter_process::Capture;
 use kilter_provider::Registry;
 
 use super::executable;
+use crate::facts::Gathered;
+use crate::recording;
 
 /// A secret larger than this is refused, in bytes.
 const LARGEST_SECRET: usize = 1 << 20;
@@ -40,12 +41,12 @@ pub(super) trait FactSource {
 
 /// The facts of this machine.
 pub(super) struct LiveFacts<'a> {
-    facts: &'a Facts,
+    facts: &'a Gathered,
     taken: RefCell<IndexMap<EcoString, Value>>,
 }
 
 impl<'a> LiveFacts<'a> {
-    pub(super) fn new(facts: &'a Facts) -> LiveFacts<'a> {
+    pub(super) fn new(facts: &'a Gathered) -> LiveFacts<'a> {
         LiveFacts { facts, taken: RefCell::default() }
     }
 }
@@ -123,6 +124,7 @@ pub(super) struct LiveIncludes {
 impl LiveIncludes {
     /// Includes of `manifests`.
     pub(super) fn new(manifests: &[PathBuf]) -> LiveIncludes {
+        let manifests = if recording::is_replay() { &[] } else { manifests };
         let named = manifests
             .iter()
             .filter_map(|path| Some((std::fs::canonicalize(path).ok()?, path.display().to_string().into())));
@@ -132,6 +134,14 @@ impl LiveIncludes {
 
 impl Loader for LiveIncludes {
     fn load(&self, from: &str, path: &str) -> Result<Source, String> {
+        let source = recording::ask("include", || serde_json::json!([from, path]), || self.read(from, path))?;
+        self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
+        Ok(source)
+    }
+}
+
+impl LiveIncludes {
+    fn read(&self, from: &str, path: &str) -> Result<Source, String> {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
         let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
         let found = std::fs::canonicalize(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
@@ -140,9 +150,7 @@ impl Loader for LiveIncludes {
         }
         let text = super::text(&found)?;
         let name = self.names.borrow_mut().entry(found).or_insert_with(|| file.display().to_string().into()).clone();
-        let source = Source::new(name, text);
-        self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
-        Ok(source)
+        Ok(Source::new(name, text))
     }
 }
 
@@ -190,6 +198,25 @@ pub(super) struct SecretsFrom {
 
 impl Secrets for SecretsFrom {
     fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
+        let secret = recording::ask("secret", || about(source), || self.fetch(source));
+        recording::learn(secret.iter().map(|secret| Value::sensitive(secret.clone())).collect::<Vec<_>>().iter());
+        secret
+    }
+}
+
+/// Where a secret comes from, as JSON.
+fn about(source: &SecretSource) -> serde_json::Value {
+    match source {
+        SecretSource::File(path) => serde_json::json!({ "file": path.as_str() }),
+        SecretSource::Env(name) => serde_json::json!({ "env": name.as_str() }),
+        SecretSource::Command(argv) => {
+            serde_json::json!({ "command": argv.iter().map(EcoString::as_str).collect::<Vec<_>>() })
+        }
+    }
+}
+
+impl SecretsFrom {
+    fn fetch(&self, source: &SecretSource) -> Result<Value, String> {
         let bytes = match source {
             SecretSource::File(path) => {
                 let path = Path::new(path.as_str());

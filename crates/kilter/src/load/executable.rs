@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use kilter_facts::Facts;
 use kilter_model::{Value, to_json};
 use kilter_process::{Cancel, Capture, Ending, Finished, Invocation};
 
+use crate::facts::Gathered;
 use crate::signals;
 
 /// A manifest that is longer is refused, in bytes.
@@ -23,7 +23,7 @@ pub(super) fn is(found: &Metadata) -> bool {
 }
 
 /// What an executable prints when it gets the facts.
-pub(super) fn output(path: &Path, found: &Metadata, facts: &Facts, timeout: Duration) -> Result<String, String> {
+pub(super) fn output(path: &Path, found: &Metadata, facts: &Gathered, timeout: Duration) -> Result<String, String> {
     let shown = path.display();
     if rustix::process::geteuid().is_root() && found.mode() & 0o002 != 0 {
         return Err(format!(
@@ -32,7 +32,7 @@ pub(super) fn output(path: &Path, found: &Metadata, facts: &Facts, timeout: Dura
         ));
     }
     let absolute = std::path::absolute(path).map_err(|error| format!("cannot run {shown}: {error}"))?;
-    let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.all())));
+    let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.live().all())));
     let mut invocation = invocation(absolute, timeout);
     invocation.stdin = Some(format!("{facts}\n").into_bytes());
     invocation.stdout = Capture::AtMost(LARGEST);

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::load::{Loaded, Types};
-use crate::say;
+use crate::{recording, say};
 use kilter_manifest::Schemas;
 
 /// What else is sealed with the key is no plan.
@@ -51,6 +51,20 @@ pub(super) fn seal(text: &str, state: &Path) -> Result<String, String> {
 /// # Errors
 /// When it cannot be opened; that has been said.
 pub(super) fn opened(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
+    let mut refused = None;
+    let about = || path.to_string_lossy().into();
+    let text = recording::ask("sealed plan", about, || match live(path, sealed, global) {
+        Ok(json) => Some(json.to_string()),
+        Err(exit) => {
+            refused = Some(exit);
+            None
+        }
+    });
+    text.and_then(|text| serde_json::from_str(&text).ok())
+        .ok_or_else(|| refused.unwrap_or_else(|| say::fail("the plan could not be opened when this was recorded")))
+}
+
+fn live(path: &Path, sealed: &Json, global: &Global) -> Result<Json, Exit> {
     let state = global.state_dir()?;
     let cannot = |why: &str| {
         let hint = "apply it on the machine and with the state directory that it was made with, or make it anew";

@@ -178,7 +178,7 @@ user[bob]
             "{manifest}"
         );
         assert!(puppet(&schema, &states, Secrets::Hidden).contains("content => Binary('/wA=')"));
-        let printed: serde_json::Value = serde_json::from_str(&json(&schema, &states, Secrets::Hidden)).unwrap();
-        assert_eq!(printed[0]["attributes"]["content"]["base64"], "/wA=");
+        let shown: serde_json::Value = serde_json::from_str(&json(&schema, &states, Secrets::Hidden)).unwrap();
+        assert_eq!(shown[0]["attributes"]["content"]["base64"], "/wA=");
     }
 }

@@ -49,6 +49,18 @@ fn the_script_in_bash_does_what_the_guide_says() {
 }
 
 #[test]
+fn a_run_is_recorded_and_replayed_as_the_guide_says() {
+    let place = with("bash prov files", "files");
+    run(&place, &["set", "note", "shopping", "ensure=present", "text=milk"]);
+    let lines: Vec<Ended> =
+        fence("sh recorded").lines().map(|line| place.run(&line.split(' ').skip(1).collect::<Vec<_>>())).collect();
+    let [recorded, listed, shown, replayed] = lines.as_slice() else { panic!("the guide has four lines") };
+    assert!(lines.iter().all(|ended| ended.code == 0), "{lines:?}");
+    assert!(listed.stdout.contains("shopping") && shown.stdout.contains("ral_action=find"), "{lines:?}");
+    assert_eq!((replayed.stdout.as_str(), replayed.stderr.as_str()), (recorded.stdout.as_str(), ""));
+}
+
+#[test]
 fn the_script_in_python_does_what_the_guide_says() {
     let place = with("python prov store", "store");
     run(&place, &["set", "setting", "port", "ensure=present", "value=8080"]);

@@ -204,3 +204,46 @@ fn what_an_actor_does_wrong_is_told_and_nothing_is_touched() {
     );
     assert_eq!(place.run(&["apply"]).code, 1);
 }
+
+/// Takes the lock of the state directory, or tells that it is taken.
+const TAKER: &str = r#"#!/usr/bin/env python3
+import fcntl, json, sys
+asked = json.load(sys.stdin)
+if sys.argv[1] == "inspect":
+    print(json.dumps({"exists": True}))
+else:
+    try:
+        fcntl.lockf(open("STATE/lock", "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        print("free")
+    except OSError:
+        print("taken")
+"#;
+
+#[test]
+fn while_steps_are_performed_no_other_run_changes_anything() {
+    let place = Place::new();
+    let state = place.path().join("state");
+    let target = place.path().join("target").display().to_string();
+    script(&place, "resources/taker", &TAKER.replace("STATE", &state.display().to_string()));
+    script(&place, "actors/prescribe", "#!/bin/sh\necho '[]'\n");
+    // A step of a type of kilter's own is a run within the run, and lets the lock go for nobody.
+    let steps = format!(
+        "[{{\"kind\": \"file\", \"name\": \"{target}\", \"content\": \"x\"}}, {{\"kind\": \"taker\", \"name\": \"a\", \"action\": \"try\"}}]"
+    );
+    script(
+        &place,
+        "actors/choreograph",
+        &format!("#!/bin/sh\ncat >/dev/null\n[ -e {target} ] && echo '[]' || echo '{steps}'\n"),
+    );
+    let ended = run(&place, &["apply"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{}", ended.stdout);
+    assert!(ended.stdout.contains("  taker[a] try: done\n    taken\n"), "{}", ended.stdout);
+    assert!(run(&place, &["act", "taker[a]", "try"]).stdout.contains("free"), "it is free when the run has ended");
+
+    let lock = std::fs::OpenOptions::new().write(true).open(state.join("lock")).unwrap();
+    rustix::fs::fcntl_lock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    let ended = run(&place, &["apply"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+    assert!(ended.stderr.starts_with("error: another run holds the lock on DIR/state (process "), "{}", ended.stderr);
+    assert_eq!(run(&place, &["plan"]).code, 0, "a plan changes nothing");
+}

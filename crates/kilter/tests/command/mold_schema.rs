@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::Place;
+
 fn schema() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas/mold.schema.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -74,11 +76,24 @@ fn the_documents_of_the_text_are_valid_and_wrong_ones_are_not() {
         ),
         ("prescription", json!([joe]), json!([{ "kind": "" }])),
         ("choreography", json!({ "facts": {}, "prescription": [joe], "observations": [file] }), json!({ "facts": {} })),
-        ("steps", json!([joe, restart]), json!([{ "kind": "service", "name": "sshd", "action": "inspect" }])),
+        ("steps", json!([joe, restart]), json!([{ "kind": "service", "name": "sshd", "action": "list" }])),
+        ("question", json!({ "kind": "file" }), json!({ "name": "/tmp/foo" })),
+        ("list", json!([file]), file.clone()),
         ("message", json!(["jim", "stdout", { "line": "This is a line of stdout\n" }]), json!([1, "stdout", {}])),
     ] {
         let schema = &root["$defs"][name];
         assert!(holds(&root, schema, &valid), "{name}: {valid}");
         assert!(!holds(&root, schema, &wrong), "{name}: {wrong}");
     }
+}
+
+#[test]
+fn the_command_prints_the_schema_that_is_documented() {
+    let place = Place::new();
+    let ended = place.run(&["schema", "mold"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    assert_eq!(serde_json::from_str::<Value>(&ended.stdout).unwrap(), schema());
+    let (plain, named) = (place.run(&["schema"]), place.run(&["schema", "manifest"]));
+    assert!(plain == named && plain.stdout.contains("\"resources\""));
+    assert_eq!(place.run(&["schema", "soap"]).code, 1);
 }

@@ -485,7 +485,7 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
             "attributes.x.desc: expects a text, got an Integer",
             "attributes.x.behaviour: `wibble` is not a behaviour (there are property, namevar, init_only, read_only, parameter)",
             "attributes.x.lazy: expects true or false, got a String",
-            "attributes.x.comparison: `wibble` is not a comparison (there are equal, set, subset, case_insensitive, at_least, at_most, bounds)",
+            "attributes.x.comparison: `wibble` is not a comparison (there are equal, set, subset, case_insensitive, words, at_least, at_most, bounds)",
         ],
     ),
 ];

@@ -167,7 +167,7 @@ fn a_message_that_is_too_long_is_skipped_and_memory_stays_bounded() {
     let mut seen = Vec::new();
     for byte in [TEXT, &long, TEXT].concat() {
         channel.feed(&[byte], &mut |frame| seen.push(frame));
-        assert!(channel.decoder.held.len() <= 105);
+        assert!(channel.held() <= 105);
     }
     channel.end(&mut |frame| seen.push(frame));
     assert_eq!(messages(&seen).len(), 2);
@@ -249,6 +249,20 @@ fn damage_of_one_message_loses_no_other() {
 fn a_log_is_read_back() {
     let mut frames = Vec::new();
     let log = [TEXT, b"garbage", TEXT].concat();
-    read_log(log.as_slice(), &mut |frame| frames.push(frame)).unwrap();
+    let mut keep = |more| {
+        frames.extend::<Vec<_>>(more);
+        ControlFlow::Continue(())
+    };
+    read_log(log.as_slice(), &mut keep).unwrap();
     assert_eq!((frames.len(), messages(&frames).len()), (3, 2));
+    let Frame::Damage(damage) = &frames[1] else { panic!("{frames:?}") };
+    assert_eq!((damage.at, damage.bytes), (TEXT.len() as u64, 7));
+    let mut parts = 0;
+    let long = TEXT.repeat(10_000);
+    let mut stop = |_| {
+        parts += 1;
+        ControlFlow::Break(())
+    };
+    read_log(long.as_slice(), &mut stop).unwrap();
+    assert_eq!(parts, 1, "who has seen enough is given no more");
 }

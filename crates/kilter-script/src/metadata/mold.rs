@@ -1,0 +1,95 @@
+//! What only providers of mold's convention say of themselves.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{AttributeSchema, Behaviour, DataType, Feature, TypeSchema};
+
+use super::Actions;
+use super::node::Node;
+use super::read::Reader;
+
+/// The keys that mean something with `invoke: mold` alone.
+pub(super) const KEYS: [&str; 3] = ["key", "refresh", "open"];
+
+/// The attribute that tells whether a resource is there.
+pub(crate) const EXISTS: &str = "exists";
+
+/// The keys of documents that are no attributes.
+pub(super) const RESERVED: [&str; 2] = ["kind", "action"];
+
+/// Whether this is one word of letters, digits, `_` and `-`.
+pub(crate) fn is_word(word: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_part)
+}
+
+/// Whether a word can be a one-time action.
+pub(crate) fn is_action(word: &str) -> bool {
+    is_word(word) && !matches!(word, "list" | "inspect" | "conform")
+}
+
+/// What the words of `actions` say: what a script can do, and its one-time actions. It inspects in any case, and conforms
+/// unless `inspect` is named without it.
+pub(crate) fn of_words(words: Option<&[EcoString]>) -> (Actions, Option<Vec<EcoString>>) {
+    let has = |word: &str| words.is_some_and(|words| words.iter().any(|one| one == word));
+    let actions = Actions { list: has("list"), find: true, update: has("conform") || !has("inspect") };
+    (actions, words.map(|words| words.iter().filter(|word| is_action(word)).cloned().collect()))
+}
+
+/// The attribute that names a resource in the documents.
+pub(super) fn key(provider: &Node, reader: &mut Reader) -> EcoString {
+    let Some(node) = provider.get("key") else { return "name".into() };
+    match node.text() {
+        Some(key) if is_word(key) && key != EXISTS && !RESERVED.contains(&key.as_str()) => key.clone(),
+        _ => {
+            reader.fault(node, eco_format!("`key` is the attribute that names a resource, not {}", node.what()));
+            "name".into()
+        }
+    }
+}
+
+/// The action that serves a refresh.
+pub(super) fn refresh(provider: &Node, one_time: Option<&[EcoString]>, reader: &mut Reader) -> Option<EcoString> {
+    let node = provider.get("refresh")?;
+    match node.text() {
+        Some(action) if !is_action(action) => {
+            reader.fault(node, eco_format!("`{action}` cannot be a one-time action, which `refresh` is"));
+        }
+        Some(action) if one_time.is_some_and(|known| !known.contains(action)) => {
+            reader.fault(node, eco_format!("`refresh` is `{action}`, which is none of the `actions`"));
+        }
+        Some(action) => return Some(action.clone()),
+        None => reader.fault(node, eco_format!("`refresh` is a one-time action, not {}", node.what())),
+    }
+    None
+}
+
+/// Tells of keys that mean nothing in other conventions.
+pub(super) fn misplaced(provider: &Node, reader: &mut Reader) {
+    for (key, _) in provider.entries().unwrap_or_default() {
+        if let Some(name) = key.text().filter(|name| KEYS.contains(&name.as_str())) {
+            reader.warn(key, eco_format!("the key `{name}` means something with `invoke: mold` alone"));
+        }
+    }
+}
+
+/// Adds what every type of mold has: whether a resource is there, and what the provider can do.
+pub(crate) fn complete(mut schema: TypeSchema, key: &str, refresh: Option<&EcoString>) -> TypeSchema {
+    if schema.find(EXISTS).is_none() {
+        let data_type = "Boolean".parse().unwrap_or(DataType::Any);
+        let exists = AttributeSchema::new(EXISTS, data_type, Behaviour::Property, "Whether the resource is there.");
+        let after = schema.attributes.iter().position(|one| one.name == *key).map_or(0, |at| at + 1);
+        schema.attributes.insert(after, exists);
+    }
+    let refresh = refresh.map(|_| Feature::Refresh);
+    for feature in [Feature::CustomInsync, Feature::SimpleGetFilter].into_iter().chain(refresh) {
+        if !schema.has(feature) {
+            schema.features.push(feature);
+        }
+    }
+    schema
+}
+
+/// What attributes are that only the script knows.
+pub(crate) fn other() -> AttributeSchema {
+    AttributeSchema::new("other", DataType::Any, Behaviour::Property, "An attribute that only the script knows.")
+}

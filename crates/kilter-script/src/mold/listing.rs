@@ -1,0 +1,82 @@
+//! All resources of a script of mold that can list them.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{State, Value};
+use kilter_provider::{Context, ProviderError};
+use rustc_hash::FxHashSet;
+use serde_json::Value as Json;
+
+use super::document;
+use super::error::{self, MoldCause, MoldError};
+use super::resource::MoldProvider;
+
+impl MoldProvider {
+    /// The resources that `list` prints: an array of observation documents. One that cannot be read hides no other.
+    pub(super) fn list(&self, cx: &Context<'_>) -> Result<Vec<State>, ProviderError> {
+        let metadata = self.known();
+        if !metadata.actions.list {
+            let type_name = &metadata.schema.name;
+            return Err(ProviderError::new(eco_format!(
+                "the provider `{}` of {type_name} cannot list its resources: its actions are without `list`; name those \
+                 to inspect",
+                metadata.name
+            )));
+        }
+        Ok(self.listed(cx)?)
+    }
+
+    fn listed(&self, cx: &Context<'_>) -> Result<Vec<State>, MoldError> {
+        let kind = self.known().schema.name.as_str();
+        // Scripts read a document before they look at the action.
+        let input = Value::hash([("kind", Value::from(kind))]);
+        let nobody = EcoString::new();
+        let call = self.call("list", &nobody, &input);
+        let finished = self.runner().run(cx, &call)?;
+        let fail = |cause| call.error(cause, Some(&finished));
+        let list = error::document(&finished, "an array of observation documents", call.output).map_err(fail)?;
+        let wrong = |why| fail(MoldCause::Document(why));
+        let documents = list.as_array().ok_or_else(|| wrong("it is an array of observation documents".into()))?;
+        let mut states = Vec::with_capacity(documents.len());
+        let mut undeclared: Vec<EcoString> = Vec::new();
+        for (at, document) in documents.iter().enumerate() {
+            let name = self.name_in(document).map_err(|why| wrong(eco_format!("[{at}]: {why}")))?;
+            match document::state(self.known(), &name, document) {
+                Ok((state, passed_over)) => {
+                    undeclared.extend(passed_over);
+                    if state.exists {
+                        states.push(state);
+                    }
+                }
+                Err(why) => {
+                    let why = eco_format!("{}", call.error(MoldCause::Document(eco_format!("[{at}]: {why}")), None));
+                    states.push(State { unreadable: Some(why), ..State::absent(name) });
+                }
+            }
+        }
+        if let Some(name) = repeated(&states) {
+            return Err(wrong(eco_format!("`{name}` is there twice")));
+        }
+        undeclared.sort();
+        undeclared.dedup();
+        self.pass_over(cx, "", &undeclared);
+        Ok(states)
+    }
+
+    /// The name of a resource in a list.
+    fn name_in(&self, document: &Json) -> Result<EcoString, EcoString> {
+        let entries =
+            document.as_object().ok_or_else(|| eco_format!("it is an object, not {}", document::shown(document)))?;
+        let key = self.known().key();
+        let text = |key: &str| entries.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+        let name = text("name").or_else(|| text(key));
+        let is_open = self.known().schema.others.is_some();
+        let name = name.or_else(|| text("path").filter(|_| is_open));
+        name.map(EcoString::from).ok_or_else(|| eco_format!("its `{key}` is missing"))
+    }
+}
+
+/// A name that two resources have.
+fn repeated(states: &[State]) -> Option<&EcoString> {
+    let mut seen = FxHashSet::default();
+    states.iter().map(|state| &state.name).find(|name| !seen.insert(*name))
+}

@@ -1,0 +1,199 @@
+use std::time::Duration;
+
+use kilter_model::{Value, base64};
+use kilter_process::{
+    Capture, Captured, Confined, Confinement, Ending, Event, Finished, Gap, Invocation, Status, Stream,
+};
+
+use super::call::RecordedExchange;
+use super::shell::shell_quoted;
+use super::veil::Veil;
+
+fn exchange() -> RecordedExchange {
+    let finished = Finished {
+        ending: Ending::Deadline,
+        stdout: Captured { bytes: b"# simple\n\xff\x1b[1m\n".to_vec(), dropped: 7 },
+        stderr: Captured { bytes: b"err".to_vec(), dropped: 3 },
+        channel: Captured { bytes: b"3:abc,".to_vec(), dropped: 0 },
+        leaked: true,
+        confined: Confined::Partly { gaps: vec![Gap::Devices, Gap::Calls] },
+        refusal_hint: Some("Permission denied".into()),
+        ..Finished::of(Status::Signal(15))
+    };
+    RecordedExchange {
+        type_name: "package".into(),
+        provider: "apt".into(),
+        convention: "simple".into(),
+        action: "update".into(),
+        path: "/p/apt.prov".into(),
+        argv: vec!["/p/apt.prov".into(), "name='it'\\''s'".into(), "ral_action=update".into()],
+        env: vec![("PATH".into(), "/bin".into())],
+        cwd: Some("/".into()),
+        stdin: Some(b"{}".to_vec()),
+        deadline: Some(Duration::from_secs(3)),
+        confinement: Confinement::ReadOnly,
+        duration: Duration::from_millis(12),
+        stderr_head: b"an err".to_vec(),
+        answer: Ok(finished),
+    }
+}
+
+#[test]
+fn an_exchange_comes_back_from_json() {
+    let one = exchange();
+    assert_eq!(RecordedExchange::from_json(&one.to_json()), Some(one.clone()));
+    let other = RecordedExchange { answer: Err("no such file".into()), stdin: None, stderr_head: Vec::new(), ..one };
+    assert_eq!(RecordedExchange::from_json(&other.to_json()), Some(other.clone()));
+    let mut json = other.to_json();
+    json["argv"] = serde_json::json!([]);
+    assert_eq!(RecordedExchange::from_json(&json), None);
+}
+
+#[test]
+fn an_exchange_is_shown_with_nothing_hidden_in_it_and_not_longer_than_allowed() {
+    let shown = exchange().shown(10);
+    assert!(shown.contains("update of package by `apt` (simple): its time was up, 12 ms\n"), "{shown}");
+    assert!(shown.contains("\\xff") && !shown.contains('\x1b') && shown.contains("bytes more"), "{shown}");
+    let line = exchange().command_line();
+    assert_eq!(
+        line,
+        "cd / && printf %s '{}' | env -i PATH=/bin /p/apt.prov 'name='\\''it'\\''\\'\\'''\\''s'\\''' ral_action=update"
+    );
+}
+
+#[test]
+fn a_quoted_word_is_the_same_word_to_a_shell() {
+    let words: [&[u8]; 7] =
+        [b"", b"a b", b"it's $(id) `x` \"y\" \\", b"a\nb\t\x01'", b"\xff\xfe", "ä\u{202e}".as_bytes(), b"~!*?#"];
+    for word in words {
+        let script = format!("printf %s {}", shell_quoted(word));
+        let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert_eq!(output.stdout, word, "{script}");
+    }
+}
+
+#[test]
+fn an_exchange_is_played_as_it_was() {
+    let one = exchange();
+    let mut heard = (Vec::new(), Vec::new(), Vec::new());
+    let invocation = Invocation::new("x").captured(100).channel(Capture::First(0));
+    let finished = one.play(&invocation, &mut |event| match event {
+        Event::Chunk { stream: Stream::Stdout, bytes } => heard.0.extend_from_slice(bytes),
+        Event::Chunk { stream: Stream::Stderr, bytes } => heard.1.extend_from_slice(bytes),
+        Event::Chunk { stream: Stream::Channel, bytes } => heard.2.extend_from_slice(bytes),
+        _ => {}
+    });
+    let finished = finished.unwrap();
+    assert_eq!(finished.stdout, one.answer.as_ref().unwrap().stdout);
+    assert_eq!(finished.channel, Captured { bytes: Vec::new(), dropped: 6 });
+    assert_eq!(
+        (heard.0, heard.1, heard.2),
+        (b"# simple\n\xff\x1b[1m\n".to_vec(), b"an err".to_vec(), b"3:abc,".to_vec())
+    );
+}
+
+#[test]
+fn a_secret_is_replaced_by_the_same_text_however_it_is_written() {
+    let mut veil = Veil::default();
+    veil.learn("it's \"hunter2\" ü/\\");
+    let secret = "it's \"hunter2\" ü/\\";
+    let json = serde_json::Value::from(secret).to_string();
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    for text in [
+        secret.to_owned(),
+        secret.replace('\'', "'\\''"),
+        json.clone(),
+        json.replace('ü', "\\u00fc"),
+        hex.to_uppercase(),
+        hex,
+        base64(secret.as_bytes()),
+        base64(format!("{secret}\n").as_bytes()),
+        base64(format!("x:{secret}").as_bytes()),
+        base64(format!("{secret} and so on").as_bytes()),
+    ] {
+        let hidden = veil.hide(&format!("a {text} b"));
+        assert!(hidden != format!("a {text} b"), "{text}");
+        assert!(!hidden.contains("hunter2"), "{hidden}");
+    }
+    assert_eq!(veil.hide(&format!("password='{}'", secret.replace('\'', "'\\''"))), "password='secret-1'");
+    assert_eq!(veil.hide(&format!("{{\"p\":{json}}}")), "{\"p\":\"secret-1\"}");
+}
+
+#[test]
+fn what_secrets_are_made_of_is_replaced_piece_by_piece() {
+    let mut veil = Veil::default();
+    veil.learn("hunter2");
+    veil.learn("Bearer hunter2");
+    assert_eq!(
+        veil.hide("Bearer ${vars.token}; hunter2; Bearer hunter2"),
+        "secret-2 ${vars.token}; secret-1; secret-2 secret-1"
+    );
+    let mut veil = Veil::default();
+    veil.learn("first line\n  second line\n");
+    assert_eq!(veil.hide("|\n    first line\n      second line\n"), "|\n    secret-1\n      secret-2\n");
+    assert_eq!(veil.hide("\"first line\\n  second line\\n\""), "\"secret-1\\n  secret-2\\n\"");
+    assert_eq!(veil.hide(&base64(b"first line\n  second line\n")), base64(b"secret-1\n  secret-2\n"));
+}
+
+#[test]
+fn secrets_that_overlap_are_replaced_to_the_end_of_the_last() {
+    let mut veil = Veil::default();
+    veil.learn("abc123xyz");
+    veil.learn("xyz789secret");
+    assert_eq!(veil.hide("1 abc123xyz789secret 2"), "1 secret-1 2");
+}
+
+#[test]
+fn numbers_stay_numbers_and_short_secrets_are_counted() {
+    let mut veil = Veil::default();
+    veil.learn_value(&Value::sensitive(Value::Integer(98765)));
+    veil.learn("abc");
+    veil.learn("true");
+    assert_eq!(
+        veil.hide_json(serde_json::json!({ "pin": 98765, "a": [98764, true] })),
+        serde_json::json!({ "pin": 7_000_001, "a": [98764, true] })
+    );
+    assert_eq!((veil.count(), veil.too_short()), (1, 1));
+    // What was put in its place is no secret.
+    veil.learn("7000001");
+    assert_eq!(veil.count(), 1);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_replaced_too() {
+    let mut veil = Veil::default();
+    veil.learn_value(&Value::sensitive(Value::Binary(b"\xff\xfesecret"[..].into())));
+    let hidden = veil.hide_bytes(b"x \xff\xfesecret y");
+    assert!(!hidden.windows(2).any(|pair| pair == b"\xff\xfe"), "{hidden:?}");
+    assert!(!veil.hide(&base64(b"\xff\xfesecret")).contains(base64(b"\xff\xfesecret").trim_end_matches('=')));
+}
+
+#[test]
+fn values_of_sensitive_attributes_are_found_in_answers_that_cannot_be_read() {
+    let hidden = |text: &str| {
+        let mut veil = Veil::default();
+        veil.learn_written(text.as_bytes(), &["password"]);
+        veil.hide(text)
+    };
+    assert_eq!(
+        hidden("# simple\nname: x\npassword: hun ter2\nother: y\n"),
+        "# simple\nname: x\npassword: secret-1\nother: y\n"
+    );
+    assert_eq!(hidden("password: new one\nral_was: old one\n"), "password: secret-1\nral_was: secret-2\n");
+    assert_eq!(hidden("{\"password\": \"hun\\\"ter2\", \"x\": 1"), "{\"password\": \"secret-1\", \"x\": 1");
+    assert_eq!(hidden("{\"password\":\"hunter2"), "{\"password\":\"secret-1");
+    assert_eq!(hidden("{\"password\":12345,\"x\":1}"), "{\"password\":7000001,\"x\":1}");
+    assert_eq!(
+        hidden("{\"password\":[\"hunter2\",{\"a\":\"s3cret\"}],\"x\":\"open\"}"),
+        "{\"password\":[\"secret-1\",{\"a\":\"secret-2\"}],\"x\":\"open\"}"
+    );
+    assert_eq!(hidden("set password='hunter2'\n"), "set password='secret-1'\n");
+    assert_eq!(
+        hidden("{\"changes\":[{\"name\":\"a\",\"attr\":\"password\",\"is\":\"hunter2\",\"was\":\"hunter1\"}]}"),
+        "{\"changes\":[{\"name\":\"a\",\"attr\":\"password\",\"is\":\"secret-1\",\"was\":\"secret-2\"}]}"
+    );
+    assert_eq!(hidden("passwords: none; my_password: no"), "passwords: none; my_password: no");
+    for cut in 0..40 {
+        hidden(&"{\"password\":[\"hünter2\",{\"a\":\"s3cret\\\\"[..].chars().take(cut).collect::<String>());
+    }
+}

@@ -1,0 +1,319 @@
+//! Other texts in the place of secrets, the same one for the same secret.
+//!
+//! What is kept with secrets replaced must still fit together: what a script was asked holds a secret that the
+//! manifest holds too, and a part of which a command line may hold. So a secret is taken line by line, and where
+//! another one is within it, what is left of it counts by itself.
+
+use kilter_model::{Value, base64};
+
+/// Shorter secrets are left alone: they would be found in every other word.
+const SHORTEST: usize = 4;
+
+/// Words that are no secrets, whoever says so: without them nothing that is kept could be read.
+const NEVER: [&str; 8] = ["true", "false", "null", "present", "absent", "undef", "name", "ensure"];
+
+/// Puts other texts in the place of secrets.
+#[derive(Clone, Default)]
+pub struct Veil {
+    /// The secrets in clear.
+    known: Vec<String>,
+    /// What is looked for, the longest first, and what is put in its place.
+    forms: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where in `forms` those are that begin with a byte.
+    beginning: Vec<Vec<usize>>,
+    /// How many secrets were too short.
+    short: usize,
+}
+
+impl Veil {
+    /// Learns all secrets in a value.
+    pub fn learn_value(&mut self, value: &Value) {
+        self.collect(value, false);
+    }
+
+    fn collect(&mut self, value: &Value, sealed: bool) {
+        match value {
+            Value::Sensitive(inner) => self.collect(inner, true),
+            Value::Array(values) => values.iter().for_each(|value| self.collect(value, sealed)),
+            Value::Hash(entries) => entries.values().for_each(|value| self.collect(value, sealed)),
+            _ if !sealed => {}
+            Value::Undef | Value::Boolean(_) | Value::Default => {}
+            Value::Binary(bytes) => self.learn_bytes(bytes),
+            scalar => self.learn(&scalar.to_string()),
+        }
+    }
+
+    /// Learns a secret: each of its lines.
+    pub fn learn(&mut self, secret: &str) {
+        let known = self.known.len();
+        for line in secret.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            self.learn_line(line);
+        }
+        if self.known.len() > known || !secret.trim().contains('\n') {
+            self.index();
+        }
+        // Encoded as a whole it cannot be told by its lines.
+        if secret.contains('\n') {
+            self.learn_bytes(secret.as_bytes());
+        }
+    }
+
+    /// How many secrets there were that are too short to be replaced.
+    pub fn too_short(&self) -> usize {
+        self.short
+    }
+
+    /// How many secrets are replaced.
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    fn learn_line(&mut self, line: &str) {
+        if NEVER.contains(&line) || self.known.iter().any(|known| known == line) || self.is_replacement(line) {
+            return;
+        }
+        if line.len() < SHORTEST {
+            self.short += 1;
+            return;
+        }
+        let pieces = self.without_known(line);
+        for piece in pieces.iter().map(String::as_str).map(str::trim) {
+            if piece.len() >= SHORTEST && !NEVER.contains(&piece) && !self.known.iter().any(|known| known == piece) {
+                self.add(piece);
+            }
+        }
+    }
+
+    /// Whether it is what was put in the place of a secret before.
+    fn is_replacement(&self, text: &str) -> bool {
+        (1..=self.known.len()).any(|number| text == named(number) || text == numbered(number))
+    }
+
+    /// What is left of a text without the secrets that are known.
+    fn without_known(&self, text: &str) -> Vec<String> {
+        let mut longest: Vec<&str> = self.known.iter().map(String::as_str).collect();
+        longest.sort_by_key(|known| std::cmp::Reverse(known.len()));
+        let mut pieces = vec![text.to_owned()];
+        for known in longest {
+            pieces = pieces.iter().flat_map(|piece| piece.split(known).map(str::to_owned)).collect();
+        }
+        pieces
+    }
+
+    fn add(&mut self, secret: &str) {
+        self.known.push(secret.to_owned());
+        let number = self.known.len();
+        let is_number = secret.bytes().all(|byte| byte.is_ascii_digit());
+        let other = if is_number { numbered(number) } else { named(number) };
+        for form in written(secret) {
+            self.forms.push((form.into_bytes(), other.clone().into_bytes()));
+        }
+        for (form, other) in encoded(secret.as_bytes()).into_iter().zip(encoded(other.as_bytes())) {
+            self.forms.push((form.into_bytes(), other.into_bytes()));
+        }
+        // Within something longer that was encoded.
+        for skipped in 0..3 {
+            let core = |text: &str| base64_within(text.as_bytes(), skipped);
+            if secret.len() > 5 {
+                self.forms.push((core(secret).into_bytes(), core(&other).into_bytes()));
+            }
+        }
+        self.index();
+    }
+
+    /// Learns what bytes look like when they are encoded.
+    fn learn_bytes(&mut self, secret: &[u8]) {
+        if secret.len() < SHORTEST {
+            self.short += 1;
+            return;
+        }
+        let hidden = self.hide_bytes(secret);
+        let hidden = if hidden == secret { named(self.known.len() + 1).into_bytes() } else { hidden };
+        for (form, other) in encoded(secret).into_iter().zip(encoded(&hidden)) {
+            self.forms.push((form.into_bytes(), other.into_bytes()));
+        }
+        if std::str::from_utf8(secret).is_err() {
+            self.known.push(base64(secret));
+            self.forms.push((secret.to_vec(), hidden));
+        }
+        self.index();
+    }
+
+    fn index(&mut self) {
+        self.forms.retain(|(form, _)| form.len() >= SHORTEST);
+        self.forms.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        self.forms.dedup_by(|(later, _), (earlier, _)| later == earlier);
+        self.beginning = vec![Vec::new(); 256];
+        for (at, (form, _)) in self.forms.iter().enumerate() {
+            self.beginning[usize::from(form[0])].push(at);
+        }
+    }
+
+    /// A text with other texts in the place of secrets.
+    pub fn hide(&self, text: &str) -> String {
+        match self.holds(text.as_bytes()) {
+            true => String::from_utf8_lossy(&self.hide_bytes(text.as_bytes())).into_owned(),
+            false => text.to_owned(),
+        }
+    }
+
+    /// Whether a secret is in there.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        !self.forms.is_empty() && (0..bytes.len()).any(|at| self.at(bytes, at).is_some())
+    }
+
+    /// Bytes with other texts in the place of secrets.
+    pub fn hide_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        if self.forms.is_empty() {
+            return bytes.to_vec();
+        }
+        let mut hidden = Vec::with_capacity(bytes.len());
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.at(bytes, at) {
+                None => {
+                    hidden.push(bytes[at]);
+                    at += 1;
+                }
+                Some((length, other)) => {
+                    hidden.extend_from_slice(other);
+                    at = self.end(bytes, at, at + length);
+                }
+            }
+        }
+        hidden
+    }
+
+    /// Where secrets end that begin within one that ends there.
+    fn end(&self, bytes: &[u8], start: usize, mut end: usize) -> usize {
+        let mut at = start + 1;
+        while at < end {
+            if let Some((length, _)) = self.at(bytes, at) {
+                end = end.max(at + length);
+            }
+            at += 1;
+        }
+        end
+    }
+
+    /// The longest form that begins there.
+    fn at(&self, bytes: &[u8], at: usize) -> Option<(usize, &[u8])> {
+        let candidates = self.beginning[usize::from(bytes[at])].iter().map(|at| &self.forms[*at]);
+        let found = candidates.into_iter().find(|(form, _)| bytes[at..].starts_with(form));
+        found.map(|(form, other)| (form.len(), other.as_slice()))
+    }
+
+    /// JSON with other texts in the place of secrets, in keys too.
+    pub fn hide_json(&self, json: serde_json::Value) -> serde_json::Value {
+        use serde_json::Value as Json;
+        if self.forms.is_empty() {
+            return json;
+        }
+        match json {
+            Json::String(text) => Json::String(self.hide(&text)),
+            Json::Number(number) => self.hide_number(number),
+            Json::Array(values) => values.into_iter().map(|value| self.hide_json(value)).collect(),
+            Json::Object(entries) => {
+                let hide = |(key, value): (String, Json)| (self.hide(&key), self.hide_json(value));
+                Json::Object(entries.into_iter().map(hide).collect())
+            }
+            other => other,
+        }
+    }
+
+    fn hide_number(&self, number: serde_json::Number) -> serde_json::Value {
+        let text = number.to_string();
+        let at = self.known.iter().position(|known| *known == text);
+        let other = at.and_then(|at| numbered(at + 1).parse::<u64>().ok());
+        other.map_or(serde_json::Value::Number(number), serde_json::Value::from)
+    }
+}
+
+/// It shows how many there are.
+impl std::fmt::Debug for Veil {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Veil of {} secrets", self.known.len())
+    }
+}
+
+/// What is put in the place of a secret: nothing in it is quoted or escaped anywhere.
+fn named(number: usize) -> String {
+    format!("secret-{number}")
+}
+
+/// What is put in the place of a secret that is a number.
+fn numbered(number: usize) -> String {
+    (7_000_000 + number).to_string()
+}
+
+/// The ways in which a text may be written: as it is, in quotes of a shell, of YAML, in JSON, in an address.
+fn written(text: &str) -> Vec<String> {
+    let shell = text.replace('\'', "'\\''");
+    let json = in_json(text);
+    let mut forms = vec![
+        text.to_owned(),
+        shell.clone(),
+        in_json(&shell),
+        text.replace('\'', "''"),
+        json.clone(),
+        json.replace('/', "\\/"),
+        in_json(&json),
+        ascii_json(text),
+    ];
+    forms.push(percent(text, "%20", false));
+    forms.push(percent(text, "+", false));
+    forms.push(percent(text, "%20", true));
+    forms.dedup();
+    forms
+}
+
+/// As JSON writes it, without the quotes.
+fn in_json(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// As JSON writes it where only ASCII is allowed.
+fn ascii_json(text: &str) -> String {
+    let mut written = String::new();
+    for c in in_json(text).chars() {
+        if c.is_ascii() {
+            written.push(c);
+        } else {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| written += &format!("\\u{unit:04x}"));
+        }
+    }
+    written
+}
+
+fn percent(text: &str, blank: &str, lower: bool) -> String {
+    let byte = |byte: u8| match byte {
+        b' ' => blank.to_owned(),
+        byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => char::from(byte).to_string(),
+        byte if lower => format!("%{byte:02x}"),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+/// The ways in which bytes may be encoded, always as many and in the same order.
+fn encoded(bytes: &[u8]) -> Vec<String> {
+    let with_end = [bytes, b"\n"].concat();
+    let standard = base64(bytes);
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let without = |text: &str| text.trim_end_matches('=').to_owned();
+    let with_end = base64(&with_end);
+    let url = standard.replace('+', "-").replace('/', "_");
+    vec![without(&standard), without(&with_end), without(&url), standard, with_end, url, hex.to_uppercase(), hex]
+}
+
+/// What is the same wherever a text is encoded so many bytes behind the beginning of a group.
+fn base64_within(text: &[u8], skipped: usize) -> String {
+    let before = vec![0; skipped];
+    let all = base64(&[&before[..], text].concat());
+    let whole = all.trim_end_matches('=');
+    let end = if (skipped + text.len()).is_multiple_of(3) { whole.len() } else { whole.len() - 1 };
+    let start = if skipped == 0 { 0 } else { skipped + 1 };
+    whole[start..end].to_owned()
+}

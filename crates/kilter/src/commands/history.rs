@@ -1,0 +1,134 @@
+//! `kilter history`: what happened. So far that is what scripts of mold did, as a raw log of channel 3 has it.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use kilter_script::mold::{Frame, Message, Said, Spawn, read_log};
+use serde_json::json;
+
+use crate::cli::{Global, HistoryArgs, ReportFormat};
+use crate::exit::Exit;
+use crate::render::diff::visible;
+use crate::render::{NAME, styled};
+use crate::say;
+
+/// The width of names, where they are not longer.
+const NAMES: usize = 24;
+
+/// The width of keys, where they are not longer.
+const KEYS: usize = 8;
+
+/// Runs the command.
+pub(crate) fn run(args: &HistoryArgs, global: &Global) -> Exit {
+    let Some(path) = global.channel3.as_deref() else {
+        return say::fail_with(
+            "there is no history of runs yet: name a raw log of what scripts of mold did, with --channel3 FILE",
+            ["other commands write one with --channel3 FILE: kilter apply --mold DIR --channel3 FILE"],
+        );
+    };
+    let log: Box<dyn Read> = match open(path) {
+        Ok(log) => log,
+        Err(error) => return say::fail(format!("cannot open the log {}: {error}", path.display())),
+    };
+    let mut told = Ok(());
+    let read = read_log(log, &mut |frames| {
+        told = say::write(&shown(frames, args, path));
+        if told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    match (read, told) {
+        (Err(error), _) => say::fail(format!("cannot read the log {}: {error}", path.display())),
+        (_, Err(error)) if error.kind() != ErrorKind::BrokenPipe => {
+            say::fail(format!("cannot write to the standard output: {error}"))
+        }
+        _ => Exit::Done,
+    }
+}
+
+fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    match path == Path::new("-") {
+        true => Ok(Box::new(io::stdin().lock())),
+        false => Ok(Box::new(File::open(path)?)),
+    }
+}
+
+/// What some messages say; damage is told on standard error.
+fn shown(frames: Vec<Frame<Message>>, args: &HistoryArgs, path: &Path) -> String {
+    let mut text = String::new();
+    for frame in frames {
+        match frame {
+            Frame::Message(message) if !is_wanted(&message, args) => {}
+            Frame::Message(message) => text += &line(&message, args.format),
+            Frame::Damage(damage) => {
+                say::warning(format_args!(
+                    "{}: at byte {}: {}",
+                    path.display(),
+                    damage.at,
+                    visible(&damage.to_string())
+                ));
+            }
+        }
+    }
+    text
+}
+
+fn is_wanted(message: &Message, args: &HistoryArgs) -> bool {
+    let name = message.name.as_deref().unwrap_or_default();
+    let is_named = args.name.as_ref().is_none_or(|beginning| name.starts_with(beginning.as_str()));
+    let key = message.key_text();
+    is_named && (args.keys.is_empty() || args.keys.iter().any(|wanted| word(wanted) == word(&key)))
+}
+
+/// A descriptor's word for its number.
+fn word(key: &str) -> &str {
+    match key {
+        "0" => "stdin",
+        "1" => "stdout",
+        "2" => "stderr",
+        other => other,
+    }
+}
+
+fn line(message: &Message, format: ReportFormat) -> String {
+    let key = message.key_text();
+    if format == ReportFormat::Json {
+        return format!("{}\n", json!({ "name": message.name.as_deref(), "key": key, "data": message.data }));
+    }
+    let name = visible(message.name.as_deref().unwrap_or("-"));
+    let padding = " ".repeat(NAMES.saturating_sub(name.chars().count()));
+    let (name, key) = (styled(NAME, &name), visible(word(&key)));
+    let line = format!("{name}{padding}  {key:<KEYS$}  {}", visible(&said(message)));
+    format!("{}\n", line.trim_end())
+}
+
+/// What a message says, for people.
+fn said(message: &Message) -> String {
+    match message.said() {
+        Said::Stream { bytes, .. } => match std::str::from_utf8(&bytes) {
+            Ok(text) => text.strip_suffix('\n').unwrap_or(text).to_owned(),
+            Err(_) => format!("{} bytes: {}", bytes.len(), bytes.escape_ascii()),
+        },
+        Said::Spawn(spawn) => spawned(&spawn),
+        Said::ExitCode(code) | Said::Exit { code: Some(code), signal: None } => code.to_string(),
+        Said::Exit { signal: Some(signal), .. } => format!("signal {signal}"),
+        Said::Exit { .. } | Said::Other => message.data.to_string(),
+    }
+}
+
+/// The program with its arguments, and as whom it runs.
+fn spawned(spawn: &Spawn) -> String {
+    let program = spawn.path.as_ref().or(spawn.args.first()).map_or("?", String::as_str);
+    let mut text = program.to_owned();
+    for arg in spawn.args.iter().skip(1) {
+        text +=
+            &if arg.is_empty() || arg.contains(char::is_whitespace) { format!(" {arg:?}") } else { format!(" {arg}") };
+    }
+    match (&spawn.user, &spawn.group) {
+        (None, None) => text,
+        (user, group) => {
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            format!("{text} (as {}:{})", part(user), part(group))
+        }
+    }
+}

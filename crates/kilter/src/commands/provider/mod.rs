@@ -1,0 +1,49 @@
+//! `kilter provider`: for authors of providers.
+
+mod new;
+mod record;
+mod replay;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::Global;
+use crate::exit::Exit;
+
+/// Arguments of `kilter provider`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProviderArgs {
+    #[command(subcommand)]
+    pub(crate) command: ProviderCommand,
+}
+
+/// What can be done with a provider that is being written.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ProviderCommand {
+    /// Write a working provider to start from, with its check
+    #[command(after_help = new::EXAMPLES)]
+    New(new::NewArgs),
+    /// Carry a command out, and keep all that it asks of scripts and of the machine
+    #[command(
+        after_help = record::EXAMPLES,
+        override_usage = "kilter provider record [OPTIONS] <FILE> <COMMAND>..."
+    )]
+    Record(record::RecordArgs),
+    /// Run a recorded command again, anywhere, without scripts and without changing anything
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(replay::ReplayArgs),
+}
+
+impl ProviderArgs {
+    /// Whether it carries out another command, with options of its own.
+    pub(crate) fn carries_out_another(&self) -> bool {
+        matches!(self.command, ProviderCommand::Record(_) | ProviderCommand::Replay(_))
+    }
+}
+
+pub(crate) fn run(args: &ProviderArgs, global: &Global) -> Exit {
+    match &args.command {
+        ProviderCommand::New(args) => new::run(args, global),
+        ProviderCommand::Record(args) => record::run(args, global),
+        ProviderCommand::Replay(args) => replay::run(args, global),
+    }
+}

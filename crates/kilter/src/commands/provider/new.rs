@@ -1,0 +1,226 @@
+//! `kilter provider new`: a working provider to start from.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::Global;
+use crate::exit::Exit;
+use crate::say;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  kilter provider new simple colour             colour.prov and what belongs to it, in bash
+  kilter provider new json files --type colour  the provider `files` of the type `colour`, in Python
+  kilter provider new mold colour --directory minion
+                                                minion/resources/colour, a script of mold, in Python
+
+What is written works at once: it keeps settings as files, and says in comments what to change. A file
+that exists is never overwritten; then nothing is written. Put it to the test with `kilter provider check`.";
+
+/// Arguments of `kilter provider new`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NewArgs {
+    /// How it is called: `simple` takes words and prints lines, `json` reads and prints JSON and is asked of many
+    /// resources at once, `mold` inspects and conforms one
+    #[arg(value_name = "CONVENTION")]
+    convention: Convention,
+    /// The name of the provider, and of its files
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The type of its resources [default: NAME]
+    #[arg(long = "type", value_name = "TYPE")]
+    type_name: Option<String>,
+    /// Write the files here, for `mold` in `resources` below it; the directory is made if it is not there
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
+    directory: PathBuf,
+}
+
+/// How a provider is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Convention {
+    Simple,
+    Json,
+    Mold,
+}
+
+/// A file that is to be written.
+struct Draft {
+    path: PathBuf,
+    text: String,
+    mode: u32,
+}
+
+pub(super) fn run(args: &NewArgs, global: &Global) -> Exit {
+    match write(args) {
+        Ok(drafts) if global.quiet => drop(drafts),
+        Ok(drafts) => return say::data(&told(args, &drafts)),
+        Err(exit) => return exit,
+    }
+    Exit::Done
+}
+
+fn write(args: &NewArgs) -> Result<Vec<Draft>, Exit> {
+    check_names(args)?;
+    let drafts = drafts(args);
+    let there: Vec<String> = drafts.iter().filter(|draft| is_there(&draft.path)).map(shown).collect();
+    if !there.is_empty() {
+        let exist = if there.len() == 1 { "exists" } else { "exist" };
+        let message = format!("nothing is written: {} {exist} already", there.join(" and "));
+        return Err(say::fail_with(message, ["give it another name, or write it elsewhere with --directory"]));
+    }
+    let mut made = Made::default();
+    for draft in &drafts {
+        if let Err(error) = made.write(draft) {
+            return Err(say::fail(format_args!("nothing is written: {}: {error}", draft.path.display())));
+        }
+    }
+    made.keep();
+    Ok(drafts)
+}
+
+fn shown(draft: &Draft) -> String {
+    draft.path.display().to_string()
+}
+
+/// Whether anything is there, be it a link that leads nowhere.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// What has been made so far; it is taken away again unless it is kept.
+#[derive(Default)]
+struct Made {
+    files: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
+}
+
+impl Made {
+    fn write(&mut self, draft: &Draft) -> std::io::Result<()> {
+        if let Some(directory) = draft.path.parent().filter(|path| !path.as_os_str().is_empty()) {
+            self.directory(directory)?;
+        }
+        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(draft.mode).open(&draft.path)?;
+        self.files.push(draft.path.clone());
+        file.write_all(draft.text.as_bytes())?;
+        // Root uses no script that a group can change, whatever the umask is.
+        file.set_permissions(std::fs::Permissions::from_mode(draft.mode))
+    }
+
+    fn directory(&mut self, path: &Path) -> std::io::Result<()> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+            self.directory(above)?;
+        }
+        DirBuilder::new().mode(0o755).create(path)?;
+        self.directories.push(path.to_owned());
+        Ok(())
+    }
+
+    fn keep(&mut self) {
+        self.files.clear();
+        self.directories.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // What cannot be removed has been made by this command a moment ago, and is told by the error that led here.
+        self.files.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        self.directories.iter().rev().for_each(|path| drop(std::fs::remove_dir(path)));
+    }
+}
+
+fn check_names(args: &NewArgs) -> Result<(), Exit> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_type = |name: &str| name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part);
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+'))
+    };
+    let of_type = type_name(args);
+    if args.convention == Convention::Mold && args.type_name.as_ref().is_some_and(|of| *of != args.name) {
+        return Err(say::fail("the type of a script of mold is the name of its file: leave --type out"));
+    }
+    if !is_name(&args.name) {
+        let message = format!("`{}` cannot be the name of a provider", args.name);
+        return Err(say::fail_with(message, ["it takes letters, digits, `_`, `-` and `+`"]));
+    }
+    if !is_type(of_type) {
+        let hint = match args.type_name {
+            Some(_) => "a type is a small letter, and then small letters, digits and `_`",
+            None => "a type is a small letter, and then small letters, digits and `_`: give one with --type",
+        };
+        return Err(say::fail_with(format!("`{of_type}` cannot be the name of a type"), [hint]));
+    }
+    Ok(())
+}
+
+fn type_name(args: &NewArgs) -> &str {
+    args.type_name.as_deref().unwrap_or(&args.name)
+}
+
+/// The files, the script first.
+fn drafts(args: &NewArgs) -> Vec<Draft> {
+    let (script, metadata, check) = match args.convention {
+        Convention::Simple => (
+            include_str!("templates/simple.prov"),
+            include_str!("templates/simple.yaml"),
+            include_str!("templates/simple.check.yaml"),
+        ),
+        Convention::Json => (
+            include_str!("templates/json.prov"),
+            include_str!("templates/json.yaml"),
+            include_str!("templates/json.check.yaml"),
+        ),
+        Convention::Mold => (
+            include_str!("templates/mold"),
+            include_str!("templates/mold.yaml"),
+            include_str!("templates/mold.check.yaml"),
+        ),
+    };
+    let (directory, script_name) = match args.convention {
+        Convention::Mold => (args.directory.join("resources"), args.name.clone()),
+        _ => (args.directory.clone(), format!("{}.prov", args.name)),
+    };
+    let directory = directory.strip_prefix(".").unwrap_or(&directory).to_owned();
+    let filled = |text: &str| text.replace("@NAME@", &args.name).replace("@TYPE@", type_name(args));
+    [(script_name, script, 0o755), (format!("{}.yaml", args.name), metadata, 0o644)]
+        .into_iter()
+        .chain([(format!("{}.check.yaml", args.name), check, 0o644)])
+        .map(|(name, text, mode)| Draft { path: directory.join(name), text: filled(text), mode })
+        .collect()
+}
+
+/// What was written, and what to do next.
+fn told(args: &NewArgs, drafts: &[Draft]) -> String {
+    let what = ["the provider", "what it says of itself", "what it is checked with"];
+    let width = drafts.iter().map(|draft| shown(draft).len()).max().unwrap_or(0);
+    let written: String =
+        drafts.iter().zip(what).map(|(draft, what)| format!("{:width$}  {what}\n", shown(draft))).collect();
+    let (type_name, script) = (type_name(args), shown(&drafts[0]));
+    let directory = args.directory.display();
+    let (given, there) = match args.convention {
+        Convention::Mold => (format!("--mold {directory}"), "exists=true"),
+        _ => (format!("-I {directory}"), "ensure=present"),
+    };
+    let next = [
+        (format!("kilter provider check {}", said(&script)), "put it to the test"),
+        (format!("kilter {given} types {type_name}"), "what is known of it"),
+        (format!("kilter {given} set {type_name} sky {there} value=blue"), "make a resource"),
+        (format!("kilter {given} get {type_name} sky"), "read it"),
+    ];
+    let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    let next: String = next.iter().map(|(command, what)| format!("  {command:width$}  # {what}\n")).collect();
+    format!("{written}\nNext:\n{next}")
+}
+
+/// A path as a shell takes it: one without a slash would be taken for a type.
+fn said(script: &str) -> String {
+    if script.contains('/') || script.ends_with(".prov") { script.to_owned() } else { format!("./{script}") }
+}

@@ -1,0 +1,153 @@
+//! `kilter provider record`: carries a command out, and keeps all that it asks of the outside.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Parser};
+
+use crate::cli::{Cli, Command, Global, Strict};
+use crate::exit::Exit;
+use crate::recording::{self, Recorder};
+use crate::say;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  kilter provider record bug.jsonl get package bash
+  kilter provider record bug.jsonl -I . apply site.yaml
+  kilter provider record bug.jsonl --replace s3cret set package bash ensure=latest
+
+The command does what it does otherwise, and ends with the same exit code. What it asks of scripts
+and of the machine is written to FILE, with other texts in the place of secrets: look through it
+before you pass it on. `kilter provider replay FILE` runs the command again from there.";
+
+/// Arguments of `kilter provider record`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Where the recording is written
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    /// Take the place of a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Replace this text too, as if it was a secret; repeatable
+    #[arg(long, value_name = "TEXT")]
+    replace: Vec<String>,
+    /// Replace each line of this file too
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    replace_from: Vec<PathBuf>,
+    /// The command, as after `kilter`: get, set, act, plan, apply, types or graph
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+pub(super) fn run(args: &RecordArgs, global: &Global) -> Exit {
+    match record(args, global) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn record(args: &RecordArgs, global: &Global) -> Result<Exit, Exit> {
+    let words: Vec<OsString> = options(global).into_iter().chain(args.words.iter().cloned()).collect();
+    let cli = parsed(&words, global)?;
+    let replaced = replaced(args)?;
+    let recorder = begin(args, &words, &replaced)?;
+    recording::record(Arc::clone(&recorder));
+    // A defect of kilter is what somebody wants to see again.
+    let exit = catch_unwind(AssertUnwindSafe(|| crate::run(&cli)));
+    let told = recorder.end(exit.as_ref().ok().map(|exit| exit.code()));
+    let shown = args.file.display();
+    match told {
+        Err(error) => say::error(format_args!("the recording {shown} is not whole: {error}")),
+        Ok(told) if !global.quiet => {
+            let calls = counted(told.exchanges, "call");
+            let secrets = counted(told.secrets, "secret");
+            say::line(format_args!("recorded {calls} of scripts in {shown}; {secrets} replaced"));
+            say::hint(format_args!("look through it before you pass it on: kilter provider replay {shown} --list"));
+            warn_of_short(told.short);
+        }
+        Ok(told) => warn_of_short(told.short),
+    }
+    exit.map_err(|defect| resume_unwind(defect))
+}
+
+fn warn_of_short(count: usize) {
+    if count > 0 {
+        let secrets = counted(count, "secret");
+        say::warning(format_args!("{secrets} of fewer than four characters could not be replaced"));
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
+}
+
+/// The command that words say.
+fn parsed(words: &[OsString], global: &Global) -> Result<Cli, Exit> {
+    let cli = Cli::try_parse_from(std::iter::once(&OsString::from("kilter")).chain(words));
+    let mut cli = cli.map_err(|refused| crate::refuse(&refused))?;
+    if !is_recordable(&cli.command) {
+        let hint = "get, set, act, plan, apply, types and graph can be";
+        return Err(say::fail_with("this command cannot be recorded", [hint]));
+    }
+    let says_where = words.iter().any(|word| word.as_bytes().starts_with(b"--state-dir"));
+    if !says_where {
+        cli.global.state_dir.clone_from(&global.state_dir);
+    }
+    Ok(cli)
+}
+
+/// Whether a command asks nothing but what a recording holds.
+pub(super) fn is_recordable(command: &Command) -> bool {
+    use Command::{Act, Apply, Get, Graph, Plan, Set, Types};
+    matches!(command, Get(_) | Set(_) | Act(_) | Plan(_) | Apply(_) | Types(_) | Graph(_))
+}
+
+/// The options that were given before, as words.
+fn options(global: &Global) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut option = |name: &str, value: OsString| words.extend([OsString::from(name), value]);
+    global.include.iter().for_each(|directory| option("--include", directory.into()));
+    global.mold.iter().for_each(|directory| option("--mold", directory.into()));
+    global.channel3.iter().for_each(|file| option("--channel3", file.into()));
+    match global.strict {
+        Strict::Off => option("--strict", "off".into()),
+        Strict::Error => option("--strict", "error".into()),
+        Strict::Warning => {}
+    }
+    words.extend(global.quiet.then(|| "--quiet".into()));
+    words.extend(global.verbose.then(|| "--verbose".into()));
+    words
+}
+
+fn replaced(args: &RecordArgs) -> Result<Vec<String>, Exit> {
+    let mut texts = args.replace.clone();
+    for path in &args.replace_from {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| say::fail(format_args!("cannot read {}: {error}", path.display())))?;
+        texts.extend(text.lines().map(str::to_owned));
+    }
+    Ok(texts)
+}
+
+fn begin(args: &RecordArgs, words: &[OsString], replaced: &[String]) -> Result<Arc<Recorder>, Exit> {
+    let shown = args.file.display();
+    let found = std::fs::symlink_metadata(&args.file);
+    if found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
+        return Err(say::fail(format_args!("{shown} is not a file")));
+    }
+    if args.force && found.is_ok() {
+        std::fs::remove_file(&args.file).map_err(|error| say::fail(format_args!("cannot remove {shown}: {error}")))?;
+    }
+    let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    match Recorder::begin(&args.file, &words, replaced) {
+        Ok(recorder) => Ok(Arc::new(recorder)),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(say::fail_with(format_args!("there is a file {shown} already"), ["--force takes its place"]))
+        }
+        Err(error) => Err(say::fail(format_args!("cannot write the recording {shown}: {error}"))),
+    }
+}

@@ -1,0 +1,221 @@
+//! `kilter provider replay`: runs a recorded command again, without the machine that it ran on.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Parser};
+
+use crate::cli::{Cli, Command, Global, GraphFormat, ReportFormat, ResourceFormat, TypesFormat};
+use crate::exit::Exit;
+use crate::recording::{self, Player, Recording, VERSION};
+use crate::render::diff::visible;
+use crate::say;
+use crate::table::Table;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  kilter provider replay bug.jsonl               what was printed, and the same exit code
+  kilter provider replay bug.jsonl --list        the calls of scripts, one per line
+  kilter provider replay bug.jsonl --exchange 3  one of them, as it can be typed into a shell
+
+No process is started, nothing is read of this machine and nothing is changed. Ends with 3 when the
+command goes another way than it was recorded.";
+
+/// So many differences are told.
+const TOLD: usize = 5;
+
+/// Arguments of `kilter provider replay`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The recording
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    /// Only list the calls of scripts, one per line
+    #[arg(short, long, conflicts_with = "exchange")]
+    list: bool,
+    /// Only show one call whole, as it can be typed into a shell
+    #[arg(short, long, value_name = "NUMBER")]
+    exchange: Option<usize>,
+    /// Print in another format than the recorded command did
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<ResourceFormat>,
+}
+
+pub(super) fn run(args: &ReplayArgs, global: &Global) -> Exit {
+    let recording = match Recording::read(&args.file) {
+        Ok(recording) => recording,
+        Err(unreadable) => return say::fail(visible(&unreadable.0)),
+    };
+    if let (Some(why), true) = (&recording.cut, args.list || args.exchange.is_some()) {
+        say::warning(format_args!("the recording {} is not whole: {why}", args.file.display()));
+    }
+    match (args.list, args.exchange) {
+        (true, _) => list(&recording, args.format),
+        (_, Some(number)) => show(&recording, number, args.format),
+        _ => match replay(args, global, recording) {
+            Ok(exit) | Err(exit) => exit,
+        },
+    }
+}
+
+/// The calls, one per line.
+fn list(recording: &Recording, format: Option<ResourceFormat>) -> Exit {
+    if format == Some(ResourceFormat::Json) {
+        let calls: Vec<serde_json::Value> = recording.exchanges().map(|(number, one)| document(number, one)).collect();
+        return say::data(&format!("{:#}\n", serde_json::Value::Array(calls)));
+    }
+    let headings =
+        ["call", "type", "provider", "action", "names", "ended", "ms", "stdin", "stdout", "stderr", "channel"];
+    let mut table = Table::new(headings);
+    for (number, one) in recording.exchanges() {
+        let size = |bytes: Option<&[u8]>| bytes.map_or(String::new(), |bytes| bytes.len().to_string());
+        let finished = one.answer.as_ref().ok();
+        table.row(vec![
+            number.to_string(),
+            visible(&one.type_name),
+            visible(&one.provider),
+            visible(&one.action),
+            visible(&names(&one.names())),
+            one.ended(),
+            one.duration.as_millis().to_string(),
+            size(one.stdin.as_deref()),
+            size(finished.map(|finished| finished.stdout.bytes.as_slice())),
+            size(finished.map(|finished| finished.stderr.bytes.as_slice())),
+            size(finished.map(|finished| finished.channel.bytes.as_slice()).filter(|bytes| !bytes.is_empty())),
+        ]);
+    }
+    say::data(&table.render(None).0)
+}
+
+fn names(names: &[String]) -> String {
+    match names {
+        [one, two, rest @ ..] if !rest.is_empty() => format!("{one}, {two} and {} more", rest.len()),
+        names => names.join(", "),
+    }
+}
+
+fn document(number: usize, one: &kilter_script::recorded::RecordedExchange) -> serde_json::Value {
+    let mut json = one.to_json();
+    json["exchange"] = number.into();
+    json
+}
+
+/// One call, whole.
+fn show(recording: &Recording, number: usize, format: Option<ResourceFormat>) -> Exit {
+    match recording.exchanges().find(|(known, _)| *known == number) {
+        Some((_, one)) if format == Some(ResourceFormat::Json) => say::data(&format!("{:#}\n", document(number, one))),
+        Some((_, one)) => say::data(&one.shown(usize::MAX)),
+        None => {
+            let numbers = recording.exchanges().map(|(number, _)| number);
+            let hint = match (numbers.clone().min(), numbers.max()) {
+                (Some(first), Some(last)) => format!("there are {first} to {last}; --list shows them"),
+                _ => "it holds no calls of scripts".to_owned(),
+            };
+            say::fail_with(format_args!("there is no call {number} in the recording"), [hint])
+        }
+    }
+}
+
+fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Exit, Exit> {
+    let shown = args.file.display();
+    if let Some(why) = &recording.cut {
+        let hint = "kilter was killed, or the file was cut; --list and --exchange show what is there";
+        return Err(say::fail_with(format_args!("the recording {shown} is not whole: {why}"), [hint]));
+    }
+    let directory = Scratch::make()
+        .map_err(|error| say::fail(format_args!("cannot make a temporary directory for the replay: {error}")))?;
+    let cli = parsed(args, global, &recording, &directory.0)?;
+    let (version, exit) = (recording.kilter_version.clone(), recording.exit);
+    let player = Arc::new(Player::new(recording));
+    recording::replay(Arc::clone(&player));
+    let ended = crate::run(&cli);
+    let divergences = player.divergences();
+    if divergences.is_empty() {
+        if let Some(code) = exit.filter(|code| *code != ended.code() && args.format.is_none()) {
+            say::warning(format_args!("the recorded command ended with {code}, this one with {}", ended.code()));
+        }
+        return Ok(ended);
+    }
+    say::error("the command went another way than the recording");
+    divergences.iter().take(TOLD).for_each(|told| say::line(format_args!("  {told}")));
+    if divergences.len() > TOLD {
+        say::line(format_args!("  and {} more", divergences.len() - TOLD));
+    }
+    say::hint(format_args!(
+        "it was recorded by kilter {version} (format {VERSION}), this is {}: what it asks has changed, or the recording was",
+        env!("CARGO_PKG_VERSION")
+    ));
+    Err(Exit::Diverged)
+}
+
+/// The command that was recorded, which keeps its state elsewhere.
+fn parsed(args: &ReplayArgs, global: &Global, recording: &Recording, state: &Path) -> Result<Cli, Exit> {
+    let words = recording.words.iter().map(|word| OsString::from_vec(word.clone()));
+    let cli = Cli::try_parse_from(std::iter::once(OsString::from("kilter")).chain(words));
+    let mut cli = cli.map_err(|refused| crate::refuse(&refused))?;
+    if !super::record::is_recordable(&cli.command) {
+        return Err(say::fail(format_args!(
+            "{} is a recording of no command that can be recorded",
+            args.file.display()
+        )));
+    }
+    cli.global.state_dir = Some(state.to_owned());
+    cli.global.color = global.color;
+    cli.global.verbose |= global.verbose && !cli.global.quiet;
+    if cli.global.channel3.is_some() {
+        cli.global.channel3 = Some(state.join("channel3"));
+    }
+    if let Some(format) = args.format {
+        reformat(&mut cli.command, format)?;
+    }
+    Ok(cli)
+}
+
+/// Has a command print in another format.
+fn reformat(command: &mut Command, format: ResourceFormat) -> Result<(), Exit> {
+    let report = match format {
+        ResourceFormat::Human => Some(ReportFormat::Human),
+        ResourceFormat::Json => Some(ReportFormat::Json),
+        ResourceFormat::Yaml | ResourceFormat::Puppet => None,
+    };
+    let is_json = format == ResourceFormat::Json;
+    match (command, report) {
+        (Command::Get(args), _) => args.format = format,
+        (Command::Set(args), Some(report)) => args.format = report,
+        (Command::Act(args), Some(report)) => args.format = report,
+        (Command::Plan(args), Some(report)) => args.format = report,
+        (Command::Apply(args), Some(report)) => args.format = report,
+        (Command::Types(args), Some(_)) => args.format = if is_json { TypesFormat::Json } else { TypesFormat::Human },
+        (Command::Graph(args), Some(_)) => args.format = if is_json { GraphFormat::Json } else { GraphFormat::Human },
+        _ => return Err(say::fail("the recorded command does not print in this format")),
+    }
+    Ok(())
+}
+
+/// A directory that is removed in the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> std::io::Result<Scratch> {
+        let mut number = 0_u32;
+        loop {
+            let path = std::env::temp_dir().join(format!("kilter-replay-{}-{number}", std::process::id()));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Scratch(path)),
+                // Somebody else's, of an earlier process.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is empty but for what a run keeps.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,258 @@
+//! The lines of a recording.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+
+use kilter_model::{base64, from_base64};
+use kilter_script::recorded::{RecordedExchange, Veil};
+use serde_json::{Value as Json, json};
+
+/// The version of the format.
+pub(crate) const VERSION: u64 = 1;
+
+/// What a line of a recording tells.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Line {
+    /// That it is a recording: the first line.
+    Header {
+        /// Who has made it.
+        kilter_version: String,
+    },
+    /// The words of the command.
+    Command(Vec<Vec<u8>>),
+    /// What was asked of the outside, and the answer.
+    Asked {
+        /// The kind of the question.
+        what: String,
+        /// What it is about.
+        of: Json,
+        /// The answer.
+        answer: Json,
+    },
+    /// A call of a script.
+    Exchange {
+        /// Its number, from 1.
+        number: usize,
+        /// The call.
+        exchange: Box<RecordedExchange>,
+    },
+    /// How the command ended: with an exit code, or else by a defect. The last line.
+    Ended {
+        /// The exit code.
+        exit: Option<u8>,
+    },
+}
+
+impl Line {
+    /// The line with other texts in the place of secrets.
+    pub(super) fn veiled(&self, veil: &Veil) -> Line {
+        match self {
+            Line::Command(words) => Line::Command(words.iter().map(|word| veil.hide_bytes(word)).collect()),
+            Line::Asked { what, of, answer } => Line::Asked {
+                what: what.clone(),
+                of: veil.hide_json(of.clone()),
+                // What a script says of itself is no secret, and has to be read once more.
+                answer: if what == "scripts" { answer.clone() } else { veil.hide_json(answer.clone()) },
+            },
+            Line::Exchange { number, exchange } => {
+                Line::Exchange { number: *number, exchange: Box::new(exchange.veiled(veil)) }
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        match self {
+            Line::Header { kilter_version } => json!({ "kilter_recording": VERSION, "kilter_version": kilter_version }),
+            Line::Command(words) => json!({ "command": words.iter().map(|word| text(word)).collect::<Vec<_>>() }),
+            Line::Asked { what, of, answer } => json!({ "asked": what, "of": of, "answer": answer }),
+            Line::Exchange { number, exchange } => {
+                let mut json = json!({ "exchange": number });
+                if let (Some(json), Json::Object(exchange)) = (json.as_object_mut(), exchange.to_json()) {
+                    json.extend(exchange);
+                }
+                json
+            }
+            Line::Ended { exit } => json!({ "ended": { "exit": exit } }),
+        }
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// Says what it is instead.
+    pub(super) fn parse(line: &str) -> Result<Line, String> {
+        let json: Json = serde_json::from_str(line)
+            .map_err(|error| if error.is_eof() { "it is cut off".to_owned() } else { "it is not JSON".to_owned() })?;
+        Line::from_json(&json).ok_or_else(|| "it is no line of a recording".to_owned())
+    }
+
+    fn from_json(json: &Json) -> Option<Line> {
+        if let Some(version) = json.get("kilter_recording") {
+            let kilter_version = json.get("kilter_version")?.as_str()?.to_owned();
+            return (version.as_u64() == Some(VERSION)).then_some(Line::Header { kilter_version });
+        }
+        if let Some(words) = json.get("command") {
+            return words.as_array()?.iter().map(bytes).collect::<Option<_>>().map(Line::Command);
+        }
+        if let Some(what) = json.get("asked") {
+            let (of, answer) = (json.get("of")?.clone(), json.get("answer")?.clone());
+            return Some(Line::Asked { what: what.as_str()?.to_owned(), of, answer });
+        }
+        if let Some(number) = json.get("exchange") {
+            let number = usize::try_from(number.as_u64()?).ok()?;
+            return Some(Line::Exchange { number, exchange: Box::new(RecordedExchange::from_json(json)?) });
+        }
+        let exit = json.get("ended")?.get("exit")?;
+        let code = exit.as_u64().and_then(|code| u8::try_from(code).ok());
+        (exit.is_null() || code.is_some()).then_some(Line::Ended { exit: code })
+    }
+}
+
+fn text(word: &[u8]) -> Json {
+    match std::str::from_utf8(word) {
+        Ok(text) => text.into(),
+        Err(_) => json!({ "base64": base64(word) }),
+    }
+}
+
+fn bytes(json: &Json) -> Option<Vec<u8>> {
+    match json {
+        Json::String(text) => Some(text.as_bytes().to_vec()),
+        other => from_base64(other.get("base64")?.as_str()?),
+    }
+}
+
+/// Writes a line, at once and whole.
+pub(super) fn write(file: &mut File, line: &Line) -> io::Result<()> {
+    file.write_all(format!("{}\n", line.to_json()).as_bytes())
+}
+
+/// Says why a file cannot be read as a recording.
+#[derive(Debug)]
+pub(crate) struct Unreadable(pub(crate) String);
+
+/// A question with its answer.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// What was asked of the outside: see [`Line::Asked`].
+    Asked { what: String, of: Json, answer: Json },
+    /// A call of a script, by its number.
+    Exchange { number: usize, exchange: Box<RecordedExchange> },
+}
+
+/// A recording that was read.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    /// Who has made it.
+    pub(crate) kilter_version: String,
+    /// The words of the command.
+    pub(crate) words: Vec<Vec<u8>>,
+    /// What was asked, and the answers, in order.
+    pub(crate) entries: Vec<Entry>,
+    /// How the command ended: with an exit code, or else by a defect.
+    pub(crate) exit: Option<u8>,
+    /// Why it is not whole, if it is not: kilter was killed, or the file was cut.
+    pub(crate) cut: Option<String>,
+}
+
+impl Recording {
+    /// Reads a recording, which may have been cut off behind its first line.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn read(path: &Path) -> Result<Recording, Unreadable> {
+        let shown = path.display();
+        let cannot = |error: io::Error| Unreadable(format!("cannot read {shown}: {error}"));
+        let mut reader = BufReader::new(File::open(path).map_err(cannot)?);
+        let mut recording = Recording {
+            kilter_version: header(&mut reader, path)?,
+            words: Vec::new(),
+            entries: Vec::new(),
+            exit: None,
+            cut: None,
+        };
+        let mut ended = false;
+        for number in 2_usize.. {
+            let mut line = Vec::new();
+            if reader.read_until(b'\n', &mut line).map_err(cannot)? == 0 {
+                break;
+            }
+            let whole = line.last() == Some(&b'\n');
+            let parsed = std::str::from_utf8(&line).map_err(|_| "it is not UTF-8".to_owned()).and_then(Line::parse);
+            match parsed {
+                Ok(_) if ended => {
+                    return Err(Unreadable(format!(
+                        "{shown}:{number}: there is something behind the end of the recording"
+                    )));
+                }
+                Ok(line) if whole => ended = recording.take(line),
+                Err(why) if whole => return Err(Unreadable(format!("{shown}:{number}: {why}"))),
+                _ => {
+                    recording.cut = Some(format!("line {number} is cut off"));
+                    return Ok(recording);
+                }
+            }
+        }
+        if !ended {
+            recording.cut = Some("its end is missing".to_owned());
+        }
+        Ok(recording)
+    }
+
+    /// The calls of scripts, by their numbers.
+    pub(crate) fn exchanges(&self) -> impl Iterator<Item = (usize, &RecordedExchange)> + Clone {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Exchange { number, exchange } => Some((*number, &**exchange)),
+            Entry::Asked { .. } => None,
+        })
+    }
+
+    /// Takes a line; whether it is the last.
+    fn take(&mut self, line: Line) -> bool {
+        match line {
+            Line::Header { .. } => {}
+            Line::Command(words) => self.words = words,
+            Line::Asked { what, of, answer } => self.entries.push(Entry::Asked { what, of, answer }),
+            Line::Exchange { number, exchange } => self.entries.push(Entry::Exchange { number, exchange }),
+            Line::Ended { exit } => {
+                self.exit = exit;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Reads the first line.
+fn header(reader: &mut impl BufRead, path: &Path) -> Result<String, Unreadable> {
+    const LONGEST: u64 = 4096;
+    let shown = path.display();
+    let no_recording = || Unreadable(format!("{shown} is no recording"));
+    let mut line = Vec::new();
+    // What is no recording may have no lines.
+    let read = io::Read::take(reader, LONGEST).read_until(b'\n', &mut line);
+    read.map_err(|error| Unreadable(format!("cannot read {shown}: {error}")))?;
+    let text = std::str::from_utf8(&line).map_err(|_| no_recording())?;
+    let is_cut = || "{\"kilter_recording\":".starts_with(text) || text.starts_with("{\"kilter_recording\":");
+    let json: Json = match serde_json::from_str(text) {
+        Ok(json) if text.ends_with('\n') => json,
+        Ok(_) | Err(_) if !text.is_empty() && is_cut() => {
+            return Err(Unreadable(format!("the recording {shown} is cut off in its first line")));
+        }
+        Ok(_) | Err(_) => return Err(no_recording()),
+    };
+    match json.get("kilter_recording").and_then(Json::as_u64) {
+        Some(VERSION) => {}
+        Some(version) => {
+            let reads = format!("this kilter ({}) reads version {VERSION}", env!("CARGO_PKG_VERSION"));
+            return Err(Unreadable(format!("{shown} is a recording of version {version}: {reads}")));
+        }
+        None => return Err(no_recording()),
+    }
+    match Line::from_json(&json) {
+        Some(Line::Header { kilter_version }) => Ok(kilter_version),
+        _ => Err(Unreadable(format!("{shown}:1: it is no line of a recording"))),
+    }
+}

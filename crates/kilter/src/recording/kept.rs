@@ -1,0 +1,449 @@
+//! Answers as JSON, and back.
+
+use std::path::PathBuf;
+
+use ecow::EcoString;
+use kilter_manifest::Source;
+use kilter_model::{
+    Attributes, Difference, Outcome, ResourceRef, State, Value, from_canonical_json, to_canonical_json_clear,
+};
+use kilter_provider::{Insync, Level, Suitability};
+use kilter_script::{Found, FoundScript, Note};
+use serde_json::{Value as Json, json};
+
+/// What a replay has to say where the recording has no answer.
+const MISSING: &str = "the recording does not tell";
+
+/// An answer that can be kept as JSON.
+pub(crate) trait Kept: Sized {
+    /// The answer as JSON, secrets in clear.
+    fn keep(&self) -> Json;
+    /// The answer that JSON stands for; none if it is none.
+    fn kept(json: &Json) -> Option<Self>;
+    /// What stands for an answer where there is none.
+    fn missing() -> Self;
+    /// Whether a recording need not have the answer.
+    fn is_optional(what: &str) -> bool {
+        what == "columns"
+    }
+}
+
+impl Kept for bool {
+    fn keep(&self) -> Json {
+        (*self).into()
+    }
+
+    fn kept(json: &Json) -> Option<bool> {
+        json.as_bool()
+    }
+
+    fn missing() -> bool {
+        false
+    }
+}
+
+impl Kept for usize {
+    fn keep(&self) -> Json {
+        (*self).into()
+    }
+
+    fn kept(json: &Json) -> Option<usize> {
+        json.as_u64().and_then(|number| usize::try_from(number).ok())
+    }
+
+    fn missing() -> usize {
+        0
+    }
+}
+
+impl Kept for () {
+    fn keep(&self) -> Json {
+        Json::Null
+    }
+
+    fn kept(_: &Json) -> Option<()> {
+        Some(())
+    }
+
+    fn missing() {}
+}
+
+impl Kept for String {
+    fn keep(&self) -> Json {
+        self.as_str().into()
+    }
+
+    fn kept(json: &Json) -> Option<String> {
+        json.as_str().map(str::to_owned)
+    }
+
+    fn missing() -> String {
+        MISSING.to_owned()
+    }
+}
+
+impl Kept for EcoString {
+    fn keep(&self) -> Json {
+        self.as_str().into()
+    }
+
+    fn kept(json: &Json) -> Option<EcoString> {
+        json.as_str().map(EcoString::from)
+    }
+
+    fn missing() -> EcoString {
+        MISSING.into()
+    }
+}
+
+impl Kept for Value {
+    fn keep(&self) -> Json {
+        to_canonical_json_clear(self)
+    }
+
+    fn kept(json: &Json) -> Option<Value> {
+        from_canonical_json(json).ok()
+    }
+
+    fn missing() -> Value {
+        Value::Undef
+    }
+}
+
+/// A value in a list of one, so that nothing and null are two things.
+impl<T: Kept> Kept for Option<T> {
+    fn keep(&self) -> Json {
+        self.as_ref().map_or(Json::Null, |value| json!([value.keep()]))
+    }
+
+    fn kept(json: &Json) -> Option<Option<T>> {
+        match json {
+            Json::Null => Some(None),
+            json => T::kept(json.as_array()?.first()?).map(Some),
+        }
+    }
+
+    fn missing() -> Option<T> {
+        None
+    }
+}
+
+impl<T: Kept> Kept for Vec<T> {
+    fn keep(&self) -> Json {
+        self.iter().map(T::keep).collect()
+    }
+
+    fn kept(json: &Json) -> Option<Vec<T>> {
+        json.as_array()?.iter().map(T::kept).collect()
+    }
+
+    fn missing() -> Vec<T> {
+        Vec::new()
+    }
+}
+
+impl<T: Kept, E: Kept> Kept for Result<T, E> {
+    fn keep(&self) -> Json {
+        match self {
+            Ok(value) => json!({ "ok": value.keep() }),
+            Err(error) => json!({ "error": error.keep() }),
+        }
+    }
+
+    fn kept(json: &Json) -> Option<Result<T, E>> {
+        match json.get("ok") {
+            Some(value) => T::kept(value).map(Ok),
+            None => E::kept(json.get("error")?).map(Err),
+        }
+    }
+
+    fn missing() -> Result<T, E> {
+        Err(E::missing())
+    }
+}
+
+impl<A: Kept, B: Kept> Kept for (A, B) {
+    fn keep(&self) -> Json {
+        json!([self.0.keep(), self.1.keep()])
+    }
+
+    fn kept(json: &Json) -> Option<(A, B)> {
+        match json.as_array()?.as_slice() {
+            [one, other] => Some((A::kept(one)?, B::kept(other)?)),
+            _ => None,
+        }
+    }
+
+    fn missing() -> (A, B) {
+        (A::missing(), B::missing())
+    }
+}
+
+impl Kept for Source {
+    fn keep(&self) -> Json {
+        json!({ "name": self.name.as_str(), "text": self.text.as_str() })
+    }
+
+    fn kept(json: &Json) -> Option<Source> {
+        Some(Source::new(json.get("name")?.as_str()?, json.get("text")?.as_str()?))
+    }
+
+    fn missing() -> Source {
+        Source::new("", "")
+    }
+}
+
+impl Kept for Attributes {
+    fn keep(&self) -> Json {
+        self.iter().map(|(name, value)| json!([name.as_str(), value.keep()])).collect()
+    }
+
+    fn kept(json: &Json) -> Option<Attributes> {
+        let pairs: Vec<(EcoString, Value)> = Vec::kept(json)?;
+        Some(pairs.into_iter().collect())
+    }
+
+    fn missing() -> Attributes {
+        Attributes::new()
+    }
+}
+
+impl Kept for Difference {
+    fn keep(&self) -> Json {
+        json!({
+            "attribute": self.attribute.as_str(),
+            "entry": self.entry.keep(),
+            "is": self.is.keep(),
+            "should": self.should.keep(),
+            "message": self.message.keep(),
+            "diff": self.diff.keep(),
+        })
+    }
+
+    fn kept(json: &Json) -> Option<Difference> {
+        Some(Difference {
+            attribute: json.get("attribute")?.as_str()?.into(),
+            entry: Option::kept(json.get("entry")?)?,
+            is: Value::kept(json.get("is")?)?,
+            should: Value::kept(json.get("should")?)?,
+            message: Option::kept(json.get("message")?)?,
+            diff: Option::kept(json.get("diff")?)?,
+        })
+    }
+
+    fn missing() -> Difference {
+        Difference::new("", Value::Undef, Value::Undef)
+    }
+}
+
+impl Kept for State {
+    fn keep(&self) -> Json {
+        json!({
+            "name": self.name.as_str(),
+            "title": self.title.keep(),
+            "exists": self.exists,
+            "attributes": self.attributes.keep(),
+            "drift": self.drift.keep(),
+            "outputs": self.outputs.keep(),
+            "unreadable": self.unreadable.keep(),
+        })
+    }
+
+    fn kept(json: &Json) -> Option<State> {
+        Some(State {
+            name: json.get("name")?.as_str()?.into(),
+            title: Option::kept(json.get("title")?)?,
+            exists: json.get("exists")?.as_bool()?,
+            attributes: Attributes::kept(json.get("attributes")?)?,
+            drift: Vec::kept(json.get("drift")?)?,
+            outputs: Attributes::kept(json.get("outputs")?)?,
+            unreadable: Option::kept(json.get("unreadable")?)?,
+        })
+    }
+
+    fn missing() -> State {
+        State { unreadable: Some(MISSING.into()), ..State::default() }
+    }
+}
+
+impl Kept for Outcome {
+    fn keep(&self) -> Json {
+        json!({
+            "failure": self.failure.keep(),
+            "fatal": self.fatal,
+            "changed": self.changed.keep(),
+            "refreshed": self.refreshed,
+            "outputs": self.outputs.keep(),
+            "notes": self.notes.keep(),
+        })
+    }
+
+    fn kept(json: &Json) -> Option<Outcome> {
+        Some(Outcome {
+            failure: Option::kept(json.get("failure")?)?,
+            fatal: json.get("fatal")?.as_bool()?,
+            changed: Vec::kept(json.get("changed")?)?,
+            refreshed: json.get("refreshed")?.as_bool()?,
+            outputs: Attributes::kept(json.get("outputs")?)?,
+            notes: Vec::kept(json.get("notes")?)?,
+        })
+    }
+
+    fn missing() -> Outcome {
+        Outcome::failed(MISSING)
+    }
+}
+
+impl Kept for Suitability {
+    fn keep(&self) -> Json {
+        match self {
+            Suitability::Suitable => true.into(),
+            Suitability::Unsuitable(why) => why.keep(),
+        }
+    }
+
+    fn kept(json: &Json) -> Option<Suitability> {
+        match json {
+            Json::Bool(true) => Some(Suitability::Suitable),
+            json => EcoString::kept(json).map(Suitability::Unsuitable),
+        }
+    }
+
+    fn missing() -> Suitability {
+        Suitability::Unsuitable(MISSING.into())
+    }
+}
+
+impl Kept for Insync {
+    fn keep(&self) -> Json {
+        match self {
+            Insync::Default => json!("default"),
+            Insync::Same => json!("same"),
+            Insync::Differs(message) => json!({ "differs": message.keep() }),
+            Insync::Failed(why) => json!({ "failed": why.keep() }),
+        }
+    }
+
+    fn kept(json: &Json) -> Option<Insync> {
+        match json.as_str() {
+            Some("default") => return Some(Insync::Default),
+            Some("same") => return Some(Insync::Same),
+            Some(_) => return None,
+            None => {}
+        }
+        match json.get("differs") {
+            Some(message) => Option::kept(message).map(Insync::Differs),
+            None => EcoString::kept(json.get("failed")?).map(Insync::Failed),
+        }
+    }
+
+    fn missing() -> Insync {
+        Insync::Failed(MISSING.into())
+    }
+}
+
+impl Kept for ResourceRef {
+    fn keep(&self) -> Json {
+        self.to_string().into()
+    }
+
+    fn kept(json: &Json) -> Option<ResourceRef> {
+        let (type_name, title) = ResourceRef::split(json.as_str()?).ok()?;
+        Some(ResourceRef::new(type_name, title))
+    }
+
+    fn missing() -> ResourceRef {
+        ResourceRef::new("", "")
+    }
+}
+
+const LEVELS: [Level; 8] =
+    [Level::Debug, Level::Info, Level::Notice, Level::Warning, Level::Err, Level::Critical, Level::Alert, Level::Emerg];
+
+impl Kept for Level {
+    fn keep(&self) -> Json {
+        self.word().into()
+    }
+
+    fn kept(json: &Json) -> Option<Level> {
+        LEVELS.into_iter().find(|level| Some(level.word()) == json.as_str())
+    }
+
+    fn missing() -> Level {
+        Level::Debug
+    }
+}
+
+impl Kept for PathBuf {
+    fn keep(&self) -> Json {
+        // A path that is no text cannot be that of a provider; of others nothing but the look is lost.
+        self.to_string_lossy().into()
+    }
+
+    fn kept(json: &Json) -> Option<PathBuf> {
+        json.as_str().map(PathBuf::from)
+    }
+
+    fn missing() -> PathBuf {
+        PathBuf::new()
+    }
+}
+
+impl Kept for Note {
+    fn keep(&self) -> Json {
+        json!({ "file": self.file.keep(), "level": self.level.keep(), "message": self.message.keep() })
+    }
+
+    fn kept(json: &Json) -> Option<Note> {
+        Some(Note {
+            file: PathBuf::kept(json.get("file")?)?,
+            level: Level::kept(json.get("level")?)?,
+            message: EcoString::kept(json.get("message")?)?,
+        })
+    }
+
+    fn missing() -> Note {
+        Note { file: PathBuf::new(), level: Level::Debug, message: EcoString::new() }
+    }
+}
+
+impl Kept for FoundScript {
+    fn keep(&self) -> Json {
+        json!({
+            "path": self.path.keep(),
+            "stem": self.stem.keep(),
+            "file": self.file.keep(),
+            "described": self.described.keep(),
+            "notes": self.notes.keep(),
+        })
+    }
+
+    fn kept(json: &Json) -> Option<FoundScript> {
+        Some(FoundScript {
+            path: PathBuf::kept(json.get("path")?)?,
+            stem: EcoString::kept(json.get("stem")?)?,
+            file: PathBuf::kept(json.get("file")?)?,
+            described: Result::kept(json.get("described")?)?,
+            notes: Vec::kept(json.get("notes")?)?,
+        })
+    }
+
+    fn missing() -> FoundScript {
+        let described = Err(MISSING.into());
+        FoundScript { path: PathBuf::new(), stem: EcoString::new(), file: PathBuf::new(), described, notes: Vec::new() }
+    }
+}
+
+impl Kept for Found {
+    fn keep(&self) -> Json {
+        json!({ "scripts": self.scripts.keep(), "notes": self.notes.keep() })
+    }
+
+    fn kept(json: &Json) -> Option<Found> {
+        Some(Found { scripts: Vec::kept(json.get("scripts")?)?, notes: Vec::kept(json.get("notes")?)? })
+    }
+
+    fn missing() -> Found {
+        Found::default()
+    }
+}

@@ -1,0 +1,279 @@
+//! Answering from a recording.
+//!
+//! What runs side by side asks in another order than it did, and may read once more or less: whether a resource is read
+//! before or after another one is changed is a matter of microseconds. So a change is answered once, and a
+//! question gets the answer that it had when just those changes had been made that have been made now, as far as
+//! there is one; never one from after a change of its own resource that is still to come.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kilter_script::recorded::RecordedExchange;
+use serde_json::Value as Json;
+
+use super::file::{Entry, Recording};
+use super::kept::Kept;
+use super::subject::Subject;
+
+/// So much of a question is shown, in bytes.
+const SHOWN: usize = 2000;
+
+/// Answers questions and plays scripts from a recording.
+pub(crate) struct Player {
+    state: Mutex<State>,
+}
+
+struct State {
+    events: Vec<Event>,
+    /// The events of a question, in order.
+    same: HashMap<Vec<u8>, Vec<usize>>,
+    /// The events that changed something, in order.
+    changes: Vec<usize>,
+    divergences: Vec<String>,
+}
+
+/// A question with its answer.
+struct Event {
+    entry: Entry,
+    subject: Subject,
+    /// How many changes were made before.
+    before: usize,
+    is_made: bool,
+}
+
+impl Player {
+    /// Answers from a recording.
+    pub(crate) fn new(recording: Recording) -> Player {
+        let mut state =
+            State { events: Vec::new(), same: HashMap::new(), changes: Vec::new(), divergences: Vec::new() };
+        for entry in recording.entries {
+            let (at, subject) = (state.events.len(), Subject::of(&entry));
+            state.same.entry(key(&entry)).or_default().push(at);
+            let (before, is_change) = (state.changes.len(), subject.is_change);
+            state.events.push(Event { entry, subject, before, is_made: false });
+            if is_change {
+                state.changes.push(at);
+            }
+        }
+        Player { state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The recorded answer to a question.
+    pub(super) fn answer<T: Kept>(&self, what: &str, of: &Json) -> T {
+        let mut state = self.state();
+        let found = state.take(&key_asked(what, of)).map(|at| match &state.events[at].entry {
+            Entry::Asked { answer, .. } => T::kept(answer),
+            Entry::Exchange { .. } => None,
+        });
+        match found {
+            Some(Some(answer)) => return answer,
+            Some(None) => {
+                let told = format!("the recorded answer to `{what}` {} cannot be read", shown(&of.to_string()));
+                state.divergences.push(told);
+            }
+            None if T::is_optional(what) => {}
+            None => {
+                let told = state.not_asked(what, of);
+                state.divergences.push(told);
+            }
+        }
+        T::missing()
+    }
+
+    /// The recorded exchange that asks the same.
+    ///
+    /// # Errors
+    /// When there is none: says so for the error of the call.
+    pub(super) fn exchange(&self, asked: &RecordedExchange) -> Result<RecordedExchange, String> {
+        let mut state = self.state();
+        if let Some(at) = state.take(&key_called(asked))
+            && let Entry::Exchange { exchange, .. } = &state.events[at].entry
+        {
+            return Ok((**exchange).clone());
+        }
+        let told = state.not_called(asked);
+        state.divergences.push(told);
+        Err("the recording holds no such call".to_owned())
+    }
+
+    /// What went another way than the recording, and what of it did not happen.
+    pub(crate) fn divergences(&self) -> Vec<String> {
+        let mut state = self.state();
+        let mut told = std::mem::take(&mut state.divergences);
+        told.extend(state.events.iter().filter(|event| state.is_missed(event)).filter_map(
+            |event| match &event.entry {
+                Entry::Exchange { number, exchange } => Some(format!(
+                    "call {number} of the recording was not made: {}\n    {}",
+                    exchange.summary(),
+                    clipped(&exchange.words())
+                )),
+                Entry::Asked { what, of, .. } if event.subject.is_change => {
+                    Some(format!("`{what}` of the recording was not asked: {}", shown(&of.to_string())))
+                }
+                Entry::Asked { .. } => None,
+            },
+        ));
+        told
+    }
+}
+
+impl State {
+    /// The event that answers a question now, which is made with that.
+    fn take(&mut self, key: &[u8]) -> Option<usize> {
+        let same = self.same.get(key)?;
+        let is_change = self.events[*same.first()?].subject.is_change;
+        let at = if is_change { self.next_change(same) } else { self.current(same) }?;
+        self.events[at].is_made = true;
+        Some(at)
+    }
+
+    /// The first that was not made.
+    fn next_change(&self, same: &[usize]) -> Option<usize> {
+        same.iter().copied().find(|at| !self.events[*at].is_made)
+    }
+
+    /// The one that tells how it is now: that before which just those changes were made that are made now, or nearly
+    /// so. Of several, the first that was not told yet, or else the last.
+    fn current(&self, same: &[usize]) -> Option<usize> {
+        let fits: Vec<usize> = same.iter().copied().filter(|at| self.fits(*at)).collect();
+        let among = if fits.is_empty() { same } else { &fits };
+        let distance = self.distances();
+        let nearest = among.iter().map(|at| distance[self.events[*at].before]).min()?;
+        let near = || among.iter().copied().filter(|at| distance[self.events[*at].before] == nearest);
+        near().find(|at| !self.events[*at].is_made).or_else(|| near().next_back())
+    }
+
+    /// How many changes would have to be made, or not to have been made, for it to be as it was after the first so many.
+    fn distances(&self) -> Vec<usize> {
+        let is_made = |at: &usize| self.events[*at].is_made;
+        let all = self.changes.iter().filter(|at| is_made(at)).count();
+        let mut distances = vec![all];
+        for change in &self.changes {
+            let last = distances.last().copied().unwrap_or_default();
+            distances.push(if is_made(change) { last - 1 } else { last + 1 });
+        }
+        distances
+    }
+
+    /// Whether just those changes of the same resource are made that went before it.
+    fn fits(&self, at: usize) -> bool {
+        let event = &self.events[at];
+        let mut changes = self.changes.iter().map(|change| &self.events[*change]).enumerate();
+        changes.all(|(number, change)| {
+            change.is_made == (number < event.before) || !change.subject.concerns(&event.subject)
+        })
+    }
+
+    /// Whether it should have happened and did not: a change, or a call that was not made at all. What scripts say
+    /// of themselves is recorded as well, and asked only where it is not known.
+    fn is_missed(&self, event: &Event) -> bool {
+        let is_description = matches!(&event.entry, Entry::Exchange { exchange, .. } if exchange.action == "describe");
+        let others = self.same.get(&key(&event.entry)).into_iter().flatten();
+        let was_made =
+            event.is_made || !event.subject.is_change && others.into_iter().any(|at| self.events[*at].is_made);
+        !was_made && !is_description
+    }
+
+    /// Says what was asked that is not recorded, and what is that was not asked.
+    fn not_asked(&self, what: &str, of: &Json) -> String {
+        let mut told =
+            format!("`{what}` was asked in a way that is not in the recording\n  + {}", shown(&of.to_string()));
+        let call = |of: &Json| (of.get("type").cloned(), of.get("call").cloned());
+        let next = self.events.iter().find_map(|event| match &event.entry {
+            Entry::Asked { what: known, of: other, .. }
+                if !event.is_made && known == what && call(of) == call(other) =>
+            {
+                Some(other)
+            }
+            _ => None,
+        });
+        told.extend(next.map(|next| format!("\n  - {}", shown(&next.to_string()))));
+        told
+    }
+
+    /// Says which call was made that is not recorded, and which was expected.
+    fn not_called(&self, asked: &RecordedExchange) -> String {
+        let of = if asked.type_name.is_empty() { String::new() } else { format!(" of {}", asked.type_name) };
+        let how = "was called in a way that is not in the recording";
+        let mut told = format!("`{}`{of} by `{}` {how}", asked.action, asked.provider);
+        let left: Vec<(usize, &RecordedExchange)> = self.left(asked).collect();
+        let names = asked.names();
+        let next = left
+            .iter()
+            .find(|(_, one)| one.action == asked.action && one.names() == names)
+            .or_else(|| left.iter().find(|(_, one)| one.action == asked.action))
+            .or_else(|| left.first());
+        match next {
+            Some((number, recorded)) => {
+                told += &format!(" (expected was call {number})");
+                difference(&mut told, recorded, asked);
+            }
+            None => {
+                told += &format!(", and no call of it is left\n  + {}", clipped(&asked.words()));
+                told.extend(input(asked).map(|input| format!("\n  + stdin: {input}")));
+            }
+        }
+        told
+    }
+
+    /// The calls of the same script that were not made.
+    fn left<'a>(&'a self, asked: &'a RecordedExchange) -> impl Iterator<Item = (usize, &'a RecordedExchange)> {
+        self.events.iter().filter(|event| !event.is_made).filter_map(|event| match &event.entry {
+            Entry::Exchange { number, exchange } if exchange.is_for_the_same(asked) => Some((*number, &**exchange)),
+            _ => None,
+        })
+    }
+}
+
+fn key(entry: &Entry) -> Vec<u8> {
+    match entry {
+        Entry::Asked { what, of, .. } => key_asked(what, of),
+        Entry::Exchange { exchange, .. } => key_called(exchange),
+    }
+}
+
+fn key_asked(what: &str, of: &Json) -> Vec<u8> {
+    format!("asked\0{what}\0{of}").into_bytes()
+}
+
+fn key_called(of: &RecordedExchange) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    let who = [&of.type_name, &of.provider, &of.convention, &of.action].map(|text| text.as_bytes());
+    let words = of.argv.iter().map(|word| word.as_bytes());
+    let parts = who.into_iter().chain(words).chain([&b"\0"[..], of.stdin.as_deref().unwrap_or_default()]);
+    parts.flat_map(|part| part.iter().copied().chain([0])).collect()
+}
+
+/// Shows in what two calls differ: words, then the input.
+fn difference(told: &mut String, recorded: &RecordedExchange, asked: &RecordedExchange) {
+    if recorded.argv == asked.argv {
+        *told += &format!("\n    {}", clipped(&asked.words()));
+    } else {
+        *told += &format!("\n  - {}\n  + {}", clipped(&recorded.words()), clipped(&asked.words()));
+    }
+    let (was, is) = (input(recorded), input(asked));
+    if was != is {
+        told.extend(was.map(|input| format!("\n  - stdin: {input}")));
+        told.extend(is.map(|input| format!("\n  + stdin: {input}")));
+    }
+}
+
+fn input(of: &RecordedExchange) -> Option<String> {
+    let stdin = of.stdin.as_deref()?;
+    Some(clipped(&kilter_script::recorded::shell_quoted(stdin)))
+}
+
+fn shown(text: &str) -> String {
+    clipped(&crate::render::diff::visible(text))
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN) {
+        Some(end) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,190 @@
+//! Writing a recording.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kilter_model::{AttributeSchema, DataType};
+use kilter_provider::Registry;
+use kilter_script::recorded::{RecordedExchange, Veil};
+use serde_json::Value as Json;
+
+use super::file::{self, Line};
+
+/// Writes down what happens, line by line.
+pub(crate) struct Recorder {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    file: File,
+    veil: Veil,
+    /// Lines of which it is not known yet what is secret in them.
+    held: Option<Vec<Line>>,
+    /// How many secrets were known when the first line was written.
+    known: usize,
+    /// The exchanges so far.
+    exchanges: usize,
+    /// The names of the sensitive attributes of a type.
+    sensitive: BTreeMap<String, Vec<String>>,
+    failure: Option<io::Error>,
+}
+
+/// What there is to say of a recording.
+pub(crate) struct Told {
+    pub(crate) exchanges: usize,
+    /// How many secrets were replaced.
+    pub(crate) secrets: usize,
+    /// How many were too short for that.
+    pub(crate) short: usize,
+}
+
+impl Recorder {
+    /// Begins a recording of the command with these words.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub(crate) fn begin(path: &Path, words: &[Vec<u8>], replaced: &[String]) -> io::Result<Recorder> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut veil = Veil::default();
+        replaced.iter().for_each(|text| veil.learn(text));
+        file::write(&mut file, &Line::Header { kilter_version: env!("CARGO_PKG_VERSION").to_owned() })?;
+        let held = Some(vec![Line::Command(words.to_vec())]);
+        let state = State { file, veil, held, known: 0, exchanges: 0, sensitive: BTreeMap::new(), failure: None };
+        Ok(Recorder { path: path.to_owned(), state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of which attributes are sensitive.
+    pub(super) fn know(&self, registry: &Registry) {
+        let mut state = self.state();
+        for provider in registry.iter() {
+            let names = state.sensitive.entry(provider.schema().name.to_string()).or_default();
+            let sealed = provider.schema().attributes.iter().filter(|attribute| is_sealed(attribute));
+            names.extend(sealed.map(|attribute| attribute.name.to_string()));
+            names.sort();
+            names.dedup();
+        }
+    }
+
+    /// Learns secrets.
+    pub(super) fn learn(&self, teach: impl FnOnce(&mut Veil)) {
+        teach(&mut self.state().veil);
+    }
+
+    /// Writes a question and its answer.
+    pub(super) fn asked(&self, what: &str, of: Json, answer: Json) {
+        self.state().line(Line::Asked { what: what.to_owned(), of, answer });
+    }
+
+    /// Writes an exchange with a script.
+    pub(super) fn exchanged(&self, exchange: RecordedExchange) {
+        let mut state = self.state();
+        state.exchanges += 1;
+        let number = state.exchanges;
+        if let Some(names) = state.sensitive.get(exchange.type_name.as_str()).cloned() {
+            for bytes in outputs(&exchange) {
+                state.veil.learn_written(bytes, &names);
+            }
+        }
+        state.line(Line::Exchange { number, exchange: Box::new(exchange) });
+    }
+
+    /// All secrets are known that the lines so far may hold.
+    pub(super) fn settle(&self) {
+        self.state().settle();
+    }
+
+    /// Ends the recording: it is durable then.
+    ///
+    /// # Errors
+    /// When it could not be written, now or before.
+    pub(crate) fn end(&self, exit: Option<u8>) -> io::Result<Told> {
+        let mut state = self.state();
+        state.settle();
+        state.line(Line::Ended { exit });
+        if let Some(failure) = state.failure.take() {
+            return Err(failure);
+        }
+        if state.veil.count() > state.known {
+            rewrite(&self.path, &state.veil)?;
+        } else {
+            state.file.sync_all()?;
+        }
+        sync_directory(&self.path)?;
+        Ok(Told { exchanges: state.exchanges, secrets: state.veil.count(), short: state.veil.too_short() })
+    }
+}
+
+fn outputs(exchange: &RecordedExchange) -> Vec<&[u8]> {
+    let mut outputs: Vec<&[u8]> = exchange.stdin.iter().map(Vec::as_slice).collect();
+    if let Ok(finished) = &exchange.answer {
+        outputs
+            .extend([&finished.stdout, &finished.stderr, &finished.channel].map(|captured| captured.bytes.as_slice()));
+    }
+    outputs
+}
+
+impl State {
+    fn line(&mut self, line: Line) {
+        match &mut self.held {
+            Some(held) => held.push(line),
+            None => self.write(&line),
+        }
+    }
+
+    fn settle(&mut self) {
+        let held = self.held.take().unwrap_or_default();
+        if !held.is_empty() {
+            self.known = self.veil.count();
+        }
+        held.iter().for_each(|line| self.write(line));
+    }
+
+    fn write(&mut self, line: &Line) {
+        if self.failure.is_none() {
+            self.failure = file::write(&mut self.file, &line.veiled(&self.veil)).err();
+        }
+    }
+}
+
+/// Whether the values of an attribute are secrets.
+fn is_sealed(attribute: &AttributeSchema) -> bool {
+    let of: &DataType = &attribute.data_type;
+    of.is_sensitive() || of.to_string().contains("Sensitive")
+}
+
+/// Writes a recording anew, with the secrets replaced that came to light after lines that hold them.
+fn rewrite(path: &Path, veil: &Veil) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let written = rewritten(path, &new, veil).and_then(|()| std::fs::rename(&new, path));
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = std::fs::remove_file(&new);
+    }
+    written
+}
+
+fn rewritten(path: &Path, new: &Path, veil: &Veil) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
+    for line in BufReader::new(File::open(path)?).lines() {
+        let line = line?;
+        let parsed = Line::parse(&line).map_err(io::Error::other)?;
+        file::write(&mut file, &parsed.veiled(veil))?;
+    }
+    file.sync_all()
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}

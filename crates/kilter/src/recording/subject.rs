@@ -1,0 +1,50 @@
+//! What a question is about, and whether it is one or a change.
+
+use kilter_script::recorded::RecordedExchange;
+use serde_json::Value as Json;
+
+use super::file::Entry;
+
+/// What a question is about.
+pub(super) struct Subject {
+    /// The type of the resources; empty where there are none.
+    type_name: String,
+    /// Their names; all if none is named.
+    names: Vec<String>,
+    /// Whether what it asks for changes them.
+    pub(super) is_change: bool,
+}
+
+impl Subject {
+    pub(super) fn of(entry: &Entry) -> Subject {
+        match entry {
+            Entry::Asked { what, of, .. } if what == "provider" => Subject::of_provider(of),
+            Entry::Asked { .. } => Subject { type_name: String::new(), names: Vec::new(), is_change: false },
+            Entry::Exchange { exchange, .. } => Subject::of_exchange(exchange),
+        }
+    }
+
+    fn of_provider(of: &Json) -> Subject {
+        let text = |json: &Json, key: &str| json.get(key).and_then(Json::as_str).map(str::to_owned);
+        let about = &of["about"];
+        let one = text(about, "name").or_else(|| text(&about["of"], "name"));
+        let several = about.as_array().into_iter().flatten().filter_map(|each| text(each, "name"));
+        Subject {
+            type_name: text(of, "type").unwrap_or_default(),
+            names: one.into_iter().chain(several).collect(),
+            is_change: matches!(of["call"].as_str(), Some("set" | "refresh" | "act")),
+        }
+    }
+
+    fn of_exchange(exchange: &RecordedExchange) -> Subject {
+        // Facts and actors of mold have no action.
+        let is_read = matches!(exchange.action.as_str(), "" | "describe" | "list" | "find" | "get" | "inspect");
+        Subject { type_name: exchange.type_name.to_string(), names: exchange.names(), is_change: !is_read }
+    }
+
+    /// Whether both are about the same resource.
+    pub(super) fn concerns(&self, other: &Subject) -> bool {
+        let is_any = self.names.is_empty() || other.names.is_empty();
+        self.type_name == other.type_name && (is_any || self.names.iter().any(|name| other.names.contains(name)))
+    }
+}

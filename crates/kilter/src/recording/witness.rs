@@ -1,0 +1,318 @@
+//! A provider whose work is written down, or told from a recording.
+//!
+//! Scripts are recorded call by call, so that their answers are read once more in a replay; of them only the
+//! secrets are noted here. What kilter's own providers read and change is recorded as they tell it, and a replay
+//! asks them nothing but what follows from what was declared.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema};
+use kilter_provider::{
+    Batch, Context, Declared, Insync, Level, Log, Mode, Placement, Problem, Provider, ProviderError, ProviderEvent,
+    Query, Reach, Suitability, Wanted, Wish,
+};
+use serde_json::{Value as Json, json};
+
+use super::kept::Kept;
+use super::{ask, is_replay, learn};
+
+/// Stands before a provider.
+pub(super) struct Witness {
+    pub(super) inner: Arc<dyn Provider>,
+}
+
+/// A line that a provider wrote: how grave it is, about which type and name, and what it says.
+type Line = (Level, (EcoString, (EcoString, EcoString)));
+
+/// Passes lines on, and keeps them.
+struct Tee<'a> {
+    cx: Context<'a>,
+    lines: Mutex<Vec<Line>>,
+}
+
+impl Tee<'_> {
+    fn keep(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        let line = (level, (type_name.into(), (name.into(), message.into())));
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}
+
+impl Log for Tee<'_> {
+    fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
+        self.keep(level, type_name, name, message);
+        self.cx.log(level, type_name, name, message);
+    }
+
+    fn event(&self, event: &ProviderEvent<'_>) {
+        let text = event.text();
+        if event.titles.is_empty() {
+            self.keep(event.level, event.type_name, "", &text);
+        }
+        event.titles.iter().for_each(|title| self.keep(event.level, event.type_name, title, &text));
+        self.cx.event(event);
+    }
+}
+
+impl Witness {
+    /// Asks for what a call answers; the lines that are written meanwhile belong to it.
+    fn call<T: Kept>(
+        &self,
+        cx: &Context<'_>,
+        call: &str,
+        about: impl FnOnce() -> Json,
+        live: impl FnOnce(&Context<'_>) -> T,
+    ) -> T {
+        let mut was_asked = false;
+        let (answer, lines): (T, Vec<Line>) = ask(
+            "provider",
+            || self.about(call, about()),
+            || {
+                was_asked = true;
+                let tee = Tee { cx: *cx, lines: Mutex::default() };
+                let answer = live(&cx.with_log(&tee));
+                (answer, tee.lines.into_inner().unwrap_or_else(PoisonError::into_inner))
+            },
+        );
+        if !was_asked {
+            lines.iter().for_each(|(level, (of, (name, message)))| cx.log(*level, of, name, message));
+        }
+        answer
+    }
+
+    fn about(&self, call: &str, about: Json) -> Json {
+        json!({ "type": self.schema().name.as_str(), "provider": self.name(), "call": call, "about": about })
+    }
+
+    /// Where a call runs, which decides on what comes before what: a replay goes the same way.
+    fn placed(&self, call: &str, should: &Attributes, live: impl FnOnce() -> Placement) -> Placement {
+        if self.passes() {
+            return live();
+        }
+        let about = || should.iter().map(|(name, _)| Json::from(name.as_str())).collect();
+        let is_inline = ask("provider", || self.about(call, about()), || live() == Placement::Inline);
+        if is_inline { Placement::Inline } else { Placement::Worker }
+    }
+
+    /// Whether it answers by itself: its own calls are recorded.
+    fn passes(&self) -> bool {
+        self.inner.is_external()
+    }
+}
+
+fn wanted(of: &Wanted<'_>) -> Json {
+    json!({
+        "name": of.name.as_str(),
+        "namevars": of.namevars.map(Kept::keep),
+        "should": of.should.map(Kept::keep),
+    })
+}
+
+fn change(of: &Change<'_>) -> Json {
+    json!({
+        "name": of.name.as_str(),
+        "is": of.is.keep(),
+        "should": of.should.map(Kept::keep),
+        "differences": of.differences.iter().map(Kept::keep).collect::<Vec<_>>(),
+        "refresh": of.refresh,
+    })
+}
+
+fn message(error: ProviderError) -> EcoString {
+    error.message
+}
+
+/// Notes the secrets of what was read.
+fn learn_states(states: &[State]) {
+    for state in states {
+        learn(state.attributes.iter().chain(state.outputs.iter()).map(|(_, value)| value));
+    }
+}
+
+fn learn_outcomes(outcomes: &[Outcome]) {
+    for outcome in outcomes {
+        learn(outcome.outputs.iter().map(|(_, value)| value));
+        learn(outcome.changed.iter().flat_map(|changed| [&changed.is, &changed.should]));
+    }
+}
+
+fn learn_wanted<'a>(attributes: impl IntoIterator<Item = &'a Attributes>) {
+    attributes.into_iter().for_each(|attributes| learn(attributes.iter().map(|(_, value)| value)));
+}
+
+impl Provider for Witness {
+    fn schema(&self) -> &TypeSchema {
+        self.inner.schema()
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn suitable(&self) -> Suitability {
+        if self.passes() {
+            return self.inner.suitable();
+        }
+        ask("provider", || self.about("suitable", Json::Null), || self.inner.suitable())
+    }
+
+    fn is_default(&self) -> bool {
+        if self.passes() {
+            return self.inner.is_default();
+        }
+        ask("provider", || self.about("is_default", Json::Null), || self.inner.is_default())
+    }
+
+    fn is_external(&self) -> bool {
+        self.inner.is_external()
+    }
+
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        if self.passes() {
+            return self.inner.open(cx);
+        }
+        let opened = self.call(cx, "open", || Json::Null, |cx| self.inner.open(cx).map_err(message));
+        opened.map_err(ProviderError::new)
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let states = if self.passes() {
+            self.inner.get(cx, query)
+        } else {
+            let about = || match query {
+                Query::All => Json::Null,
+                Query::Named(names) => names.iter().map(wanted).collect(),
+            };
+            let states = self.call(cx, "get", about, |cx| self.inner.get(cx, query).map_err(message));
+            states.map_err(ProviderError::new)
+        };
+        states.as_deref().map(learn_states).unwrap_or_default();
+        states
+    }
+
+    fn get_one(&self, cx: &Context<'_>, one: Wanted<'_>) -> Result<State, ProviderError> {
+        let state = if self.passes() {
+            self.inner.get_one(cx, one)
+        } else {
+            let state = self.call(cx, "get_one", || wanted(&one), |cx| self.inner.get_one(cx, one).map_err(message));
+            state.map_err(ProviderError::new)
+        };
+        state.as_ref().map(|state| learn_states(std::slice::from_ref(state))).unwrap_or_default();
+        state
+    }
+
+    fn reads_singly(&self) -> bool {
+        self.inner.reads_singly()
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        learn_wanted(changes.iter().flat_map(|change| change.should.into_iter().chain([&change.is.attributes])));
+        let outcomes = if self.passes() {
+            self.inner.set(cx, changes, mode)
+        } else {
+            let call = if mode == Mode::Preview { "preview" } else { "set" };
+            let about = || changes.iter().map(change).collect();
+            let mut outcomes = self.call(cx, call, about, |cx| self.inner.set(cx, changes, mode));
+            if is_replay() {
+                outcomes.resize_with(changes.len(), Outcome::missing);
+            }
+            outcomes
+        };
+        learn_outcomes(&outcomes);
+        outcomes
+    }
+
+    fn refresh(&self, cx: &Context<'_>, one: Wanted<'_>) -> Outcome {
+        learn_wanted(one.should);
+        let outcome = match self.passes() {
+            true => self.inner.refresh(cx, one),
+            false => self.call(cx, "refresh", || wanted(&one), |cx| self.inner.refresh(cx, one)),
+        };
+        learn_outcomes(std::slice::from_ref(&outcome));
+        outcome
+    }
+
+    fn check_action(&self, action: &str) -> Result<(), Problem> {
+        self.inner.check_action(action)
+    }
+
+    fn act(&self, cx: &Context<'_>, one: Wanted<'_>, action: &str) -> Outcome {
+        learn_wanted(one.should);
+        let about = || json!({ "action": action, "of": wanted(&one) });
+        let outcome = match self.passes() {
+            true => self.inner.act(cx, one, action),
+            false => self.call(cx, "act", about, |cx| self.inner.act(cx, one, action)),
+        };
+        learn_outcomes(std::slice::from_ref(&outcome));
+        outcome
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        self.inner.validate(name, should, deferred)
+    }
+
+    fn contradictions(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+        self.inner.contradictions(name, should, declared)
+    }
+
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        self.inner.canonicalize(name, should)
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        if self.passes() {
+            return self.inner.insync(attribute, is, should);
+        }
+        let about = || self.about("insync", json!({ "attribute": attribute, "name": is.name.as_str() }));
+        ask("provider", about, || self.inner.insync(attribute, is, should))
+    }
+
+    fn generate(&self, cx: &Context<'_>, one: Wanted<'_>, is: &State) -> Result<Vec<ResourceRef>, ProviderError> {
+        if self.passes() {
+            return self.inner.generate(cx, one, is);
+        }
+        let about = || wanted(&one);
+        let found = self.call(cx, "generate", about, |cx| self.inner.generate(cx, one, is).map_err(message));
+        found.map_err(ProviderError::new)
+    }
+
+    fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {
+        if self.passes() {
+            return self.inner.diff(attribute, is, should);
+        }
+        let about = || self.about("diff", json!({ "attribute": attribute, "name": is.name.as_str() }));
+        ask("provider", about, || self.inner.diff(attribute, is, should))
+    }
+
+    fn reach(&self, should: &Attributes) -> Reach {
+        self.inner.reach(should)
+    }
+
+    fn placement(&self, should: &Attributes) -> Placement {
+        self.placed("placement", should, || self.inner.placement(should))
+    }
+
+    fn set_placement(&self, should: &Attributes) -> Placement {
+        self.placed("set_placement", should, || self.inner.set_placement(should))
+    }
+
+    fn batch(&self) -> Batch {
+        self.inner.batch()
+    }
+
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        self.inner.identities(name, should, say);
+    }
+
+    fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+        self.inner.wishes(name, should, wish);
+    }
+
+    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        if self.passes() {
+            return self.inner.flush(cx);
+        }
+        let flushed = self.call(cx, "flush", || Json::Null, |cx| self.inner.flush(cx).map_err(message));
+        flushed.map_err(ProviderError::new)
+    }
+}

@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::{SourceId, Span};
 
 /// A text and what it is called in messages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The path shown, as the user wrote it.
     pub name: EcoString,

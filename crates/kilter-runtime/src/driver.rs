@@ -91,7 +91,7 @@ pub enum RunError {
     Event(#[source] std::io::Error),
     /// Nothing can be watched.
     #[error("cannot watch files")]
-    Watch(#[source] std::io::Error),
+    Watch(#[source] crate::watch::StartError),
 }
 
 impl Prepared<'_> {

@@ -115,6 +115,9 @@ pub(crate) enum Command {
     /// Show what would change, and keep it as a plan
     #[command(after_help = examples::PLAN)]
     Plan(PlanArgs),
+    /// Bring the machine to the declared state and hold it: watch, mend, and read the manifest again
+    #[command(after_help = examples::RUN)]
+    Run(RunArgs),
     /// Read resources of a type: all, or by name
     #[command(after_help = examples::GET)]
     Get(GetArgs),
@@ -217,6 +220,33 @@ pub(crate) struct ApplyArgs {
     /// How the report is printed
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter run`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) input: ManifestArgs,
+    /// Only watch: show what differs, and change nothing
+    #[arg(short, long, help_heading = HOW)]
+    pub(crate) noop: bool,
+    /// Count as converged when nothing had to be done for so many seconds
+    #[arg(long, value_name = "SECONDS", help_heading = HOW)]
+    pub(crate) converged_timeout: Option<u64>,
+    /// End when converged: after five seconds of quiet, unless told otherwise
+    #[arg(long, help_heading = HOW)]
+    pub(crate) converged_exit: bool,
+    /// Append `true` or `false` to a file whenever it becomes converged, or ceases to be
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
+    pub(crate) converged_status_file: Option<PathBuf>,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", help_heading = HOW)]
+    pub(crate) max_runtime: Option<u64>,
+    /// Do not wait until changes are on the disk: a crash of the machine may lose them
+    #[arg(long, help_heading = HOW)]
+    pub(crate) no_flush: bool,
+    #[command(flatten)]
+    pub(crate) jobs: JobsArgs,
 }
 
 /// Arguments of `kilter plan`.

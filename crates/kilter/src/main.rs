@@ -77,6 +77,7 @@ fn carry_out(cli: &Cli) -> Exit {
     match &cli.command {
         Command::Apply(args) => commands::apply::run(args, global),
         Command::Plan(args) => commands::plan::run(args, global),
+        Command::Run(args) => commands::run::run(args, global),
         Command::Get(args) => commands::get::run(args, global),
         Command::Set(args) => commands::set::run(args, global),
         Command::Act(args) => commands::act::run(args, global),

@@ -14,10 +14,19 @@ use super::stop::Message;
 use super::{Driver, RunError};
 use crate::observer::Event;
 use crate::prepare::Prepared;
-use crate::watch::{Hub, PathWatch, Subscriber, Told};
+use crate::watch::{Hub, Lost, PathWatch, Scope, Subscriber, Told};
 
 /// Who subscribes to what is declared: no resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
+
+/// How far a watch goes, in the words of watches.
+fn scope_of(scope: kilter_provider::Scope) -> Scope {
+    match scope {
+        kilter_provider::Scope::This => Scope::This,
+        kilter_provider::Scope::Entries => Scope::Entries,
+        kilter_provider::Scope::Tree => Scope::Tree,
+    }
+}
 
 /// How a state is held, and for how long.
 pub struct Hold<'a> {
@@ -53,18 +62,21 @@ impl<'run> Holder<'run> {
         hold: Hold<'run>,
         sender: &Sender<Message>,
     ) -> Result<Holder<'run>, RunError> {
-        let sender = sender.clone();
-        let tell = move |told| {
-            // Without a driver nobody is told any more.
-            let _ = sender.send(Message::Told(told));
+        let tell = {
+            let sender = sender.clone();
+            move |told| {
+                // Without a driver nobody is told any more.
+                let _ = sender.send(Message::Told(told));
+            }
         };
         let hub = Hub::start(tell).map_err(RunError::Watch)?;
         let mut intervals = FxHashMap::default();
+        let mut watches = Vec::with_capacity(prepared.resources().len() + 1);
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
             let mut paths = Vec::new();
             for watch in prepared.provider(vertex).watches(&resource.name, &resource.attributes) {
                 match watch {
-                    Watch::Path { path, scope } => paths.push(PathWatch { path, scope }),
+                    Watch::Path { path, scope } => paths.push(PathWatch { path, scope: scope_of(scope) }),
                     Watch::Every(interval) => {
                         let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
                         let known = intervals.entry(vertex).or_insert(interval);
@@ -73,12 +85,16 @@ impl<'run> Holder<'run> {
                 }
             }
             if !paths.is_empty() {
-                hub.watch(Subscriber(vertex.0), paths);
+                watches.push((Subscriber(vertex.0), paths));
             }
         }
         let declared = hold.declared.iter();
-        let declared = declared.map(|path| PathWatch { path: path.clone(), scope: kilter_provider::Scope::This });
-        hub.watch(DECLARED, declared.collect());
+        let declared = declared.map(|path| PathWatch { path: path.clone(), scope: Scope::This });
+        watches.push((DECLARED, declared.collect()));
+        for lost in hub.watch_all(watches) {
+            // The driver takes it when it begins.
+            let _ = sender.send(Message::Told(Told::Lost(lost)));
+        }
         let polls = intervals.iter().map(|(vertex, interval)| Reverse((Timestamp(*interval), *vertex))).collect();
         Ok(Holder { hold, hub, polls, intervals, is_converged: false, is_enough: false, is_superseded: false })
     }
@@ -164,8 +180,9 @@ impl Driver<'_, '_, '_> {
                 }
                 self.reload();
             }
-            Told::Lost { subscribers, why } => {
-                self.observer.event(Event::Unwatched { count: subscribers.len(), why: &why });
+            Told::Lost(Lost { subscribers, why }) => {
+                let count = subscribers.len();
+                self.observer.event(Event::Unwatched { count, why: &why.to_string() });
                 let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
                 for subscriber in subscribers.into_iter().filter(|subscriber| *subscriber != DECLARED) {
                     if let Some(holder) = &mut self.holder {

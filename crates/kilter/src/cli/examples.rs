@@ -30,6 +30,16 @@ Examples:
 Nothing is changed. Exits with 0 when there is nothing to change, 2 when there is,
 4 when a resource could not be checked.";
 
+pub(super) const RUN: &str = "\
+Examples:
+  kilter run web.yaml
+  kilter run web.yaml --noop           only tell what differs, while it does
+  kilter run web.yaml --converged-exit --converged-timeout 10
+  kilter run web.yaml --max-runtime 3600
+
+What somebody else changes is brought back at once; a manifest that is edited is read anew, and one
+that is wrong changes nothing. The first interrupt lets what is under way finish.";
+
 pub(super) const GET: &str = "\
 Examples:
   kilter get user                      all users, as a table

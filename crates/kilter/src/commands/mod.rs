@@ -12,6 +12,7 @@ pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod provider;
 pub(crate) mod routine;
+pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod set;
 pub(crate) mod types;

@@ -71,7 +71,7 @@ impl Pass {
         result.map_err(fail)
     }
 
-    fn shown(self, global: &Global) -> Shown {
+    pub(crate) fn shown(self, global: &Global) -> Shown {
         let log = match (global.quiet, global.verbose) {
             (true, _) => Level::Warning,
             (_, true) => Level::Debug,
@@ -112,7 +112,7 @@ impl Pass {
 }
 
 /// An error and what caused it.
-pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
+pub(crate) pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(error) = cause {

@@ -77,6 +77,12 @@ impl Progress {
         self.painted = Some(Instant::now());
     }
 
+    fn tell(&mut self, style: anstyle::Style, line: &str) {
+        if !self.shown.quiet || style == FAILED {
+            self.say(&styled(style, visible(line)));
+        }
+    }
+
     fn say(&mut self, line: &str) {
         self.clear();
         let _ = writeln!(anstream::stderr().lock(), "{line}");
@@ -125,6 +131,21 @@ impl Observer for Progress {
                     self.say(&log_line(level, type_name, name, message));
                 }
             }
+            Event::Converged(true) => self.tell(FAINT, "converged: everything is settled"),
+            Event::Converged(false) => {}
+            Event::Demoted { reference, repairs, within } => {
+                let what = format!(
+                    "{reference} was repaired more than {repairs} times in {} s, so somebody else wants it otherwise: it is only \
+                     watched from now on",
+                    within / 1000
+                );
+                self.tell(FAILED, &what);
+            }
+            Event::Unwatched { count, why } => {
+                let what = format!("{count} resources cannot be watched and are looked at every so often: {why}");
+                self.tell(CHANGED, &what);
+            }
+            Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
             Event::Interrupted(in_flight) => {
                 self.interrupts += 1;
                 let what = match (in_flight, self.interrupts) {

@@ -473,6 +473,76 @@ fn a_run_that_is_killed_leaves_what_was_there() {
     assert!(ended.code == 1 && ended.stderr.contains("its end is missing"), "{}", ended.stderr);
 }
 
+/// A directory of mold with a kind of things, which a choreographer brings into their state one by one.
+fn minion() -> Place {
+    let place = Place::new();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let thing = r#"#!/bin/bash
+state=$(dirname "$0")/../../state-$(grep -o '"name":"[a-z]*"' | head -1 | tr -dc 'a-z' | cut -c5-)
+printf '15:{"key":"hello"},' >&3
+echo "notice: $1" >&2
+case "$1" in
+inspect) printf '{"kind":"thing","name":"%s","exists":%s}\n' "${state##*-}" "$([ -e "$state" ] && echo true || echo false)";;
+conform) : >"$state";;
+*) exit 3;;
+esac
+"#;
+    let prescribe = r#"#!/bin/sh
+grep -q '"breed":"tabby"' || exit 5
+echo '[{"kind":"thing","name":"a","exists":true,"pin":"hunter2"},{"kind":"thing","name":"b","exists":true}]'
+"#;
+    let choreograph = r#"#!/bin/bash
+read -r all
+for name in a b; do
+  case "$all" in
+  *'{"exists":false,"kind":"thing","name":"'$name'"}'*) echo '[{"kind":"thing","name":"'$name'","exists":true,"pin":"hunter2"}]'; exit;;
+  *'"kind":"thing","name":"'$name'","exists":false'*) echo '[{"kind":"thing","name":"'$name'","exists":true,"pin":"hunter2"}]'; exit;;
+  esac
+done
+echo '[]'
+"#;
+    let kind = "attributes:\n  pin: { type: \"Optional[Sensitive[String]]\", behaviour: parameter, desc: Its pin. }\n";
+    for (name, text) in [
+        ("resources/thing", thing),
+        ("resources/thing.yaml", kind),
+        ("facts/cat", "#!/bin/sh\necho '{\"breed\":\"tabby\"}'\n"),
+        ("actors/prescribe", prescribe),
+        ("actors/choreograph", choreograph),
+    ] {
+        let path = place.path().join("minion").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let mode = if name.ends_with(".yaml") { 0o644 } else { 0o755 };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    place
+}
+
+#[test]
+fn a_choreography_of_mold_is_performed_again_without_its_scripts() {
+    for args in [
+        &["apply"][..],
+        &["plan"],
+        &["get", "thing", "a"],
+        &["--verbose", "set", "thing", "a", "exists=true", "pin=hunter2"],
+    ] {
+        let place = minion();
+        let words = [&["provider", "record", "r.jsonl", "--mold", "minion", "--channel3", "log"], args].concat();
+        let recorded = place.run(&words);
+        assert!([0, 2].contains(&recorded.code), "{args:?}: {}{}", recorded.stdout, recorded.stderr);
+        if args == ["apply"] {
+            assert!(recorded.stdout.contains("2 steps in 2 rounds"), "{}", recorded.stdout);
+        }
+        std::fs::remove_dir_all(place.path().join("minion")).unwrap();
+        let replayed = replay(&place.path().join("r.jsonl"), &[]);
+        assert_eq!(replayed.code, recorded.code, "{args:?}: {}", replayed.stderr);
+        let path = place.path().display().to_string();
+        assert_eq!(sorted(&replayed.stdout), sorted(&recorded.stdout), "{args:?}");
+        assert_eq!(sorted(&replayed.stderr.replace(&path, "DIR")), sorted(&own(&recorded.stderr)), "{args:?}");
+        holds_no(&std::fs::read_to_string(place.path().join("r.jsonl")).unwrap(), "hunter2");
+    }
+}
+
 #[test]
 fn calls_of_a_script_of_mold_are_recorded_with_what_it_wrote_to_descriptor_3() {
     let place = Place::new();

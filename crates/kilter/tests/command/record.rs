@@ -560,3 +560,61 @@ fn calls_of_a_script_of_mold_are_recorded_with_what_it_wrote_to_descriptor_3() {
     assert_eq!((&inspect["convention"], &inspect["channel"]), (&"mold".into(), &"15:{\"key\":\"hello\"},".into()));
     assert!(inspect["stdin"].as_str().unwrap().contains("\"name\":\"a\""), "{listed}");
 }
+
+/// Keeps vaults in a file beside itself, in the form of the convention json.
+const VAULT: &str = r##"#!/usr/bin/python3
+import json, os, sys
+path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vaults.json")
+if sys.argv[1] == "ral_action=describe":
+    print("""provider:
+  type: vault
+  desc: Vaults.
+  invoke: json
+  suitable: true
+  attributes:
+    name: {desc: Its name.}
+    ensure: {type: "enum[present, absent]"}
+    code: {type: "Sensitive[String]"}
+""")
+    sys.exit()
+kept = json.load(open(path)) if os.path.exists(path) else {}
+asked = json.load(sys.stdin)
+if sys.argv[1] == "ral_action=get":
+    names = asked["names"] or list(kept)
+    found = [{"name": name, "ensure": "present", **kept[name]} if name in kept else {"name": name, "ensure": "absent"} for name in names]
+    print(json.dumps({"resources": found}))
+else:
+    for update in asked["updates"]:
+        kept[update["name"]] = {"code": update["should"].get("code", "")}
+        print("info: the code of", update["name"], "is", json.dumps(update["should"].get("code")), file=sys.stderr)
+    json.dump(kept, open(path, "w"))
+    print(json.dumps({"changes": [], "derive": True}))
+"##;
+
+#[test]
+fn a_batch_of_a_script_that_speaks_json_is_replayed_with_its_secrets_replaced() {
+    let place = keeper(":");
+    script(&place, "vault.prov", VAULT);
+    let secrets = ["0pen \"sesame\" \u{fc}", "back\\slash'quote", "98765"];
+    let vaults: String = secrets
+        .iter()
+        .enumerate()
+        .map(|(n, code)| format!("  vault[v{n}]: {{ ensure: present, code: {} }}\n", serde_json::Value::from(*code)))
+        .collect();
+    let manifest = place.file("m.yaml", format!("resources:\n{vaults}"));
+    for args in [&["--verbose", "apply", &manifest][..], &["get", "vault"], &["apply", &manifest, "--format", "json"]] {
+        let _ = std::fs::remove_file(place.path().join("r.jsonl"));
+        let recorded = record(&place, args);
+        assert_eq!(recorded.code, 0, "{}{}", recorded.stdout, recorded.stderr);
+        let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
+        secrets.iter().for_each(|secret| holds_no(&text, secret));
+        assert!(!text.contains("sesame") && !text.contains("slash"), "{text}");
+        let replayed = replay(&place.path().join("r.jsonl"), &[]);
+        assert_eq!(replayed.code, 0, "{}", replayed.stderr);
+        let timeless = |text: &str| {
+            let lines = text.lines().filter(|line| !line.contains("duration_ms") && !line.contains("\"run\""));
+            sorted(&lines.collect::<Vec<_>>().join("\n"))
+        };
+        assert_eq!(timeless(&replayed.stdout), timeless(&recorded.stdout));
+    }
+}

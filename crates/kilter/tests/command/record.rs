@@ -280,16 +280,18 @@ fn secrets_are_replaced_wherever_and_however_they_are_written() {
     // So it is in manifests, in variables and in what is fetched.
     let manifest = place.file(
         "m.yaml",
-        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
+        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\n  y: plain-part\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
          password: |-\n      first of it\n      second of it\n  setting[c]: { ensure: present, password: \"pre-${vars.w}\" }\n  \
-         setting[d]: { ensure: present, value: \"${vars.w}\" }\n",
+         setting[d]: { ensure: present, value: \"${vars.w}\" }\n  setting[e]: { ensure: present, password: \"prefix-part-${vars.y}\" }\n",
     );
     place.file("token", "t0ken-of-mine\n");
     let _ = std::fs::remove_file(place.path().join("r.jsonl"));
     script(&place, "keeper.prov", KEEPER);
     is_the_same_again(&place, &["--verbose", "apply", &manifest]);
     let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
-    ["first of it", "second of it", "t0ken-of-mine", "pre-t0ken"].iter().for_each(|secret| holds_no(&text, secret));
+    ["first of it", "second of it", "t0ken-of-mine", "pre-t0ken", "prefix-part"]
+        .iter()
+        .for_each(|secret| holds_no(&text, secret));
 }
 
 #[test]
@@ -617,4 +619,19 @@ fn a_batch_of_a_script_that_speaks_json_is_replayed_with_its_secrets_replaced() 
         };
         assert_eq!(timeless(&replayed.stdout), timeless(&recorded.stdout));
     }
+}
+
+#[test]
+fn what_comes_to_light_as_a_secret_later_is_taken_out_of_earlier_lines() {
+    let place = keeper(
+        "[ $ral_action != find ] || { printf '# simple\\nname: a\\nensure: present\\npassword: late-secret\\n'; exit 0; }",
+    );
+    let args = ["set", "setting", "a", "ensure=present", "value=late-secret"];
+    // Its own report shows the value, which nobody has called secret there.
+    let recorded = is_the_same_again_but(&place, &args, &[("late-secret", "secret-1")]);
+    assert!(recorded.stdout.contains("late-secret"), "{}", recorded.stdout);
+    let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
+    holds_no(&text, "late-secret");
+    assert!(text.contains("\"value=secret-1\""), "{text}");
+    assert!(!listed(place.path()).iter().any(|name| name.contains(".new")), "{:?}", listed(place.path()));
 }

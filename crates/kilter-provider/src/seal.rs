@@ -16,7 +16,7 @@ const SHORTEST: usize = 4;
 /// The sealed texts of a resource, which are not to be told.
 ///
 /// Texts of fewer than four bytes are left alone.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Seal {
     texts: Vec<String>,
 }
@@ -42,6 +42,11 @@ impl Seal {
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         texts.dedup();
         Seal { texts }
+    }
+
+    /// Whether there is nothing to hide.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
     }
 
     /// `text` without them.

@@ -1,5 +1,6 @@
 //! Layers above the file systems of this machine.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,10 +14,11 @@ use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::mounts::{self, Mount};
+use super::skeleton::{self, Bone};
 use super::{Top, WorldError, open};
 
 /// Below these nobody's files are: they are windows to the kernel.
-const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
+pub(super) const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The directory that worlds are put together in: each mounts over it, and only in its own namespace.
 pub(super) struct Stage {
@@ -46,7 +48,15 @@ impl Drop for Stage {
     }
 }
 
-/// A file system that is beneath a layer.
+/// What worlds are made of.
+pub(super) struct Plan {
+    /// What is there without a layer: the directories between them.
+    bones: Vec<Bone>,
+    /// What is beneath layers.
+    pub(super) bottoms: Vec<Bottom>,
+}
+
+/// A file system, or a directory, that is beneath a layer.
 pub(super) struct Bottom {
     pub(super) at: PathBuf,
     /// Its root; none for a file that something is mounted on.
@@ -59,10 +69,21 @@ impl Bottom {
     }
 }
 
-/// The file systems with files, those that are mounted below others behind them.
-pub(super) fn bottoms() -> Result<Vec<Bottom>, WorldError> {
+/// Finds out what worlds are made of here.
+pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
     let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| WorldError::Mounts { source })?;
     let found = mounts::read(&text);
+    if !by_user {
+        return Ok(Plan { bones: Vec::new(), bottoms: bottoms(found) });
+    }
+    // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
+    let (bones, directories) = skeleton::of(&found.into_keys().collect::<Vec<_>>());
+    let bottom = |at: PathBuf| Bottom { root: open(&at, OFlags::RDONLY | OFlags::DIRECTORY).ok(), at };
+    Ok(Plan { bones, bottoms: directories.into_iter().map(bottom).collect() })
+}
+
+/// The file systems with files, those that are mounted below others behind them.
+fn bottoms(found: BTreeMap<PathBuf, Mount>) -> Vec<Bottom> {
     let is_meant = |at: &Path, mount: &Mount| {
         let is_kernels = KERNELS.iter().any(|kernels| at.starts_with(kernels)) && at != "/dev/shm";
         mount.has_files() && !is_kernels
@@ -79,11 +100,11 @@ pub(super) fn bottoms() -> Result<Vec<Bottom>, WorldError> {
             Err(_) => {}
         }
     }
-    Ok(bottoms)
+    bottoms
 }
 
 /// Mounts layers over everything, in the namespace of this thread, and makes the outcome its root.
-pub(super) fn lay(stage: &Stage, bottoms: &[Bottom], by_user: bool) -> Result<Vec<Top>, WorldError> {
+pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>, WorldError> {
     let stage = stage.path.as_path();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(WorldError::of("keep mounts from others"))?;
@@ -91,18 +112,14 @@ pub(super) fn lay(stage: &Stage, bottoms: &[Bottom], by_user: bool) -> Result<Ve
     let root = stage.join("root");
     make(&root)?;
     let mut tops = Vec::new();
-    for (number, bottom) in bottoms.iter().enumerate() {
-        let over = beneath(&root, &bottom.at);
-        match &bottom.root {
-            Some(lower) => {
-                let upper = layer(stage, number, &bottom.at, &over, by_user)?;
-                let lower = lower.try_clone().map_err(WorldError::of("keep a directory open"))?;
-                tops.push(Top { at: bottom.at.clone(), upper, lower, by_user });
-            }
-            // A file that is mounted is one that can be written in the world, if its content can be had.
-            None => drop(fs::copy(&bottom.at, &over)),
-        }
-        if number == 0 {
+    if !plan.bones.is_empty() {
+        rustix::mount::mount_bind(&root, &root).map_err(|error| refused("itself", &root, error.into()))?;
+        skeleton::lay(&plan.bones, &root).map_err(WorldError::of("make the directories of a world"))?;
+        show_the_kernel(&root)?;
+    }
+    for (number, bottom) in plan.bottoms.iter().enumerate() {
+        tops.extend(cover(stage, &root, number, bottom, by_user)?);
+        if number == 0 && plan.bones.is_empty() {
             // The first is the root. What is mounted below these windows lies above them.
             show_the_kernel(&root)?;
         }
@@ -114,7 +131,22 @@ pub(super) fn lay(stage: &Stage, bottoms: &[Bottom], by_user: bool) -> Result<Ve
     Ok(tops)
 }
 
-fn beneath(root: &Path, at: &Path) -> PathBuf {
+/// Lays one layer, if there can be one.
+fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: bool) -> Result<Option<Top>, WorldError> {
+    let over = beneath(root, &bottom.at);
+    let Some(lower) = &bottom.root else {
+        // A file that is mounted is one that can be written in the world, if its content can be had.
+        if !by_user {
+            let _ = fs::copy(&bottom.at, &over);
+        }
+        return Ok(None);
+    };
+    let upper = layer(stage, number, &bottom.at, &over, by_user)?;
+    let lower = lower.try_clone().map_err(WorldError::of("keep a directory open"))?;
+    Ok(Some(Top { at: bottom.at.clone(), upper, lower, by_user }))
+}
+
+pub(super) fn beneath(root: &Path, at: &Path) -> PathBuf {
     root.join(at.strip_prefix("/").unwrap_or(at))
 }
 

@@ -10,6 +10,7 @@
 mod error;
 mod layers;
 mod mounts;
+mod skeleton;
 mod traces;
 mod user;
 
@@ -23,7 +24,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 pub use error::WorldError;
 
-use layers::{Bottom, Stage};
+use layers::{Plan, Stage};
 
 /// Makes worlds, all from the machine as it is.
 pub struct Worlds {
@@ -31,8 +32,8 @@ pub struct Worlds {
     base: OwnedFd,
     /// Where each is put together.
     stage: Stage,
-    /// What is beneath the layers.
-    bottoms: Vec<Bottom>,
+    /// What they are made of.
+    plan: Plan,
     /// Whether they are made in a user namespace, by a user who is not root.
     by_user: bool,
 }
@@ -74,7 +75,7 @@ impl Worlds {
         let base =
             open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(WorldError::of("open the mount namespace"))?;
         let stage = Stage::new()?;
-        let worlds = Worlds { base, stage, bottoms: layers::bottoms()?, by_user };
+        let worlds = Worlds { base, stage, plan: layers::plan(by_user)?, by_user };
         // Better now than in the midst of the work.
         worlds.make()?;
         Ok(worlds)
@@ -96,14 +97,14 @@ impl Worlds {
         // Whoever asks for a world may be in another one.
         move_into(&self.base).map_err(WorldError::of("enter the mount namespace that worlds are made from"))?;
         unshare(UnshareFlags::NEWNS).map_err(WorldError::of("make a mount namespace"))?;
-        let tops = layers::lay(&self.stage, &self.bottoms, self.by_user)?;
+        let tops = layers::lay(&self.stage, &self.plan, self.by_user)?;
         let space = open("/proc/thread-self/ns/mnt", OFlags::RDONLY).map_err(WorldError::of("open the new world"))?;
         Ok(World { number, space, tops })
     }
 
-    /// File systems that worlds can only read, since no layer can be laid above them.
-    pub fn read_only(&self) -> impl Iterator<Item = &std::path::Path> {
-        self.bottoms.iter().filter(|bottom| !bottom.is_layered()).map(|bottom| bottom.at.as_path())
+    /// Directories that are empty in worlds, since no layer can be laid above them.
+    pub fn left_out(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.plan.bottoms.iter().filter(|bottom| !bottom.is_layered()).map(|bottom| bottom.at.as_path())
     }
 }
 

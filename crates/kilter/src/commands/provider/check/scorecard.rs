@@ -34,6 +34,8 @@ pub(super) struct Scorecard<'a> {
 pub(super) struct Out {
     format: ReportFormat,
     exchanges: Vec<(&'static str, Vec<Shown>)>,
+    /// Why laws could not be tried so far: what is the same for many is told once.
+    reasons: Vec<(String, &'static str)>,
     shows_progress: bool,
     /// Whether the reader is still there.
     told: Exit,
@@ -44,7 +46,7 @@ impl Out {
         let is_human = format == ReportFormat::Human;
         let shows_progress = is_human && std::io::stderr().is_terminal();
         let told = if is_human { say::data(&heading(card)) } else { Exit::Done };
-        Out { format, exchanges: Vec::new(), shows_progress, told }
+        Out { format, exchanges: Vec::new(), reasons: Vec::new(), shows_progress, told }
     }
 
     /// Says which law is being tried, until it has been.
@@ -58,14 +60,25 @@ impl Out {
         if self.shows_progress {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
-        if matches!(finding.verdict, Verdict::Broken(_)) {
+        let same = self.same_reason(finding);
+        if matches!(finding.verdict, Verdict::Broken(_) | Verdict::Untried(_)) && same.is_none() {
             let trial = trials.current();
             let shown = shown::of(&trial.lock().unwrap_or_else(PoisonError::into_inner));
             self.exchanges.push((finding.law, shown));
         }
         if self.format == ReportFormat::Human && self.told == Exit::Done {
-            self.told = say::data(&one(finding, self.of(finding.law)));
+            self.told = say::data(&one(finding, same, self.of(finding.law)));
         }
+    }
+
+    /// The law that could not be tried for the same reason, if there was one.
+    fn same_reason(&mut self, finding: &LawFinding) -> Option<&'static str> {
+        let Verdict::Untried(why) = &finding.verdict else { return None };
+        let same = self.reasons.iter().find(|(known, _)| known == why).map(|(_, law)| *law);
+        if same.is_none() {
+            self.reasons.push((why.clone(), finding.law));
+        }
+        same
     }
 
     fn of(&self, law: &str) -> &[Shown] {
@@ -84,7 +97,7 @@ impl Out {
         let mut document = report.to_json();
         for law in document["laws"].as_array_mut().into_iter().flatten() {
             let name = law["law"].as_str().unwrap_or_default().to_owned();
-            if law["verdict"] == "broken" {
+            if matches!(law["verdict"].as_str(), Some("broken" | "untried")) {
                 law["exchanges"] = self.of(&name).iter().map(Shown::json).collect();
             }
         }
@@ -153,8 +166,8 @@ fn heading(card: &Scorecard<'_>) -> String {
     )
 }
 
-/// The line of a law; if it is broken, with what it says, what was seen and the calls before that.
-fn one(finding: &LawFinding, exchanges: &[Shown]) -> String {
+/// The line of a law; if it is broken or cannot be tried, with what was seen and the calls before that.
+fn one(finding: &LawFinding, same: Option<&str>, exchanges: &[Shown]) -> String {
     let (word, why) = (finding.verdict.word(), finding.verdict.why());
     let law = finding.law;
     match &finding.verdict {
@@ -167,7 +180,10 @@ fn one(finding: &LawFinding, exchanges: &[Shown]) -> String {
             styled(FAINT, "not applicable"),
             styled(FAINT, format_args!(": {}", visible(why)))
         ),
-        Verdict::Untried(why) => format!("  {}         {law}: {}\n", styled(CHANGED, "UNTRIED"), visible(why)),
+        Verdict::Untried(why) => {
+            let why = same.map_or_else(|| visible(&cut(why)), |same| format!("as {same}"));
+            format!("  {}         {law}: {why}\n{}", styled(CHANGED, "UNTRIED"), calls(exchanges))
+        }
         Verdict::Broken(seen) => {
             let head = format!("  {}          {law}: {}\n", styled(FAILED, "BROKEN"), finding.sentence);
             let seen = format!("    seen: {}\n", visible(&cut(seen)));

@@ -119,12 +119,14 @@ fn hide_below(json: &mut Json, seals: &[Seal]) {
     }
 }
 
-/// A word as a shell takes it.
+/// A word as a shell takes it: in double quotes where that is easier to read.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    let is_harmless = |word: &str| !word.contains(['$', '`', '"', '\\', '!']);
+    match word {
+        word if !word.is_empty() && word.chars().all(is_plain) => word.to_owned(),
+        word if word.contains('\'') && is_harmless(word) => format!("\"{word}\""),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -155,7 +157,7 @@ mod tests {
     #[test]
     fn words_can_be_typed_into_a_shell() {
         assert_eq!(quoted("ral_action=find"), "ral_action=find");
-        assert_eq!(quoted("name='it'\\''s'"), r#"'name='\''it'\''\'\'''\''s'\'''"#);
+        assert_eq!(quoted("name='sky'"), "\"name='sky'\"");
         assert_eq!(quoted(""), "''");
     }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kilter_model::{AttributeSchema, Attributes, Behaviour, DataType, TypeSchema, Value, to_json};
-use kilter_provider::Provider;
 use kilter_provider::conformance::{Lack, Specimen};
+use kilter_provider::{Problem, Provider};
 use kilter_script::CheckFile;
 
 use super::candidate::Candidate;
@@ -98,8 +98,7 @@ pub(super) fn example(candidate: &Candidate) -> String {
          # A change that takes a minute, and a shell command that succeeds once it is under way; or, below, why there is none.\n\
          # slow: {{name: the value of `{name}`, present: {{}}, begun: test -e /run/example}}\n\n\
          # What cannot be had, and why.\n\
-         without:\n  failing: TODO say why no change can fail, or give one above\n  slow: TODO say why no change takes long, or give one \
-         above\n{listing}\n\
+         without:\n{listing}  # failing: why no change can fail\n  # slow: why no change takes long enough to be interrupted\n\n\
          # Attributes that are not tried with values at the edge of their types, and why.\n\
          # sparing: {{ATTRIBUTE: why}}\n\n\
          # Files that tell nothing: logs, caches.\n\
@@ -124,7 +123,10 @@ impl Made {
     fn new(candidate: &Candidate, number: usize) -> Made {
         let schema = candidate.schema();
         let (present, changed) = attributes(candidate.provider());
-        let namevars = schema.namevars().map(|namevar| (namevar.name.clone(), name(namevar, number))).collect();
+        let namevars = schema
+            .namevars()
+            .map(|namevar| (namevar.name.clone(), name(candidate.provider(), namevar, number)))
+            .collect();
         Made { namevars, present, changed }
     }
 
@@ -158,38 +160,61 @@ fn borrowed(attributes: &Attributes) -> Vec<(&str, Value)> {
     attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
 }
 
-/// A name that is of the type, if one can be made up.
-fn name(namevar: &AttributeSchema, number: usize) -> Value {
+/// A name that the provider takes, if one can be made up.
+fn name(provider: &dyn Provider, namevar: &AttributeSchema, number: usize) -> Value {
     let words = [
         format!("kilter-check-{number}"),
         format!("kilter_check_{number}"),
         format!("kiltercheck{number}"),
         format!("/tmp/kilter-check-{number}"),
     ];
-    let mut words = words.into_iter().map(Value::from);
-    let fitting = words.find(|word| namevar.data_type.check(word).is_ok());
+    let is_taken = |word: &str| {
+        let of_name = |problem: &Problem| problem.attribute.as_ref().is_some_and(|of| *of == namevar.name);
+        namevar.data_type.check(&Value::from(word)).is_ok()
+            && !provider.validate(word, &Attributes::new(), &[]).iter().any(of_name)
+    };
     let others = || samples(&namevar.data_type).into_iter().nth(number - 1);
-    fitting.or_else(others).unwrap_or_else(|| Value::from(format!("kilter-check-{number}")))
+    let fitting = words.iter().find(|word| is_taken(word)).map(|word| Value::from(word.as_str()));
+    fitting.or_else(others).unwrap_or_else(|| Value::from(words[0].as_str()))
 }
 
 /// Two declarations of a resource, with as many attributes as go together.
 fn attributes(provider: &dyn Provider) -> (Attributes, Attributes) {
-    let schema = provider.schema();
     let (mut present, mut changed) = (Attributes::new(), Attributes::new());
-    for attribute in settable(schema) {
-        let values = samples(&attribute.data_type);
-        let Some(first) = values.first() else { continue };
-        let mut more = present.clone();
-        more.set(attribute.name.clone(), first.clone());
-        if !attribute.required && !provider.validate("kilter-check", &more, &[]).is_empty() {
-            continue;
+    for attribute in settable(provider.schema()) {
+        let mut taken = Vec::new();
+        for value in samples(&attribute.data_type) {
+            let mut more = present.clone();
+            more.set(attribute.name.clone(), value.clone());
+            if goes_with(provider, attribute.name.as_str(), &more, &present) {
+                taken.push(value);
+            }
         }
-        present = more;
-        if let Some(second) = values.get(1).filter(|_| attribute.behaviour == Behaviour::Property) {
-            changed.set(attribute.name.clone(), second.clone());
+        let mut taken = taken.into_iter();
+        if let Some(first) = taken.next() {
+            present.set(attribute.name.clone(), first);
+        }
+        if let Some(second) = taken.next().filter(|_| attribute.behaviour == Behaviour::Property) {
+            changed.set(attribute.name.clone(), second);
         }
     }
     (present, changed)
+}
+
+/// Whether a provider has nothing against an attribute, beside others that it may have something against still.
+fn goes_with(provider: &dyn Provider, attribute: &str, more: &Attributes, before: &Attributes) -> bool {
+    let problems = |given: &Attributes| {
+        let mut should = given.clone();
+        let present = Value::from("present");
+        let ensure = provider.schema().find("ensure");
+        if ensure.is_some_and(|ensure| ensure.data_type.check(&present).is_ok()) {
+            should.set("ensure", present);
+        }
+        provider.validate("kilter-check", &should, &[])
+    };
+    let is_of = |problem: &Problem| problem.attribute.as_ref().is_some_and(|of| *of == attribute);
+    let now = problems(more);
+    !now.iter().any(is_of) && now.len() <= problems(before).len()
 }
 
 /// What is set of a resource, what has to be first.
@@ -203,7 +228,7 @@ fn settable(schema: &TypeSchema) -> impl Iterator<Item = &AttributeSchema> {
     required.into_iter().chain(others)
 }
 
-/// Two values of a type, or as many as can be made up: nothing that is at its edge.
+/// Values of a type, as many as can be made up: nothing that is at its edge.
 fn samples(data_type: &DataType) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     for value in made_of(data_type) {
@@ -211,7 +236,6 @@ fn samples(data_type: &DataType) -> Vec<Value> {
             values.push(value);
         }
     }
-    values.truncate(2);
     values
 }
 
@@ -239,20 +263,7 @@ fn made_of(data_type: &DataType) -> Vec<Value> {
 }
 
 fn words() -> Vec<Value> {
-    let words = [
-        "one kind",
-        "another",
-        "kilter",
-        "check",
-        "kilterchecks",
-        "0644",
-        "0600",
-        "1",
-        "2",
-        "a",
-        "b",
-        "/tmp/kilter",
-        "a=b",
-    ];
-    words.map(Value::from).to_vec()
+    let plain = ["one kind", "another", "kilter", "check", "kilterchecks", "a", "b", "1", "2"];
+    let of_a_form = ["0644", "0600", "192.0.2.1", "192.0.2.2", "/tmp/kilter", "/tmp/check", "a=b", "b=c"];
+    plain.into_iter().chain(of_a_form).map(Value::from).collect()
 }

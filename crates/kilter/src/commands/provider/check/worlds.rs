@@ -39,7 +39,7 @@ impl Place {
                 let told = |path: &Path| {
                     Finding::warning(path, "no layer can be laid above it: nothing of it is in the worlds")
                 };
-                worlds.read_only().map(told).collect()
+                worlds.left_out().map(told).collect()
             }
         }
     }

@@ -19,6 +19,9 @@ const KEPT: usize = 64;
 /// How many of them are shown.
 const SHOWN: usize = 2;
 
+/// How far back one that failed is looked for.
+const LOOKED_BACK: usize = 4;
+
 /// How many bytes are kept of each stream.
 const LONGEST: usize = 64 << 10;
 
@@ -41,6 +44,13 @@ impl Kept {
         self.finished.as_ref().ok().map(|finished| finished.stdout.bytes.as_slice())
     }
 
+    /// Whether it looks as if it had failed, by its status or by what it printed.
+    fn has_failed(&self) -> bool {
+        let Ok(finished) = &self.finished else { return true };
+        let text = finished.stdout.text();
+        !finished.is_success() || text.contains("ral_error:") || text.contains("\"error\":")
+    }
+
     /// Whether it was to change something.
     fn is_change(&self) -> bool {
         !matches!(self.action.as_str(), "list" | "find" | "get" | "inspect" | "describe")
@@ -55,13 +65,18 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// The calls that tell why the trial ended as it did: the last ones, and the last change before them.
+    /// The calls that tell why the trial ended as it did: the last ones, the last change before them, and the last that
+    /// failed not long before.
     pub(super) fn telling(&self) -> Vec<&Kept> {
         let first = self.kept.len().saturating_sub(SHOWN);
-        let last = self.kept.iter().skip(first);
-        let has_change = last.clone().any(Kept::is_change);
-        let change = self.kept.iter().take(first).rev().find(|kept| kept.is_change() && !has_change);
-        change.into_iter().chain(last).collect()
+        let before = |is_meant: fn(&Kept) -> bool| (0..first).rev().find(|at| is_meant(&self.kept[*at]));
+        let has_change = self.kept.iter().skip(first).any(Kept::is_change);
+        let change = before(Kept::is_change).filter(|_| !has_change);
+        let failed = before(Kept::has_failed).filter(|at| at + LOOKED_BACK >= first);
+        let mut telling: Vec<usize> = change.into_iter().chain(failed).chain(first..self.kept.len()).collect();
+        telling.sort_unstable();
+        telling.dedup();
+        telling.into_iter().map(|at| &self.kept[at]).collect()
     }
 
     pub(super) fn seals(&self) -> &[Seal] {

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
-
 use super::*;
 use kilter_model::Behaviour;
 

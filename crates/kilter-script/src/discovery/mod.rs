@@ -114,6 +114,23 @@ impl Scripts {
         scripts
     }
 
+    /// The provider that a file is, whatever directory it is in, and what is to be said of it. It is asked to describe itself
+    /// if nothing lies beside it, and nothing is kept.
+    pub fn at(file: &Path, surroundings: &Arc<Surroundings>) -> Scripts {
+        let mut found = Scripts::default();
+        match candidate::at(file, surroundings.rights) {
+            Err(why) => found.notes.push(Note::warning(file, why)),
+            Ok(candidate) => {
+                let (metadata, notes) = describe::read(&describe::look(&candidate, None, surroundings));
+                found.notes = notes;
+                let provider =
+                    |metadata| Arc::new(ScriptProvider::new(&candidate.path, metadata, Arc::clone(surroundings)));
+                found.providers.extend(metadata.map(provider));
+            }
+        }
+        found
+    }
+
     fn add(&mut self, provider: ScriptProvider) {
         let is_same = |known: &&Arc<ScriptProvider>| {
             known.schema().name == provider.schema().name && known.name() == provider.name()

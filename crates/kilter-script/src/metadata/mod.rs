@@ -4,7 +4,7 @@ mod actions;
 mod attributes;
 mod conditions;
 mod fault;
-mod node;
+pub(crate) mod node;
 mod read;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, Value};
-use kilter_provider::{Context, Mode};
+use kilter_provider::{Context, Mode, Seal};
 
 use super::ScriptProvider;
 use crate::convention::{AttributeChange, ChangeReport, ConventionName, Reply, Request, Update};
@@ -24,13 +24,16 @@ impl ScriptProvider {
             return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
         }
         let asked: Vec<Asked> = changes.iter().map(|change| self.asked(change)).collect();
-        match self.metadata.convention {
+        let outcomes: Vec<Outcome> = match self.metadata.convention {
             ConventionName::Simple => {
                 let pairs = changes.iter().zip(&asked);
                 pairs.map(|(change, asked)| self.change_one(cx, change, asked, mode)).collect()
             }
             ConventionName::Json => self.change_all(cx, changes, &asked, mode),
-        }
+        };
+        // What one is refused for may be told of all that were in the same call.
+        let seal = Seal::of_all(asked.iter().map(|asked| &asked.should));
+        outcomes.into_iter().map(|outcome| seal.outcome(outcome)).collect()
     }
 
     fn change_one(&self, cx: &Context<'_>, change: &Change<'_>, asked: &Asked, mode: Mode) -> Outcome {

@@ -48,6 +48,11 @@ impl ScriptProvider {
         ScriptProvider { path, metadata, name, convention, surroundings, watch: Watch::default() }
     }
 
+    /// The same provider in other surroundings.
+    pub fn within(&self, surroundings: Arc<Surroundings>) -> ScriptProvider {
+        ScriptProvider::new(&self.path, self.metadata.clone(), surroundings)
+    }
+
     /// The script.
     pub fn path(&self) -> &Path {
         &self.path

@@ -88,6 +88,7 @@ written with, the value it carries, or why kilter added it.";
 pub(super) const PROVIDER: &str = "\
 Examples:
   kilter provider new simple colour    colour.prov, a provider in bash that works, and its check
+  kilter provider check colour.prov    put it to the test
   kilter provider record bug.jsonl get package bash
   kilter provider replay bug.jsonl     the same once more, anywhere
 

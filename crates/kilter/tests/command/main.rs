@@ -17,6 +17,7 @@ mod mold;
 mod mold_guide;
 mod mold_routine;
 mod mold_schema;
+mod provider_new;
 mod puppet;
 mod ralsh;
 mod record;

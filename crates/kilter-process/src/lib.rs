@@ -4,7 +4,7 @@
 //! outputs to keep, a deadline, and whether it may change the machine ([`Confinement`]). [`run`] starts it, feeds and
 //! drains it, ends it when its time is up or somebody cancels, and returns what became of it: [`Finished`].
 //! [`run_observed`] tells what happens while it happens. [`which`] finds programs, [`trust`] tells whether root
-//! may run one.
+//! may run one. [`world`] makes copies of this machine's files to run programs in.
 //!
 //! The call blocks its thread; nothing here knows of async runtimes, of resources or of the meaning
 //! of exit codes. What to start and what to make of the result is left to others.
@@ -77,6 +77,7 @@ mod stop;
 mod streams;
 pub mod trust;
 mod which;
+pub mod world;
 
 pub use confine::{Confined, Confinement, Gap, can_confine};
 pub use environment::{DEFAULT_PATH, Environment, LOCALE};

@@ -16,7 +16,7 @@ const SHORTEST: usize = 4;
 /// The sealed texts of a resource, which are not to be told.
 ///
 /// Texts of fewer than four bytes are left alone.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Seal {
     texts: Vec<String>,
 }
@@ -47,6 +47,11 @@ impl Seal {
     /// The texts, for who has to look for them in another way.
     pub fn texts(&self) -> &[String] {
         &self.texts
+    }
+
+    /// Whether there is nothing to hide.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
     }
 
     /// `text` without them.

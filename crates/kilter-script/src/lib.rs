@@ -16,10 +16,12 @@
 //! - `metadata`: YAML to a type; `condition`: `suitable` and `default`;
 //! - `typed`: what a script printed, as values of its type;
 //! - `provider`: the contract; `discovery`: directories and the cache;
+//! - `check_file`: what a provider is put to the test with;
 //! - `exchange`: calls of scripts; `recorded`: the same as data; `spoken`: what they say meanwhile.
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
+mod check_file;
 pub mod condition;
 mod confined;
 mod convention;
@@ -37,6 +39,7 @@ mod spoken;
 mod surroundings;
 mod typed;
 
+pub use check_file::{CheckFile, Lasting};
 pub use condition::{Condition, Machine, Verdict};
 pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, ProtocolError, Record, RecordError, Refusal,

@@ -162,10 +162,14 @@ fn compiled<'r>(
 /// Tells a recording what is secret in manifests: as it is written, and as it is meant.
 fn learn(compiled: &Compiled, sources: &Sources) {
     recording::learn(&compiled.catalog.secrets);
-    recording::learn_texts(sources.secret_texts().into_iter().flat_map(literals));
+    // Parts of which values are made come before these, and values before the forms in which they are written.
+    let (made, whole): (Vec<&str>, Vec<&str>) =
+        sources.secret_texts().into_iter().partition(|text| text.contains("${"));
+    recording::learn_texts(made.into_iter().flat_map(literals));
     for resource in &compiled.catalog.resources {
         recording::learn(resource.attributes.iter().map(|(_, value)| value));
     }
+    recording::learn_texts(whole.into_iter().flat_map(literals));
     recording::settle();
 }
 

@@ -1,12 +1,13 @@
 //! The directory of mold that was given, and the log of what scripts of mold do.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use ecow::EcoString;
 use kilter_model::Hash;
 use kilter_provider::Level;
 use kilter_script::Note;
-use kilter_script::mold::{Historian, Mold, NoHistorian, RawLog};
+use kilter_script::mold::{Files, Historian, LiveFiles, Mold, NoHistorian, RawLog};
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -26,14 +27,14 @@ struct Opened {
 /// When one cannot be opened; it has been said.
 pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     // The command is parsed once, and nothing else opens them.
-    if let Some(path) = &global.channel3 {
+    // A replay writes nothing.
+    if let Some(path) = global.channel3.as_ref().filter(|_| !recording::is_replay()) {
         let _ = LOG.set(Arc::new(log(path)?));
     }
     let Some(directory) = &global.mold else { return Ok(()) };
-    if recording::is_replay() {
-        return Err(say::fail("commands with --mold are recorded, but cannot be replayed yet"));
-    }
-    let mold = Mold::open(directory, Arc::new(providers::surroundings()))
+    let surroundings = providers::surroundings();
+    let files = Arc::new(Asked(LiveFiles(surroundings.rights)));
+    let mold = Mold::open_through(files, directory, Arc::new(surroundings))
         .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
     mold.notes().iter().for_each(|note| tell(note, global.verbose));
     let _ = OPENED.set(Opened { mold, facts: OnceLock::new() });
@@ -46,6 +47,36 @@ pub(crate) fn historian() -> Arc<dyn Historian> {
         Some(log) => Arc::clone(log) as Arc<dyn Historian>,
         None => Arc::new(NoHistorian),
     }
+}
+
+/// The files of the directory, as a recording has them or keeps them.
+struct Asked(LiveFiles);
+
+impl Files for Asked {
+    fn directory(&self, path: &Path) -> std::io::Result<PathBuf> {
+        let live = || self.0.directory(path).map_err(|error| error.to_string());
+        ask("directory", path, live).map_err(std::io::Error::other)
+    }
+
+    fn scripts(&self, directory: &Path) -> (Vec<(EcoString, PathBuf)>, Vec<Note>) {
+        ask("scripts of mold", directory, || self.0.scripts(directory))
+    }
+
+    fn script(&self, path: &Path) -> Result<Option<EcoString>, EcoString> {
+        ask("script of mold", path, || self.0.script(path))
+    }
+
+    fn metadata(&self, script: &Path) -> Result<Option<(PathBuf, EcoString)>, Note> {
+        ask("metadata of mold", script, || self.0.metadata(script))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        ask("exists", path, || self.0.exists(path))
+    }
+}
+
+fn ask<T: recording::Kept>(what: &'static str, path: &Path, live: impl FnOnce() -> T) -> T {
+    recording::ask(what, || path.to_string_lossy().into(), live)
 }
 
 fn log(path: &Path) -> Result<RawLog, Exit> {

@@ -93,6 +93,7 @@ fn kernel_parameters_are_kept_now_and_for_the_next_boot() {
 fn files_with(end: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = names.filter(|name| end == ".check.yaml" || !name.ends_with(".check.yaml"));
     names.filter_map(|name| name.strip_suffix(end).map(str::to_owned)).collect()
 }
 
@@ -104,6 +105,31 @@ fn every_provider_has_its_metadata_and_its_test() {
     let tests = [include_str!("providers.rs"), include_str!("host/providers.rs")].concat();
     for provider in &providers {
         assert!(tests.contains(&format!("hold(\"{provider}\")")), "{provider}.test is not run");
+    }
+}
+
+/// Puts a provider to the test; what is said of those laws that do not apply is in its check file.
+fn conforms(provider: &str) {
+    let script = directory().join(format!("{provider}.prov"));
+    let output = Command::new(KILTER).args(["provider", "check"]).arg(script).output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+}
+
+#[test]
+fn what_is_said_of_crontabs_conforms() {
+    conforms("cron");
+}
+
+#[test]
+fn what_is_said_of_keys_conforms() {
+    conforms("ssh_authorized_key");
+}
+
+#[test]
+fn every_check_file_is_used() {
+    let this = include_str!("providers.rs");
+    for provider in files_with(".check.yaml") {
+        assert!(this.contains(&format!("conforms(\"{provider}\")")), "{provider}.check.yaml is not used");
     }
 }
 

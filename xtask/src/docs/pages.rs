@@ -52,7 +52,21 @@ pub(super) const TABLE: [Page; 7] = [
 ];
 
 /// The commands, in the order of the manual.
-const COMMANDS: [&str; 10] = ["types", "get", "set", "plan", "apply", "facts", "graph", "schema", "completions", "man"];
+const COMMANDS: [&str; 13] = [
+    "types",
+    "get",
+    "set",
+    "plan",
+    "apply",
+    "facts",
+    "graph",
+    "provider",
+    "provider new",
+    "provider check",
+    "schema",
+    "completions",
+    "man",
+];
 
 /// Where nothing but generated pages lies: a page there that is not in the table has outlived its
 /// command.
@@ -83,7 +97,8 @@ fn text_of(content: &Content, print: Print<'_>) -> Result<String, String> {
         Content::Help(commands) => {
             let mut text = format!("# The command\n\n```text\n{}\n```\n", printed(&["--help"])?);
             for command in *commands {
-                let help = printed(&[command, "--help"])?;
+                let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+                let help = printed(&words)?;
                 text.push_str(&format!("\n## kilter {command}\n\n```text\n{help}\n```\n"));
             }
             Ok(text.trim_end().to_owned())

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, State, TypeSchema, Value};
 
+use super::fingerprint;
 use super::specimen::Specimen;
 use super::subject::{Lack, Subject};
 use crate::canonical::canonicalize;
@@ -23,6 +24,14 @@ pub(super) enum Stop {
     Broken(String),
     NotApplicable(String),
     Untried(String),
+}
+
+impl Stop {
+    /// What was seen, or why there was nothing to see.
+    pub(super) fn why(self) -> String {
+        let (Stop::Broken(why) | Stop::NotApplicable(why) | Stop::Untried(why)) = self;
+        why
+    }
 }
 
 /// What came of the trial of a law; held, perhaps with a note.
@@ -78,8 +87,9 @@ impl Bench {
     /// made alike, and another one when there is something more in them.
     pub(super) fn is_sighted(&self) -> Result<(), Stop> {
         let fresh = self.world()?.subject.fingerprint();
-        if fresh != self.world()?.subject.fingerprint() {
-            return untried("the fingerprints of two fresh worlds differ: they hold times, or paths that are random");
+        if let Some(change) = fingerprint::unlike(&fresh, &self.world()?.subject.fingerprint()) {
+            let why = "the fingerprints of two fresh worlds differ: they hold times, or paths that are random";
+            return untried(format!("{why}{change}"));
         }
         if fresh == self.made()?.subject.fingerprint() {
             return not_applicable("making the specimens leaves no trace in the fingerprint of the world");

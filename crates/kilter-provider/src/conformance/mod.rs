@@ -12,6 +12,7 @@
 
 mod bench;
 mod edge;
+mod fingerprint;
 mod laws;
 mod report;
 mod specimen;
@@ -22,4 +23,4 @@ pub use laws::{LAWS, Law};
 pub use report::{Counts, Finding, Report, Verdict};
 pub use specimen::Specimen;
 pub use subject::{Lack, Subject};
-pub use suite::Suite;
+pub use suite::{Progress, Suite, give_up};

@@ -1,10 +1,12 @@
 //! What a suite is run on.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use ecow::EcoString;
 
 use super::specimen::Specimen;
+use super::suite::give_up;
 use crate::contract::Provider;
 
 /// Something that a subject does not have to offer, with the reason.
@@ -27,8 +29,9 @@ pub enum Lack {
 /// What a suite needs is given with the methods below, or excused with [`Subject::without`]; what is
 /// neither given nor excused leaves laws untried, and a report with those is no pass.
 pub struct Subject {
-    provider: Box<dyn Provider>,
-    again: Box<dyn Fn() -> Box<dyn Provider> + Send + Sync>,
+    provider: Arc<dyn Provider>,
+    again: Box<dyn Fn() -> Arc<dyn Provider> + Send + Sync>,
+    enter: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     fingerprint: Box<dyn Fn() -> String + Send + Sync>,
     specimens: Vec<Specimen>,
     unknown: Vec<EcoString>,
@@ -54,9 +57,18 @@ impl Subject {
         provider: impl Fn() -> P + Send + Sync + 'static,
         fingerprint: impl Fn() -> String + Send + Sync + 'static,
     ) -> Subject {
+        Subject::of(move || Arc::new(provider()), fingerprint)
+    }
+
+    /// A subject like [`Subject::new`], whose provider may be of any kind.
+    pub fn of(
+        provider: impl Fn() -> Arc<dyn Provider> + Send + Sync + 'static,
+        fingerprint: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Subject {
         Subject {
-            provider: Box::new(provider()),
-            again: Box::new(move || Box::new(provider())),
+            provider: provider(),
+            again: Box::new(provider),
+            enter: Box::new(|| Ok(())),
             fingerprint: Box::new(fingerprint),
             specimens: Vec::new(),
             unknown: Vec::new(),
@@ -127,12 +139,28 @@ impl Subject {
         self
     }
 
+    /// Says what takes a thread into this world, where worlds are not directories but namespaces: it is called
+    /// whenever the provider is about to be used, on the thread that uses it. Where it fails nothing is used.
+    #[must_use]
+    pub fn entering(mut self, enter: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Subject {
+        self.enter = Box::new(enter);
+        self
+    }
+
+    fn enter(&self) {
+        if let Err(why) = (self.enter)() {
+            give_up(format!("its world cannot be entered: {why}"));
+        }
+    }
+
     pub(super) fn provider(&self) -> &dyn Provider {
+        self.enter();
         &*self.provider
     }
 
     /// Another provider on the same world, which has not seen what the first one did.
-    pub(super) fn provider_anew(&self) -> Box<dyn Provider> {
+    pub(super) fn provider_anew(&self) -> Arc<dyn Provider> {
+        self.enter();
         (self.again)()
     }
 
@@ -154,6 +182,12 @@ impl Subject {
 
     pub(super) fn slow_change(&self) -> Option<&Slow> {
         self.slow.as_ref()
+    }
+
+    /// Whether the slow change is seen to be under way.
+    pub(super) fn has_begun(&self, slow: &Slow) -> bool {
+        self.enter();
+        (slow.has_begun)()
     }
 
     /// Why something is lacking, if it is.

@@ -24,12 +24,13 @@ pub struct Suite {
     make: Arc<dyn Fn() -> Subject + Send + Sync>,
     soon: Duration,
     limit: Duration,
+    only: Vec<&'static str>,
 }
 
 impl Suite {
     /// A suite for the provider of the subjects that `make` makes, each on a fresh world.
     pub fn new(make: impl Fn() -> Subject + Send + Sync + 'static) -> Suite {
-        Suite { make: Arc::new(make), soon: Duration::from_secs(10), limit: Duration::from_secs(600) }
+        Suite { make: Arc::new(make), soon: Duration::from_secs(10), limit: Duration::from_secs(600), only: Vec::new() }
     }
 
     /// Says how soon an interrupted call has to end; ten seconds if nothing is said.
@@ -45,46 +46,107 @@ impl Suite {
         Suite { limit, ..self }
     }
 
-    /// Tries every law.
-    pub fn run(&self) -> Report {
-        let subject = (self.make)();
-        let type_name = subject.provider().schema().name.to_string();
-        let provider = subject.provider().name().to_owned();
-        let suitability = subject.provider().suitable();
-        drop(subject);
-        let verdict = |law: &'static Law| match &suitability {
-            Suitability::Suitable => self.attempt(law),
-            Suitability::Unsuitable(why) => Verdict::Untried(format!("the provider cannot work here: {why}")),
-        };
-        let finding = |law: &'static Law| Finding { law: law.name, sentence: law.sentence, verdict: verdict(law) };
-        Report { type_name, provider, findings: LAWS.iter().map(finding).collect() }
+    /// Tries some laws only, those with these names; all if there are none.
+    #[must_use]
+    pub fn only(self, laws: impl IntoIterator<Item = &'static str>) -> Suite {
+        Suite { only: laws.into_iter().collect(), ..self }
     }
 
-    /// Tries one law, on a thread that is left behind if it does not end.
+    /// Tries every law.
+    pub fn run(&self) -> Report {
+        self.run_observed(&mut |_| {})
+    }
+
+    /// Tries every law, and tells `observer` how far it has come.
+    pub fn run_observed(&self, observer: &mut dyn FnMut(Progress<'_>)) -> Report {
+        let (type_name, provider, hindrance) = self.introduce();
+        let is_meant = |law: &&Law| self.only.is_empty() || self.only.contains(&law.name);
+        let findings = LAWS.iter().filter(is_meant).map(|law| {
+            observer(Progress::Begun(law));
+            let verdict = match &hindrance {
+                None => self.attempt(law),
+                Some(why) => Verdict::Untried(why.clone()),
+            };
+            let finding = Finding { law: law.name, sentence: law.sentence, verdict };
+            observer(Progress::Ended(&finding));
+            finding
+        });
+        Report { findings: findings.collect(), type_name, provider }
+    }
+
+    /// The names of the type and the provider, and why no law can be tried, if there is such a reason.
+    fn introduce(&self) -> (String, String, Option<String>) {
+        let make = self.make.clone();
+        let introduced = apart("introduction", self.limit, move || {
+            let subject = make();
+            let provider = subject.provider();
+            let hindrance = match provider.suitable() {
+                Suitability::Suitable => None,
+                Suitability::Unsuitable(why) => Some(format!("the provider cannot work here: {why}")),
+            };
+            (provider.schema().name.to_string(), provider.name().to_owned(), hindrance)
+        });
+        introduced.unwrap_or_else(|stop| (String::new(), String::new(), Some(stop.why())))
+    }
+
+    /// Tries one law.
     fn attempt(&self, law: &'static Law) -> Verdict {
         let bench = Bench { make: self.make.clone(), soon: self.soon };
-        let (sender, receiver) = mpsc::channel();
-        let trial = move || {
-            let seen = catch_unwind(AssertUnwindSafe(|| (law.trial)(&bench)));
-            // Nobody waits any more when the law took too long.
-            let _ = sender.send(seen);
-        };
-        if let Err(error) = std::thread::Builder::new().name(law.name.to_owned()).spawn(trial) {
-            return Verdict::Untried(format!("no thread could be started: {error}"));
-        }
-        match receiver.recv_timeout(self.limit) {
-            Ok(Ok(Ok(note))) => Verdict::Held(note),
-            Ok(Ok(Err(Stop::Broken(seen)))) => Verdict::Broken(seen),
-            Ok(Ok(Err(Stop::NotApplicable(why)))) => Verdict::NotApplicable(why),
-            Ok(Ok(Err(Stop::Untried(why)))) => Verdict::Untried(why),
-            Ok(Err(panic)) => Verdict::Broken(format!("it panicked: {}", message_of(&*panic))),
-            Err(_) => Verdict::Broken(format!("it did not end within {} s", self.limit.as_secs_f32())),
+        match apart(law.name, self.limit, move || (law.trial)(&bench)).and_then(|trial| trial) {
+            Ok(note) => Verdict::Held(note),
+            Err(Stop::Broken(seen)) => Verdict::Broken(seen),
+            Err(Stop::NotApplicable(why)) => Verdict::NotApplicable(why),
+            Err(Stop::Untried(why)) => Verdict::Untried(why),
         }
     }
 }
 
+/// How far a suite has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// A law is about to be tried.
+    Begun(&'static Law),
+    /// What has become of it.
+    Ended(&'a Finding),
+}
+
+/// Does something on a thread of its own, which is left behind if it does not end.
+fn apart<T: Send + 'static>(name: &str, limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Stop> {
+    let (sender, receiver) = mpsc::channel();
+    let caught = move || {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        // Nobody waits any more when it took too long.
+        let _ = sender.send(done);
+    };
+    if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(caught) {
+        return Err(Stop::Untried(format!("no thread could be started: {error}")));
+    }
+    match receiver.recv_timeout(limit) {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(panic)) => Err(end_of(&*panic)),
+        Err(_) => Err(Stop::Broken(format!("it did not end within {} s", limit.as_secs_f32()))),
+    }
+}
+
+/// Why a trial cannot go on.
+struct GivenUp(String);
+
+/// Ends the trial that is under way, as one that could not be made: for those who make worlds and cannot, or cannot
+/// enter one. It unwinds, which only a suite catches.
+pub fn give_up(why: impl Into<String>) -> ! {
+    std::panic::resume_unwind(Box::new(GivenUp(why.into())))
+}
+
+/// What a panic means for the law that was tried.
+pub(super) fn end_of(panic: &(dyn Any + Send)) -> Stop {
+    match panic.downcast_ref::<GivenUp>() {
+        Some(GivenUp(why)) => Stop::Untried(why.clone()),
+        None => Stop::Broken(format!("it panicked: {}", message_of(panic))),
+    }
+}
+
 /// What a panic said.
-pub(super) fn message_of(panic: &(dyn Any + Send)) -> String {
+fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }

@@ -64,6 +64,15 @@ fn is_meant(path: &Path) -> bool {
     name.ends_with(".prov") && !name.starts_with('.')
 }
 
+/// The script that a file is.
+///
+/// # Errors
+/// Why it cannot be used.
+pub(super) fn at(file: &Path, rights: Rights) -> Result<Candidate, ecow::EcoString> {
+    let path = file.canonicalize().map_err(|error| eco_format!("cannot be read: {error}"))?;
+    candidate(path, rights).map_err(|why| why.unwrap_or_else(|| "not used: it is a directory".into()))
+}
+
 /// Whether a directory was given twice.
 fn is_same(one: &Candidate, other: &Candidate) -> bool {
     one.path == other.path && one.file.ino() == other.file.ino()

@@ -114,6 +114,18 @@ impl Scripts {
         scripts
     }
 
+    /// The provider that a file is, whatever directory it is in, and what is to be said of it. It is asked to describe itself
+    /// if nothing lies beside it, and nothing is kept.
+    pub fn at(file: &Path, surroundings: &Arc<Surroundings>) -> Scripts {
+        match candidate::at(file, surroundings.rights) {
+            Err(why) => Scripts { providers: Vec::new(), notes: vec![Note::warning(file, why)] },
+            Ok(candidate) => {
+                let scripts = vec![describe::look(&candidate, None, surroundings)];
+                Scripts::of(Found { scripts, notes: Vec::new() }, surroundings)
+            }
+        }
+    }
+
     fn add(&mut self, provider: Arc<dyn Script>) {
         let is_same =
             |known: &&Arc<dyn Script>| known.schema().name == provider.schema().name && known.name() == provider.name();

@@ -14,7 +14,7 @@ pub struct Place {
 }
 
 impl Place {
-    pub(super) fn new(line: usize, column: usize) -> Place {
+    pub(crate) fn new(line: usize, column: usize) -> Place {
         let clip = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Place { line: clip(line), column: clip(column) }
     }
@@ -32,15 +32,15 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(super) fn new(at: Place, message: impl Into<EcoString>) -> Fault {
+    pub(crate) fn new(at: Place, message: impl Into<EcoString>) -> Fault {
         Fault { at, message: message.into(), hint: None }
     }
 
-    pub(super) fn hint(self, hint: impl Into<EcoString>) -> Fault {
+    pub(crate) fn hint(self, hint: impl Into<EcoString>) -> Fault {
         Fault { hint: Some(hint.into()), ..self }
     }
 
-    pub(super) fn hint_if(self, hint: Option<EcoString>) -> Fault {
+    pub(crate) fn hint_if(self, hint: Option<EcoString>) -> Fault {
         Fault { hint: hint.or(self.hint), ..self }
     }
 }

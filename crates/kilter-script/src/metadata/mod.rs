@@ -5,7 +5,7 @@ mod attributes;
 mod conditions;
 mod fault;
 mod mold;
-mod node;
+pub(crate) mod node;
 mod read;
 
 #[cfg(test)]

@@ -18,13 +18,13 @@ const MOST: usize = 50_000;
 
 /// A node and where it is written.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) kind: Kind,
-    pub(super) at: Place,
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) at: Place,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Scalar { text: EcoString, plain: bool },
     Sequence(Vec<Node>),
     Mapping(Vec<(Node, Node)>),
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 
 impl Node {
     /// The text of a scalar.
-    pub(super) fn text(&self) -> Option<&EcoString> {
+    pub(crate) fn text(&self) -> Option<&EcoString> {
         match &self.kind {
             Kind::Scalar { text, .. } => Some(text),
             _ => None,
@@ -40,12 +40,12 @@ impl Node {
     }
 
     /// Whether nothing is written there.
-    pub(super) fn is_null(&self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
     /// The truth of a scalar without quotes, in the words of YAML 1.1: `yes` and `on` are true as well.
-    pub(super) fn truth(&self) -> Option<bool> {
+    pub(crate) fn truth(&self) -> Option<bool> {
         let Kind::Scalar { text, plain: true } = &self.kind else { return None };
         match text.to_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -55,7 +55,7 @@ impl Node {
     }
 
     /// The entries of a mapping.
-    pub(super) fn entries(&self) -> Option<&[(Node, Node)]> {
+    pub(crate) fn entries(&self) -> Option<&[(Node, Node)]> {
         match &self.kind {
             Kind::Mapping(entries) => Some(entries),
             _ => None,
@@ -63,13 +63,13 @@ impl Node {
     }
 
     /// The value of a key of a mapping; one where nothing is written counts as none.
-    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         let found = self.entries()?.iter().find(|(known, _)| known.text().is_some_and(|known| known == key));
         found.map(|(_, value)| value).filter(|value| !value.is_null())
     }
 
     /// What it is, for people.
-    pub(super) fn what(&self) -> EcoString {
+    pub(crate) fn what(&self) -> EcoString {
         match &self.kind {
             _ if self.is_null() => "nothing".into(),
             Kind::Scalar { text, .. } => eco_format!("`{text}`"),
@@ -79,7 +79,7 @@ impl Node {
     }
 
     /// The value that it stands for: scalars by the core schema of YAML 1.2.
-    pub(super) fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         match &self.kind {
             _ if self.is_null() => Value::Undef,
             Kind::Scalar { text, plain: false } => Value::String(text.clone()),
@@ -112,7 +112,7 @@ fn scalar(text: &EcoString) -> Value {
 ///
 /// # Errors
 /// When it is not YAML, or too much of it.
-pub(super) fn parse(text: &str) -> Result<Node, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let start = Place { line: 1, column: 1 };
     if text.len() > LONGEST {
         return Err(Fault::new(start, eco_format!("it has more than {LONGEST} bytes")));

@@ -10,7 +10,6 @@ use serde_json::Value as Json;
 
 use super::directory::Mold;
 use super::error::{MoldCause, MoldError, document};
-use super::files;
 use super::runner::Call;
 use crate::convention::beginning;
 use crate::discovery::Note;
@@ -61,7 +60,7 @@ pub enum ActorError {
 impl Mold {
     /// Whether there is a script `actors/choreograph`. Without one the engine orders what is prescribed.
     pub fn has_choreographer(&self) -> bool {
-        self.actor("choreograph").exists()
+        self.files().exists(&self.actor("choreograph"))
     }
 
     /// Asks `actors/prescribe` what is wanted of a machine with these facts.
@@ -118,14 +117,12 @@ impl Mold {
         read: impl FnOnce(&Json) -> Result<T, EcoString>,
     ) -> Result<T, ActorError> {
         let path = self.actor(name);
-        if !path.exists() {
+        if !self.files().exists(&path) {
             return Err(ActorError::Missing(path));
         }
         let surroundings = &self.runner().surroundings;
         let unusable = |why| ActorError::Unusable(Note::warning(&path, why));
-        files::script(&path, surroundings.rights)
-            .and_then(|script| script.ok_or("it is no file".into()))
-            .map_err(unusable)?;
+        self.files().script(&path).and_then(|script| script.ok_or("it is no file".into())).map_err(unusable)?;
         let manner = self.manner(&path).map_err(ActorError::Unusable)?;
         let call = Call {
             path: &path,

@@ -9,7 +9,7 @@ use kilter_process::Confinement;
 use kilter_provider::Provider;
 
 use super::error::{MoldCause, MoldError, document};
-use super::files;
+use super::files::{Files, LiveFiles};
 use super::kind::{self, Manner};
 use super::resource::MoldProvider;
 use super::runner::{Call, Runner};
@@ -24,6 +24,7 @@ const GATHERING: usize = 8;
 /// A directory of mold, on whichever side: what is in it is used.
 pub struct Mold {
     directory: PathBuf,
+    files: Arc<dyn Files>,
     runner: Arc<Runner>,
     providers: Vec<Arc<MoldProvider>>,
     notes: Vec<Note>,
@@ -36,18 +37,30 @@ impl Mold {
     /// # Errors
     /// When there is no such directory.
     pub fn open(directory: &Path, surroundings: Arc<Surroundings>) -> std::io::Result<Mold> {
-        let directory = directory.canonicalize()?;
-        // What is no directory cannot be read as one.
-        drop(std::fs::read_dir(&directory)?);
+        let files = Arc::new(LiveFiles(surroundings.rights));
+        Mold::open_through(files, directory, surroundings)
+    }
+
+    /// Looks for the scripts in a directory through somebody else's eyes.
+    ///
+    /// # Errors
+    /// When there is no such directory.
+    pub fn open_through(
+        files: Arc<dyn Files>,
+        directory: &Path,
+        surroundings: Arc<Surroundings>,
+    ) -> std::io::Result<Mold> {
+        let directory = files.directory(directory)?;
         let runner = Arc::new(Runner::new(surroundings));
-        let mut mold = Mold { directory, runner, providers: Vec::new(), notes: Vec::new() };
+        let mut mold = Mold { directory, files, runner, providers: Vec::new(), notes: Vec::new() };
         mold.find();
         Ok(mold)
     }
 
     fn find(&mut self) {
-        let rights = self.runner.surroundings.rights;
-        for (name, path) in files::scripts(&self.directory.join("resources"), rights, &mut self.notes) {
+        let (scripts, notes) = self.files.scripts(&self.directory.join("resources"));
+        self.notes.extend(notes);
+        for (name, path) in scripts {
             match self.kind(&name, &path) {
                 Ok(kind) => self.providers.push(Arc::new(MoldProvider::new(Arc::clone(&self.runner), path, kind))),
                 Err(note) => self.notes.push(note),
@@ -56,7 +69,7 @@ impl Mold {
     }
 
     fn kind(&self, name: &EcoString, path: &Path) -> Result<Metadata, Note> {
-        match files::metadata(path, self.runner.surroundings.rights)? {
+        match self.files.metadata(path)? {
             None => kind::without_metadata(name).map_err(|why| Note::warning(path, eco_format!("not used: {why}"))),
             Some((file, text)) => kind::read(name, &text).map_err(|faults| wrong(&file, &faults)),
         }
@@ -80,8 +93,7 @@ impl Mold {
     /// Runs all fact scripts and puts what they print together under the names of their files. One that fails is told,
     /// and disturbs no other.
     pub fn facts(&self) -> (Hash, Vec<Note>) {
-        let mut notes = Vec::new();
-        let scripts = files::scripts(&self.directory.join("facts"), self.runner.surroundings.rights, &mut notes);
+        let (scripts, mut notes) = self.files.scripts(&self.directory.join("facts"));
         let gathered = side_by_side(&scripts, GATHERING, |(name, path)| self.fact(name, path));
         let mut facts = Hash::default();
         for ((name, path), fact) in scripts.into_iter().zip(gathered) {
@@ -122,10 +134,15 @@ impl Mold {
 
     /// How a script that handles no resources is run.
     pub(super) fn manner(&self, path: &Path) -> Result<Manner, Note> {
-        match files::metadata(path, self.runner.surroundings.rights)? {
+        match self.files.metadata(path)? {
             None => Ok(Manner::default()),
             Some((file, text)) => Manner::read(&text).map_err(|faults| wrong(&file, &faults)),
         }
+    }
+
+    /// What looks at its files.
+    pub(super) fn files(&self) -> &dyn Files {
+        &*self.files
     }
 
     pub(super) fn runner(&self) -> &Runner {

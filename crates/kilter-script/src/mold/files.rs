@@ -12,9 +12,67 @@ use crate::surroundings::Rights;
 /// The most that metadata may have, in bytes.
 const LONGEST: usize = 1 << 20;
 
+/// Looks at the files in a directory of mold.
+pub trait Files: Send + Sync {
+    /// The directory by its absolute path.
+    ///
+    /// # Errors
+    /// When there is no such directory, or it cannot be read.
+    fn directory(&self, path: &Path) -> std::io::Result<PathBuf>;
+
+    /// The scripts of a directory by name, in the order of their names, and what is to be said of other files.
+    fn scripts(&self, directory: &Path) -> (Vec<(EcoString, PathBuf)>, Vec<Note>);
+
+    /// The name of a script that can be run; none for what is no file.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn script(&self, path: &Path) -> Result<Option<EcoString>, EcoString>;
+
+    /// The metadata beside a script, with its path; none if there is none.
+    ///
+    /// # Errors
+    /// When it cannot be believed or read.
+    fn metadata(&self, script: &Path) -> Result<Option<(PathBuf, EcoString)>, Note>;
+
+    /// Whether there is anything at a path.
+    fn exists(&self, path: &Path) -> bool;
+}
+
+/// The files of this machine, as somebody may use them.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveFiles(pub Rights);
+
+impl Files for LiveFiles {
+    fn directory(&self, path: &Path) -> std::io::Result<PathBuf> {
+        let directory = path.canonicalize()?;
+        // What is no directory cannot be read as one.
+        drop(std::fs::read_dir(&directory)?);
+        Ok(directory)
+    }
+
+    fn scripts(&self, directory: &Path) -> (Vec<(EcoString, PathBuf)>, Vec<Note>) {
+        let mut notes = Vec::new();
+        let scripts = scripts(directory, self.0, &mut notes);
+        (scripts, notes)
+    }
+
+    fn script(&self, path: &Path) -> Result<Option<EcoString>, EcoString> {
+        script(path, self.0)
+    }
+
+    fn metadata(&self, script: &Path) -> Result<Option<(PathBuf, EcoString)>, Note> {
+        metadata(script, self.0)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+}
+
 /// The scripts of a directory by name, in the order of their names: every executable file. Hidden ones, leftovers of
 /// editors and metadata (`NAME.yaml`) are none. A directory that does not exist is empty.
-pub(super) fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -> Vec<(EcoString, PathBuf)> {
+fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -> Vec<(EcoString, PathBuf)> {
     let listed = std::fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let entries = match listed {
         Ok(entries) => entries,
@@ -45,7 +103,7 @@ pub(super) fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -
 }
 
 /// The name of a script that can be run; none for what is no file.
-pub(super) fn script(path: &Path, rights: Rights) -> Result<Option<EcoString>, EcoString> {
+fn script(path: &Path, rights: Rights) -> Result<Option<EcoString>, EcoString> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or("its name is not UTF-8")?;
     let found = path.metadata().map_err(|error| eco_format!("{error}"))?;
     if !found.is_file() {
@@ -65,7 +123,7 @@ fn is_meant(path: &Path) -> bool {
 }
 
 /// The metadata beside a script, as text; none if there is none.
-pub(super) fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf, EcoString)>, Note> {
+fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf, EcoString)>, Note> {
     let mut path = script.as_os_str().to_owned();
     path.push(".yaml");
     let path = PathBuf::from(path);

@@ -24,6 +24,7 @@ pub use actors::{ActorError, Prescribed, Step, manifest_of};
 pub use channel::{Channel, Message, Said, Spawn, read_log};
 pub use directory::Mold;
 pub use error::{MoldCause, MoldError};
+pub use files::{Files, LiveFiles};
 pub use historian::{Historian, NoHistorian, RawLog};
 pub use netstring::{Damage, Frame, LONGEST_MESSAGE};
 pub use resource::MoldProvider;

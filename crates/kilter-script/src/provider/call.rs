@@ -32,7 +32,9 @@ impl ScriptProvider {
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
         let type_name = self.metadata.schema.name.as_str();
-        let log = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
+        let seal = secrets(request);
+        // A script repeats what it was given.
+        let log = |level: Level, message: &str| cx.log(level, type_name, subject(request), &seal.hide(message.into()));
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &log);
         let exchange = Exchange {
             type_name,
@@ -41,7 +43,7 @@ impl ScriptProvider {
             action: self.action(request),
             path: &self.path,
             invocation: &invocation,
-            seal: &secrets(request),
+            seal: &seal,
         };
         let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| spoken.observe(&event));
         let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, Value};
-use kilter_provider::{Context, Level, Mode};
+use kilter_provider::{Context, Level, Mode, Seal};
 use rustc_hash::FxHashSet;
 
 use super::ScriptProvider;
@@ -26,11 +26,16 @@ impl ScriptProvider {
             return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
         }
         let asked: Vec<Asked> = changes.iter().map(|change| self.asked(change)).collect();
-        if self.takes_many() {
-            return self.change_all(cx, changes, &asked, mode);
-        }
-        let pairs = changes.iter().zip(&asked);
-        pairs.map(|(change, asked)| self.change_one(cx, change, asked, mode)).collect()
+        let outcomes: Vec<Outcome> = match self.takes_many() {
+            true => self.change_all(cx, changes, &asked, mode),
+            false => {
+                let pairs = changes.iter().zip(&asked);
+                pairs.map(|(change, asked)| self.change_one(cx, change, asked, mode)).collect()
+            }
+        };
+        // What one is refused for may be told of all that were in the same call.
+        let seal = Seal::of_all(asked.iter().map(|asked| &asked.should));
+        outcomes.into_iter().map(|outcome| seal.outcome(outcome)).collect()
     }
 
     fn change_one(&self, cx: &Context<'_>, change: &Change<'_>, asked: &Asked, mode: Mode) -> Outcome {

@@ -197,3 +197,12 @@ fn values_of_sensitive_attributes_are_found_in_answers_that_cannot_be_read() {
         hidden(&"{\"password\":[\"hünter2\",{\"a\":\"s3cret\\\\"[..].chars().take(cut).collect::<String>());
     }
 }
+
+#[test]
+fn a_secret_that_is_told_as_it_is_written_is_the_same_one() {
+    let mut veil = Veil::default();
+    veil.learn("0pen \"sesame\" ü");
+    veil.learn("0pen \\\"sesame\\\" \\u00fc");
+    veil.learn("secret-1");
+    assert_eq!((veil.count(), veil.hide("\"0pen \\\"sesame\\\" ü\"")), (1, "\"secret-1\"".to_owned()));
+}

@@ -69,7 +69,8 @@ impl Veil {
     }
 
     fn learn_line(&mut self, line: &str) {
-        if NEVER.contains(&line) || self.known.iter().any(|known| known == line) || self.is_replacement(line) {
+        // One that is known, as it is or as it may be written, or what was put in its place.
+        if NEVER.contains(&line) || self.is_replacement(&self.hide(line)) {
             return;
         }
         if line.len() < SHORTEST {

@@ -108,6 +108,7 @@ input. What belongs to no message is told with its place on standard error, and 
 pub(super) const PROVIDER: &str = "\
 Examples:
   kilter provider new simple colour    colour.prov, a provider in bash that works, and its check
+  kilter provider check colour.prov    put it to the test
   kilter provider record bug.jsonl get package bash
   kilter provider replay bug.jsonl     the same once more, anywhere
 

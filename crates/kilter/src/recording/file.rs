@@ -53,7 +53,7 @@ impl Line {
                 what: what.clone(),
                 of: veil.hide_json(of.clone()),
                 // What a script says of itself is no secret, and has to be read once more.
-                answer: if what == "scripts" { answer.clone() } else { veil.hide_json(answer.clone()) },
+                answer: if is_metadata(what) { answer.clone() } else { veil.hide_json(answer.clone()) },
             },
             Line::Exchange { number, exchange } => {
                 Line::Exchange { number: *number, exchange: Box::new(exchange.veiled(veil)) }
@@ -108,6 +108,11 @@ impl Line {
         let code = exit.as_u64().and_then(|code| u8::try_from(code).ok());
         (exit.is_null() || code.is_some()).then_some(Line::Ended { exit: code })
     }
+}
+
+/// Whether an answer is what scripts say of themselves.
+fn is_metadata(what: &str) -> bool {
+    matches!(what, "scripts" | "metadata of mold")
 }
 
 fn text(word: &[u8]) -> Json {

@@ -89,11 +89,7 @@ impl Recorder {
         let mut state = self.state();
         state.exchanges += 1;
         let number = state.exchanges;
-        if let Some(names) = state.sensitive.get(exchange.type_name.as_str()).cloned() {
-            for bytes in outputs(&exchange) {
-                state.veil.learn_written(bytes, &names);
-            }
-        }
+        state.learn_written(&exchange);
         state.line(Line::Exchange { number, exchange: Box::new(exchange) });
     }
 
@@ -140,8 +136,27 @@ impl State {
         }
     }
 
+    /// Learns what is secret in what a script read and wrote. Actors of mold are about resources of all types.
+    fn learn_written(&mut self, exchange: &RecordedExchange) {
+        // What a script says of itself names attributes, and has no values.
+        if exchange.action == "describe" {
+            return;
+        }
+        let names = match self.sensitive.get(exchange.type_name.as_str()) {
+            Some(names) => names.clone(),
+            None => self.sensitive.values().flatten().cloned().collect(),
+        };
+        outputs(exchange).into_iter().for_each(|bytes| self.veil.learn_written(bytes, &names));
+    }
+
     fn settle(&mut self) {
         let held = self.held.take().unwrap_or_default();
+        // Some were called before anybody knew which attributes are sensitive.
+        for line in &held {
+            if let Line::Exchange { exchange, .. } = line {
+                self.learn_written(exchange);
+            }
+        }
         if !held.is_empty() {
             self.known = self.veil.count();
         }

@@ -19,6 +19,7 @@ mod mold_guide;
 mod mold_provider;
 mod mold_routine;
 mod mold_schema;
+mod provider_new;
 mod puppet;
 mod ralsh;
 mod record;

@@ -280,16 +280,18 @@ fn secrets_are_replaced_wherever_and_however_they_are_written() {
     // So it is in manifests, in variables and in what is fetched.
     let manifest = place.file(
         "m.yaml",
-        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
+        "vars:\n  w: { sensitive: { file: token } }\n  x: { sensitive: { env: HOME } }\n  y: plain-part\nresources:\n  setting[b]:\n    ensure: present\n    value: plain\n    \
          password: |-\n      first of it\n      second of it\n  setting[c]: { ensure: present, password: \"pre-${vars.w}\" }\n  \
-         setting[d]: { ensure: present, value: \"${vars.w}\" }\n",
+         setting[d]: { ensure: present, value: \"${vars.w}\" }\n  setting[e]: { ensure: present, password: \"prefix-part-${vars.y}\" }\n",
     );
     place.file("token", "t0ken-of-mine\n");
     let _ = std::fs::remove_file(place.path().join("r.jsonl"));
     script(&place, "keeper.prov", KEEPER);
     is_the_same_again(&place, &["--verbose", "apply", &manifest]);
     let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
-    ["first of it", "second of it", "t0ken-of-mine", "pre-t0ken"].iter().for_each(|secret| holds_no(&text, secret));
+    ["first of it", "second of it", "t0ken-of-mine", "pre-t0ken", "prefix-part"]
+        .iter()
+        .for_each(|secret| holds_no(&text, secret));
 }
 
 #[test]
@@ -473,6 +475,76 @@ fn a_run_that_is_killed_leaves_what_was_there() {
     assert!(ended.code == 1 && ended.stderr.contains("its end is missing"), "{}", ended.stderr);
 }
 
+/// A directory of mold with a kind of things, which a choreographer brings into their state one by one.
+fn minion() -> Place {
+    let place = Place::new();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let thing = r#"#!/bin/bash
+state=$(dirname "$0")/../../state-$(grep -o '"name":"[a-z]*"' | head -1 | tr -dc 'a-z' | cut -c5-)
+printf '15:{"key":"hello"},' >&3
+echo "notice: $1" >&2
+case "$1" in
+inspect) printf '{"kind":"thing","name":"%s","exists":%s}\n' "${state##*-}" "$([ -e "$state" ] && echo true || echo false)";;
+conform) : >"$state";;
+*) exit 3;;
+esac
+"#;
+    let prescribe = r#"#!/bin/sh
+grep -q '"breed":"tabby"' || exit 5
+echo '[{"kind":"thing","name":"a","exists":true,"pin":"hunter2"},{"kind":"thing","name":"b","exists":true}]'
+"#;
+    let choreograph = r#"#!/bin/bash
+read -r all
+for name in a b; do
+  case "$all" in
+  *'{"exists":false,"kind":"thing","name":"'$name'"}'*) echo '[{"kind":"thing","name":"'$name'","exists":true,"pin":"hunter2"}]'; exit;;
+  *'"kind":"thing","name":"'$name'","exists":false'*) echo '[{"kind":"thing","name":"'$name'","exists":true,"pin":"hunter2"}]'; exit;;
+  esac
+done
+echo '[]'
+"#;
+    let kind = "attributes:\n  pin: { type: \"Optional[Sensitive[String]]\", behaviour: parameter, desc: Its pin. }\n";
+    for (name, text) in [
+        ("resources/thing", thing),
+        ("resources/thing.yaml", kind),
+        ("facts/cat", "#!/bin/sh\necho '{\"breed\":\"tabby\"}'\n"),
+        ("actors/prescribe", prescribe),
+        ("actors/choreograph", choreograph),
+    ] {
+        let path = place.path().join("minion").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let mode = if name.ends_with(".yaml") { 0o644 } else { 0o755 };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    place
+}
+
+#[test]
+fn a_choreography_of_mold_is_performed_again_without_its_scripts() {
+    for args in [
+        &["apply"][..],
+        &["plan"],
+        &["get", "thing", "a"],
+        &["--verbose", "set", "thing", "a", "exists=true", "pin=hunter2"],
+    ] {
+        let place = minion();
+        let words = [&["provider", "record", "r.jsonl", "--mold", "minion", "--channel3", "log"], args].concat();
+        let recorded = place.run(&words);
+        assert!([0, 2].contains(&recorded.code), "{args:?}: {}{}", recorded.stdout, recorded.stderr);
+        if args == ["apply"] {
+            assert!(recorded.stdout.contains("2 steps in 2 rounds"), "{}", recorded.stdout);
+        }
+        std::fs::remove_dir_all(place.path().join("minion")).unwrap();
+        let replayed = replay(&place.path().join("r.jsonl"), &[]);
+        assert_eq!(replayed.code, recorded.code, "{args:?}: {}", replayed.stderr);
+        let path = place.path().display().to_string();
+        assert_eq!(sorted(&replayed.stdout), sorted(&recorded.stdout), "{args:?}");
+        assert_eq!(sorted(&replayed.stderr.replace(&path, "DIR")), sorted(&own(&recorded.stderr)), "{args:?}");
+        holds_no(&std::fs::read_to_string(place.path().join("r.jsonl")).unwrap(), "hunter2");
+    }
+}
+
 #[test]
 fn calls_of_a_script_of_mold_are_recorded_with_what_it_wrote_to_descriptor_3() {
     let place = Place::new();
@@ -489,4 +561,77 @@ fn calls_of_a_script_of_mold_are_recorded_with_what_it_wrote_to_descriptor_3() {
     let inspect = calls.iter().find(|call| call["action"] == "inspect").unwrap();
     assert_eq!((&inspect["convention"], &inspect["channel"]), (&"mold".into(), &"15:{\"key\":\"hello\"},".into()));
     assert!(inspect["stdin"].as_str().unwrap().contains("\"name\":\"a\""), "{listed}");
+}
+
+/// Keeps vaults in a file beside itself, in the form of the convention json.
+const VAULT: &str = r##"#!/usr/bin/python3
+import json, os, sys
+path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vaults.json")
+if sys.argv[1] == "ral_action=describe":
+    print("""provider:
+  type: vault
+  desc: Vaults.
+  invoke: json
+  suitable: true
+  attributes:
+    name: {desc: Its name.}
+    ensure: {type: "enum[present, absent]"}
+    code: {type: "Sensitive[String]"}
+""")
+    sys.exit()
+kept = json.load(open(path)) if os.path.exists(path) else {}
+asked = json.load(sys.stdin)
+if sys.argv[1] == "ral_action=get":
+    names = asked["names"] or list(kept)
+    found = [{"name": name, "ensure": "present", **kept[name]} if name in kept else {"name": name, "ensure": "absent"} for name in names]
+    print(json.dumps({"resources": found}))
+else:
+    for update in asked["updates"]:
+        kept[update["name"]] = {"code": update["should"].get("code", "")}
+        print("info: the code of", update["name"], "is", json.dumps(update["should"].get("code")), file=sys.stderr)
+    json.dump(kept, open(path, "w"))
+    print(json.dumps({"changes": [], "derive": True}))
+"##;
+
+#[test]
+fn a_batch_of_a_script_that_speaks_json_is_replayed_with_its_secrets_replaced() {
+    let place = keeper(":");
+    script(&place, "vault.prov", VAULT);
+    let secrets = ["0pen \"sesame\" \u{fc}", "back\\slash'quote", "98765"];
+    let vaults: String = secrets
+        .iter()
+        .enumerate()
+        .map(|(n, code)| format!("  vault[v{n}]: {{ ensure: present, code: {} }}\n", serde_json::Value::from(*code)))
+        .collect();
+    let manifest = place.file("m.yaml", format!("resources:\n{vaults}"));
+    for args in [&["--verbose", "apply", &manifest][..], &["get", "vault"], &["apply", &manifest, "--format", "json"]] {
+        let _ = std::fs::remove_file(place.path().join("r.jsonl"));
+        let recorded = record(&place, args);
+        assert_eq!(recorded.code, 0, "{}{}", recorded.stdout, recorded.stderr);
+        let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
+        secrets.iter().for_each(|secret| holds_no(&text, secret));
+        assert!(!text.contains("sesame") && !text.contains("slash"), "{text}");
+        let replayed = replay(&place.path().join("r.jsonl"), &[]);
+        assert_eq!(replayed.code, 0, "{}", replayed.stderr);
+        let timeless = |text: &str| {
+            let lines = text.lines().filter(|line| !line.contains("duration_ms") && !line.contains("\"run\""));
+            sorted(&lines.collect::<Vec<_>>().join("\n"))
+        };
+        assert_eq!(timeless(&replayed.stdout), timeless(&recorded.stdout));
+    }
+}
+
+#[test]
+fn what_comes_to_light_as_a_secret_later_is_taken_out_of_earlier_lines() {
+    let place = keeper(
+        "[ $ral_action != find ] || { printf '# simple\\nname: a\\nensure: present\\npassword: late-secret\\n'; exit 0; }",
+    );
+    let args = ["set", "setting", "a", "ensure=present", "value=late-secret"];
+    // Its own report shows the value, which nobody has called secret there.
+    let recorded = is_the_same_again_but(&place, &args, &[("late-secret", "secret-1")]);
+    assert!(recorded.stdout.contains("late-secret"), "{}", recorded.stdout);
+    let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
+    holds_no(&text, "late-secret");
+    assert!(text.contains("\"value=secret-1\""), "{text}");
+    assert!(!listed(place.path()).iter().any(|name| name.contains(".new")), "{:?}", listed(place.path()));
 }

@@ -5,6 +5,7 @@ use kilter_model::{Change, Difference, Outcome, State};
 use super::reading::declared;
 use crate::compare::compare;
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::fingerprint;
 use crate::conformance::subject::Lack;
 use crate::contract::{Batch, Mode};
 
@@ -88,9 +89,9 @@ pub(super) fn one_by_one(bench: &Bench) -> Trial {
         return untried("the subject has only one specimen");
     }
     set(&world, &ways);
-    match world.subject.fingerprint() == bench.made()?.subject.fingerprint() {
-        true => Ok(None),
-        false => broken("the fingerprint of the world is another one after the batch"),
+    match fingerprint::unlike(&bench.made()?.subject.fingerprint(), &world.subject.fingerprint()) {
+        None => Ok(None),
+        Some(change) => broken(format!("the fingerprint of the world is another one after the batch{change}")),
     }
 }
 

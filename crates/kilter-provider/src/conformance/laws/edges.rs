@@ -9,7 +9,7 @@ use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, tol
 use crate::conformance::edge;
 use crate::conformance::specimen::Specimen;
 use crate::conformance::subject::Lack;
-use crate::conformance::suite::message_of;
+use crate::conformance::suite::end_of;
 use crate::contract::{Mode, Query};
 
 /// What became of the values, counted.
@@ -109,7 +109,10 @@ fn attempt(
         Ok(Ok(fate)) => Ok(fate),
         Ok(Err(Stop::Broken(seen))) => broken(format!("{what}: {seen}")),
         Ok(Err(stop)) => Err(stop),
-        Err(panic) => broken(format!("{what}: it panicked: {}", message_of(&*panic))),
+        Err(panic) => match end_of(&*panic) {
+            Stop::Broken(seen) => broken(format!("{what}: {seen}")),
+            stop => Err(stop),
+        },
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn ends_a_call(bench: &Bench) -> Trial {
     // Left behind if the provider never ends: that is what is tried here.
     std::thread::spawn(move || sender.send(due.set(&setting, &setting_one)));
     let begun = Instant::now();
-    while !(slow.has_begun)() {
+    while !world.subject.has_begun(slow) {
         match receiver.recv_timeout(ASKED) {
             Ok(_) => return untried("the slow change ended before it was seen to begin"),
             Err(_) if begun.elapsed() > bench.soon => return untried("the slow change was not seen to begin"),

@@ -6,6 +6,7 @@ use super::canonical::all_declared;
 use super::reading::seen;
 use crate::compare::compare;
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
+use crate::conformance::fingerprint;
 use crate::contract::Mode;
 
 /// What a preview of one declaration said, if it failed; none as well where nothing differs.
@@ -41,8 +42,8 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
             previewed(&world, &one)?;
             let removal = Change { name: &one.name, is: &state, should: None, differences: &[], refresh: false };
             world.set(&[removal], Mode::Preview);
-            if world.subject.fingerprint() != before {
-                return broken(format!("the preview of {} changed the fingerprint of the world", one.name));
+            if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
+                return broken(format!("the preview of {} changed the fingerprint of the world{change}", one.name));
             }
             if seen(&world, &one)? != state {
                 return broken(format!("{} is told otherwise since its preview", one.name));

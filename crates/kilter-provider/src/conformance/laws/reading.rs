@@ -5,6 +5,7 @@ use kilter_model::{Attributes, State};
 use crate::check::read;
 use crate::compare::compare;
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, told, untried};
+use crate::conformance::fingerprint;
 use crate::contract::{Query, Wanted};
 
 /// The first declarations of all specimens.
@@ -39,8 +40,8 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
             if let Query::Named(some) = query {
                 some.iter().for_each(|one| drop(world.state(world.provider(), *one)));
             }
-            if world.subject.fingerprint() != before {
-                return broken(format!("a get of {what} changed the fingerprint of the world"));
+            if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
+                return broken(format!("a get of {what} changed the fingerprint of the world{change}"));
             }
         }
     }

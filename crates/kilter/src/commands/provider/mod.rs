@@ -1,5 +1,6 @@
 //! `kilter provider`: for authors of providers.
 
+mod check;
 mod new;
 mod record;
 mod replay;
@@ -19,6 +20,9 @@ pub(crate) struct ProviderArgs {
 /// What can be done with a provider that is being written.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ProviderCommand {
+    /// Put a provider to the test, and print a scorecard
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::CheckArgs),
     /// Write a working provider to start from, with its check
     #[command(after_help = new::EXAMPLES)]
     New(new::NewArgs),
@@ -42,6 +46,7 @@ impl ProviderArgs {
 
 pub(crate) fn run(args: &ProviderArgs, global: &Global) -> Exit {
     match &args.command {
+        ProviderCommand::Check(args) => check::run(args, global),
         ProviderCommand::New(args) => new::run(args, global),
         ProviderCommand::Record(args) => record::run(args, global),
         ProviderCommand::Replay(args) => replay::run(args, global),

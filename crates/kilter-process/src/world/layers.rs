@@ -1,0 +1,216 @@
+//! Layers above the file systems of this machine.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use super::mounts::{self, Mount};
+use super::skeleton::{self, Bone};
+use super::{Top, WorldError, open};
+
+/// Below these nobody's files are: they are windows to the kernel.
+pub(super) const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// The directory that worlds are put together in: each mounts over it, and only in its own namespace.
+pub(super) struct Stage {
+    path: PathBuf,
+}
+
+impl Stage {
+    pub(super) fn new() -> Result<Stage, WorldError> {
+        let mut source = io::Error::from(io::ErrorKind::NotFound);
+        for place in ["/run", "/tmp", "/var/tmp"] {
+            static COUNT: AtomicU64 = AtomicU64::new(0);
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = Path::new(place).join(format!("kilter-worlds-{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Stage { path }),
+                Err(error) => source = error,
+            }
+        }
+        Err(WorldError::Stage { source })
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // It is empty for everybody outside of a world.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// What worlds are made of.
+pub(super) struct Plan {
+    /// What is there without a layer: the directories between them.
+    bones: Vec<Bone>,
+    /// What is beneath layers.
+    pub(super) bottoms: Vec<Bottom>,
+}
+
+/// A file system, or a directory, that is beneath a layer.
+pub(super) struct Bottom {
+    pub(super) at: PathBuf,
+    /// Its root; none for a file that something is mounted on.
+    root: Option<OwnedFd>,
+}
+
+impl Bottom {
+    pub(super) fn is_layered(&self) -> bool {
+        self.root.is_some()
+    }
+}
+
+/// Finds out what worlds are made of here.
+pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
+    let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| WorldError::Mounts { source })?;
+    let found = mounts::read(&text);
+    if !by_user {
+        return Ok(Plan { bones: Vec::new(), bottoms: bottoms(found) });
+    }
+    // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
+    let (bones, directories) = skeleton::of(&found.into_keys().collect::<Vec<_>>());
+    let bottom = |at: PathBuf| Bottom { root: open(&at, OFlags::RDONLY | OFlags::DIRECTORY).ok(), at };
+    Ok(Plan { bones, bottoms: directories.into_iter().map(bottom).collect() })
+}
+
+/// The file systems with files, those that are mounted below others behind them.
+fn bottoms(found: BTreeMap<PathBuf, Mount>) -> Vec<Bottom> {
+    let is_meant = |at: &Path, mount: &Mount| {
+        let is_kernels = KERNELS.iter().any(|kernels| at.starts_with(kernels)) && at != "/dev/shm";
+        mount.has_files() && !is_kernels
+    };
+    let mut bottoms: Vec<Bottom> = Vec::new();
+    for (at, _) in found.into_iter().filter(|(at, mount)| is_meant(at, mount)) {
+        match fs::metadata(&at) {
+            Ok(kind) if kind.is_dir() => {
+                let root = open(&at, OFlags::RDONLY | OFlags::DIRECTORY).ok();
+                bottoms.push(Bottom { at, root });
+            }
+            Ok(_) => bottoms.push(Bottom { at, root: None }),
+            // It is covered by another one, or out of reach.
+            Err(_) => {}
+        }
+    }
+    bottoms
+}
+
+/// Mounts layers over everything, in the namespace of this thread, and makes the outcome its root.
+pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>, WorldError> {
+    let stage = stage.path.as_path();
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).map_err(WorldError::of("keep mounts from others"))?;
+    mount("tmpfs", c"mode=0755", "memory", stage)?;
+    let root = stage.join("root");
+    make(&root)?;
+    let mut tops = Vec::new();
+    if !plan.bones.is_empty() {
+        rustix::mount::mount_bind(&root, &root).map_err(|error| refused("itself", &root, error.into()))?;
+        skeleton::lay(&plan.bones, &root).map_err(WorldError::of("make the directories of a world"))?;
+        show_the_kernel(&root)?;
+    }
+    for (number, bottom) in plan.bottoms.iter().enumerate() {
+        tops.extend(cover(stage, &root, number, bottom, by_user)?);
+        if number == 0 && plan.bones.is_empty() {
+            // The first is the root. What is mounted below these windows lies above them.
+            show_the_kernel(&root)?;
+        }
+    }
+    std::env::set_current_dir(&root).map_err(WorldError::of("enter the root of a world"))?;
+    rustix::process::pivot_root(".", ".").map_err(WorldError::of("make a root"))?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(WorldError::of("leave the machine's root"))?;
+    std::env::set_current_dir("/").map_err(WorldError::of("enter the new root"))?;
+    Ok(tops)
+}
+
+/// Lays one layer, if there can be one.
+fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: bool) -> Result<Option<Top>, WorldError> {
+    let over = beneath(root, &bottom.at);
+    let Some(lower) = &bottom.root else {
+        // A file that is mounted is one that can be written in the world, if its content can be had.
+        if !by_user {
+            let _ = fs::copy(&bottom.at, &over);
+        }
+        return Ok(None);
+    };
+    let upper = layer(stage, number, &bottom.at, &over, by_user)?;
+    let lower = lower.try_clone().map_err(WorldError::of("keep a directory open"))?;
+    Ok(Some(Top { at: bottom.at.clone(), upper, lower, by_user }))
+}
+
+pub(super) fn beneath(root: &Path, at: &Path) -> PathBuf {
+    root.join(at.strip_prefix("/").unwrap_or(at))
+}
+
+/// One layer, which is returned as a directory.
+fn layer(stage: &Path, number: usize, lower: &Path, over: &Path, by_user: bool) -> Result<OwnedFd, WorldError> {
+    let (upper, work) = (stage.join(format!("upper{number}")), stage.join(format!("work{number}")));
+    make(&upper)?;
+    make(&work)?;
+    // What the root of the layer is, is what is seen of the directory.
+    alike(lower, &upper).map_err(WorldError::of("make a layer like what is beneath it"))?;
+    let mut options = b"lowerdir=".to_vec();
+    options.extend(escaped(lower));
+    options.extend(format!(",upperdir={},workdir={}", upper.display(), work.display()).into_bytes());
+    // A directory that is renamed would have to be copied otherwise, which rename(2) does not do.
+    options.extend_from_slice(if by_user { b",userxattr" } else { b",redirect_dir=on,index=off,metacopy=off" });
+    let options = CString::new(options).map_err(|error| refused("a layer", over, error.into()))?;
+    mount("overlay", &options, &format!("a layer above {}", lower.display()), over)?;
+    open(&upper, OFlags::RDONLY | OFlags::DIRECTORY).map_err(WorldError::of("open a layer"))
+}
+
+/// Gives a directory the mode and the owner of another.
+fn alike(of: &Path, directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let found = fs::metadata(of)?;
+    // In a user namespace not everybody can be given a file.
+    let _ = std::os::unix::fs::chown(directory, Some(found.uid()), Some(found.gid()));
+    fs::set_permissions(directory, fs::Permissions::from_mode(found.permissions().mode()))
+}
+
+/// A path as overlayfs takes it in its options.
+fn escaped(path: &Path) -> Vec<u8> {
+    let escape = |byte: &u8| if matches!(byte, b':' | b',' | b'\\') { vec![b'\\', *byte] } else { vec![*byte] };
+    path.as_os_str().as_bytes().iter().flat_map(escape).collect()
+}
+
+/// The windows to the kernel, as far as they are there; what is set through them is set for the whole machine.
+fn show_the_kernel(root: &Path) -> Result<(), WorldError> {
+    for kernels in KERNELS.map(Path::new).into_iter().filter(|path| path.is_dir()) {
+        let at = beneath(root, kernels);
+        rustix::mount::mount_bind_recursive(kernels, &at)
+            .map_err(|error| refused(&kernels.display().to_string(), &at, error.into()))?;
+    }
+    for only_read in ["/proc/sys", "/sys"].map(Path::new).into_iter().filter(|path| path.is_dir()) {
+        let at = beneath(root, only_read);
+        let told = |error: rustix::io::Errno| refused("itself, to be read only", &at, error.into());
+        if only_read == "/proc/sys" {
+            rustix::mount::mount_bind(&at, &at).map_err(told)?;
+        }
+        // A mount keeps what it was mounted with: a user may not take any of that away.
+        let kept = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        rustix::mount::mount_remount(&at, kept, c"").map_err(told)?;
+    }
+    Ok(())
+}
+
+fn make(directory: &Path) -> Result<(), WorldError> {
+    DirBuilder::new().mode(0o755).create(directory).map_err(WorldError::of("make a directory in memory"))
+}
+
+fn mount(kind: &str, options: &std::ffi::CStr, what: &str, at: &Path) -> Result<(), WorldError> {
+    let mounted = rustix::mount::mount("kilter", at, kind, MountFlags::empty(), options);
+    mounted.map_err(|error| refused(what, at, error.into()))
+}
+
+fn refused(what: &str, at: &Path, source: io::Error) -> WorldError {
+    WorldError::Mount { what: what.to_owned(), at: at.to_owned(), source }
+}

@@ -1,0 +1,68 @@
+//! The directories between the layers, where a layer cannot lie above all.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::layers::{KERNELS, beneath};
+
+/// What is there without a layer.
+pub(super) enum Bone {
+    Directory(PathBuf),
+    Link(PathBuf, PathBuf),
+    /// Shown as it is, to be read.
+    File(PathBuf),
+}
+
+/// What there has to be, and the directories above which layers lie: those in which nothing is mounted.
+pub(super) fn of(mounts: &[PathBuf]) -> (Vec<Bone>, Vec<PathBuf>) {
+    let (mut bones, mut bottoms) = (Vec::new(), Vec::new());
+    grow(Path::new("/"), mounts, &mut bones, &mut bottoms);
+    (bones, bottoms)
+}
+
+fn grow(directory: &Path, mounts: &[PathBuf], bones: &mut Vec<Bone>, bottoms: &mut Vec<PathBuf>) {
+    let is_kernels = KERNELS.iter().any(|kernels| directory == Path::new(kernels));
+    if directory != "/" {
+        bones.push(Bone::Directory(directory.to_owned()));
+    }
+    if is_kernels {
+        return;
+    }
+    if !mounts.iter().any(|at| at != directory && at.starts_with(directory)) {
+        return bottoms.push(directory.to_owned());
+    }
+    // What cannot be listed is left out.
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => grow(&path, mounts, bones, bottoms),
+            Ok(kind) if kind.is_symlink() => bones.extend(fs::read_link(&path).map(|to| Bone::Link(path, to))),
+            Ok(kind) if kind.is_file() => bones.push(Bone::File(path)),
+            _ => {}
+        }
+    }
+}
+
+/// Makes the directories below `root`. Nobody writes there.
+pub(super) fn lay(bones: &[Bone], root: &Path) -> io::Result<()> {
+    for bone in bones {
+        match bone {
+            Bone::Directory(path) => DirBuilder::new().mode(0o755).create(beneath(root, path))?,
+            Bone::Link(path, to) => symlink(to, beneath(root, path))?,
+            Bone::File(path) => {
+                let at = beneath(root, path);
+                fs::write(&at, b"")?;
+                // One that cannot be shown is empty.
+                let _ = rustix::mount::mount_bind(path, &at);
+            }
+        }
+    }
+    for bone in bones {
+        if let Bone::Directory(path) = bone {
+            fs::set_permissions(beneath(root, path), fs::Permissions::from_mode(0o555))?;
+        }
+    }
+    fs::set_permissions(root, fs::Permissions::from_mode(0o555))
+}

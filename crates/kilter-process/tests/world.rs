@@ -1,0 +1,146 @@
+//! Worlds: what is written in one stays there, and is told.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::fs;
+use std::path::Path;
+
+use kilter_process::world::{World, Worlds};
+use kilter_process::{Invocation, run};
+
+/// A thread of its own for each test: it does not come back from a world.
+fn apart(test: impl FnOnce(&dyn Fn() -> World) + Send) {
+    assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
+    let worlds = Worlds::prepare().unwrap();
+    let run = || test(&|| worlds.make().unwrap());
+    std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// What a shell prints in a world.
+fn shell(world: &World, script: &str) -> String {
+    world.enter().unwrap();
+    let finished = run(&Invocation::new("/bin/sh").args(["-euc", script]).captured(1 << 16), None).unwrap();
+    assert!(finished.is_success(), "{script}: {}", finished.stderr.text());
+    finished.stdout.text().into_owned()
+}
+
+fn traces(world: &World) -> Vec<String> {
+    world.traces(&|_| false).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_is_written_in_a_world_is_neither_on_the_machine_nor_in_another_one() {
+    apart(|make| {
+        let (one, other) = (make(), make());
+        let name = format!("kilter-test-{}", std::process::id());
+        for place in ["/etc", "/tmp", "/dev/shm", "/"].map(|place| Path::new(place).join(&name)) {
+            let place = place.display();
+            shell(&one, &format!("echo one >{place}"));
+            assert_eq!(shell(&other, &format!("test -e {place} || echo no")), "no\n");
+            assert_eq!(shell(&one, &format!("cat {place}")), "one\n");
+            let path = place.to_string();
+            let on_the_machine = std::thread::spawn(move || Path::new("/proc/1/root").join(&path[1..]).exists());
+            assert!(!on_the_machine.join().unwrap(), "{place}");
+        }
+    });
+}
+
+#[test]
+fn a_fresh_world_has_no_traces_and_reading_leaves_none() {
+    apart(|make| {
+        let world = make();
+        shell(&world, "ls -R /etc /root /tmp >/dev/null 2>&1 || true; cat /etc/passwd");
+        assert_eq!(traces(&world), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn everything_that_becomes_of_files_leaves_a_trace_and_no_time_is_in_it() {
+    apart(|make| {
+        let told = || {
+            let world = make();
+            shell(
+                &world,
+                "umask 022; mkdir -p /srv/w/d; printf abc >/srv/w/f; ln -s /etc /srv/w/l; chmod 600 /etc/passwd; rm /etc/hostname || \
+                 rm /etc/group; touch -d 1999-01-01 /srv/w/f",
+            );
+            traces(&world)
+        };
+        let lines = told();
+        for (begin, end) in [
+            ("+ /srv/w/f 0644 0:0 file of 3 bytes, sum ", ""),
+            ("+ /srv/w/d 0755 0:0 directory", ""),
+            ("+ /srv/w/l 0777 0:0 link to /etc", ""),
+            ("~ /etc/passwd 0600 ", ""),
+            ("- /etc/", ""),
+        ] {
+            assert!(lines.iter().any(|line| line.starts_with(begin) && line.ends_with(end)), "{begin}: {lines:#?}");
+        }
+        assert_eq!(lines, told(), "two worlds made alike have the same traces");
+    });
+}
+
+#[test]
+fn what_is_made_as_it_was_leaves_no_trace() {
+    apart(|make| {
+        let world = make();
+        shell(
+            &world,
+            "cp -p /etc/passwd /etc/p; rm /etc/passwd; mv /etc/p /etc/passwd; touch /etc/group; chmod 644 /etc/group",
+        );
+        shell(&world, "mkdir /tmp/d; rmdir /tmp/d; echo x >/etc/new; rm /etc/new");
+        assert_eq!(traces(&world), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_directory_that_was_moved_or_made_anew_is_compared_with_what_it_was() {
+    let here = directory();
+    apart(|make| {
+        let world = make();
+        shell(&world, &format!("mv {here}/a {here}/b; echo new >{here}/b/two"));
+        let lines = traces(&world);
+        let told: Vec<String> = lines.iter().map(|line| line.replace(&here, "")).collect();
+        let starts = ["+ /b 0755", "- /a", "> /b moved from", "~ /b/two 0644"];
+        assert!(
+            told.len() == 4 && starts.iter().all(|start| told.iter().any(|line| line.starts_with(start))),
+            "{told:#?}"
+        );
+        let other = make();
+        shell(
+            &other,
+            &format!("cp -rp {here}/a {here}/keep; rm -r {here}/a; mv -T {here}/keep {here}/a; rm {here}/a/one"),
+        );
+        let told: Vec<String> = traces(&other).iter().map(|line| line.replace(&here, "")).collect();
+        assert_eq!(told, ["- /a/one"]);
+    });
+    fs::remove_dir_all(&here).unwrap();
+}
+
+/// A directory with a directory with two files.
+fn directory() -> String {
+    let here = format!("/var/tmp/kilter-world-{}", std::process::id());
+    fs::create_dir_all(format!("{here}/a")).unwrap();
+    fs::write(format!("{here}/a/one"), "1").unwrap();
+    fs::write(format!("{here}/a/two"), "2").unwrap();
+    here
+}
+
+#[test]
+fn noise_leaves_no_trace() {
+    apart(|make| {
+        let world = make();
+        shell(&world, "mkdir -p /srv/cache; echo x >/srv/cache/y; echo x >/srv/z");
+        let told = world.traces(&|path| path == "/srv/cache").unwrap();
+        assert!(told.starts_with("+ /srv/z ") && told.lines().count() == 1, "{told}");
+    });
+}
+
+#[test]
+fn the_kernel_cannot_be_set_from_a_world() {
+    apart(|make| {
+        let world = make();
+        let refused = "echo 1 2>/dev/null >/proc/sys/vm/swappiness || echo no; mkdir /sys/x 2>/dev/null || echo no";
+        assert_eq!(shell(&world, refused), "no\nno\n");
+    });
+}

@@ -1,0 +1,47 @@
+//! Fingerprints of worlds that ought to be the same.
+
+/// How many lines are told.
+const TOLD: usize = 3;
+
+/// How many characters of a line are told.
+const LONGEST: usize = 200;
+
+/// What is not the same in two fingerprints, for the end of a sentence; none when they are the same.
+pub(super) fn unlike(one: &str, other: &str) -> Option<String> {
+    if one == other {
+        return None;
+    }
+    let lacking = one.lines().filter(|line| other.lines().all(|known| known != *line)).map(|line| ("before", line));
+    let added = other.lines().filter(|line| one.lines().all(|known| known != *line)).map(|line| ("now", line));
+    let all: Vec<(&str, &str)> = lacking.chain(added).collect();
+    let told = all.iter().take(TOLD).map(|(when, line)| format!("{when} `{}`", beginning(line)));
+    let more = if all.len() > TOLD { format!(", and {} more", all.len() - TOLD) } else { String::new() };
+    match all.is_empty() {
+        true => Some(String::new()),
+        false => Some(format!(": {}{more}", told.collect::<Vec<_>>().join(", "))),
+    }
+}
+
+fn beginning(line: &str) -> String {
+    let short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() { format!("{short}…") } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_only_one_has_are_told() {
+        assert_eq!(unlike("a\nb\n", "a\nb\n"), None);
+        assert_eq!(unlike("a\nb\n", "a\nc\n").unwrap(), ": before `b`, now `c`");
+        assert_eq!(unlike("", "a\nb\nc\nd\n").unwrap(), ": now `a`, now `b`, now `c`, and 1 more");
+        assert_eq!(unlike("a\nb\n", "b\na\n").unwrap(), "");
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        let told = unlike("", &format!("{}\n", "x".repeat(300))).unwrap();
+        assert_eq!(told.chars().count(), ": now `".len() + LONGEST + 2);
+    }
+}

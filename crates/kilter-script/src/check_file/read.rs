@@ -1,0 +1,302 @@
+//! A check file from its text.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::suggest::nearest;
+use kilter_model::{Attributes, Behaviour, DataType, TypeSchema, Value};
+use kilter_provider::conformance::{Lack, Specimen};
+
+use super::{CheckFile, Lasting};
+use crate::metadata::Fault;
+use crate::metadata::node::{self, Kind, Node};
+
+const KEYS: [&str; 9] = ["specimens", "unknown", "failing", "slow", "without", "sparing", "names", "setup", "ignore"];
+
+/// What a resource is given with.
+const OF_SPECIMENS: [&str; 4] = ["name", "present", "changed", "absent"];
+
+/// What may be lacking.
+const LACKS: [(&str, Lack); 5] = [
+    ("unknown", Lack::Unknown),
+    ("failing", Lack::Failing),
+    ("slow", Lack::Slow),
+    ("listing", Lack::Listing),
+    ("removal", Lack::Removal),
+];
+
+struct Reader<'s> {
+    schema: &'s TypeSchema,
+    faults: Vec<Fault>,
+}
+
+/// Whether values have to be of their types.
+#[derive(Clone, Copy, PartialEq)]
+enum Values {
+    AreValid,
+    /// A change that fails may well have others.
+    MayBeAnything,
+}
+
+pub(super) fn read(text: &str, schema: &TypeSchema) -> Result<CheckFile, Vec<Fault>> {
+    let is_said = |line: &str| !line.is_empty() && !line.starts_with('#') && line != "---";
+    if !text.lines().map(str::trim).any(is_said) {
+        return Ok(CheckFile::default());
+    }
+    let root = node::parse(text).map_err(|fault| vec![fault])?;
+    let mut reader = Reader { schema, faults: Vec::new() };
+    let file = reader.file(&root);
+    let mut faults = reader.faults;
+    faults.sort_by_key(|fault| fault.at);
+    if faults.is_empty() { Ok(file) } else { Err(faults) }
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, node: &Node, message: impl Into<EcoString>) {
+        self.faults.push(Fault::new(node.at, message));
+    }
+
+    /// Keys that mean nothing.
+    fn keys(&mut self, node: &Node, known: &[&'static str]) {
+        for (key, _) in node.entries().unwrap_or_default() {
+            let name = key.text().cloned().unwrap_or_default();
+            if !known.contains(&name.as_str()) {
+                let hint = match nearest(&name, known.iter().copied()) {
+                    Some(near) => eco_format!("did you mean `{near}`?"),
+                    None => eco_format!("the keys are {}", known.join(", ")),
+                };
+                self.faults.push(Fault::new(key.at, eco_format!("there is no key `{name}`")).hint(hint));
+            }
+        }
+    }
+
+    fn file(&mut self, root: &Node) -> CheckFile {
+        if root.entries().is_none() {
+            self.fault(root, eco_format!("it is a mapping, not {}", root.what()));
+            return CheckFile::default();
+        }
+        self.keys(root, &KEYS);
+        CheckFile {
+            specimens: self.specimens(root),
+            unknown: self.words(root, "unknown"),
+            failing: root.get("failing").and_then(|node| self.specimen(node, &OF_SPECIMENS, Values::MayBeAnything)),
+            slow: root.get("slow").and_then(|node| self.lasting(node)),
+            without: self.without(root),
+            sparing: self.sparing(root),
+            names: self.names(root),
+            setup: self.word(root, "setup"),
+            ignore: self.words(root, "ignore"),
+        }
+    }
+
+    fn word(&mut self, parent: &Node, key: &str) -> Option<EcoString> {
+        let node = parent.get(key)?;
+        let text = node.text().cloned();
+        if text.is_none() {
+            self.fault(node, eco_format!("`{key}` is a text, not {}", node.what()));
+        }
+        text
+    }
+
+    /// A list of texts; a single one may stand for itself.
+    fn words(&mut self, parent: &Node, key: &str) -> Vec<EcoString> {
+        let Some(node) = parent.get(key) else { return Vec::new() };
+        let nodes = match &node.kind {
+            Kind::Sequence(nodes) => nodes.as_slice(),
+            Kind::Scalar { .. } => std::slice::from_ref(node),
+            Kind::Mapping(_) => {
+                self.fault(node, eco_format!("`{key}` is a list of texts, not a mapping"));
+                return Vec::new();
+            }
+        };
+        let mut words = Vec::new();
+        for node in nodes {
+            match node.text() {
+                Some(text) => words.push(text.clone()),
+                None => self.fault(node, eco_format!("`{key}` is a list of texts: this is {}", node.what())),
+            }
+        }
+        words
+    }
+
+    /// A mapping of texts.
+    fn reasons(&mut self, parent: &Node, key: &str) -> Vec<(EcoString, Node, EcoString)> {
+        let Some(node) = parent.get(key) else { return Vec::new() };
+        let Some(entries) = node.entries() else {
+            self.fault(node, eco_format!("`{key}` is a mapping to reasons, not {}", node.what()));
+            return Vec::new();
+        };
+        let mut reasons = Vec::new();
+        for (key, value) in entries {
+            let name = key.text().cloned().unwrap_or_default();
+            match value.text().filter(|why| !value.is_null() && !why.trim().is_empty()) {
+                Some(why) => reasons.push((name, key.clone(), why.clone())),
+                None => self.fault(value, eco_format!("`{name}` needs a reason, in words")),
+            }
+        }
+        reasons
+    }
+
+    fn without(&mut self, root: &Node) -> Vec<(Lack, EcoString)> {
+        let mut lacks = Vec::new();
+        for (name, key, why) in self.reasons(root, "without") {
+            match LACKS.iter().find(|(word, _)| *word == name) {
+                Some((_, lack)) => lacks.push((*lack, why)),
+                None => {
+                    let words: Vec<&str> = LACKS.iter().map(|(word, _)| *word).collect();
+                    self.fault(&key, eco_format!("`{name}` is nothing that can be lacking: {}", words.join(", ")));
+                }
+            }
+        }
+        lacks
+    }
+
+    fn sparing(&mut self, root: &Node) -> Vec<(EcoString, EcoString)> {
+        let mut spared = Vec::new();
+        for (name, key, why) in self.reasons(root, "sparing") {
+            if self.knows(&name, &key) {
+                spared.push((name, why));
+            }
+        }
+        spared
+    }
+
+    fn names(&mut self, root: &Node) -> Option<EcoString> {
+        let names = self.word(root, "names")?;
+        if !names.contains("{}") && !names.contains("{hex}") {
+            let node = root.get("names").unwrap_or(root);
+            self.fault(node, "`names` holds `{}` where a text stands, or `{hex}` for its bytes in hexadecimal digits");
+        }
+        Some(names)
+    }
+
+    fn specimens(&mut self, root: &Node) -> Vec<Specimen> {
+        let Some(node) = root.get("specimens") else {
+            self.fault(root, "there are no `specimens`: two resources at least that may be made, changed and removed");
+            return Vec::new();
+        };
+        let Kind::Sequence(nodes) = &node.kind else {
+            self.fault(node, eco_format!("`specimens` is a list, not {}", node.what()));
+            return Vec::new();
+        };
+        if nodes.len() < 2 {
+            self.fault(node, "two `specimens` are needed at least: one has to leave the other alone");
+        }
+        nodes.iter().filter_map(|node| self.specimen(node, &OF_SPECIMENS, Values::AreValid)).collect()
+    }
+
+    fn lasting(&mut self, node: &Node) -> Option<Lasting> {
+        let keys: Vec<&'static str> = OF_SPECIMENS.into_iter().chain(["begun"]).collect();
+        let specimen = self.specimen(node, &keys, Values::AreValid)?;
+        let begun = self.word(node, "begun");
+        if begun.is_none() && node.get("begun").is_none() {
+            self.fault(node, "there is no `begun`: a shell command that succeeds when the change is under way");
+        }
+        Some(Lasting { specimen, begun: begun? })
+    }
+
+    fn specimen(&mut self, node: &Node, keys: &[&'static str], values: Values) -> Option<Specimen> {
+        if node.entries().is_none() {
+            self.fault(node, eco_format!("a resource is a mapping with `name` and `present`, not {}", node.what()));
+            return None;
+        }
+        self.keys(node, keys);
+        let mut specimen = self.named(node)?;
+        if let Some(present) = node.get("present") {
+            specimen = specimen.present(borrowed(&self.attributes(present, values)));
+        }
+        for changed in node.get("changed").into_iter().flat_map(each) {
+            specimen = specimen.changed(borrowed(&self.attributes(changed, values)));
+        }
+        if let Some(absent) = node.get("absent") {
+            specimen = specimen.absent(borrowed(&self.attributes(absent, values)));
+        }
+        Some(specimen)
+    }
+
+    fn named(&mut self, node: &Node) -> Option<Specimen> {
+        let namevars = self.schema.namevars().count();
+        match node.get("name") {
+            None => {
+                self.fault(node, "the resource has no `name`");
+                None
+            }
+            Some(name) if name.entries().is_some() && namevars > 1 => {
+                Some(Specimen::keyed(borrowed(&self.attributes(name, Values::AreValid))))
+            }
+            Some(name) if namevars > 1 => {
+                self.fault(name, "the type has several namevars: `name` is a mapping of all of them");
+                None
+            }
+            Some(name) => match name.text() {
+                Some(text) => Some(Specimen::new(text.clone())),
+                None => {
+                    self.fault(name, eco_format!("`name` is a text, not {}", name.what()));
+                    None
+                }
+            },
+        }
+    }
+
+    fn attributes(&mut self, node: &Node, values: Values) -> Attributes {
+        let Some(entries) = node.entries() else {
+            self.fault(node, eco_format!("it is a mapping of attributes, not {}", node.what()));
+            return Attributes::new();
+        };
+        let mut attributes = Attributes::new();
+        for (key, value) in entries {
+            let name = key.text().cloned().unwrap_or_default();
+            if self.knows(&name, key) {
+                let found = self.value(&name, value, values);
+                attributes.set(name, found);
+            }
+        }
+        attributes
+    }
+
+    fn knows(&mut self, name: &str, key: &Node) -> bool {
+        let is_open = self.schema.others.is_some();
+        match self.schema.find(name) {
+            Some(attribute) if attribute.behaviour == Behaviour::ReadOnly => {
+                self.fault(key, eco_format!("`{name}` can only be read"));
+                false
+            }
+            Some(_) => true,
+            None if is_open => true,
+            None => {
+                let known = self.schema.attributes.iter().map(|attribute| attribute.name.as_str());
+                let hint = nearest(name, known).map(|near| eco_format!("did you mean `{near}`?"));
+                let type_name = &self.schema.name;
+                self.faults.push(
+                    Fault::new(key.at, eco_format!("the type {type_name} has no attribute `{name}`")).hint_if(hint),
+                );
+                false
+            }
+        }
+    }
+
+    fn value(&mut self, name: &str, node: &Node, values: Values) -> Value {
+        let Some(attribute) = self.schema.find(name) else { return node.value() };
+        let value = match (&attribute.data_type, node.value()) {
+            (DataType::Sensitive(_), value) => Value::sensitive(value),
+            (_, value) => value,
+        };
+        if values == Values::AreValid
+            && let Err(mismatch) = attribute.data_type.check(&value)
+        {
+            let message = eco_format!("{name} {mismatch}");
+            self.fault(node, message);
+        }
+        value
+    }
+}
+
+/// The nodes of a list, or a node that stands for itself.
+fn each(node: &Node) -> &[Node] {
+    match &node.kind {
+        Kind::Sequence(nodes) => nodes,
+        _ => std::slice::from_ref(node),
+    }
+}
+
+fn borrowed(attributes: &Attributes) -> Vec<(&str, Value)> {
+    attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
+}

@@ -1,0 +1,230 @@
+//! What can be seen of a script before any law is tried.
+
+use std::fmt::Display;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kilter_process::trust::{self, Changer};
+use kilter_process::{DEFAULT_PATH, which};
+use kilter_provider::Level;
+use kilter_script::{Metadata, Note, Script, Surroundings, script};
+
+use super::candidate::script_at;
+use super::recorder::{Kept, Trials};
+use crate::paths;
+
+/// Whoever describes itself slower than this keeps everybody waiting who asks for a type.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Something that is wrong, or odd.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finding {
+    /// The file, or the directory.
+    pub(super) file: PathBuf,
+    /// Whether it keeps the provider from being used.
+    pub(super) weight: Weight,
+    /// What there is to say.
+    pub(super) message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// The provider cannot be used.
+    Fault,
+    /// It can, and something may not be meant.
+    Warning,
+}
+
+impl Finding {
+    pub(super) fn fault(file: &Path, message: impl Display) -> Finding {
+        Finding { file: file.to_owned(), weight: Weight::Fault, message: message.to_string() }
+    }
+
+    pub(super) fn warning(file: &Path, message: impl Display) -> Finding {
+        Finding { file: file.to_owned(), weight: Weight::Warning, message: message.to_string() }
+    }
+
+    /// What is said of a file that was looked for.
+    pub(super) fn of(note: &Note) -> Finding {
+        match note.level {
+            Level::Warning | Level::Err => Finding::fault(&note.file, &note.message),
+            _ => Finding::warning(&note.file, &note.message),
+        }
+    }
+
+    pub(super) fn is_fatal(&self) -> bool {
+        self.weight == Weight::Fault
+    }
+}
+
+/// What is seen of the file alone.
+pub(super) fn of_file(path: &Path) -> Vec<Finding> {
+    let metadata = match path.metadata() {
+        Ok(metadata) if metadata.is_file() => metadata,
+        Ok(_) => return vec![Finding::fault(path, "it is no file")],
+        Err(error) => return vec![Finding::fault(path, error)],
+    };
+    let mut findings = Vec::new();
+    if metadata.permissions().mode() & 0o111 == 0 {
+        findings.push(Finding::fault(path, "it is not executable (mend it with chmod +x)"));
+    }
+    match fs::read(path) {
+        Err(error) => findings.push(Finding::fault(path, format!("it cannot be read: {error}"))),
+        Ok(bytes) => findings.extend(of_bytes(path, &bytes)),
+    }
+    findings.extend(distrust(path, &metadata));
+    findings
+}
+
+fn of_bytes(path: &Path, bytes: &[u8]) -> Vec<Finding> {
+    if bytes.starts_with(b"\x7fELF") {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        findings.push(Finding::fault(
+            path,
+            "1:1: it begins with a byte order mark: the kernel does not find the interpreter behind it",
+        ));
+    }
+    let carriage = bytes.split(|byte| *byte == b'\n').position(|line| line.ends_with(b"\r"));
+    match carriage {
+        // The kernel would look for an interpreter whose name ends with it.
+        Some(0) => findings
+            .push(Finding::fault(path, "1: the line ends with a carriage return (mend it with sed -i 's/\\r$//')")),
+        Some(line) => findings.push(Finding::warning(
+            path,
+            format!("{}: the line ends with a carriage return (mend it with sed -i 's/\\r$//')", line + 1),
+        )),
+        None => {}
+    }
+    findings.extend(interpreter(path, bytes));
+    findings
+}
+
+/// What is wrong with the line that says who runs the script.
+fn interpreter(path: &Path, bytes: &[u8]) -> Option<Finding> {
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    let Some(line) = first.strip_prefix("#!") else {
+        return Some(Finding::fault(path, "1:1: it does not begin with `#!` and its interpreter, such as #!/bin/bash"));
+    };
+    let mut words = line.split_whitespace();
+    let Some(program) = words.next() else {
+        return Some(Finding::fault(path, "1:3: there is no interpreter behind `#!`"));
+    };
+    if !program.starts_with('/') {
+        return Some(Finding::fault(path, format!("1:3: the interpreter `{program}` is no absolute path")));
+    }
+    if !Path::new(program).exists() {
+        return Some(Finding::fault(path, format!("1:3: there is no interpreter {program}")));
+    }
+    let named = words.find(|word| !word.starts_with('-') && !word.contains('='));
+    let is_env = Path::new(program).file_name().is_some_and(|name| name == "env");
+    match named.filter(|_| is_env) {
+        Some(name) if which(name.as_ref(), DEFAULT_PATH.as_ref()).is_none() => {
+            Some(Finding::fault(path, format!("1: env finds no `{name}` in {DEFAULT_PATH}")))
+        }
+        _ => None,
+    }
+}
+
+/// Why root would not run it, where it is looked for.
+fn distrust(path: &Path, metadata: &fs::Metadata) -> Option<Finding> {
+    if !paths::is_root() {
+        return None;
+    }
+    let file = Changer::of(metadata).map(|by| format!("root does not use it where it is: it {by}"));
+    let directory = || match trust::directory(path.parent()?).err()? {
+        trust::Distrust::Changeable { directory, by, .. } => {
+            Some(format!("root does not use it where it is: {} {by}", directory.display()))
+        }
+        trust::Distrust::Unresolved(error) | trust::Distrust::Unread(error) => Some(error.to_string()),
+    };
+    file.or_else(directory).map(|why| Finding::warning(path, why))
+}
+
+/// What the script says of itself, and what is wrong with that.
+pub(super) fn described(path: &Path, surroundings: &Surroundings) -> (Option<Arc<dyn Script>>, Vec<Finding>) {
+    let beside = path.with_extension("yaml");
+    if beside.exists() {
+        return of_metadata(path, &beside, surroundings);
+    }
+    let (provider, findings, first) = asked(path, surroundings);
+    let mut findings: Vec<Finding> = findings;
+    if provider.is_some() {
+        let (_, _, second) = asked(path, surroundings);
+        findings.extend(unsteady(path, first.as_deref(), second.as_deref()));
+    }
+    (provider, findings)
+}
+
+fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> (Option<Arc<dyn Script>>, Vec<Finding>) {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let text = fs::read(beside).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let faults = match text.map(|text| Metadata::parse(&text, &stem)) {
+        Ok(Err(faults)) => faults,
+        // What cannot be read is told by who reads it.
+        _ => Vec::new(),
+    };
+    if !faults.is_empty() {
+        return (None, faults.iter().map(|fault| Finding::fault(beside, fault)).collect());
+    }
+    let (provider, scripts) = script_at(path, surroundings.clone());
+    (provider, scripts.notes.iter().map(Finding::of).collect())
+}
+
+/// Asks the script to describe itself.
+fn asked(path: &Path, surroundings: &Surroundings) -> (Option<Arc<dyn Script>>, Vec<Finding>, Option<Box<Kept>>) {
+    let trials = Trials::default();
+    let exchanges = trials.recorder();
+    let (provider, scripts) = script_at(path, Surroundings { exchanges, ..surroundings.clone() });
+    // It keeps running scripts as usual: the recorder was for this call alone.
+    let provider =
+        provider.map(|known| script(known.path(), known.metadata().clone(), &Arc::new(surroundings.clone())));
+    (provider, scripts.notes.iter().map(Finding::of).collect(), trials.last().map(Box::new))
+}
+
+fn unsteady(path: &Path, first: Option<&Kept>, second: Option<&Kept>) -> Vec<Finding> {
+    let (Some(first), Some(second)) = (first, second) else { return Vec::new() };
+    let mut findings = Vec::new();
+    if first.stdout() != second.stdout() {
+        findings.push(Finding::fault(path, "asked to describe itself twice, it says two things: what it says is kept"));
+    }
+    let took = first.took.max(second.took);
+    if took > SLOW {
+        let why = "a file with the same beside it (NAME.yaml) saves the call";
+        findings
+            .push(Finding::warning(path, format!("it takes {:.1} s to describe itself: {why}", took.as_secs_f32())));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(bytes: &[u8]) -> Vec<String> {
+        of_bytes(Path::new("x.prov"), bytes).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn who_runs_a_script_has_to_be_there() {
+        assert_eq!(told(b"#!/bin/sh\nexit 0\n"), Vec::<String>::new());
+        assert_eq!(told(b"#!/usr/bin/env -S sh -e\n"), Vec::<String>::new());
+        assert!(told(b"echo\n")[0].contains("does not begin with `#!`"));
+        assert_eq!(told(b"#!/no/such/shell\n"), ["1:3: there is no interpreter /no/such/shell"]);
+        assert!(told(b"#!sh\n")[0].contains("no absolute path") && told(b"#!\n")[0].contains("no interpreter behind"));
+        assert!(told(b"#!/usr/bin/env nosuchshell\n")[0].contains("env finds no `nosuchshell`"));
+    }
+
+    #[test]
+    fn what_editors_of_other_systems_leave_is_seen() {
+        assert!(told(b"#!/bin/sh\r\nexit\r\n")[0].starts_with("1: the line ends with a carriage return"));
+        assert!(told(b"#!/bin/sh\nexit\r\n")[0].starts_with("2: the line ends"));
+        assert!(told(b"\xef\xbb\xbf#!/bin/sh\n")[0].contains("byte order mark"));
+    }
+}

@@ -1,0 +1,181 @@
+//! A call of a script, as people and programs are shown it.
+
+use std::ffi::OsStr;
+
+use kilter_process::{Ending, Finished};
+use kilter_provider::Seal;
+use serde_json::{Value as Json, json};
+
+use super::recorder::{Kept, Trial};
+use crate::render::diff::visible;
+use crate::render::{FAINT, NAME, styled};
+
+/// How many lines of a stream are shown, and how many characters of a line.
+const LINES: usize = 12;
+const LONGEST: usize = 300;
+
+/// A call without secrets.
+pub(super) struct Shown {
+    /// As it can be typed into a shell.
+    command: String,
+    stdin: Option<String>,
+    stdout: String,
+    stderr: String,
+    end: String,
+    milliseconds: u64,
+}
+
+/// The calls of a trial that tell why it ended as it did.
+pub(super) fn of(trial: &Trial) -> Vec<Shown> {
+    trial.telling().into_iter().map(|kept| Shown::of(kept, trial.seals())).collect()
+}
+
+impl Shown {
+    fn of(kept: &Kept, seals: &[Seal]) -> Shown {
+        let program = quoted(&kept.path.to_string_lossy());
+        let args = kept.args.iter().map(|arg| quoted(&word(arg, kept.convention, seals)));
+        let command: Vec<String> = std::iter::once(program).chain(args).collect();
+        let hidden = |bytes: &[u8]| document(&String::from_utf8_lossy(bytes), seals);
+        let (stdout, stderr, end) = match &kept.finished {
+            Ok(finished) => (hidden(&finished.stdout.bytes), hidden(&finished.stderr.bytes), end(finished)),
+            Err(why) => (String::new(), String::new(), format!("not started: {}", hide(why, seals))),
+        };
+        let stdin = kept.stdin.as_deref().map(hidden);
+        let milliseconds = u64::try_from(kept.took.as_millis()).unwrap_or(u64::MAX);
+        Shown { command: command.join(" "), stdin, stdout, stderr, end, milliseconds }
+    }
+
+    /// Lines for people.
+    pub(super) fn human(&self, indent: &str) -> String {
+        let mut text = format!("{indent}$ {}\n", styled(NAME, visible(&shortened(&self.command))));
+        let streams = [("<", self.stdin.as_deref().unwrap_or_default()), (">", &self.stdout), ("!", &self.stderr)];
+        for (sign, stream) in streams {
+            text += &lines(stream, &format!("{indent}  {sign} "));
+        }
+        text + &format!("{indent}  {}\n", styled(FAINT, format_args!("{}, {} ms", self.end, self.milliseconds)))
+    }
+
+    /// An object for programs.
+    pub(super) fn json(&self) -> Json {
+        json!({
+            "command": self.command,
+            "stdin": self.stdin,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "end": self.end,
+            "milliseconds": self.milliseconds,
+        })
+    }
+}
+
+fn end(finished: &Finished) -> String {
+    let why = match finished.ending {
+        Ending::Exited => "",
+        Ending::Deadline => ", since its time was up",
+        Ending::Cancelled => ", since it was interrupted",
+        Ending::Flooded => ", since it wrote more than is taken",
+    };
+    format!("{}{why}", finished.status)
+}
+
+/// A text without secrets.
+fn hide(text: &str, seals: &[Seal]) -> String {
+    seals.iter().fold(text.into(), |text, seal| seal.hide(text)).to_string()
+}
+
+/// A word of a command line without secrets: in `simple` a value is in quotes, the quotes in it too.
+fn word(arg: &OsStr, convention: &str, seals: &[Seal]) -> String {
+    let text = arg.to_string_lossy();
+    let quoted = text.split_once("='").and_then(|(key, rest)| Some((key, rest.strip_suffix('\'')?)));
+    match quoted.filter(|_| convention == "simple") {
+        Some((key, value)) => {
+            let value = hide(&value.replace("'\\''", "'"), seals);
+            format!("{key}='{}'", value.replace('\'', "'\\''"))
+        }
+        None => hide(&text, seals),
+    }
+}
+
+/// A stream without secrets: what is JSON is looked at text by text, since texts are written in another form there.
+fn document(text: &str, seals: &[Seal]) -> String {
+    if seals.is_empty() {
+        return text.to_owned();
+    }
+    match serde_json::from_str::<Json>(text) {
+        Ok(mut json) if json.is_object() || json.is_array() => {
+            hide_below(&mut json, seals);
+            json.to_string()
+        }
+        _ => hide(text, seals),
+    }
+}
+
+fn hide_below(json: &mut Json, seals: &[Seal]) {
+    match json {
+        Json::String(text) => *text = hide(text, seals),
+        Json::Array(values) => values.iter_mut().for_each(|value| hide_below(value, seals)),
+        Json::Object(entries) => entries.values_mut().for_each(|value| hide_below(value, seals)),
+        _ => {}
+    }
+}
+
+/// A word as a shell takes it: in double quotes where that is easier to read.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
+    let is_harmless = |word: &str| !word.contains(['$', '`', '"', '\\', '!']);
+    match word {
+        word if !word.is_empty() && word.chars().all(is_plain) => word.to_owned(),
+        word if word.contains('\'') && is_harmless(word) => format!("\"{word}\""),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}… ({} more characters)", &line[..end], line[end..].chars().count()),
+        None => line.to_owned(),
+    }
+}
+
+/// The first and the last lines of a text.
+fn lines(text: &str, indent: &str) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    let one = |line: &&str| format!("{indent}{}\n", visible(&shortened(line)));
+    if all.len() <= LINES {
+        return all.iter().map(one).collect();
+    }
+    let half = LINES / 2;
+    let left = format!("{indent}… ({} more lines)\n", all.len() - 2 * half);
+    all[..half].iter().map(one).chain([left]).chain(all[all.len() - half..].iter().map(one)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kilter_model::Value;
+
+    #[test]
+    fn words_can_be_typed_into_a_shell() {
+        assert_eq!(quoted("ral_action=find"), "ral_action=find");
+        assert_eq!(quoted("name='sky'"), "\"name='sky'\"");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn secrets_are_hidden_in_whatever_form_they_are_written() {
+        let seals = [Seal::of_values(&[Value::sensitive("it's \"so\"".into())])];
+        let told = word(OsStr::new("value='it'\\''s \"so\"'"), "simple", &seals);
+        assert!(!told.contains("so") && told.starts_with("value='"), "{told}");
+        let told = document(r#"{"v":["it's \"so\""]}"#, &seals);
+        assert!(!told.contains("so") && told.starts_with("{\"v\":["), "{told}");
+    }
+
+    #[test]
+    fn long_streams_and_lines_are_cut_and_nothing_steers_the_terminal() {
+        let text: String = (0..30).map(|n| format!("line {n}\n")).collect();
+        let told = lines(&text, "> ");
+        assert!(told.lines().count() == LINES + 1 && told.contains("> … (18 more lines)\n"), "{told}");
+        assert_eq!(lines("\u{1b}[2J", ""), "\\u{1b}[2J\n");
+        assert!(shortened(&"x".repeat(400)).ends_with("… (100 more characters)"));
+    }
+}

@@ -1,0 +1,269 @@
+//! What a provider is put to the test with: the file beside it, or what can be made up from its types.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kilter_model::{AttributeSchema, Attributes, Behaviour, DataType, TypeSchema, Value, to_json};
+use kilter_provider::conformance::{Lack, Specimen};
+use kilter_provider::{Problem, Provider};
+use kilter_script::CheckFile;
+
+use super::candidate::Candidate;
+use crate::exit::Exit;
+use crate::say;
+
+/// What a provider is put to the test with.
+pub(super) struct Specimens {
+    pub(super) file: CheckFile,
+    pub(super) origin: Origin,
+}
+
+/// Where that comes from.
+pub(super) enum Origin {
+    File(PathBuf),
+    /// There is no file: it was made up.
+    Types,
+}
+
+/// The file that was given, or the one beside the script, if there is one.
+///
+/// # Errors
+/// When one was given and is not there; it has been said.
+pub(super) fn file(given: Option<&Path>, candidate: &Candidate) -> Result<Option<PathBuf>, Exit> {
+    if let Some(given) = given {
+        return match given.exists() {
+            true => Ok(Some(given.to_owned())),
+            false => Err(say::fail(format_args!("{}: there is no such file", given.display()))),
+        };
+    }
+    Ok(candidate.script().map(beside).filter(|path| path.exists()))
+}
+
+/// Where the file of a script lies.
+fn beside(script: &Path) -> PathBuf {
+    let stem =
+        if script.extension().is_some_and(|end| end == "prov") { script.with_extension("") } else { script.to_owned() };
+    PathBuf::from(format!("{}.check.yaml", stem.display()))
+}
+
+/// Reads the file, or makes something up.
+///
+/// # Errors
+/// All that is wrong with it, each with its place.
+pub(super) fn read(file: Option<PathBuf>, candidate: &Candidate) -> Result<Arc<Specimens>, Vec<String>> {
+    let Some(path) = file else {
+        return Ok(Arc::new(Specimens { file: made_up(candidate), origin: Origin::Types }));
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
+    match CheckFile::parse(&text, candidate.schema()) {
+        Ok(file) => Ok(Arc::new(Specimens { file, origin: Origin::File(path) })),
+        Err(faults) => Err(faults.iter().map(|fault| format!("{}:{fault}", path.display())).collect()),
+    }
+}
+
+fn made_up(candidate: &Candidate) -> CheckFile {
+    let made = Made::two(candidate);
+    CheckFile {
+        specimens: made.iter().map(Made::specimen).collect(),
+        unknown: vec!["kilter-check-unknown".into()],
+        without: lacks(candidate),
+        ..CheckFile::default()
+    }
+}
+
+fn lacks(candidate: &Candidate) -> Vec<(Lack, ecow::EcoString)> {
+    match candidate.convention() {
+        "mold" => vec![(Lack::Listing, "a script of mold cannot list its resources".into())],
+        _ => Vec::new(),
+    }
+}
+
+/// A file to start from.
+pub(super) fn example(candidate: &Candidate) -> String {
+    let made = Made::two(candidate);
+    let specimens: String = made.iter().map(Made::yaml).collect();
+    let listing =
+        if lacks(candidate).is_empty() { "" } else { "  listing: a script of mold cannot list its resources\n" };
+    let name = candidate.schema().namevars().next().map_or("name", |namevar| namevar.name.as_str());
+    format!(
+        "# What `kilter provider check` tries the provider `{}` of {} with. All keys: docs/reference/provider-check.md.\n\n\
+         # Resources that may be made, changed and removed: two at least. These are made up from the types of the attributes.\n\
+         specimens:\n{specimens}\n\
+         # Names that do not exist.\n\
+         unknown: [kilter-check-unknown]\n\n\
+         # Run in each fresh world, by a shell: what the resources need.\n\
+         # setup: mkdir -p /srv/example\n\n\
+         # A change that the types allow, and that cannot be made; or, below, why there is none.\n\
+         # failing: {{name: the value of `{name}`, present: {{}}}}\n\n\
+         # A change that takes a minute, and a shell command that succeeds once it is under way; or, below, why there is none.\n\
+         # slow: {{name: the value of `{name}`, present: {{}}, begun: test -e /run/example}}\n\n\
+         # What cannot be had, and why.\n\
+         without:\n{listing}  # failing: why no change can fail\n  # slow: why no change takes long enough to be interrupted\n\n\
+         # Attributes that are not tried with values at the edge of their types, and why.\n\
+         # sparing: {{ATTRIBUTE: why}}\n\n\
+         # Files that tell nothing: logs, caches.\n\
+         ignore: []\n",
+        candidate.provider().name(),
+        candidate.schema().name
+    )
+}
+
+/// A resource that was made up.
+struct Made {
+    namevars: Attributes,
+    present: Attributes,
+    changed: Attributes,
+}
+
+impl Made {
+    fn two(candidate: &Candidate) -> [Made; 2] {
+        [1, 2].map(|number| Made::new(candidate, number))
+    }
+
+    fn new(candidate: &Candidate, number: usize) -> Made {
+        let schema = candidate.schema();
+        let (present, changed) = attributes(candidate.provider());
+        let namevars = schema
+            .namevars()
+            .map(|namevar| (namevar.name.clone(), name(candidate.provider(), namevar, number)))
+            .collect();
+        Made { namevars, present, changed }
+    }
+
+    fn specimen(&self) -> Specimen {
+        let mut namevars = self.namevars.iter();
+        let specimen = match (namevars.next(), namevars.next()) {
+            (Some((_, Value::String(name))), None) => Specimen::new(name.clone()),
+            _ => Specimen::keyed(borrowed(&self.namevars)),
+        };
+        let specimen = specimen.present(borrowed(&self.present));
+        if self.changed.is_empty() { specimen } else { specimen.changed(borrowed(&self.changed)) }
+    }
+
+    fn yaml(&self) -> String {
+        let flow = |attributes: &Attributes| {
+            let entries = attributes.iter().map(|(name, value)| format!("{name}: {}", to_json(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        };
+        let mut namevars = self.namevars.iter();
+        let name = match (namevars.next(), namevars.next()) {
+            (Some((_, name)), None) => to_json(name).to_string(),
+            _ => flow(&self.namevars),
+        };
+        let changed =
+            if self.changed.is_empty() { String::new() } else { format!("    changed: [{}]\n", flow(&self.changed)) };
+        format!("  - name: {name}\n    present: {}\n{changed}", flow(&self.present))
+    }
+}
+
+fn borrowed(attributes: &Attributes) -> Vec<(&str, Value)> {
+    attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
+}
+
+/// A name that the provider takes, if one can be made up.
+fn name(provider: &dyn Provider, namevar: &AttributeSchema, number: usize) -> Value {
+    let words = [
+        format!("kilter-check-{number}"),
+        format!("kilter_check_{number}"),
+        format!("kiltercheck{number}"),
+        format!("/tmp/kilter-check-{number}"),
+    ];
+    let is_taken = |word: &str| {
+        let of_name = |problem: &Problem| problem.attribute.as_ref().is_some_and(|of| *of == namevar.name);
+        namevar.data_type.check(&Value::from(word)).is_ok()
+            && !provider.validate(word, &Attributes::new(), &[]).iter().any(of_name)
+    };
+    let others = || samples(&namevar.data_type).into_iter().nth(number - 1);
+    let fitting = words.iter().find(|word| is_taken(word)).map(|word| Value::from(word.as_str()));
+    fitting.or_else(others).unwrap_or_else(|| Value::from(words[0].as_str()))
+}
+
+/// Two declarations of a resource, with as many attributes as go together.
+fn attributes(provider: &dyn Provider) -> (Attributes, Attributes) {
+    let (mut present, mut changed) = (Attributes::new(), Attributes::new());
+    for attribute in settable(provider.schema()) {
+        let mut taken = Vec::new();
+        for value in samples(&attribute.data_type) {
+            let mut more = present.clone();
+            more.set(attribute.name.clone(), value.clone());
+            if goes_with(provider, attribute.name.as_str(), &more, &present) {
+                taken.push(value);
+            }
+        }
+        let mut taken = taken.into_iter();
+        if let Some(first) = taken.next() {
+            present.set(attribute.name.clone(), first);
+        }
+        if let Some(second) = taken.next().filter(|_| attribute.behaviour == Behaviour::Property) {
+            changed.set(attribute.name.clone(), second);
+        }
+    }
+    (present, changed)
+}
+
+/// Whether a provider has nothing against an attribute, beside others that it may have something against still.
+fn goes_with(provider: &dyn Provider, attribute: &str, more: &Attributes, before: &Attributes) -> bool {
+    let problems = |given: &Attributes| {
+        let mut should = given.clone();
+        let present = Value::from("present");
+        let ensure = provider.schema().find("ensure");
+        if ensure.is_some_and(|ensure| ensure.data_type.check(&present).is_ok()) {
+            should.set("ensure", present);
+        }
+        provider.validate("kilter-check", &should, &[])
+    };
+    let is_of = |problem: &Problem| problem.attribute.as_ref().is_some_and(|of| *of == attribute);
+    let now = problems(more);
+    !now.iter().any(is_of) && now.len() <= problems(before).len()
+}
+
+/// What is set of a resource, what has to be first.
+fn settable(schema: &TypeSchema) -> impl Iterator<Item = &AttributeSchema> {
+    let is_meant = |attribute: &&AttributeSchema| {
+        let is_usual = matches!(attribute.behaviour, Behaviour::Property | Behaviour::InitOnly);
+        attribute.name != "ensure" && (is_usual || attribute.required && attribute.behaviour == Behaviour::Parameter)
+    };
+    let (required, others): (Vec<_>, Vec<_>) =
+        schema.attributes.iter().filter(is_meant).partition(|attribute| attribute.required);
+    required.into_iter().chain(others)
+}
+
+/// Values of a type, as many as can be made up: nothing that is at its edge.
+fn samples(data_type: &DataType) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    for value in made_of(data_type) {
+        if !value.is_undef() && data_type.check(&value).is_ok() && !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+fn made_of(data_type: &DataType) -> Vec<Value> {
+    match data_type {
+        DataType::Boolean(_) => vec![Value::Boolean(true), Value::Boolean(false)],
+        DataType::Integer(from, to) => {
+            let least = from.unwrap_or(1).max(1);
+            [Some(least), least.checked_add(1), *to, *from].into_iter().flatten().map(Value::Integer).collect()
+        }
+        DataType::Float(from, _) => [1.5, 2.5].map(|add| Value::Float(from.unwrap_or(0.0) + add)).to_vec(),
+        DataType::Enum(words) | DataType::EnumAnyCase(words) => words.iter().cloned().map(Value::String).collect(),
+        DataType::Literal(word) => vec![Value::String(word.clone())],
+        DataType::Array(of, least, _) => {
+            let count = usize::try_from(least.unwrap_or(1).clamp(1, 16)).unwrap_or(1);
+            made_of(of).into_iter().map(|value| Value::array(std::iter::repeat_n(value, count))).collect()
+        }
+        DataType::Hash(_, of, ..) => made_of(of).into_iter().map(|value| Value::hash([("kilter", value)])).collect(),
+        DataType::Variant(types) => types.iter().flat_map(made_of).collect(),
+        DataType::Optional(inner) | DataType::NotUndef(inner) => made_of(inner),
+        DataType::Sensitive(inner) => made_of(inner).into_iter().map(Value::sensitive).collect(),
+        DataType::Alias(alias) => made_of(&alias.definition()),
+        _ => words(),
+    }
+}
+
+fn words() -> Vec<Value> {
+    let plain = ["one kind", "another", "kilter", "check", "kilterchecks", "a", "b", "1", "2"];
+    let of_a_form = ["0644", "0600", "192.0.2.1", "192.0.2.2", "/tmp/kilter", "/tmp/check", "a=b", "b=c"];
+    plain.into_iter().chain(of_a_form).map(Value::from).collect()
+}

@@ -1,0 +1,161 @@
+//! Where laws are tried.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kilter_process::world::{World, WorldError, Worlds};
+use kilter_process::{Invocation, run};
+use kilter_provider::conformance::{Subject, give_up};
+
+use super::candidate::Candidate;
+use super::findings::Finding;
+use super::glob::is_meant;
+use super::recorder::Trials;
+use super::specimens::Specimens;
+use crate::exit::Exit;
+use crate::say;
+
+/// What nobody means when something is read: Python keeps what it has compiled.
+const NOISE: [&str; 1] = ["__pycache__"];
+
+/// Where laws are tried.
+#[derive(Clone)]
+pub(super) enum Place {
+    /// On this machine, as it is.
+    Here,
+    /// In worlds of their own.
+    Worlds(Arc<Worlds>),
+}
+
+impl Place {
+    /// What there is to say of it.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        match self {
+            Place::Here => {
+                let why = "the laws are tried on this machine itself, and what the provider changes is changed; its traces are not seen";
+                vec![Finding::warning(Path::new("/"), why)]
+            }
+            Place::Worlds(worlds) => {
+                let told = |path: &Path| {
+                    Finding::warning(path, "no layer can be laid above it: nothing of it is in the worlds")
+                };
+                worlds.left_out().map(told).collect()
+            }
+        }
+    }
+}
+
+/// Finds out how worlds are made here.
+///
+/// # Errors
+/// When none can be made; it has been said.
+pub(super) fn prepare() -> Result<Worlds, Exit> {
+    Worlds::prepare().map_err(|error| {
+        let told = with_sources(&error);
+        let hints: &[&str] = match error {
+            WorldError::NoUserNamespace { .. } => &[
+                "run it as root, or let users make namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+                 kernel.apparmor_restrict_unprivileged_userns)",
+                "--here tries the laws on this machine itself: what the provider changes is changed",
+            ],
+            _ => &[
+                "a container needs the right to mount (CAP_SYS_ADMIN), such as `docker run --privileged`",
+                "--here tries the laws on this machine itself: what the provider changes is changed",
+            ],
+        };
+        say::fail_with(format!("there are no worlds to try the laws in: {told}"), hints)
+    })
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", with_sources(source)),
+        None => error.to_string(),
+    }
+}
+
+/// A subject on a fresh world, into which this thread is taken.
+pub(super) fn subject(
+    candidate: &Arc<Candidate>,
+    specimens: &Arc<Specimens>,
+    place: &Place,
+    trials: &Trials,
+) -> Subject {
+    let world = match place {
+        Place::Here => None,
+        Place::Worlds(worlds) => {
+            let world =
+                worlds.make().unwrap_or_else(|error| give_up(format!("there is no world: {}", with_sources(&error))));
+            world.enter().unwrap_or_else(|error| give_up(format!("its world cannot be entered: {error}")));
+            Some(Arc::new(world))
+        }
+    };
+    set_up(candidate, specimens);
+    let exchanges = trials.recorder();
+    let make = {
+        let candidate = Arc::clone(candidate);
+        move || candidate.make(Arc::clone(&exchanges)).unwrap_or_else(|why| give_up(why))
+    };
+    let subject = match world {
+        None => Subject::of(make, String::new),
+        Some(world) => {
+            let (seen, specimens) = (Arc::clone(&world), Arc::clone(specimens));
+            let subject = Subject::of(make, move || traces(&seen, &specimens));
+            subject.entering(move || world.enter().map_err(|error| error.to_string()))
+        }
+    };
+    equipped(subject, candidate, specimens)
+}
+
+/// Runs what the author says a fresh world needs.
+fn set_up(candidate: &Candidate, specimens: &Specimens) {
+    let Some(setup) = &specimens.file.setup else { return };
+    if let Err(why) = shell(candidate, setup) {
+        give_up(format!("the `setup` of its world failed: {why}"));
+    }
+}
+
+/// Runs a command as the provider would be run.
+fn shell(candidate: &Candidate, command: &str) -> Result<(), String> {
+    let environment = &candidate.surroundings().environment;
+    let invocation =
+        Invocation::new("/bin/sh").args(["-euc", command]).environment(environment).cwd("/").captured(4096);
+    let finished = run(&invocation, None).map_err(|error| error.with_sources())?;
+    match finished.is_success() {
+        true => Ok(()),
+        false => {
+            let said = finished.stderr.text();
+            Err(format!("{} {}", finished.status, said.lines().next_back().unwrap_or_default()).trim_end().to_owned())
+        }
+    }
+}
+
+fn traces(world: &World, specimens: &Specimens) -> String {
+    let ignored = || NOISE.into_iter().chain(specimens.file.ignore.iter().map(ecow::EcoString::as_str));
+    let is_noise = |path: &str| ignored().any(|pattern| is_meant(pattern, path));
+    world.traces(&is_noise).unwrap_or_else(|error| give_up(format!("the traces in its world cannot be read: {error}")))
+}
+
+/// Gives a subject what the author offers.
+fn equipped(subject: Subject, candidate: &Arc<Candidate>, specimens: &Arc<Specimens>) -> Subject {
+    let file = &specimens.file;
+    let mut subject = subject.unknown(file.unknown.iter().cloned());
+    for specimen in &file.specimens {
+        subject = subject.specimen(specimen.clone());
+    }
+    for (lack, why) in &file.without {
+        subject = subject.without(*lack, why.as_str());
+    }
+    for (attribute, why) in &file.sparing {
+        subject = subject.sparing(attribute.as_str(), why.as_str());
+    }
+    if let Some(failing) = &file.failing {
+        subject = subject.failing(failing.clone());
+    }
+    if let Some(slow) = &file.slow {
+        let (candidate, begun) = (Arc::clone(candidate), slow.begun.clone());
+        subject = subject.slow(slow.specimen.clone(), move || shell(&candidate, &begun).is_ok());
+    }
+    let specimens = Arc::clone(specimens);
+    subject.names_like(move |text| specimens.file.name_like(text))
+}

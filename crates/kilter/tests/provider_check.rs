@@ -1,0 +1,408 @@
+//! `kilter provider check`: what `kilter provider new` writes conforms, and what is wrong with a script comes out as the law that it
+//! breaks, with the call in which it does.
+//!
+//! Worlds are mounted: these tests run as root.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value as Json;
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    /// A directory with the provider `colour` that `kilter provider new` writes.
+    fn of(convention: &str) -> Place {
+        assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
+        let place = Place { directory: tempfile::tempdir().unwrap() };
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let ended = place.kilter(&["provider", "new", convention, "colour"]);
+        assert!(ended.status.success(), "{}", shown(&ended));
+        place
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn kilter(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kilter"));
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/root").current_dir(self.path());
+        command.env("KILTER_STATE_DIR", self.path().join("state")).args(args).output().unwrap()
+    }
+
+    /// Puts another text in the place of one in a file.
+    fn change(&self, file: &str, from: &str, to: &str) {
+        let path = self.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{file} has no {from:?}");
+        std::fs::write(path, text.replace(from, to)).unwrap();
+    }
+
+    /// The scorecard of `colour`, as a document.
+    fn check(&self, args: &[&str]) -> (i32, Json) {
+        let script = if self.path().join("resources").exists() { "resources/colour" } else { "colour.prov" };
+        let output = self.kilter(&[&["provider", "check", script, "--format", "json"], args].concat());
+        let document =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", shown(&output)));
+        (output.status.code().unwrap(), document)
+    }
+
+    /// The law, which is broken, or cannot be tried.
+    #[track_caller]
+    fn broken(&self, law: &str) -> Json {
+        let (code, document) = self.check(&["--law", law]);
+        let found = document["laws"][0].clone();
+        assert_eq!(
+            (code, &document["conforming"], &found["law"]),
+            (4, &Json::Bool(false), &Json::from(law)),
+            "{document:#}"
+        );
+        assert_eq!(found["verdict"], "broken", "{document:#}");
+        found
+    }
+}
+
+fn shown(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The calls of a law as text: each with its command, its output and its end.
+fn calls(law: &Json) -> Vec<String> {
+    let text = |call: &Json, key: &str| call[key].as_str().unwrap_or_default().to_owned();
+    let calls = law["exchanges"].as_array().unwrap();
+    calls
+        .iter()
+        .map(|call| ["command", "stdin", "stdout", "stderr", "end"].map(|key| text(call, key)).join("\n"))
+        .collect()
+}
+
+fn conforms(convention: &str, excused: &[&str]) {
+    let place = Place::of(convention);
+    let (code, document) = place.check(&[]);
+    assert_eq!((code, &document["conforming"]), (0, &Json::Bool(true)), "{document:#}");
+    let laws = document["laws"].as_array().unwrap();
+    let not_held = laws.iter().filter(|law| law["verdict"] != "held").map(|law| law["law"].as_str().unwrap());
+    assert_eq!(not_held.collect::<Vec<_>>(), excused, "{document:#}");
+    assert_eq!(document["place"], "worlds");
+    // Nothing has reached the machine.
+    assert!(!Path::new("/root/.config/colour.d").exists());
+}
+
+#[test]
+fn the_new_provider_in_bash_conforms() {
+    let excused = ["titles-fit-namevars", "a-refresh-is-served", "a-batch-is-one-by-one", "an-interrupt-ends-a-call"];
+    conforms("simple", &excused);
+}
+
+#[test]
+fn the_new_provider_in_python_conforms() {
+    conforms("json", &["titles-fit-namevars", "a-refresh-is-served", "an-interrupt-ends-a-call"]);
+}
+
+#[test]
+fn the_new_script_of_mold_conforms() {
+    let of_mold = ["some-are-among-all", "each-is-listed-once", "titles-fit-namevars", "a-refresh-is-served"];
+    let without_ensure = ["ensure-absent-removes", "absent-stays-absent", "a-batch-is-one-by-one"];
+    let without_noop = ["preview-changes-nothing", "preview-foresees-rightly", "an-interrupt-ends-a-call"];
+    conforms("mold", &[&of_mold[..], &without_ensure, &without_noop].concat());
+}
+
+#[test]
+fn a_script_that_does_not_remove_is_shown_removing() {
+    let place = Place::of("simple");
+    place.change("colour.prov", "rm -f --", ": rm -f --");
+    let law = place.broken("ensure-absent-removes");
+    assert!(law["why"].as_str().unwrap().contains("after set of sky there still differs `ensure`"), "{law:#}");
+    let calls = calls(&law);
+    assert!(calls.len() == 2 && calls[0].contains("\"ensure='absent'\" ral_action=update"), "{calls:#?}");
+    assert!(
+        calls[1].contains("\"name='sky'\" ral_action=find\n\n# simple\nname: sky\nensure: present\nvalue: blue\n"),
+        "{calls:#?}"
+    );
+    assert!(calls[1].ends_with("exit code 0"), "{calls:#?}");
+    // The command can be typed into a shell as it stands.
+    let command = law["exchanges"][1]["command"].as_str().unwrap();
+    let typed = Command::new("sh").args(["-c", command]).env("HOME", "/nonexistent").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&typed.stdout), "# simple\nname: sky\nensure: absent\n");
+}
+
+#[test]
+fn a_script_that_says_done_and_does_nothing_is_seen_through() {
+    let place = Place::of("simple");
+    place.change("colour.prov", "if [ \"$ensure\" = absent ]; then remove; else write; fi", ":");
+    let law = place.broken("set-makes-what-was-asked");
+    assert!(law["why"].as_str().unwrap().contains("there still differs"), "{law:#}");
+    assert!(calls(&law)[0].contains("ral_derive: true"), "{law:#}");
+}
+
+#[test]
+fn a_get_that_writes_is_told_with_what_it_wrote() {
+    let place = Place::of("simple");
+    place.change("colour.prov", "list) list ;;", "list) mkdir -p /srv/looked; list ;;");
+    place.change("colour.yaml", "noop_safe: true", "noop_safe: true\n  confine: false");
+    let law = place.broken("get-changes-nothing");
+    let why = law["why"].as_str().unwrap();
+    assert!(
+        why.starts_with("a get of all changed the fingerprint of the world: now `+ /srv/looked 0755 0:0 directory`"),
+        "{why}"
+    );
+    assert!(calls(&law).last().unwrap().contains("ral_action=list"), "{law:#}");
+    assert!(!Path::new("/srv/looked").exists());
+    // Where the author says that it is noise, it is none.
+    place.change("colour.check.yaml", "ignore: []", "ignore: [/srv/looked]");
+    assert_eq!(place.check(&["--law", "get-changes-nothing"]).0, 0);
+}
+
+#[test]
+fn a_get_that_tells_two_things_is_shown_twice() {
+    let place = Place::of("simple");
+    place.change("colour.prov", "\"$(cat \"$directory/$1\")\"", "\"$(cat \"$directory/$1\")-$RANDOM-$RANDOM\"");
+    place.change("colour.prov", "if [ \"$ensure\" = absent ]; then remove; else write; fi", "write");
+    // Nothing can be made that is told otherwise each time.
+    let law = place.broken("set-makes-what-was-asked");
+    let calls = calls(&law);
+    assert!(calls.iter().filter(|call| call.contains("ral_action=find")).count() == 1, "{calls:#?}");
+    let (code, document) = place.check(&["--law", "get-is-steady"]);
+    assert_eq!((code, &document["laws"][0]["verdict"]), (4, &Json::from("untried")), "{document:#}");
+    assert!(document["laws"][0]["exchanges"].as_array().is_some_and(|calls| !calls.is_empty()), "{document:#}");
+}
+
+#[test]
+fn a_script_that_hangs_dies_or_writes_what_is_no_text_is_told_with_how_it_ended() {
+    for (fault, told) in [
+        ("exit 3", "exit code 3"),
+        ("kill -9 $$", "signal 9"),
+        ("printf '# simple\\nname: \\377\\n'; exit", "exit code 0"),
+        ("printf '# simple\\nname: sk'; exit", "exit code 0"),
+        ("exec sleep 100", "signal 15, since its time was up"),
+        ("while :; do printf 'x\\033[2J'; done", "signal 15, since"),
+    ] {
+        let place = Place::of("simple");
+        place.change("colour.prov", "find) show \"$name\" ;;", &format!("find) {fault} ;;"));
+        place.change("colour.yaml", "noop_safe: true", "noop_safe: true\n  timeout: 1");
+        let law = place.broken("set-makes-what-was-asked");
+        let calls = calls(&law);
+        let last = calls.last().unwrap();
+        assert!(
+            last.contains("ral_action=find") && last.lines().last().unwrap().starts_with(told),
+            "{fault}: {calls:#?}"
+        );
+    }
+}
+
+#[test]
+fn values_that_a_line_cannot_carry_are_found() {
+    let place = Place::of("simple");
+    let path = place.path().join("colour.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, _) = text.split_once("      type: 'Pattern[/\\A[[:graph:]]").unwrap();
+    std::fs::write(&path, format!("{before}      type: string\n      desc: What it is set to.\n")).unwrap();
+    let law = place.broken("edge-values-survive");
+    assert!(law["why"].as_str().unwrap().starts_with("value = "), "{law:#}");
+    assert!(calls(&law).iter().any(|call| call.contains("ral_action=update")), "{law:#}");
+}
+
+#[test]
+fn a_preview_that_would_change_something_is_found() {
+    let place = Place::of("simple");
+    place.change("colour.prov", "if [ -z \"$ral_noop\" ]; then", "if true; then");
+    let law = place.broken("preview-foresees-rightly");
+    assert!(calls(&law).iter().any(|call| call.contains("ral_noop='true'")), "{law:#}");
+}
+
+#[test]
+fn one_failure_that_takes_the_others_with_it_is_found() {
+    let place = Place::of("json");
+    place.change(
+        "colour.prov",
+        "        except OSError as error:\n            changes",
+        "        except ValueError as error:\n            changes",
+    );
+    let law = place.broken("one-failure-is-alone");
+    assert!(law["why"].as_str().unwrap().contains("was not made beside one that failed"), "{law:#}");
+    let calls = calls(&law);
+    assert!(
+        calls.iter().any(|call| call.contains("ral_action=set\n{\"ral\"") && call.contains("\"blocked\"")),
+        "{calls:#?}"
+    );
+}
+
+#[test]
+fn a_script_of_mold_that_conforms_to_nothing_is_found() {
+    let place = Place::of("mold");
+    place.change("resources/colour", "            conform(document)", "            pass");
+    let law = place.broken("set-makes-what-was-asked");
+    assert!(calls(&law)[0].contains("resources/colour conform\n{\"kind\":\"colour\",\"name\":\"sky\""), "{law:#}");
+}
+
+#[test]
+fn no_secret_is_in_the_calls_that_are_shown() {
+    let place = Place::of("json");
+    place.change("colour.yaml", "type: string", "type: 'Sensitive[String]'");
+    place.change("colour.check.yaml", "{value: blue}", "{value: \"hunter\\\"2\"}");
+    place.change(
+        "colour.prov",
+        "        write(name, should.get(\"value\"",
+        "        print(should.get(\"value\"), file=sys.stderr)\n        write(name, should.get(\"nothing\"",
+    );
+    let output = place.kilter(&["provider", "check", "colour.prov", "--law", "set-makes-what-was-asked"]);
+    let text = shown(&output);
+    assert!(
+        output.status.code() == Some(4) && text.contains("[redacted]") && text.contains("ral_action=set"),
+        "{text}"
+    );
+    assert!(!text.contains("hunter"), "{text}");
+}
+
+#[test]
+fn what_keeps_a_script_from_being_used_is_told_before_anything_is_run() {
+    let place = Place::of("simple");
+    place.change("colour.yaml", "invoke: simple", "invoke: simpel\n  suitabel: true");
+    let output = place.kilter(&["provider", "check", "colour.prov"]);
+    let text = shown(&output);
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("colour.yaml: 6:11: there is no calling convention `simpel`"), "{text}");
+    assert!(text.ends_with("colour.prov cannot be used: no law was tried\n"), "{text}");
+    let place = Place::of("simple");
+    place.change("colour.prov", "#!/bin/bash", "#!/bin/nosuchshell");
+    let (code, document) = place.check(&[]);
+    assert_eq!((code, &document["findings"][0]["weight"]), (4, &Json::from("fault")), "{document:#}");
+    assert!(
+        document["findings"][0]["message"].as_str().unwrap().contains("no interpreter /bin/nosuchshell"),
+        "{document:#}"
+    );
+}
+
+#[test]
+fn a_script_that_describes_itself_in_two_ways_does_not_conform() {
+    let place = Place::of("simple");
+    let metadata = std::fs::read_to_string(place.path().join("colour.yaml")).unwrap();
+    std::fs::remove_file(place.path().join("colour.yaml")).unwrap();
+    let describe = format!(
+        "describe) cat <<'END'\n{metadata}END\n    echo \"# $RANDOM$RANDOM$RANDOM\"\n    exit ;;\nlist) list ;;"
+    );
+    place.change("colour.prov", "list) list ;;", &describe);
+    place.change("colour.prov", "echo '# simple'\n", "[ \"$ral_action\" = describe ] || echo '# simple'\n");
+    let (code, document) = place.check(&["--law", "get-is-steady"]);
+    assert_eq!((code, &document["laws"][0]["verdict"]), (4, &Json::from("held")), "{document:#}");
+    assert!(document["findings"].to_string().contains("twice, it says two things"), "{document:#}");
+}
+
+#[test]
+fn without_a_file_resources_are_made_up_and_the_example_is_a_file_to_start_from() {
+    let place = Place::of("simple");
+    std::fs::remove_file(place.path().join("colour.check.yaml")).unwrap();
+    let (code, document) = place.check(&["--law", "get-is-steady", "--law", "one-failure-is-alone"]);
+    assert_eq!((code, &document["specimens"]), (4, &Json::Null), "{document:#}");
+    let verdicts: Vec<&str> =
+        document["laws"].as_array().unwrap().iter().map(|law| law["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["held", "untried"], "what cannot be made up is not passed over");
+    let example = place.kilter(&["provider", "check", "colour.prov", "--example"]);
+    std::fs::write(place.path().join("colour.check.yaml"), &example.stdout).unwrap();
+    let (code, document) = place.check(&["--law", "get-is-steady"]);
+    assert_eq!((code, document["specimens"].is_string()), (0, true), "{document:#}");
+}
+
+#[test]
+fn what_is_wrong_with_the_file_or_the_arguments_starts_nothing() {
+    let place = Place::of("simple");
+    place.change("colour.check.yaml", "present: {value: blue}", "present: {valeu: blue}");
+    let output = place.kilter(&["provider", "check", "colour.prov"]);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), true));
+    let text = shown(&output);
+    assert!(
+        text.contains("colour.check.yaml:8:15: the type colour has no attribute `valeu` (did you mean `value`?)"),
+        "{text}"
+    );
+    for (args, why) in [
+        (&["nosuch.prov"][..], "there is no such file"),
+        (&["nosuchtype"], "there is no type `nosuchtype`"),
+        (&["colour.yaml/"], "there is no such file"),
+        (&["./colour.yaml"], "neither called NAME.prov"),
+        (&["colour.prov", "--law", "get-is-staedy"], "did you mean `get-is-steady`?"),
+        (&["colour.prov", "--with", "nosuch.yaml"], "there is no such file"),
+    ] {
+        let output = place.kilter(&[&["provider", "check"], args].concat());
+        let text = shown(&output);
+        assert!(output.status.code() == Some(1) && text.contains(why), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn a_setup_that_fails_leaves_laws_untried() {
+    let place = Place::of("simple");
+    place.change("colour.check.yaml", "setup: mkdir -p", "setup: false; mkdir -p");
+    let (code, document) = place.check(&["--law", "get-is-steady"]);
+    assert_eq!((code, &document["laws"][0]["verdict"]), (4, &Json::from("untried")));
+    assert!(
+        document["laws"][0]["why"].as_str().unwrap().contains("the `setup` of its world failed: exit code 1"),
+        "{document:#}"
+    );
+}
+
+#[test]
+fn the_providers_that_kilter_brings_along_can_be_checked_too() {
+    let place = Place::of("simple");
+    let hosts = std::fs::read("/etc/hosts").unwrap();
+    let output = place.kilter(&[
+        "provider",
+        "check",
+        "host",
+        "--law",
+        "set-makes-what-was-asked",
+        "--law",
+        "others-are-left-alone",
+    ]);
+    let text = shown(&output);
+    assert!(
+        output.status.success() && text.starts_with("host::hosts (native)\n") && text.contains("2 held, 0 broken"),
+        "{text}"
+    );
+    assert_eq!(std::fs::read("/etc/hosts").unwrap(), hosts);
+}
+
+#[test]
+fn on_the_machine_itself_it_is_said_loudly() {
+    let place = Place::of("simple");
+    let kept = place.path().join("kept").display().to_string();
+    place.change("colour.prov", "$HOME/.config/colour.d", &kept);
+    place.change("colour.check.yaml", "$HOME/.config/colour.d", &kept);
+    let (code, document) = place.check(&["--here", "--law", "get-is-steady"]);
+    assert_eq!((code, &document["place"]), (0, &Json::from("machine")));
+    assert!(document["findings"].to_string().contains("on this machine itself"), "{document:#}");
+    assert!(Path::new(&kept).join("sky").exists());
+}
+
+#[test]
+fn a_user_who_is_not_root_has_worlds_or_is_told_why_not() {
+    let place = Place::of("simple");
+    let kept = "/tmp/kilter-check-of-a-user";
+    place.change("colour.prov", "$HOME/.config/colour.d", kept);
+    place.change("colour.check.yaml", "$HOME/.config/colour.d", kept);
+    let kilter = place.path().join("kilter");
+    std::fs::copy(env!("CARGO_BIN_EXE_kilter"), &kilter).unwrap();
+    let command = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let output = Command::new("setpriv")
+        .args(command)
+        .arg(&kilter)
+        .args(["provider", "check", "colour.prov", "--law", "set-makes-what-was-asked", "--law", "get-changes-nothing"])
+        .env("KILTER_STATE_DIR", "/nonexistent")
+        .current_dir(place.path())
+        .output()
+        .expect("`setpriv` is part of util-linux: apt-get install util-linux");
+    let text = shown(&output);
+    match output.status.code() {
+        Some(0) => assert!(text.contains("2 held, 0 broken"), "{text}"),
+        code => assert!(
+            code == Some(1) && text.contains("gets no namespace here") && text.contains("run it as root"),
+            "{text}"
+        ),
+    }
+    assert!(!Path::new(kept).exists());
+}

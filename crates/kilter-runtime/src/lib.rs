@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | when the pass is over |
 //! | up to `jobs` workers | calls that may wait, one batch each; results by channel to the caller's | with the pass |
+//! | that of a [`watch::Hub`] | reads events of the file system, tells who subscribed | when the hub is dropped |
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].
 

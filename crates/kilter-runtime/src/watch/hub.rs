@@ -1,0 +1,213 @@
+//! The thread that listens, and the handle that others hold.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+use super::hear::Heard;
+use super::kernel::{Happening, Kernel, WatchId};
+use super::map::Map;
+use super::{Counts, Lost, PathWatch, Subscriber, Told, Why};
+
+/// How much is read at once: some thousand events.
+const READ: usize = 64 * 1024;
+
+/// How many are registered before the listening thread gets its turn.
+const AT_ONCE: usize = 1024;
+
+/// What a hub may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Watches of the kernel. Those of a user are shared by all its processes.
+    pub watches: usize,
+}
+
+impl Default for Limits {
+    /// As much as the kernel gives.
+    fn default() -> Self {
+        Limits { watches: usize::MAX }
+    }
+}
+
+/// Why there is no hub.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kernel gives no inotify instance.
+    #[error(
+        "no inotify instance: this process has too many open files, or this user too many instances \
+         (`sysctl fs.inotify.max_user_instances`)"
+    )]
+    LimitOfInstances,
+    /// Anything else that the system says.
+    #[error("watching cannot begin")]
+    System(#[source] io::Error),
+}
+
+impl From<Errno> for StartError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::MFILE => StartError::LimitOfInstances,
+            other => StartError::System(other.into()),
+        }
+    }
+}
+
+/// Watches paths for any number of subscribers, with one inotify descriptor and one thread.
+///
+/// The thread sleeps in the kernel until something happens. It ends when the hub is dropped; nothing is
+/// told after that.
+pub struct Hub {
+    map: Arc<Mutex<Map>>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hub {
+    /// Starts a hub that calls `tell` from its thread. `tell` should be short, as to send to a channel:
+    /// while it runs, events pile up in the kernel.
+    pub fn start(tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
+        Hub::start_within(Limits::default(), tell)
+    }
+
+    /// The same, within limits.
+    pub fn start_within(limits: Limits, tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
+        let kernel = Kernel::new(limits.watches)?;
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let map = Arc::new(Mutex::new(Map::new(kernel.clone())));
+        let ear = Ear { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map) };
+        let thread = thread::Builder::new().name("watch".to_owned());
+        let thread = thread.spawn(move || ear.listen(&tell)).map_err(StartError::System)?;
+        Ok(Hub { map, stop, thread: Some(thread) })
+    }
+
+    /// Watches paths for a subscriber, instead of those that were watched for it before.
+    ///
+    /// From when this returns, whatever happens to them is told; so who looks at them afterwards misses
+    /// nothing. What cannot be watched comes back, with the reason; the rest is watched.
+    #[must_use = "what cannot be watched has to be looked at from time to time"]
+    pub fn watch(&self, subscriber: Subscriber, watches: Vec<PathWatch>) -> Vec<Lost> {
+        self.watch_all([(subscriber, watches)])
+    }
+
+    /// The same for many subscribers.
+    #[must_use = "what cannot be watched has to be looked at from time to time"]
+    pub fn watch_all(&self, all: impl IntoIterator<Item = (Subscriber, Vec<PathWatch>)>) -> Vec<Lost> {
+        let mut heard = Heard::default();
+        let mut all = all.into_iter().peekable();
+        while all.peek().is_some() {
+            let some: Vec<_> = all.by_ref().take(AT_ONCE).collect();
+            let mut map = lock(&self.map);
+            for (subscriber, watches) in some {
+                map.subscribe(subscriber, watches, &mut heard);
+            }
+        }
+        by_reason(heard.lost)
+    }
+
+    /// Watches nothing more for a subscriber. What was heard before may still be told.
+    pub fn unwatch(&self, subscriber: Subscriber) {
+        lock(&self.map).unsubscribe(subscriber);
+    }
+
+    /// What the hub holds at the moment.
+    pub fn counts(&self) -> Counts {
+        lock(&self.map).counts()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        // An eventfd that cannot take a one more is readable already.
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
+            // A `tell` that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Nothing panics on purpose while it holds the map, and a map is better than none.
+fn lock(map: &Mutex<Map>) -> MutexGuard<'_, Map> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One entry for each reason.
+fn by_reason(all: Vec<Lost>) -> Vec<Lost> {
+    let mut merged: Vec<Lost> = Vec::new();
+    for mut lost in all {
+        match merged.iter_mut().find(|other| other.why == lost.why) {
+            Some(other) => other.subscribers.append(&mut lost.subscribers),
+            None => merged.push(lost),
+        }
+    }
+    for lost in &mut merged {
+        lost.subscribers.sort_unstable();
+        lost.subscribers.dedup();
+    }
+    merged
+}
+
+/// What the thread has.
+struct Ear {
+    kernel: Kernel,
+    stop: Arc<OwnedFd>,
+    map: Arc<Mutex<Map>>,
+}
+
+impl Ear {
+    fn listen(&self, tell: &impl Fn(Told)) {
+        let mut buffer = vec![MaybeUninit::uninit(); READ];
+        let mut reader = self.kernel.reader(&mut buffer);
+        loop {
+            match self.wait() {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(errno) => return self.give_up(errno, tell),
+            }
+            let mut heard = Heard::default();
+            let mut map = lock(&self.map);
+            loop {
+                let event = match reader.next() {
+                    Ok(event) => event,
+                    Err(Errno::AGAIN | Errno::INTR) => break,
+                    Err(errno) => {
+                        drop(map);
+                        return self.give_up(errno, tell);
+                    }
+                };
+                let name = event.file_name().map(|name| name.to_bytes());
+                map.hear(Happening { watch: WatchId(event.wd()), what: event.events(), name }, &mut heard);
+                if reader.is_buffer_empty() {
+                    break;
+                }
+            }
+            map.settle(&mut heard);
+            drop(map);
+            heard.into_told().into_iter().for_each(tell);
+        }
+    }
+
+    /// Sleeps until there are events; whether the end has come instead.
+    fn wait(&self) -> rustix::io::Result<bool> {
+        let mut both = [PollFd::new(&self.kernel.inotify, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Ok(_) => Ok(!both[1].revents().is_empty()),
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Nothing can be heard any more.
+    fn give_up(&self, errno: Errno, tell: &impl Fn(Told)) {
+        let mut subscribers: Vec<Subscriber> = lock(&self.map).subscriptions.all().collect();
+        subscribers.sort_unstable();
+        tell(Told::Lost(Lost { subscribers, why: Why::System { path: "inotify".into(), why: errno.to_string() } }));
+    }
+}

@@ -1,0 +1,200 @@
+//! The map brought in accord with the file system.
+//!
+//! Always from above to below, and the watch before the look: what changes after the look is an event.
+
+use std::ffi::OsStr;
+use std::fs::read_dir;
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::hear::Heard;
+use super::kernel::{FoundKind, Level, Refusal, named};
+use super::link::targets;
+use super::map::Map;
+use super::slab::Id;
+use super::subscriptions::Holder;
+use super::{Scope, Why};
+
+/// As many links one after another as the kernel follows.
+const MOST_LINKS: u32 = 40;
+
+/// What was seen at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// A directory.
+    Directory,
+    /// A symbolic link to a directory.
+    Way,
+    /// Nothing, or something that has nothing below it.
+    End,
+}
+
+impl Map {
+    /// Watches what a new subscription needs: of the directories above only those that are not watched
+    /// enough, and of the path itself what is there.
+    pub(super) fn look_down_to(&mut self, id: Id, scope: Scope, heard: &mut Heard) -> Result<(), Why> {
+        let mut above: Vec<Id> = self.nodes.upward(id).skip(1).collect();
+        above.reverse();
+        let mut path = Vec::with_capacity(64);
+        for at in above {
+            self.push_name(at, &mut path);
+            let node = &self.nodes[at];
+            if (node.has < node.want || node.watch.is_none()) && self.look_at(at, &path, heard)? == Seen::End {
+                return Ok(());
+            }
+        }
+        self.push_name(id, &mut path);
+        if scope == Scope::Tree {
+            self.look(id, &mut path, heard);
+            return Ok(());
+        }
+        self.look_at(id, &path, heard).map(|_| ())
+    }
+
+    fn push_name(&self, id: Id, path: &mut Vec<u8>) {
+        if self.nodes[id].parent.is_some() {
+            path.push(b'/');
+            path.extend_from_slice(self.nodes.name(id));
+        }
+    }
+
+    /// Looks at a path and all below that matter. Whoever is concerned by what cannot be watched is lost.
+    pub(super) fn look(&mut self, id: Id, path: &mut Vec<u8>, heard: &mut Heard) {
+        let seen = self.look_at(id, path, heard).unwrap_or_else(|why| {
+            self.lose(id, why, heard);
+            Seen::End
+        });
+        if seen != Seen::End && self.is_covered(id) {
+            self.grow(id, path);
+        }
+        for child in self.nodes.children(id).collect::<Vec<_>>() {
+            // Following a link may have ended others.
+            if self.nodes.get(child).is_none_or(|node| node.parent != Some(id)) {
+                continue;
+            }
+            if seen == Seen::End {
+                self.vanish(child);
+            } else {
+                let length = path.len();
+                self.push_name(child, path);
+                self.look(child, path, heard);
+                path.truncate(length);
+            }
+        }
+        if seen != Seen::Directory && self.nodes[id].is_grown {
+            self.ungrow(id);
+        }
+    }
+
+    /// Looks at one path, and watches what is there as far as it has to be.
+    fn look_at(&mut self, id: Id, path: &[u8], heard: &mut Heard) -> Result<Seen, Why> {
+        let found = match self.kernel.look(path) {
+            Ok(found) => found,
+            Err(refusal) => return self.nothing_at(id, refusal),
+        };
+        if found.kind == FoundKind::Link {
+            self.follow(id, path, heard);
+        } else {
+            self.forget_link(id);
+        }
+        if found.kind == FoundKind::Directory && self.nodes[id].parent.is_some_and(|parent| self.is_covered(parent)) {
+            self.join_tree(id);
+        }
+        let want = self.nodes[id].want;
+        let is_elsewhere = found.is_elsewhere && self.nodes[id].first_subscription.is_some();
+        let watch = match found.kind {
+            FoundKind::Directory if is_elsewhere => self.kernel.watch_directory(path, Level::Content),
+            FoundKind::Other if is_elsewhere => self.kernel.watch_file(path),
+            FoundKind::Directory | FoundKind::Link if want > Level::Nothing => self.kernel.watch_directory(path, want),
+            _ => {
+                self.release(id);
+                return Ok(Seen::End);
+            }
+        };
+        match watch {
+            Ok(watch) => self.bind(id, watch)?,
+            Err(refusal) => {
+                self.release(id);
+                // A link to something else than a directory is still a link.
+                return if let Refusal::Never(why) = refusal { Err(why) } else { Ok(Seen::End) };
+            }
+        }
+        Ok(match found.kind {
+            FoundKind::Directory => Seen::Directory,
+            FoundKind::Link => Seen::Way,
+            FoundKind::Other => Seen::End,
+        })
+    }
+
+    fn nothing_at(&mut self, id: Id, refusal: Refusal) -> Result<Seen, Why> {
+        self.release(id);
+        self.forget_link(id);
+        match refusal {
+            Refusal::Nothing => Ok(Seen::End),
+            Refusal::Never(why) => Err(why),
+        }
+    }
+
+    /// Watches what a link leads to. The link is entered before its way is looked at, so that links which
+    /// lead to each other come to an end.
+    fn follow(&mut self, id: Id, path: &[u8], heard: &mut Heard) {
+        let directory = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or_default()];
+        let Ok(text) = rustix::fs::readlink(named(path), Vec::new()) else { return self.forget_link(id) };
+        let targets = targets(directory, text.as_bytes());
+        let is_known = self.links.get(&id).is_some_and(|known| {
+            let paths = known.iter().map(|at| self.nodes.path(self.subscriptions.get(*at).node));
+            paths.eq(targets.iter().cloned())
+        });
+        if is_known || self.following == MOST_LINKS {
+            return;
+        }
+        let nodes: Vec<Id> = targets.iter().filter_map(|target| self.place(named(target))).collect();
+        let new = nodes.iter().map(|node| self.attach(*node, Holder::Link(id), Scope::This)).collect();
+        let old = self.links.insert(id, new);
+        self.following += 1;
+        for node in nodes {
+            if let Err(why) = self.look_down_to(node, Scope::This, heard) {
+                self.lose(id, why, heard);
+            }
+        }
+        self.following -= 1;
+        for subscription in old.unwrap_or_default() {
+            self.detach(subscription);
+        }
+    }
+
+    /// Enters the directories in a directory of a watched tree.
+    fn grow(&mut self, id: Id, path: &[u8]) {
+        let Ok(entries) = read_dir(OsStr::from_bytes(named(path))) else { return };
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.grow_child(id, entry.file_name().as_bytes());
+            }
+        }
+    }
+
+    /// Enters one directory in a directory of a watched tree; it is to be looked at.
+    pub(super) fn grow_child(&mut self, id: Id, name: &[u8]) -> Id {
+        let child = self.nodes.child_or_new(id, name);
+        self.join_tree(child);
+        child
+    }
+
+    fn join_tree(&mut self, id: Id) {
+        self.nodes[id].is_grown = true;
+        self.raise(id, Level::Content);
+    }
+
+    /// There is nothing at a path, as there is no directory above it.
+    fn vanish(&mut self, id: Id) {
+        self.release(id);
+        self.forget_link(id);
+        for child in self.nodes.children(id).collect::<Vec<_>>() {
+            if self.nodes.get(child).is_some_and(|node| node.parent == Some(id)) {
+                self.vanish(child);
+            }
+        }
+        if self.nodes[id].is_grown {
+            self.ungrow(id);
+        }
+    }
+}

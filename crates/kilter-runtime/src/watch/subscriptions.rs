@@ -1,0 +1,90 @@
+//! Who subscribed to which paths.
+
+use rustc_hash::FxHashMap;
+
+use super::nodes::Nodes;
+use super::slab::{Id, Slab};
+use super::{Scope, Subscriber};
+
+/// Who holds a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// One from outside.
+    Subscriber(Subscriber),
+    /// A node that is a symbolic link: what it leads to is here.
+    Link(Id),
+}
+
+/// One interest in one path. It is in two lists: those of its node, and those of its subscriber.
+pub(super) struct Subscription {
+    pub(super) node: Id,
+    pub(super) holder: Holder,
+    pub(super) scope: Scope,
+    next: Option<Id>,
+    previous: Option<Id>,
+    next_of_subscriber: Option<Id>,
+}
+
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    slab: Slab<Subscription>,
+    first: FxHashMap<Subscriber, Id>,
+}
+
+impl Subscriptions {
+    /// How many subscribers there are.
+    pub(super) fn subscribers(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Every subscriber, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = Subscriber> {
+        self.first.keys().copied()
+    }
+
+    pub(super) fn get(&self, id: Id) -> &Subscription {
+        &self.slab[id]
+    }
+
+    pub(super) fn add(&mut self, nodes: &mut Nodes, node: Id, holder: Holder, scope: Scope) -> Id {
+        let next = nodes[node].first_subscription;
+        let next_of_subscriber = match holder {
+            Holder::Subscriber(subscriber) => self.first.get(&subscriber).copied(),
+            Holder::Link(_) => None,
+        };
+        let id = self.slab.insert(Subscription { node, holder, scope, next, previous: None, next_of_subscriber });
+        if let Some(next) = next {
+            self.slab[next].previous = Some(id);
+        }
+        nodes[node].first_subscription = Some(id);
+        if let Holder::Subscriber(subscriber) = holder {
+            self.first.insert(subscriber, id);
+        }
+        id
+    }
+
+    /// Takes the list of a subscriber: what it held is its own no more, and still to be removed.
+    pub(super) fn take(&mut self, subscriber: Subscriber) -> Vec<Id> {
+        let first = self.first.remove(&subscriber);
+        std::iter::successors(first, |id| self.slab[*id].next_of_subscriber).collect()
+    }
+
+    /// Removes one that is in no list of a subscriber.
+    pub(super) fn remove(&mut self, nodes: &mut Nodes, id: Id) -> Subscription {
+        let removed = self.slab.remove(id);
+        match removed.previous {
+            Some(previous) => self.slab[previous].next = removed.next,
+            None => nodes[removed.node].first_subscription = removed.next,
+        }
+        if let Some(next) = removed.next {
+            self.slab[next].previous = removed.previous;
+        }
+        removed
+    }
+
+    /// The subscriptions to a path.
+    pub(super) fn at<'a>(&'a self, nodes: &Nodes, node: Id) -> impl Iterator<Item = &'a Subscription> + use<'a> {
+        let first = nodes[node].first_subscription.map(|id| &self.slab[id]);
+        std::iter::successors(first, |at| at.next.map(|id| &self.slab[id]))
+    }
+}

@@ -1,0 +1,98 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use kilter_runtime::watch::{Hub, Limits, PathWatch, Scope, StartError, Subscriber, Why};
+
+use crate::alone::{secluded, unprivileged};
+use crate::fixture::Fixture;
+
+#[test]
+fn beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on() {
+    secluded("limits::beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on", || {
+        let f = Fixture::new();
+        for n in 0..10 {
+            f.make(&n.to_string());
+        }
+        f.watch(1, "0/a", Scope::This);
+        let allowed = f.hub.counts().watches + 3;
+        fs::write("/proc/sys/user/max_inotify_watches", allowed.to_string()).unwrap();
+        let watch = |below: &str, scope| vec![PathWatch { path: f.path(below), scope }];
+        let all = (1..10).map(|n| (Subscriber(n), watch(&format!("{n}/a"), Scope::This)));
+        let lost = f.hub.watch_all(all.collect::<Vec<_>>());
+        let rest: Vec<Subscriber> = (4..10).map(Subscriber).collect();
+        // The first was there, and gave up its directory.
+        assert_eq!((lost.len(), &lost[0].why, &lost[0].subscribers[..]), (1, &Why::LimitOfUser, &rest[1..]));
+        assert!(lost[0].why.to_string().contains("sysctl fs.inotify.max_user_watches"));
+        f.write("2/a", "");
+        assert_eq!(f.told(), [2]);
+        // What is missing later is told by the thread.
+        let heard = f.quiet();
+        assert!(heard.lost.is_empty());
+        fs::remove_dir_all(f.path("3")).unwrap();
+        f.quiet();
+        assert_eq!(f.hub.watch(Subscriber(20), watch("8/a", Scope::This)), []);
+        f.make("3");
+        let heard = f.quiet();
+        assert_eq!((&heard.lost[0].why, &heard.lost[0].subscribers[..]), (&Why::LimitOfUser, &[Subscriber(3)][..]));
+        assert!(heard.changed.contains(&3));
+        f.write("8/a", "");
+        // There is a watch for the eighth now, too.
+        assert_eq!(f.told(), [8, 20]);
+    });
+}
+
+#[test]
+fn a_hub_keeps_to_its_own_limit() {
+    let f = Fixture::new();
+    let floor = f.hub.counts().watches;
+    let f = Fixture::within(Limits { watches: floor + 3 });
+    for n in 0..5 {
+        f.make(&format!("t/{n}"));
+    }
+    let watch = PathWatch { path: f.path("t"), scope: Scope::Tree };
+    assert_eq!(f.hub.watch(Subscriber(1), vec![watch]).len(), 1);
+    assert_eq!(f.hub.counts().watches, floor + 3);
+    f.write("x", "");
+    f.assert_silence();
+    f.hub.unwatch(Subscriber(1));
+    f.watch(2, "t/3/a", Scope::This);
+    f.write("t/3/a", "");
+    assert_eq!(f.told(), [2]);
+}
+
+#[test]
+fn without_an_instance_there_is_no_hub_and_the_limit_is_named() {
+    secluded("limits::without_an_instance_there_is_no_hub_and_the_limit_is_named", || {
+        fs::write("/proc/sys/user/max_inotify_instances", "1").unwrap();
+        let first = Hub::start(|_| {}).unwrap();
+        let Err(why) = Hub::start(|_| {}) else { panic!("there is only one instance") };
+        assert!(matches!(why, StartError::LimitOfInstances));
+        assert!(why.to_string().contains("sysctl fs.inotify.max_user_instances"));
+        drop(first);
+        Hub::start(|_| {}).unwrap();
+    });
+}
+
+#[test]
+fn a_directory_that_may_not_be_read_is_lost_and_comes_back() {
+    unprivileged("limits::a_directory_that_may_not_be_read_is_lost_and_comes_back", || {
+        let f = Fixture::new();
+        f.make("d/e");
+        let mode = |below: &str, mode| fs::set_permissions(f.path(below), Permissions::from_mode(mode)).unwrap();
+        mode("d", 0o111);
+        let watch = PathWatch { path: f.path("d/e/a"), scope: Scope::This };
+        let lost = f.hub.watch(Subscriber(1), vec![watch]);
+        assert_eq!((&lost[0].why, &lost[0].subscribers[..]), (&Why::Denied(f.path("d")), &[Subscriber(1)][..]));
+        mode("d", 0o755);
+        assert_eq!(f.told(), [1]);
+        f.write("d/e/a", "");
+        assert_eq!(f.told(), [1]);
+        mode("d", 0);
+        let heard = f.quiet();
+        assert_eq!((heard.changed.contains(&1), heard.lost.len()), (true, 1));
+        mode("d", 0o755);
+        assert_eq!(f.told(), [1]);
+        f.write("d/e/a", "1");
+        assert_eq!(f.told(), [1]);
+    });
+}

@@ -1,0 +1,226 @@
+use std::fs::{self, File, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::thread;
+
+use kilter_runtime::watch::{PathWatch, Scope, Subscriber, Why};
+
+use crate::alone::secluded;
+use crate::fixture::Fixture;
+
+#[test]
+fn whatever_changes_a_file_is_told_and_reading_is_not() {
+    let f = Fixture::new();
+    f.write("a", "1");
+    f.watch(1, "a", Scope::This);
+    f.assert_silence();
+    fs::read(f.path("a")).unwrap();
+    fs::read_dir(f.path("")).unwrap().count();
+    f.assert_silence();
+    f.write("a", "2");
+    assert_eq!(f.told(), [1]);
+    fs::set_permissions(f.path("a"), Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(f.told(), [1]);
+    fs::remove_file(f.path("a")).unwrap();
+    assert_eq!(f.told(), [1]);
+    f.write("a", "3");
+    assert_eq!(f.told(), [1]);
+    f.write("b", "of no interest");
+    f.assert_silence();
+}
+
+#[test]
+fn who_keeps_a_file_open_is_heard_at_every_write() {
+    let f = Fixture::new();
+    let mut open = File::create(f.path("a")).unwrap();
+    f.watch(1, "a", Scope::This);
+    for _ in 0..3 {
+        open.write_all(b"x").unwrap();
+        assert_eq!(f.told(), [1]);
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_by_a_rename_stays_watched() {
+    let f = Fixture::new();
+    f.write("a", "1");
+    let mut old = File::options().append(true).open(f.path("a")).unwrap();
+    f.watch(1, "a", Scope::This);
+    for _ in 0..3 {
+        f.write("new", "2");
+        f.rename("new", "a");
+        assert_eq!(f.told(), [1]);
+        f.write("a", "3");
+        assert_eq!(f.told(), [1]);
+    }
+    // The first file has no name any more.
+    old.write_all(b"x").unwrap();
+    f.assert_silence();
+}
+
+#[test]
+fn what_does_not_exist_is_watched_as_far_as_it_does() {
+    let f = Fixture::new();
+    f.watch(1, "a/b/c/d", Scope::This);
+    f.make("a/b");
+    assert_eq!(f.told(), [1]);
+    f.make("a/b/c");
+    assert_eq!(f.told(), [1]);
+    f.write("a/b/c/d", "");
+    assert_eq!(f.told(), [1]);
+    fs::remove_dir_all(f.path("a/b")).unwrap();
+    assert_eq!(f.told(), [1]);
+    f.make("a/b/c");
+    f.write("a/b/c/d", "");
+    assert_eq!(f.told(), [1]);
+    f.write("a/b/c/d", "1");
+    assert_eq!(f.told(), [1]);
+    // A file where a directory was.
+    fs::remove_dir_all(f.path("a")).unwrap();
+    f.write("a", "");
+    assert_eq!(f.told(), [1]);
+    fs::remove_file(f.path("a")).unwrap();
+    f.make("a/b/c");
+    assert_eq!(f.told(), [1]);
+    f.write("a/b/c/d", "2");
+    assert_eq!(f.told(), [1]);
+}
+
+#[test]
+fn directories_that_come_while_they_are_looked_for_are_not_missed() {
+    let f = Fixture::new();
+    for round in 0..300u32 {
+        let path = f.path(&format!("{round}/b/c/d/e"));
+        f.watch(1, &format!("{round}/b/c/d/e"), Scope::This);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, "").unwrap();
+            });
+        });
+        assert_eq!(f.told(), [1]);
+        fs::write(&path, "1").unwrap();
+        assert_eq!(f.told(), [1], "round {round}");
+    }
+}
+
+#[test]
+fn a_directory_in_the_place_of_one_that_was_moved_away_is_the_one_that_counts() {
+    let f = Fixture::new();
+    f.make("a/b/c");
+    f.make("new/c");
+    f.write("a/b/c/d", "old");
+    f.write("new/c/d", "new");
+    f.watch(1, "a/b/c/d", Scope::This);
+    f.rename("a/b", "old");
+    assert_eq!(f.told(), [1]);
+    f.rename("new", "a/b");
+    assert_eq!(f.told(), [1]);
+    f.write("old/c/d", "nobody's");
+    fs::remove_file(f.path("old/c/d")).unwrap();
+    f.assert_silence();
+    f.write("a/b/c/d", "somebody's");
+    assert_eq!(f.told(), [1]);
+    // Back again.
+    f.rename("a/b", "new");
+    f.rename("old", "a/b");
+    assert_eq!(f.told(), [1]);
+    f.write("a/b/c/d", "there again");
+    assert_eq!(f.told(), [1]);
+    f.write("new/c/d", "nobody's");
+    f.assert_silence();
+}
+
+#[test]
+fn one_watch_serves_all_files_of_a_directory() {
+    let f = Fixture::new();
+    for n in 0..100 {
+        f.make(&n.to_string());
+    }
+    let before = f.hub.counts();
+    let all = (0..10_000u32).map(|n| {
+        let path = f.path(&format!("{}/{n}", n % 100));
+        (Subscriber(n), vec![PathWatch { path, scope: Scope::This }])
+    });
+    assert_eq!(f.hub.watch_all(all), []);
+    let after = f.hub.counts();
+    // And one for the directory above them.
+    assert_eq!((after.watches - before.watches, after.subscribers - before.subscribers), (101, 10_000));
+    f.write("17/4217", "");
+    assert_eq!(f.told(), [4217]);
+}
+
+#[test]
+fn what_is_subscribed_last_takes_the_place_of_what_was() {
+    let f = Fixture::new();
+    let before = f.hub.counts();
+    let watch = |below: &str| PathWatch { path: f.path(below), scope: Scope::This };
+    assert_eq!(f.hub.watch(Subscriber(1), vec![watch("a"), watch("b")]), []);
+    assert_eq!(f.hub.watch(Subscriber(1), vec![watch("b"), watch("c")]), []);
+    f.write("a", "");
+    f.assert_silence();
+    f.write("b", "");
+    f.write("c", "");
+    assert_eq!(f.told(), [1]);
+    f.hub.unwatch(Subscriber(1));
+    f.write("b", "1");
+    assert_eq!((f.told(), f.hub.counts()), (vec![], before));
+}
+
+#[test]
+fn paths_that_are_not_plain_come_back() {
+    let f = Fixture::new();
+    let path = f.path("a").join("../b");
+    let watch = PathWatch { path: path.clone(), scope: Scope::This };
+    let lost = f.hub.watch(Subscriber(1), vec![watch]);
+    assert_eq!((lost[0].subscribers.as_slice(), &lost[0].why), (&[Subscriber(1)][..], &Why::Path(path)));
+    assert!(lost[0].why.to_string().ends_with("base/a/../b: only absolute paths without `..` are watched"));
+}
+
+#[test]
+fn a_file_with_two_names_is_watched_by_both() {
+    let f = Fixture::new();
+    f.make("else");
+    f.write("else/b", "");
+    fs::hard_link(f.path("else/b"), f.path("a")).unwrap();
+    f.watch(1, "a", Scope::This);
+    f.write("else/b", "1");
+    assert_eq!(f.told(), [1]);
+    fs::remove_file(f.path("a")).unwrap();
+    assert_eq!(f.told(), [1]);
+    f.write("else/b", "2");
+    f.assert_silence();
+}
+
+#[test]
+fn mounts_are_watched_where_they_are_and_their_end_is_told() {
+    secluded("names::mounts_are_watched_where_they_are_and_their_end_is_told", || {
+        let f = Fixture::new();
+        f.make("m");
+        let run = |words: &[&str]| {
+            let status = std::process::Command::new(words[0]).args(&words[1..]).status().unwrap();
+            assert!(status.success(), "{words:?}");
+        };
+        let at = f.path("m");
+        let at = at.to_str().unwrap();
+        run(&["mount", "-t", "tmpfs", "none", at]);
+        f.watch(1, "m", Scope::This);
+        f.watch(2, "m/a", Scope::This);
+        fs::set_permissions(f.path("m"), Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(f.told(), [1]);
+        f.write("m/a", "");
+        assert_eq!(f.told(), [2]);
+        run(&["umount", at]);
+        assert_eq!(f.told(), [1, 2]);
+        // What was below comes to light.
+        f.write("m/a", "");
+        assert_eq!(f.told(), [2]);
+        // A file mounted over another, as containers have their /etc/hosts.
+        f.make("else");
+        f.write("else/b", "");
+        run(&["mount", "--bind", f.path("else/b").to_str().unwrap(), f.path("m/a").to_str().unwrap()]);
+        f.watch(3, "m/a", Scope::This);
+        f.write("else/b", "1");
+        assert_eq!(f.told(), [2, 3]);
+    });
+}

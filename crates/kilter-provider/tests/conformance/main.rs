@@ -4,10 +4,12 @@ mod defect;
 mod page;
 mod shelf;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use defect::Defect;
-use kilter_provider::conformance::{LAWS, Lack, Report, Specimen, Subject, Suite, Verdict};
+use kilter_provider::conformance::{LAWS, Lack, Progress, Report, Specimen, Subject, Suite, Verdict, give_up};
 use shelf::{Shelf, Store};
 
 fn subject(defect: Option<Defect>) -> Subject {
@@ -115,4 +117,52 @@ fn a_provider_that_cannot_work_here_is_untried() {
     let report = report(Some(Defect::CannotWork));
     assert_eq!(report.untried().len(), LAWS.len(), "{report}");
     assert!(report.to_string().contains("there is no shelf"), "{report}");
+}
+
+#[test]
+fn some_laws_are_tried_alone_and_each_is_told_when_it_begins_and_ends() {
+    let suite = Suite::new(|| subject(None)).only(["none-is-no-error", "get-is-steady"]);
+    let mut told = Vec::new();
+    let report = suite.run_observed(&mut |progress| {
+        told.push(match progress {
+            Progress::Begun(law) => format!("begun {}", law.name),
+            Progress::Ended(finding) => format!("{} {}", finding.verdict.word(), finding.law),
+        });
+    });
+    report.assert();
+    assert_eq!(told, ["begun get-is-steady", "held get-is-steady", "begun none-is-no-error", "held none-is-no-error"]);
+}
+
+#[test]
+fn a_world_is_entered_before_its_provider_is_used() {
+    let entered = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&entered);
+    let make = move || {
+        let count = Arc::clone(&count);
+        subject(None).entering(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+    };
+    Suite::new(make).only(["an-interrupt-ends-a-call", "state-is-on-the-system"]).run().assert();
+    assert!(entered.load(Ordering::SeqCst) > 4, "every use of a provider, and of another one, enters");
+}
+
+#[test]
+fn without_a_world_nothing_is_used_and_all_is_untried() {
+    let lost = || {
+        let is_first = AtomicBool::new(true);
+        // The suite asks the provider who it is before any law is tried.
+        subject(None)
+            .entering(move || if is_first.swap(false, Ordering::SeqCst) { Ok(()) } else { Err("it is gone".into()) })
+    };
+    for suite in [Suite::new(lost), Suite::new(|| give_up("there is no world"))] {
+        let report = suite.run();
+        let unsound: Vec<_> =
+            report.findings.iter().filter(|one| !matches!(one.verdict, Verdict::Untried(_))).collect();
+        // What needs the provider once only may have been tried.
+        assert!(unsound.is_empty() && !report.is_conforming(), "{unsound:?}");
+    }
+    let report = Suite::new(|| give_up("there is no world")).only(["get-is-steady"]).run();
+    assert_eq!(report.why("get-is-steady"), Some("there is no world"));
 }

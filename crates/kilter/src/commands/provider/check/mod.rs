@@ -102,6 +102,9 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
     };
     // Before any thread is started: a user who is not root needs a namespace of users first.
     let place = if args.here { Place::Here } else { Place::Worlds(Arc::new(worlds::prepare()?)) };
+    if args.here {
+        say::warning("the laws are tried on this machine itself: whatever the provider changes is changed");
+    }
     findings.extend(place.findings());
     signals::listen()?;
     let card = Scorecard { candidate: &candidate, specimens: &specimens, findings: &findings, place: &place };

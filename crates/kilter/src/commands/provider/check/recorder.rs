@@ -65,15 +65,17 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// The calls that tell why the trial ended as it did: the last ones, the last change before them, and the last that
-    /// failed not long before.
+    /// The calls that tell why the trial ended as it did: the last ones, the last change before them with the call that
+    /// followed it, and the last that failed not long before.
     pub(super) fn telling(&self) -> Vec<&Kept> {
         let first = self.kept.len().saturating_sub(SHOWN);
         let before = |is_meant: fn(&Kept) -> bool| (0..first).rev().find(|at| is_meant(&self.kept[*at]));
         let has_change = self.kept.iter().skip(first).any(Kept::is_change);
         let change = before(Kept::is_change).filter(|_| !has_change);
         let failed = before(Kept::has_failed).filter(|at| at + LOOKED_BACK >= first);
-        let mut telling: Vec<usize> = change.into_iter().chain(failed).chain(first..self.kept.len()).collect();
+        // Behind a change stands what was read to see whether it holds.
+        let change = change.into_iter().flat_map(|at| [at, at + 1]);
+        let mut telling: Vec<usize> = change.chain(failed).chain(first..self.kept.len()).collect();
         telling.sort_unstable();
         telling.dedup();
         telling.into_iter().map(|at| &self.kept[at]).collect()

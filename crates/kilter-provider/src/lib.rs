@@ -35,7 +35,10 @@ pub use canonical::{canonical_name, canonicalize};
 pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, Strictness};
-pub use contract::{Batch, Declared, Direction, INSYNC_TRIGGER, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Suitability, Wanted, Watch, Wish};
+pub use contract::{
+    Batch, Declared, Direction, INSYNC_TRIGGER, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError,
+    Query, Scope, Suitability, Wanted, Watch, Wish,
+};
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};

@@ -43,6 +43,15 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
+    /// What tells that one of these files in `/etc` has changed.
+    pub(crate) fn watches(&self, names: &[&str]) -> Vec<kilter_provider::Watch> {
+        let watch = |name: &&str| kilter_provider::Watch::Path {
+            path: self.system.etc(name),
+            scope: kilter_provider::Scope::This,
+        };
+        names.iter().map(watch).collect()
+    }
+
     pub(crate) fn new(system: System) -> Accounts {
         Accounts {
             users: Cached::new(system.etc("passwd"), Users::parse),

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Direction, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Seal,
-    Wanted, Watch, Wish,
+    Batch, Context, Direction, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope,
+    Seal, Wanted, Watch, Wish,
 };
 use rustc_hash::FxHashSet;
 

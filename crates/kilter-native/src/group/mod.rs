@@ -7,8 +7,7 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
-    Watch,
+    Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted, Watch,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem};

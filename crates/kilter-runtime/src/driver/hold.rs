@@ -39,7 +39,7 @@ pub struct Hold<'a> {
     /// The files in which it is declared.
     pub declared: Vec<PathBuf>,
     /// Asked when one of them has changed: whether something else is declared now, and right. The run makes way for it.
-    pub reload: &'a mut dyn FnMut() -> bool,
+    pub reload: &'a mut (dyn FnMut() -> bool + 'a),
 }
 
 /// The changing part of holding a state.
@@ -57,11 +57,13 @@ pub(super) struct Holder<'run> {
 
 impl<'run> Holder<'run> {
     /// Has everything watched, before anything is looked at.
-    pub(super) fn begin(
+    pub(super) fn begin<'h: 'run>(
         prepared: &Prepared<'_>,
-        hold: Hold<'run>,
+        hold: Hold<'h>,
         sender: &Sender<Message>,
     ) -> Result<Holder<'run>, RunError> {
+        let Hold { converged, until_converged, longest, declared, reload } = hold;
+        let hold = Hold { converged, until_converged, longest, declared, reload };
         let tell = {
             let sender = sender.clone();
             move |told| {
@@ -147,9 +149,9 @@ impl Driver<'_, '_, '_> {
         let until = |at: u64| Duration::from_millis(at.saturating_sub(self.now.0));
         let poll = holder.polls.peek().map(|Reverse((at, _))| until(at.0));
         let asked = holder.hold.converged.filter(|_| !holder.is_converged);
-        let converged = asked.zip(self.machine.quiet_since()).map(|(asked, since)| {
-            until(since.0.saturating_add(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX)))
-        });
+        let converged = asked
+            .zip(self.machine.quiet_since())
+            .map(|(asked, since)| until(since.0.saturating_add(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX))));
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
         poll.into_iter().chain(converged).chain(longest).min()
     }
@@ -157,7 +159,8 @@ impl Driver<'_, '_, '_> {
     /// Looks at what nothing tells of, when its time has come, and at the clock.
     pub(super) fn look_around(&mut self) {
         let Some(holder) = &mut self.holder else { return };
-        while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
+        while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
+        {
             holder.polls.pop();
             let interval = holder.intervals.get(&vertex).copied().unwrap_or(1);
             holder.polls.push(Reverse((Timestamp(self.now.0.max(at.0).saturating_add(interval)), vertex)));

@@ -11,8 +11,8 @@ use ecow::EcoString;
 
 use super::RunError;
 use super::shelf::Read;
-use crate::watch::Told;
 use crate::step::Done;
+use crate::watch::Told;
 
 /// Ends a run from outside: the first request lets what is in flight finish, the second ends that
 /// too.

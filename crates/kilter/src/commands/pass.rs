@@ -112,7 +112,7 @@ impl Pass {
 }
 
 /// An error and what caused it.
-pub(crate) pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
+pub(crate) fn fail(error: kilter_runtime::RunError) -> Exit {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(error) = cause {

@@ -74,7 +74,10 @@ fn held<'r>(
         }
     };
     let hold = Hold {
-        converged: args.converged_timeout.map(Duration::from_secs).or((args.converged_exit || status.is_some()).then_some(QUIET)),
+        converged: args
+            .converged_timeout
+            .map(Duration::from_secs)
+            .or((args.converged_exit || status.is_some()).then_some(QUIET)),
         until_converged: args.converged_exit,
         longest: args.max_runtime.map(Duration::from_secs),
         declared: declared(args, loaded),

@@ -307,9 +307,7 @@ impl<'run> Board<'run> {
             || settlement == Settlement::WouldRefresh
             || (settlement == Settlement::WouldChange && !would.is_empty() && self.refreshable(vertex));
         self.counts.count(status, refreshed);
-        if let Some(standing) = &mut self.standing {
-            standing.remove(&vertex);
-        }
+        let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
         if status == Status::InSync && draft.as_ref().is_none_or(|draft| draft.notes.is_empty()) {
             return self.progress(observer);
         }
@@ -340,7 +338,11 @@ impl<'run> Board<'run> {
             tries: draft.tries,
             duration: draft.duration,
         };
-        observer.event(Event::Settled(&report));
+        // What is so still is not told again, however often somebody looks.
+        let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
+        if !is_known {
+            observer.event(Event::Settled(&report));
+        }
         match &mut self.standing {
             Some(_) if matches!(status, Status::Changed | Status::Refreshed | Status::InSync) => {}
             Some(standing) => drop(standing.insert(vertex, report)),

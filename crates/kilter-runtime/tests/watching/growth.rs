@@ -1,9 +1,10 @@
 use std::fs;
+use std::process::Command;
 use std::sync::mpsc::channel;
 
 use kilter_runtime::watch::{Hub, PathWatch, Scope, Subscriber};
 
-use crate::alone::alone;
+use crate::alone::{alone, secluded};
 use crate::fixture::{DEADLINE, Fixture};
 
 /// The open descriptors of this process, and the watches of those that are inotify's.
@@ -97,6 +98,16 @@ fn a_dropped_hub_leaves_no_thread_and_no_descriptor() {
 
 #[test]
 fn the_thread_sleeps_while_nothing_of_interest_happens() {
+    secluded("growth::the_thread_sleeps_while_nothing_of_interest_happens", || {
+        // Names that others make beside the directory would wake it.
+        let temporary = std::env::temp_dir();
+        let status = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(temporary).status().unwrap();
+        assert!(status.success());
+        count_wakeups();
+    });
+}
+
+fn count_wakeups() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a/b");
     fs::create_dir_all(&path).unwrap();

@@ -43,7 +43,7 @@ fn thousands_of_changes_leave_everything_as_it_was() {
             f.rename("a/moved", "a/b");
             f.rename("t/u", "t/w");
             f.rename("t/w", "t/u");
-            if n % 16 == 0 {
+            if n.is_multiple_of(16) {
                 f.quiet();
             }
             (1..=4).for_each(|subscriber| f.hub.unwatch(Subscriber(subscriber)));
@@ -74,7 +74,7 @@ fn directories_that_come_and_go_in_a_tree_leave_nothing() {
     let before = f.hub.counts();
     for n in 0..1000 {
         f.make(&format!("t/{n}/x/y"));
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             f.quiet();
         }
         f.rename(&format!("t/{n}"), &format!("gone{n}"));

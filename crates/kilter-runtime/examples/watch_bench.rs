@@ -24,18 +24,16 @@ type Failure = Box<dyn Error>;
 fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let (sender, told) = channel();
-    let hub = Hub::start(move |_| sender.send(Instant::now()).unwrap_or_default())?;
-    register(&hub, directory.path(), false)?;
-    for subscriber in 0..SUBSCRIBERS {
-        hub.unwatch(Subscriber(subscriber));
+    for n in 0..DIRECTORIES {
+        let path = path(directory.path(), n);
+        fs::create_dir_all(path.parent().ok_or("every file has a directory")?)?;
     }
     for n in 0..SUBSCRIBERS {
         File::create(path(directory.path(), n))?;
     }
-    register(&hub, directory.path(), true)?;
-    let all = Instant::now();
+    let hub = Hub::start(move |_| sender.send(Instant::now()).unwrap_or_default())?;
+    register(&hub, directory.path())?;
     while told.recv_timeout(Duration::from_millis(200)).is_ok() {}
-    println!("settled after {:?}", all.elapsed());
     latency("hub, 100,000 subscribers", &path(directory.path(), 4711), &told)?;
     drop(hub);
 
@@ -49,36 +47,25 @@ fn path(directory: &Path, n: u32) -> PathBuf {
     directory.join(format!("etc/application-{:02}/conf.d/{n:06}.conf", n % DIRECTORIES))
 }
 
-/// Registers all, and says what it took.
-fn register(hub: &Hub, directory: &Path, is_there: bool) -> Result<(), Failure> {
-    for n in 0..DIRECTORIES {
-        let path = path(directory, n);
-        fs::create_dir_all(path.parent().ok_or("a directory")?)?;
-    }
-    let all: Vec<_> = (0..SUBSCRIBERS)
-        .map(|n| (Subscriber(n), vec![PathWatch { path: path(directory, n), scope: Scope::This }]))
-        .collect();
-    // The paths that the caller keeps are not the hub's: they are freed before the second look.
-    let (before, begin) = (heap()?, Instant::now());
-    let mut given = 0;
-    let lost = hub.watch_all(all.into_iter().inspect(|(_, watches)| given += size_of_val(&watches[..])));
-    let (took, grown) = (begin.elapsed(), heap()?.saturating_sub(before));
-    let counts = hub.counts();
+/// Registers all, and says what it took. Paths are made one by one, so that next to nothing of what the
+/// caller needs for them is counted.
+fn register(hub: &Hub, directory: &Path) -> Result<(), Failure> {
+    let watch = |n| PathWatch { path: path(directory, n), scope: Scope::This };
+    let (before, begin) = (resident()?, Instant::now());
+    let lost = hub.watch_all((0..SUBSCRIBERS).map(|n| (Subscriber(n), vec![watch(n)])));
+    let (took, grown) = (begin.elapsed(), resident()?.saturating_sub(before));
+    let (each, watches) = (grown / SUBSCRIBERS as usize, hub.counts().watches);
     println!(
-        "{} subscribers ({}): {} watches, {took:?}, resident memory + {grown} bytes beside what was handed over, lost {}",
-        counts.subscribers,
-        if is_there { "files that are there" } else { "files to come" },
-        counts.watches,
+        "{SUBSCRIBERS} files: {watches} watches, {took:?}, {grown} bytes, {each} each; {} not watched",
         lost.len()
     );
-    println!("  that is {} bytes each", grown / SUBSCRIBERS as usize);
     Ok(())
 }
 
-/// Resident memory; what the caller's own vectors have is subtracted by measuring around the call only.
-fn heap() -> Result<usize, Failure> {
+/// Resident memory of this process.
+fn resident() -> Result<usize, Failure> {
     let text = fs::read_to_string("/proc/self/statm")?;
-    Ok(text.split(' ').nth(1).ok_or("statm")?.parse::<usize>()? * 4096)
+    Ok(text.split(' ').nth(1).ok_or("statm has two numbers at least")?.parse::<usize>()? * 4096)
 }
 
 fn latency(what: &str, path: &Path, told: &Receiver<Instant>) -> Result<(), Failure> {

@@ -104,6 +104,9 @@ pub enum Why {
     /// A directory may be entered, but not read.
     #[error("{}: a directory can only be watched by who may read it", .0.display())]
     Denied(PathBuf),
+    /// Directories in a watched tree below which nothing is watched.
+    #[error("{}: what is below is too deep to be watched with its tree", .0.display())]
+    Depth(PathBuf),
     /// A path that a hub does not take.
     #[error("{}: only absolute paths without `..` are watched", .0.display())]
     Path(PathBuf),

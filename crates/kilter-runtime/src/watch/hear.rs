@@ -91,8 +91,12 @@ impl Map {
             }
         } else if let Some(child) = child {
             heard.stale.push(child);
-        } else if is_directory && what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) && self.is_covered(id) {
-            heard.stale.push(self.grow_child(id, name));
+        } else if is_directory
+            && what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO)
+            && self.is_covered(id)
+            && let Some(child) = self.grow_child(id, name, heard)
+        {
+            heard.stale.push(child);
         }
     }
 

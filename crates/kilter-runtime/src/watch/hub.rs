@@ -20,6 +20,9 @@ const READ: usize = 64 * 1024;
 /// How many are registered before the listening thread gets its turn.
 const AT_ONCE: usize = 1024;
 
+/// Paths are looked at name by name, one call in another; they may have two thousand names.
+const STACK: usize = 16 * 1024 * 1024;
+
 /// What a hub may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -80,7 +83,7 @@ impl Hub {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let map = Arc::new(Mutex::new(Map::new(kernel.clone())));
         let ear = Ear { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map) };
-        let thread = thread::Builder::new().name("watch".to_owned());
+        let thread = thread::Builder::new().name("watch".to_owned()).stack_size(STACK);
         let thread = thread.spawn(move || ear.listen(&tell)).map_err(StartError::System)?;
         Ok(Hub { map, stop, thread: Some(thread) })
     }

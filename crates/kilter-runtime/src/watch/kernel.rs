@@ -133,6 +133,14 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// What stands in the way, if anything does.
+    pub(super) fn why(self) -> Option<Why> {
+        match self {
+            Refusal::Nothing => None,
+            Refusal::Never(why) => Some(why),
+        }
+    }
+
     fn of(errno: Errno, path: &[u8]) -> Refusal {
         let path = || PathBuf::from(OsStr::from_bytes(named(path)));
         Refusal::Never(match errno {

@@ -2,12 +2,12 @@
 //!
 //! Always from above to below, and the watch before the look: what changes after the look is an event.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::read_dir;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use super::hear::Heard;
-use super::kernel::{FoundKind, Level, Refusal, named};
+use super::kernel::{Found, FoundKind, Level, Refusal, WatchId, named};
 use super::link::targets;
 use super::map::Map;
 use super::slab::Id;
@@ -17,7 +17,17 @@ use super::{Scope, Why};
 /// As many links one after another as the kernel follows.
 const MOST_LINKS: u32 = 40;
 
-/// What was seen at a path.
+/// How deep below the root directories of watched trees may be: whoever may write in one could make it
+/// deeper than any stack.
+const MOST_LEVELS: usize = 256;
+
+/// What was seen at a path, and why it is not watched, if it should be.
+struct Look {
+    seen: Seen,
+    refused: Option<Why>,
+}
+
+/// What can be below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// A directory.
@@ -35,19 +45,26 @@ impl Map {
         let mut above: Vec<Id> = self.nodes.upward(id).skip(1).collect();
         above.reverse();
         let mut path = Vec::with_capacity(64);
+        let mut refused = None;
         for at in above {
             self.push_name(at, &mut path);
             let node = &self.nodes[at];
-            if (node.has < node.want || node.watch.is_none()) && self.look_at(at, &path, heard)? == Seen::End {
-                return Ok(());
+            if node.has < node.want || node.watch.is_none() {
+                let look = self.look_at(at, &path, heard);
+                // What is below one that cannot be watched may still be.
+                refused = refused.or(look.refused);
+                if look.seen == Seen::End {
+                    return refused.map_or(Ok(()), Err);
+                }
             }
         }
         self.push_name(id, &mut path);
         if scope == Scope::Tree {
             self.look(id, &mut path, heard);
-            return Ok(());
+        } else {
+            refused = refused.or(self.look_at(id, &path, heard).refused);
         }
-        self.look_at(id, &path, heard).map(|_| ())
+        refused.map_or(Ok(()), Err)
     }
 
     fn push_name(&self, id: Id, path: &mut Vec<u8>) {
@@ -59,12 +76,11 @@ impl Map {
 
     /// Looks at a path and all below that matter. Whoever is concerned by what cannot be watched is lost.
     pub(super) fn look(&mut self, id: Id, path: &mut Vec<u8>, heard: &mut Heard) {
-        let seen = self.look_at(id, path, heard).unwrap_or_else(|why| {
+        let Look { seen, refused } = self.look_at(id, path, heard);
+        if let Some(why) = refused {
             self.lose(id, why, heard);
-            Seen::End
-        });
-        if seen != Seen::End && self.is_covered(id) {
-            self.grow(id, path);
+        } else if seen != Seen::End && self.is_covered(id) {
+            self.grow(id, path, heard);
         }
         for child in self.nodes.children(id).collect::<Vec<_>>() {
             // Following a link may have ended others.
@@ -86,10 +102,14 @@ impl Map {
     }
 
     /// Looks at one path, and watches what is there as far as it has to be.
-    fn look_at(&mut self, id: Id, path: &[u8], heard: &mut Heard) -> Result<Seen, Why> {
+    fn look_at(&mut self, id: Id, path: &[u8], heard: &mut Heard) -> Look {
         let found = match self.kernel.look(path) {
             Ok(found) => found,
-            Err(refusal) => return self.nothing_at(id, refusal),
+            Err(refusal) => {
+                self.release(id);
+                self.forget_link(id);
+                return Look { seen: Seen::End, refused: refusal.why() };
+            }
         };
         if found.kind == FoundKind::Link {
             self.follow(id, path, heard);
@@ -99,38 +119,41 @@ impl Map {
         if found.kind == FoundKind::Directory && self.nodes[id].parent.is_some_and(|parent| self.is_covered(parent)) {
             self.join_tree(id);
         }
-        let want = self.nodes[id].want;
-        let is_elsewhere = found.is_elsewhere && self.nodes[id].first_subscription.is_some();
-        let watch = match found.kind {
-            FoundKind::Directory if is_elsewhere => self.kernel.watch_directory(path, Level::Content),
-            FoundKind::Other if is_elsewhere => self.kernel.watch_file(path),
-            FoundKind::Directory | FoundKind::Link if want > Level::Nothing => self.kernel.watch_directory(path, want),
-            _ => {
+        let refused = match self.watch_found(id, found, path) {
+            None => {
                 self.release(id);
-                return Ok(Seen::End);
+                return Look { seen: Seen::End, refused: None };
+            }
+            Some(Ok(watch)) => self.bind(id, watch).err(),
+            Some(Err(refusal)) => {
+                self.release(id);
+                let refused = refusal.why();
+                if refused.is_none() {
+                    // A link to nothing, or to no directory; or what was there is gone, which will be told.
+                    return Look { seen: Seen::End, refused };
+                }
+                refused
             }
         };
-        match watch {
-            Ok(watch) => self.bind(id, watch)?,
-            Err(refusal) => {
-                self.release(id);
-                // A link to something else than a directory is still a link.
-                return if let Refusal::Never(why) = refusal { Err(why) } else { Ok(Seen::End) };
-            }
-        }
-        Ok(match found.kind {
+        let seen = match found.kind {
             FoundKind::Directory => Seen::Directory,
             FoundKind::Link => Seen::Way,
             FoundKind::Other => Seen::End,
-        })
+        };
+        Look { seen, refused }
     }
 
-    fn nothing_at(&mut self, id: Id, refusal: Refusal) -> Result<Seen, Why> {
-        self.release(id);
-        self.forget_link(id);
-        match refusal {
-            Refusal::Nothing => Ok(Seen::End),
-            Refusal::Never(why) => Err(why),
+    /// Has the kernel watch what was found, if there is need to.
+    fn watch_found(&self, id: Id, found: Found, path: &[u8]) -> Option<Result<WatchId, Refusal>> {
+        let want = self.nodes[id].want;
+        let is_elsewhere = found.is_elsewhere && self.nodes[id].first_subscription.is_some();
+        match found.kind {
+            FoundKind::Directory if is_elsewhere => Some(self.kernel.watch_directory(path, Level::Content)),
+            FoundKind::Other if is_elsewhere => Some(self.kernel.watch_file(path)),
+            FoundKind::Directory | FoundKind::Link if want > Level::Nothing => {
+                Some(self.kernel.watch_directory(path, want))
+            }
+            _ => None,
         }
     }
 
@@ -163,20 +186,25 @@ impl Map {
     }
 
     /// Enters the directories in a directory of a watched tree.
-    fn grow(&mut self, id: Id, path: &[u8]) {
+    fn grow(&mut self, id: Id, path: &[u8], heard: &mut Heard) {
         let Ok(entries) = read_dir(OsStr::from_bytes(named(path))) else { return };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.grow_child(id, entry.file_name().as_bytes());
+                self.grow_child(id, entry.file_name().as_bytes(), heard);
             }
         }
     }
 
     /// Enters one directory in a directory of a watched tree; it is to be looked at.
-    pub(super) fn grow_child(&mut self, id: Id, name: &[u8]) -> Id {
+    pub(super) fn grow_child(&mut self, id: Id, name: &[u8], heard: &mut Heard) -> Option<Id> {
+        if self.nodes.upward(id).nth(MOST_LEVELS).is_some() {
+            let path = OsString::from_vec(self.nodes.path(id)).into();
+            self.lose(id, Why::Depth(path), heard);
+            return None;
+        }
         let child = self.nodes.child_or_new(id, name);
         self.join_tree(child);
-        child
+        Some(child)
     }
 
     fn join_tree(&mut self, id: Id) {

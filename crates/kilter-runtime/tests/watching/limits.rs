@@ -83,16 +83,45 @@ fn a_directory_that_may_not_be_read_is_lost_and_comes_back() {
         let watch = PathWatch { path: f.path("d/e/a"), scope: Scope::This };
         let lost = f.hub.watch(Subscriber(1), vec![watch]);
         assert_eq!((&lost[0].why, &lost[0].subscribers[..]), (&Why::Denied(f.path("d")), &[Subscriber(1)][..]));
+        // Below the one that is not watched, watching goes on.
+        f.write("d/e/a", "");
+        assert_eq!(f.told(), [1]);
         mode("d", 0o755);
         assert_eq!(f.told(), [1]);
-        f.write("d/e/a", "");
+        f.write("d/e/a", "2");
         assert_eq!(f.told(), [1]);
         mode("d", 0);
         let heard = f.quiet();
-        assert_eq!((heard.changed.contains(&1), heard.lost.len()), (true, 1));
+        assert!(heard.changed.contains(&1) && !heard.lost.is_empty());
+        assert!(heard.lost.iter().all(|lost| lost.subscribers == [Subscriber(1)]), "{heard:?}");
         mode("d", 0o755);
         assert_eq!(f.told(), [1]);
         f.write("d/e/a", "1");
         assert_eq!(f.told(), [1]);
     });
+}
+
+#[test]
+fn however_deep_a_path_or_a_tree_is_the_hub_goes_on() {
+    let f = Fixture::new();
+    let before = f.hub.counts();
+    let deep = "a/".repeat(1900);
+    f.watch(1, &deep, Scope::This);
+    f.make("a/a/a");
+    assert_eq!(f.told(), [1]);
+    f.make("t");
+    f.watch(2, "t", Scope::Tree);
+    let deep = format!("t/{}", "a/".repeat(1900));
+    f.make(&deep);
+    let heard = f.quiet();
+    assert!(heard.changed.contains(&2));
+    assert!(matches!(&heard.lost[0].why, Why::Depth(path) if path.starts_with(f.path("t/a/a"))), "{heard:?}");
+    f.write("t/a/a/f", "");
+    assert_eq!(f.told(), [2]);
+    f.rename("t", "gone");
+    f.rename("a", "away");
+    assert_eq!(f.told(), [1, 2]);
+    f.hub.unwatch(Subscriber(1));
+    f.hub.unwatch(Subscriber(2));
+    assert_eq!(f.hub.counts(), before);
 }

@@ -14,15 +14,18 @@ use crate::fixture::Fixture;
 
 const SUBSCRIBERS: u32 = 24;
 
+/// Mode, owner and content.
+type State = (u32, u32, Vec<u8>);
+
 /// What a path looks like to somebody with an interest in it.
 #[derive(Debug, PartialEq, Eq)]
 struct Looks {
-    itself: Option<(u32, u32, Vec<u8>)>,
-    followed: Option<(u32, u32, Vec<u8>)>,
-    below: BTreeMap<PathBuf, Option<(u32, u32, Vec<u8>)>>,
+    itself: Option<State>,
+    followed: Option<State>,
+    below: BTreeMap<PathBuf, Option<State>>,
 }
 
-fn itself(path: &Path) -> Option<(u32, u32, Vec<u8>)> {
+fn itself(path: &Path) -> Option<State> {
     let found = fs::symlink_metadata(path).ok()?;
     let content = match fs::read_link(path) {
         Ok(target) => target.into_os_string().into_encoded_bytes(),
@@ -31,12 +34,12 @@ fn itself(path: &Path) -> Option<(u32, u32, Vec<u8>)> {
     Some((found.mode(), found.uid(), content))
 }
 
-fn followed(path: &Path) -> Option<(u32, u32, Vec<u8>)> {
+fn followed(path: &Path) -> Option<State> {
     let found = fs::metadata(path).ok()?;
     Some((found.mode(), found.uid(), fs::read(path).unwrap_or_default()))
 }
 
-fn below(path: &Path, deep: bool, into: &mut BTreeMap<PathBuf, Option<(u32, u32, Vec<u8>)>>) {
+fn below(path: &Path, deep: bool, into: &mut BTreeMap<PathBuf, Option<State>>) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let path = entry.path();
         into.insert(path.clone(), itself(&path));

@@ -79,7 +79,7 @@ fn after_a_storm_nothing_is_missed() {
             let (from, to) = (directory.path().join("0"), directory.path().join("away"));
             fs::rename(&from, &to).unwrap();
             fs::create_dir(&from).unwrap();
-            for n in (0..FILES).filter(|n| n % 4 == 0) {
+            for n in (0..FILES).filter(|n| n.is_multiple_of(4)) {
                 fs::write(path(n), format!("new {n} {done}")).unwrap();
             }
             fs::remove_dir_all(&to).unwrap();

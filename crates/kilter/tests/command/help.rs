@@ -9,6 +9,7 @@ fn the_help_of_every_command_is_as_it_was() {
         "",
         "apply",
         "plan",
+        "run",
         "get",
         "set",
         "act",
@@ -35,6 +36,7 @@ fn every_command_shows_examples() {
     for command in [
         "apply",
         "plan",
+        "run",
         "get",
         "set",
         "act",

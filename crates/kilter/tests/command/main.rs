@@ -23,6 +23,7 @@ mod provider_new;
 mod puppet;
 mod ralsh;
 mod record;
+mod run;
 mod scripts;
 mod secrets;
 mod set;

@@ -147,22 +147,24 @@ fn distrust(path: &Path, metadata: &fs::Metadata) -> Option<Finding> {
     file.or_else(directory).map(|why| Finding::warning(path, why))
 }
 
+/// The provider that a script is, if it can be used, and what is to be said of it.
+type Described = (Option<Arc<dyn Script>>, Vec<Finding>);
+
 /// What the script says of itself, and what is wrong with that.
-pub(super) fn described(path: &Path, surroundings: &Surroundings) -> (Option<Arc<dyn Script>>, Vec<Finding>) {
+pub(super) fn described(path: &Path, surroundings: &Surroundings) -> Described {
     let beside = path.with_extension("yaml");
     if beside.exists() {
         return of_metadata(path, &beside, surroundings);
     }
-    let (provider, findings, first) = asked(path, surroundings);
-    let mut findings: Vec<Finding> = findings;
+    let ((provider, mut findings), first) = asked(path, surroundings);
     if provider.is_some() {
-        let (_, _, second) = asked(path, surroundings);
+        let (_, second) = asked(path, surroundings);
         findings.extend(unsteady(path, first.as_deref(), second.as_deref()));
     }
     (provider, findings)
 }
 
-fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> (Option<Arc<dyn Script>>, Vec<Finding>) {
+fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> Described {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let text = fs::read(beside).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let faults = match text.map(|text| Metadata::parse(&text, &stem)) {
@@ -178,14 +180,14 @@ fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> (Opti
 }
 
 /// Asks the script to describe itself.
-fn asked(path: &Path, surroundings: &Surroundings) -> (Option<Arc<dyn Script>>, Vec<Finding>, Option<Box<Kept>>) {
+fn asked(path: &Path, surroundings: &Surroundings) -> (Described, Option<Box<Kept>>) {
     let trials = Trials::default();
     let exchanges = trials.recorder();
     let (provider, scripts) = script_at(path, Surroundings { exchanges, ..surroundings.clone() });
     // It keeps running scripts as usual: the recorder was for this call alone.
     let provider =
         provider.map(|known| script(known.path(), known.metadata().clone(), &Arc::new(surroundings.clone())));
-    (provider, scripts.notes.iter().map(Finding::of).collect(), trials.last().map(Box::new))
+    ((provider, scripts.notes.iter().map(Finding::of).collect()), trials.last().map(Box::new))
 }
 
 fn unsteady(path: &Path, first: Option<&Kept>, second: Option<&Kept>) -> Vec<Finding> {

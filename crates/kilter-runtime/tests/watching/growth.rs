@@ -72,7 +72,7 @@ fn directories_that_come_and_go_in_a_tree_leave_nothing() {
     f.watch(1, "t", Scope::Tree);
     f.quiet();
     let before = f.hub.counts();
-    for n in 0..1000 {
+    for n in 0..1000u32 {
         f.make(&format!("t/{n}/x/y"));
         if n.is_multiple_of(3) {
             f.quiet();

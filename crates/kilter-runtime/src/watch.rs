@@ -11,7 +11,7 @@
 //! - A symbolic link, above a path or at its end, is watched as a name in its own directory, and where it
 //!   leads to is watched like any other path.
 //! - What does not pass through the directory is watched itself: a file with several names (hard links)
-//!   and what is mounted at the path.
+//!   and what is mounted at the path. Mounts come and go without events: the kernel's list of them is watched.
 //! - A watch is added first, then it is looked what is there, then the subscriber is told. What happens in
 //!   between is told or seen, never lost.
 //!
@@ -25,6 +25,7 @@
 //! | `look` | the map brought in accord with the file system |
 //! | `hear` | events, and who is told of them |
 //! | `link` | where symbolic links lead to |
+//! | `mounts` | what is mounted where |
 //! | `nodes`, `subscriptions`, `slab` | paths and subscriptions in little memory |
 //! | `kernel` | the system calls |
 //!
@@ -36,6 +37,7 @@ mod kernel;
 mod link;
 mod look;
 mod map;
+mod mounts;
 mod nodes;
 mod slab;
 mod subscriptions;

@@ -3,12 +3,16 @@
 //! First all events that were read at once, then one look at each place that they name: what is seen then
 //! is newer than all of them.
 
+use std::ffi::OsStr;
 use std::mem::take;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rustc_hash::FxHashSet;
 use rustix::fs::inotify::ReadFlags;
 
 use super::kernel::{Happening, Level, NAMES};
+use super::link::names;
 use super::map::Map;
 use super::nodes::Nodes;
 use super::slab::Id;
@@ -64,6 +68,18 @@ impl Map {
                 }
             }
         }
+    }
+
+    /// Something was mounted or unmounted at a path: what is there is something else now, and so it is for
+    /// links that lead to it or through it.
+    pub(super) fn mounted(&self, path: &[u8], heard: &mut Heard) {
+        let mut names = names(path).into_iter().flatten();
+        heard.stale.extend(names.try_fold(Nodes::ROOT, |at, name| self.nodes.child(at, name)));
+        let path = Path::new(OsStr::from_bytes(path));
+        heard.stale.extend(self.links.keys().copied().filter(|link| {
+            let link = self.nodes.path(*link);
+            Path::new(OsStr::from_bytes(&link)).canonicalize().is_ok_and(|real| path.starts_with(real))
+        }));
     }
 
     /// The kernel ended a watch: the inode is gone, or its file system.

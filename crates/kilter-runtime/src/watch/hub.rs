@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::inotify::Reader;
 use rustix::io::Errno;
 
 use super::hear::Heard;
 use super::kernel::{Happening, Kernel, WatchId};
 use super::map::Map;
+use super::mounts::Mounts;
 use super::{Counts, Lost, PathWatch, Subscriber, Told, Why};
 
 /// How much is read at once: some thousand events.
@@ -81,8 +83,10 @@ impl Hub {
     pub fn start_within(limits: Limits, tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
         let kernel = Kernel::new(limits.watches)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let map = Arc::new(Mutex::new(Map::new(kernel.clone())));
-        let ear = Ear { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map) };
+        let mounts = Mounts::open();
+        let descriptors = 2 + usize::from(mounts.is_some());
+        let map = Arc::new(Mutex::new(Map::new(kernel.clone(), descriptors)));
+        let ear = Ear { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map), mounts };
         let thread = thread::Builder::new().name("watch".to_owned()).stack_size(STACK);
         let thread = thread.spawn(move || ear.listen(&tell)).map_err(StartError::System)?;
         Ok(Hub { map, stop, thread: Some(thread) })
@@ -162,47 +166,69 @@ struct Ear {
     kernel: Kernel,
     stop: Arc<OwnedFd>,
     map: Arc<Mutex<Map>>,
+    mounts: Option<Mounts>,
+}
+
+/// What ended the sleep.
+enum Woken {
+    Stopped,
+    /// There are events, or mounts, or nothing.
+    Heard {
+        are_mounts: bool,
+    },
 }
 
 impl Ear {
-    fn listen(&self, tell: &impl Fn(Told)) {
+    fn listen(mut self, tell: &impl Fn(Told)) {
         let mut buffer = vec![MaybeUninit::uninit(); READ];
-        let mut reader = self.kernel.reader(&mut buffer);
+        let kernel = self.kernel.clone();
+        let mut reader = kernel.reader(&mut buffer);
         loop {
-            match self.wait() {
-                Ok(true) => return,
-                Ok(false) => {}
+            let heard = match self.wait() {
+                Ok(Woken::Stopped) => return,
+                Ok(Woken::Heard { are_mounts }) => self.hear(&mut reader, are_mounts),
+                Err(errno) => Err(errno),
+            };
+            match heard {
+                Ok(heard) => heard.into_told().into_iter().for_each(tell),
                 Err(errno) => return self.give_up(errno, tell),
             }
-            let mut heard = Heard::default();
-            let mut map = lock(&self.map);
-            loop {
-                let event = match reader.next() {
-                    Ok(event) => event,
-                    Err(Errno::AGAIN | Errno::INTR) => break,
-                    Err(errno) => {
-                        drop(map);
-                        return self.give_up(errno, tell);
-                    }
-                };
-                let name = event.file_name().map(|name| name.to_bytes());
-                map.hear(Happening { watch: WatchId(event.wd()), what: event.events(), name }, &mut heard);
-                if reader.is_buffer_empty() {
-                    break;
-                }
-            }
-            map.settle(&mut heard);
-            drop(map);
-            heard.into_told().into_iter().for_each(tell);
         }
     }
 
-    /// Sleeps until there are events; whether the end has come instead.
-    fn wait(&self) -> rustix::io::Result<bool> {
-        let mut both = [PollFd::new(&self.kernel.inotify, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
-        match poll(&mut both, None) {
-            Ok(_) => Ok(!both[1].revents().is_empty()),
-            Err(Errno::INTR) => Ok(false),
+    /// Takes in all that is read at once. The map is let go before anything is told.
+    fn hear(&mut self, reader: &mut Reader<'_, &OwnedFd>, are_mounts: bool) -> rustix::io::Result<Heard> {
+        let mut heard = Heard::default();
+        let mut map = lock(&self.map);
+        if let Some(mounts) = self.mounts.as_mut().filter(|_| are_mounts) {
+            for point in mounts.changed() {
+                map.mounted(&point, &mut heard);
+            }
+        }
+        loop {
+            let event = match reader.next() {
+                Ok(event) => event,
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                Err(errno) => return Err(errno),
+            };
+            let name = event.file_name().map(|name| name.to_bytes());
+            map.hear(Happening { watch: WatchId(event.wd()), what: event.events(), name }, &mut heard);
+            if reader.is_buffer_empty() {
+                break;
+            }
+        }
+        map.settle(&mut heard);
+        Ok(heard)
+    }
+
+    /// Sleeps until something happens.
+    fn wait(&self) -> rustix::io::Result<Woken> {
+        let mut all = vec![PollFd::new(&self.kernel.inotify, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+        all.extend(self.mounts.iter().map(|mounts| PollFd::new(&mounts.file, PollFlags::PRI)));
+        match poll(&mut all, None) {
+            Ok(_) if !all[1].revents().is_empty() => Ok(Woken::Stopped),
+            Ok(_) => Ok(Woken::Heard { are_mounts: all.get(2).is_some_and(|mounts| !mounts.revents().is_empty()) }),
+            Err(Errno::INTR) => Ok(Woken::Heard { are_mounts: false }),
             Err(errno) => Err(errno),
         }
     }

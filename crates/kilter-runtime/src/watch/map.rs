@@ -31,11 +31,12 @@ pub(super) struct Map {
     /// How many links are being followed, one from another.
     pub(super) following: u32,
     pub(super) kernel: Kernel,
+    descriptors: usize,
     pub(super) overflows: u64,
 }
 
 impl Map {
-    pub(super) fn new(kernel: Kernel) -> Map {
+    pub(super) fn new(kernel: Kernel, descriptors: usize) -> Map {
         Map {
             nodes: Nodes::new(),
             subscriptions: Subscriptions::default(),
@@ -45,6 +46,7 @@ impl Map {
             trees: 0,
             following: 0,
             kernel,
+            descriptors,
             overflows: 0,
         }
     }
@@ -54,7 +56,7 @@ impl Map {
             watches: self.watches.len(),
             subscribers: self.subscriptions.subscribers(),
             paths: self.nodes.len(),
-            descriptors: 2,
+            descriptors: self.descriptors,
             overflows: self.overflows,
         }
     }

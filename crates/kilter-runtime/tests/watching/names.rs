@@ -222,5 +222,23 @@ fn mounts_are_watched_where_they_are_and_their_end_is_told() {
         f.watch(3, "m/a", Scope::This);
         f.write("else/b", "1");
         assert_eq!(f.told(), [2, 3]);
+        // Mounted over what is watched already, also behind a link.
+        f.make("n/d");
+        f.link("n", "l");
+        f.watch(4, "n/d/a", Scope::This);
+        f.watch(5, "l/d/a", Scope::This);
+        f.told();
+        run(&["mount", "-t", "tmpfs", "none", f.path("n/d").to_str().unwrap()]);
+        assert_eq!(f.told(), [4, 5]);
+        f.write("n/d/a", "");
+        assert_eq!(f.told(), [4, 5]);
+        // An end that leaves the file system in use.
+        let open = File::create(f.path("n/d/open")).unwrap();
+        f.told();
+        run(&["umount", "--lazy", f.path("n/d").to_str().unwrap()]);
+        assert_eq!(f.told(), [4, 5]);
+        f.write("n/d/a", "");
+        assert_eq!(f.told(), [4, 5]);
+        drop(open);
     });
 }

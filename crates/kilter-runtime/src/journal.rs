@@ -38,6 +38,9 @@ pub enum JournalError {
     },
 }
 
+/// So many bytes are appended before the journal is written anew.
+const LONGEST: u64 = 1 << 20;
+
 /// Who changed, and who is to be refreshed.
 pub(crate) type Debt = (ResourceRef, ResourceRef);
 
@@ -48,6 +51,8 @@ pub struct Journal {
     file: Option<File>,
     owed: BTreeSet<Debt>,
     durability: Durability,
+    /// Bytes that were appended since the file was begun.
+    appended: u64,
 }
 
 impl Journal {
@@ -63,7 +68,7 @@ impl Journal {
             Err(source) => return Err(JournalError::Io { attempt: "read", path, source }),
         };
         let owed = replay(&bytes).map_err(|line| JournalError::Damaged { path: path.clone(), line })?;
-        Ok(Journal { path, file: None, owed, durability })
+        Ok(Journal { path, file: None, owed, durability, appended: 0 })
     }
 
     /// The refreshes that are owed.
@@ -103,6 +108,11 @@ impl Journal {
 
     fn append(&mut self, word: &str, debts: &[Debt]) -> Result<(), JournalError> {
         let line = line(word, debts);
+        // While a state is held, something may be owed for ever: the file is begun anew before it grows.
+        if self.appended > LONGEST {
+            self.file = None;
+        }
+        self.appended += line.len() as u64;
         let wait = word == "owe" && self.durability == Durability::Flushed;
         self.written("append to", |file| {
             file.write_all(line.as_bytes())?;
@@ -123,6 +133,7 @@ impl Journal {
         let io = |source| JournalError::Io { attempt, path: self.path.clone(), source };
         if self.file.is_none() {
             self.file = Some(self.begin().map_err(io)?);
+            self.appended = 0;
         }
         let file = self.file.as_mut().expect("the journal was opened above");
         write(file).map_err(io)
@@ -227,6 +238,21 @@ mod tests {
             again.owe(vec![debt("file[/e]", "exec[f]")]).unwrap();
             assert_eq!(owed(directory.path()).len(), expected + 1, "appended after a cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_journal_does_not_grow_while_something_stays_owed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), Durability::Unflushed).unwrap();
+        journal.owe(vec![debt("file[/stays]", "exec[owed]")]).unwrap();
+        for round in 0..30_000 {
+            let one = [debt(&format!("file[/{round}]"), "exec[b]")];
+            journal.owe(one.to_vec()).unwrap();
+            journal.paid(&one).unwrap();
+        }
+        let size = std::fs::metadata(directory.path().join("journal")).unwrap().len();
+        assert!(size < LONGEST + 4096, "{size}");
+        assert_eq!(owed(directory.path()), [debt("file[/stays]", "exec[owed]")]);
     }
 
     #[test]

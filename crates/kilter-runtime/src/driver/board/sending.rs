@@ -52,7 +52,11 @@ impl Board<'_> {
             false => value.clone(),
         };
         let secrets = sent.iter().map(|(_, value)| secret(value)).filter(Value::holds_sensitive);
-        self.sent.extend(secrets);
+        for secret in secrets {
+            if !self.sent.contains(&secret) {
+                self.sent.push(secret);
+            }
+        }
         self.seals.clear();
         self.outputs.insert(vertex, sent);
     }

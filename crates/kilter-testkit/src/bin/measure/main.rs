@@ -10,6 +10,7 @@ mod floor;
 mod fresh;
 mod peer;
 mod run;
+mod scripts;
 mod suite;
 mod table;
 mod workload;

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::fresh::Fresh;
 use super::run::{Bench, Cost, best, calls, once};
 use super::table::Table;
-use super::{floods, floor, peer, workload};
+use super::{floods, floor, peer, scripts, workload};
 
 type Measure = fn(&Bench, &mut Table);
 
@@ -22,6 +22,7 @@ pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("accounts", false, accounts),
     ("chain", false, chain),
     ("linear", false, linear),
+    ("scripts", false, scripts::scripts),
     ("calls", true, system_calls),
     ("memory", true, memory),
     ("floods", true, floods::floods),

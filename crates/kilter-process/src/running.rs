@@ -15,10 +15,20 @@ use crate::finished::{Ending, Finished, Status};
 use crate::invocation::{Group, Invocation, Leftovers};
 use crate::pipes::{Feed, Sink, Taken, chunk};
 use crate::run::Cancel;
-use crate::start::Started;
+use crate::start::{Started, is_any_starting};
 
 /// How long the outputs are read on when the child has exited but a descendant keeps them open.
 const LEAK: Duration = Duration::from_millis(100);
+
+/// How long such a descendant is given at most that is not a descendant, but another child of kilter's that is just
+/// being started: until it becomes its program it holds what kilter holds.
+const STARTING: Duration = Duration::from_millis(500);
+
+/// Who writes less than this at a time writes line by line.
+const TRICKLE: usize = 4096;
+
+/// How long a child that writes line by line is left alone: to be woken for each line costs more than to read it.
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// How often the flag of a [`Cancel`] without a descriptor is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -39,6 +49,8 @@ pub(crate) struct Running<'a> {
     confined: Confined,
     /// Removed with this.
     _scratch: Option<Scratch>,
+    /// Whether the last that was read was little.
+    trickles: bool,
     /// Whether the process is no longer ours to kill.
     pub(crate) over: bool,
 }
@@ -52,6 +64,8 @@ pub(crate) struct Step {
     pub(crate) exited: bool,
     /// The descriptor of the cancel is readable.
     woken: bool,
+    /// An output brought something, or its end.
+    served: bool,
 }
 
 impl<'a> Running<'a> {
@@ -73,6 +87,7 @@ impl<'a> Running<'a> {
             observer,
             confined,
             _scratch: scratch,
+            trickles: false,
             over: false,
         };
         // From here on the child is ended on the way out of an error.
@@ -105,6 +120,9 @@ impl<'a> Running<'a> {
         loop {
             let tick = cancel.filter(|_| wake.is_none()).map(|_| Instant::now() + TICK);
             let until = [self.deadline, tick].into_iter().flatten().min();
+            if std::mem::take(&mut self.trickles) {
+                self.pause(wake)?;
+            }
             let step = self.step(until, wake)?;
             if step.exited {
                 return Ok(Ending::Exited);
@@ -137,6 +155,19 @@ impl<'a> Running<'a> {
         self.sinks.iter().any(Sink::is_flooded)
     }
 
+    /// Leaves the outputs alone for a moment, unless the child ends, wants its input or somebody cancels.
+    fn pause(&self, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let fds = [
+            self.pidfd.as_ref().map(|fd| (fd.as_fd(), PollFlags::IN)),
+            self.stdin.fd().map(|fd| (fd, PollFlags::OUT)),
+            wake.map(|fd| (fd, PollFlags::IN)),
+            None,
+            None,
+            None,
+        ];
+        wait_for(fds, Some(Instant::now() + PAUSE)).map(drop)
+    }
+
     /// Waits for the next event and serves the streams.
     pub(crate) fn step(&mut self, until: Option<Instant>, wake: Option<BorrowedFd<'_>>) -> io::Result<Step> {
         let ready = {
@@ -159,7 +190,7 @@ impl<'a> Running<'a> {
                 self.take(at);
             }
         }
-        Ok(Step { exited: ready[0], woken: ready[5] })
+        Ok(Step { exited: ready[0], woken: ready[5], served: ready[2..5].contains(&true) })
     }
 
     fn give(&mut self) {
@@ -171,6 +202,7 @@ impl<'a> Running<'a> {
 
     fn take(&mut self, at: usize) {
         let taken = self.sinks[at].take(&mut self.chunk);
+        self.trickles = matches!(taken, Taken::Bytes(bytes) if bytes.len() < TRICKLE);
         let Some(observer) = &mut self.observer else { return };
         let stream = STREAMS[at];
         match taken {
@@ -218,16 +250,29 @@ impl<'a> Running<'a> {
         Ok(Finished { status, ending, stdout, stderr, channel, leaked, confined, refusal_hint })
     }
 
-    /// Reads the outputs to their end, but for [`LEAK`] at most.
+    /// Reads the outputs to their end, but for [`LEAK`] at most, and as long as others are being started.
     fn drain(&mut self) -> io::Result<bool> {
         let until = Instant::now() + LEAK;
         while self.has_outputs() {
-            self.step(Some(until), None)?;
-            if Instant::now() >= until {
-                return Ok(true);
+            // A busy machine may have let this thread wait for longer: what is there by now is taken.
+            let is_late = Instant::now() >= until;
+            let step = self.step(Some(until), None)?;
+            if is_late && (!step.served || Instant::now() >= until + STARTING) {
+                return self.is_held();
             }
         }
         Ok(false)
+    }
+
+    /// Whether an output is still open when nobody is being started any more.
+    fn is_held(&mut self) -> io::Result<bool> {
+        let until = Instant::now() + STARTING;
+        while is_any_starting() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let now = Instant::now();
+        while self.has_outputs() && self.step(Some(now), None)?.served && Instant::now() < until {}
+        Ok(self.has_outputs())
     }
 }
 

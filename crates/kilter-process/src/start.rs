@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
 
@@ -23,6 +24,30 @@ const TRIES: u32 = 1000;
 
 /// What a thread needs that only starts a child.
 const STACK: usize = 256 * 1024;
+
+/// How many children are on their way from a copy of kilter to their program.
+static STARTING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a child is being started that may hold what is another one's: everything, until it becomes its program.
+pub(crate) fn is_any_starting() -> bool {
+    STARTING.load(Ordering::Acquire) > 0
+}
+
+/// Counts a start that is under way.
+struct Starting;
+
+impl Starting {
+    fn begin() -> Starting {
+        STARTING.fetch_add(1, Ordering::AcqRel);
+        Starting
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        STARTING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 /// A child that runs.
 pub(crate) struct Started {
@@ -82,6 +107,7 @@ impl Start<'_> {
     }
 
     fn spawn(&self, ends: &ChildEnds, scratch: Option<&Path>) -> Spawned {
+        let _starting = Starting::begin();
         let Some(channel) = &ends.channel else {
             return self.command(ends, scratch, None)?.spawn().map_err(|source| self.not_started(source));
         };

@@ -44,10 +44,8 @@ pub(crate) fn scripts(bench: &Bench, table: &mut Table) {
         command.env_clear().env("PATH", "/usr/bin:/bin").args(words);
         command
     };
-    let (listed, own) = (
-        best(40, || bench.kilter(&["-I", &include, "get", "tt"])),
-        best(40, || alone(&["ral_action=list"])),
-    );
+    let (listed, own) =
+        (best(40, || bench.kilter(&["-I", &include, "get", "tt"])), best(40, || alone(&["ral_action=list"])));
     table.limit("1000 resources of a script, CPU above the script's", listed.cpu - own.cpu, "ms", 3.0);
     let (got, own) = (
         best(40, || bench.kilter(&["-I", &include, "get", "tt", "package-7"])),

@@ -37,6 +37,7 @@ mod side_by_side;
 mod simple;
 mod spoken;
 mod surroundings;
+mod turns;
 mod typed;
 
 pub use check_file::{CheckFile, Lasting};

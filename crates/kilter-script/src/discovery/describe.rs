@@ -124,7 +124,9 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
             let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
             let said = last.map(|line| eco_format!(" (last on its standard error: {})", beginning(line, 200)));
             let beside = match error {
-                ProtocolError::Status(_) => eco_format!("; a script of mold needs {}.yaml beside it", candidate.stem),
+                ProtocolError::Status(_) => {
+                    eco_format!("; one of mold's convention needs {}.yaml beside it", candidate.stem)
+                }
                 _ => EcoString::new(),
             };
             Err(eco_format!("asked to describe itself, {error}{}{beside}", said.unwrap_or_default()))

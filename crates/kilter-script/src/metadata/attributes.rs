@@ -75,7 +75,7 @@ fn attribute(name: EcoString, key: &Node, value: &Node, naming: Naming<'_>, read
 
 /// Whether an attribute says that a resource is there or not, and nothing else. What is declared is to be there, unless
 /// something else was said.
-fn tells_presence(attribute: &AttributeSchema) -> bool {
+pub(crate) fn tells_presence(attribute: &AttributeSchema) -> bool {
     let words = attribute.data_type.allowed();
     attribute.name == "ensure"
         && attribute.behaviour == Behaviour::Property

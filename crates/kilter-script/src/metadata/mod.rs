@@ -20,6 +20,7 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 pub use actions::Actions;
+pub(crate) use attributes::tells_presence;
 pub use fault::{Fault, Place};
 pub(crate) use mold::{EXISTS, complete, is_action, is_word, of_words, other};
 
@@ -53,6 +54,8 @@ pub struct Metadata {
     pub noop_safe: bool,
     /// Whether it is confined while it reads, unless it says otherwise: it then cannot change the machine.
     pub confine: bool,
+    /// Whether its calls may go side by side, those that change something too.
+    pub parallel: bool,
     /// How long one call may take; kilter's own limit if none.
     pub timeout: Option<Duration>,
     /// How many bytes one call may print; kilter's own limit if none.

@@ -16,7 +16,7 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 /// The keys of a provider that mean something to kilter.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "type",
     "name",
     "desc",
@@ -26,6 +26,7 @@ const KEYS: [&str; 12] = [
     "default",
     "noop_safe",
     "confine",
+    "parallel",
     "timeout",
     "output",
     "attributes",
@@ -145,6 +146,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     let default = provider.get("default").map(|node| conditions::read("default", node, Joined::Or, reader));
     let noop_safe = provider.get("noop_safe").is_some_and(|node| reader.truth("noop_safe", node));
     let confine = provider.get("confine").is_none_or(|node| reader.truth("confine", node));
+    let parallel = provider.get("parallel").is_some_and(|node| reader.truth("parallel", node));
     let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
     let output = provider.get("output").and_then(|node| output(node, reader));
     let refresh = match convention {
@@ -166,6 +168,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         default: default.unwrap_or(Condition::Constant(false)),
         noop_safe,
         confine,
+        parallel,
         timeout,
         output,
         schema,

@@ -144,7 +144,8 @@ impl Mold {
     }
 
     fn prescribed(&self, document: &Json) -> Result<Prescribed, EcoString> {
-        let entries = document.as_object().ok_or_else(|| eco_format!("it is an object, not {}", shown(document)))?;
+        let entries =
+            document.as_object().ok_or_else(|| eco_format!("an object is expected, not {}", shown(document)))?;
         let text = |key: &str| entries.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
         let kind = text("kind").ok_or("its `kind` is missing")?;
         let key = self.provider(kind).and_then(|one| one.schema().namevars().next().map(|key| key.name.text().clone()));
@@ -192,7 +193,7 @@ fn literal(json: Json) -> Json {
 }
 
 fn list(json: &Json) -> Result<&[Json], EcoString> {
-    json.as_array().map(Vec::as_slice).ok_or_else(|| eco_format!("it is a list, not {}", shown(json)))
+    json.as_array().map(Vec::as_slice).ok_or_else(|| eco_format!("a list is expected, not {}", shown(json)))
 }
 
 fn shown(json: &Json) -> EcoString {

@@ -68,6 +68,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let refresh = rest.word("refresh");
     let is_default = rest.truth("default").unwrap_or(false);
     let is_open = rest.truth("open").unwrap_or(is_open);
+    let parallel = rest.truth("parallel").unwrap_or(false);
     let manner = rest.manner();
     let mut faults = rest.faults;
     if let Some(refresh) = &refresh
@@ -88,7 +89,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let schema = complete(reading.schema, &namevar, refresh.as_ref());
     let schema = if is_open { schema.with_others(other()) } else { schema };
     let metadata = metadata_of(schema, words.as_deref(), manner);
-    Ok(Metadata { refresh, default: Condition::Constant(is_default), ..metadata })
+    Ok(Metadata { refresh, parallel, default: Condition::Constant(is_default), ..metadata })
 }
 
 fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
@@ -103,6 +104,7 @@ fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) 
         default: Condition::Constant(false),
         noop_safe: false,
         confine: manner.is_confined,
+        parallel: false,
         timeout: manner.timeout,
         output: manner.output,
         schema,

@@ -64,8 +64,9 @@ impl MoldProvider {
 
     /// The name of a resource in a list.
     fn name_in(&self, document: &Json) -> Result<EcoString, EcoString> {
-        let entries =
-            document.as_object().ok_or_else(|| eco_format!("it is an object, not {}", document::shown(document)))?;
+        let entries = document
+            .as_object()
+            .ok_or_else(|| eco_format!("an object is expected, not {}", document::shown(document)))?;
         let key = self.known().key();
         let text = |key: &str| entries.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
         let name = text("name").or_else(|| text(key));

@@ -20,6 +20,7 @@ use crate::metadata::{EXISTS, Metadata, is_action};
 use crate::provider::kept;
 use crate::script::Script;
 use crate::surroundings::Surroundings;
+use crate::turns::Turns;
 
 /// How many lines of a script's output, or attributes that nobody has declared, are shown.
 const NOTED: usize = 20;
@@ -32,20 +33,28 @@ pub struct MoldProvider {
     name: &'static str,
     /// What the script is called in messages: `resources/file`.
     role: EcoString,
+    turns: Turns,
 }
 
 impl MoldProvider {
     /// The provider of a script in `resources`.
     pub(super) fn new(runner: Arc<Runner>, path: PathBuf, kind: Metadata) -> MoldProvider {
         let (name, role) = (kept(&kind.name), eco_format!("resources/{}", kind.schema.name));
-        MoldProvider { runner, path, kind, name, role }
+        MoldProvider { runner, path, kind, name, role, turns: Turns::default() }
     }
 
     /// The provider of a file `*.prov`.
     pub(crate) fn of_file(path: &Path, kind: Metadata, surroundings: Arc<Surroundings>) -> MoldProvider {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let (name, role) = (kept(&kind.name), eco_format!("providers/{stem}"));
-        MoldProvider { runner: Arc::new(Runner::new(surroundings)), path: path.to_owned(), kind, name, role }
+        MoldProvider {
+            runner: Arc::new(Runner::new(surroundings)),
+            path: path.to_owned(),
+            kind,
+            name,
+            role,
+            turns: Turns::default(),
+        }
     }
 
     pub(super) fn runner(&self) -> &Runner {
@@ -77,6 +86,7 @@ impl MoldProvider {
     fn inspect(&self, cx: &Context<'_>, name: &EcoString) -> Result<(Json, State), MoldError> {
         let input = Value::hash(document::identity(&self.kind, name));
         let call = self.call("inspect", name, &input);
+        let _turn = self.turns.to_read(self.kind.parallel);
         let finished = self.runner.run(cx, &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
         let document = error::document(&finished, "an observation document", call.output).map_err(fail)?;
@@ -114,6 +124,7 @@ impl MoldProvider {
 
     /// Has the script change something.
     fn called(&self, cx: &Context<'_>, call: &Call<'_>) -> Outcome {
+        let _turn = self.turns.to_change(self.kind.parallel);
         if cx.interrupt().is_raised() {
             return Outcome::failed("not begun: the run was interrupted");
         }

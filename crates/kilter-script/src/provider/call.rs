@@ -29,6 +29,10 @@ impl ScriptProvider {
         let invocation = self.convention.encode(request);
         let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
         let invocation = self.limited(invocation, request);
+        let _turn = match request {
+            Request::Update(_, Mode::Apply) => self.turns.to_change(self.metadata.parallel),
+            _ => self.turns.to_read(self.metadata.parallel),
+        };
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
         let type_name = self.metadata.schema.name.as_str();

@@ -20,6 +20,7 @@ use crate::convention::{Convention, ConventionName, Request, Update};
 use crate::metadata::Metadata;
 use crate::script::Script;
 use crate::surroundings::Surroundings;
+use crate::turns::Turns;
 
 pub(crate) use error::last_words;
 pub(crate) use log::{known_level, level};
@@ -32,6 +33,7 @@ pub struct ScriptProvider {
     convention: Box<dyn Convention>,
     surroundings: Arc<Surroundings>,
     watch: Watch,
+    turns: Turns,
 }
 
 impl ScriptProvider {
@@ -43,7 +45,15 @@ impl ScriptProvider {
         surroundings: Arc<Surroundings>,
     ) -> ScriptProvider {
         let name = kept(&metadata.name);
-        ScriptProvider { path: path.to_owned(), metadata, name, convention, surroundings, watch: Watch::default() }
+        ScriptProvider {
+            path: path.to_owned(),
+            metadata,
+            name,
+            convention,
+            surroundings,
+            watch: Watch::default(),
+            turns: Turns::default(),
+        }
     }
 
     /// Whether one call is about many resources, as in `json`; it is about one in `simple`.

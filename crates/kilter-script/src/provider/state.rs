@@ -10,6 +10,7 @@ use super::ScriptProvider;
 use super::call::Call;
 use super::error::circumstances;
 use crate::convention::{ErrorKind, Record, beginning};
+use crate::metadata::tells_presence;
 use crate::typed::typed;
 
 /// So many of the values of a resource that are not of their type are told.
@@ -48,7 +49,7 @@ impl ScriptProvider {
             );
             cx.log(Level::Warning, self.metadata.schema.name.as_str(), &beginning(&name, 80), &message);
         }
-        state(name, attributes)
+        self.state(name, attributes)
     }
 
     /// A resource that was asked for.
@@ -64,9 +65,18 @@ impl ScriptProvider {
         }
         let (attributes, wrong) = self.attributes(record, odd);
         match wrong.is_empty() {
-            true => state(name, attributes),
+            true => self.state(name, attributes),
             false => State { unreadable: Some(self.wrong(&name, &wrong, &by)), ..State::absent(name) },
         }
+    }
+
+    /// What is told of a resource is there, unless `ensure` says otherwise; where that can say nothing else, it says so.
+    fn state(&self, name: EcoString, mut attributes: Attributes) -> State {
+        let is_absent = attributes.get("ensure").and_then(Value::as_str) == Some("absent");
+        if attributes.get("ensure").is_none() && self.metadata.schema.find("ensure").is_some_and(tells_presence) {
+            attributes.push("ensure", Value::from("present"));
+        }
+        State { exists: !is_absent, ..State::present(name, attributes) }
     }
 
     /// The declared attributes of a record, and what is wrong with those that are not here.
@@ -139,11 +149,6 @@ fn remember(seen: &mut Vec<(EcoString, EcoString)>, attribute: &EcoString, name:
     if !seen.iter().any(|(known, _)| *known == shown) {
         seen.push((shown, beginning(name, 80)));
     }
-}
-
-fn state(name: EcoString, attributes: Attributes) -> State {
-    let is_absent = attributes.get("ensure").and_then(Value::as_str) == Some("absent");
-    State { exists: !is_absent, ..State::present(name, attributes) }
 }
 
 /// Whether it matters that a resource cannot be created: it should be there, and nothing that comes first can

@@ -130,7 +130,7 @@ fn a_list_is_no_list_of_what_is_not_there_and_one_odd_resource_hides_no_other() 
     assert_eq!(list("[]").unwrap(), []);
     for (printed, expected) in [
         (r#"{"path": "a"}"#, "its document is not as it should be: it is an array of observation documents"),
-        (r#"["a"]"#, "[0]: it is an object, not `\"a\"`"),
+        (r#"["a"]"#, "[0]: an object is expected, not `\"a\"`"),
         (r#"[{"size": 1}]"#, "[0]: its `path` is missing"),
         (r#"[{"path": "a"}, {"path": "a"}]"#, "`a` is there twice"),
         ("", "list of thing by the provider `keeper` (mold, DIR/keeper.prov): it printed nothing"),
@@ -206,7 +206,7 @@ fn a_script_of_mold_without_metadata_beside_it_is_told_what_it_needs() {
     place.script("keeper.prov", KEEPER);
     let (providers, notes) = found(&place);
     assert!(providers.is_empty());
-    assert!(notes[0].ends_with("; a script of mold needs keeper.yaml beside it"), "{notes:?}");
+    assert!(notes[0].ends_with("; one of mold's convention needs keeper.yaml beside it"), "{notes:?}");
 
     let place = Place::new();
     place.script("keeper.prov", format!("#!/bin/sh\ncat <<'END'\n{METADATA}END\n"));

@@ -64,7 +64,7 @@ fn a_document_about_something_else_is_refused() {
     assert_eq!(of("{\"name\": 5}"), "`name` is `5`, and `x` was asked for (exit code 0)");
     assert_eq!(of("{\"kind\": \"file\"}"), "`kind` is `\"file\"`, and `job` was asked for (exit code 0)");
     assert_eq!(of("{\"exists\": \"yes\"}"), "`exists` is true or false, not `\"yes\"` (exit code 0)");
-    assert_eq!(of("[]"), "it is an object, not `[]` (exit code 0)");
+    assert_eq!(of("[]"), "an object is expected, not `[]` (exit code 0)");
     assert_eq!(of("{\"error\": \"the disk is on fire\"}"), "it says: the disk is on fire (exit code 0)");
 }
 

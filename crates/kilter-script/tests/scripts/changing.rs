@@ -213,3 +213,41 @@ fn what_the_convention_or_the_type_cannot_carry_is_refused_before_anything_runs(
     assert_eq!(provider.validate("a", &attributes(&[]), &["nosuch"]).len(), 1);
     assert_eq!(place.calls(), [""; 0]);
 }
+
+/// Reads a file, thinks, and writes it again with a line more.
+const COUNTING: &str = r#"
+echo '# simple'
+case "$ral_action" in
+find) grep -qx "$name" db && { echo "name: $name"; echo "ensure: present"; } || { echo "name: $name"; echo "ensure: absent"; };;
+update) old=$(cat db 2>/dev/null); sleep 0.1; { [ -z "$old" ] || echo "$old"; echo "$name"; } >db; echo "ral_derive: true";;
+esac
+"#;
+
+/// How many of four resources are there when they were changed at the same time.
+fn changed_at_once(more: &str) -> usize {
+    let place = Place::new();
+    let provider = place.bash("t", &format!("{TYPED}\n{more}"), COUNTING);
+    std::thread::scope(|scope| {
+        for name in ["a", "b", "c", "d"] {
+            let provider = &provider;
+            scope.spawn(move || apply(&**provider, name, &[("ensure", "present".into())]));
+        }
+    });
+    std::fs::read_to_string(place.path().join("db")).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn changes_of_one_provider_go_one_after_the_other() {
+    assert_eq!(changed_at_once(""), 4);
+    // Whoever allows it has them side by side: then some are lost, by this one.
+    assert!(changed_at_once("parallel: true") < 4);
+}
+
+#[test]
+fn what_is_told_without_ensure_is_there() {
+    let place = Place::new();
+    let body = "echo '# simple'; case $ral_action in list|find) echo 'name: a'; echo 'v: 1';; esac";
+    let provider = place.bash("t", TYPED, body);
+    let (found, outcome) = apply(&*provider, "a", &[("ensure", "present".into()), ("v", "1".into())]).unwrap();
+    assert_eq!((found.state.attributes.text("ensure"), outcome), (Some("present"), None));
+}

@@ -86,7 +86,7 @@ fn a_failure_to_describe_is_kept_too_for_a_while() {
             notes(&place, &found),
             [
                 "DIR/a.prov: not used: asked to describe itself, it failed with exit code 3 (last on its standard error: no python \
-                 here); a script of mold needs a.yaml beside it"
+                 here); one of mold's convention needs a.yaml beside it"
             ]
         );
         assert_eq!(place.calls().len(), calls);

@@ -40,15 +40,15 @@ pub(crate) fn table(
 const CROWD: usize = 5;
 
 /// Whether a column has something to tell: not the name again, no secret, not the same for a crowd,
-/// and for `ensure` that resources differ in it.
+/// and for `ensure` more than that all are there.
 fn is_telling(attribute: &AttributeSchema, states: &[State], secrets: Secrets) -> bool {
     let mut values = states.iter().map(|state| shown(attribute, state));
     match attribute.behaviour {
         Behaviour::Namevar | Behaviour::Parameter => false,
         _ if attribute.data_type.is_sensitive() && secrets == Secrets::Hidden => false,
         _ if attribute.name == "ensure" => {
-            let first = values.next();
-            values.any(|value| Some(value) != first) || states.iter().any(|state| !state.exists)
+            let is_plain = |value: Option<Value>| value.is_none_or(|value| value.as_str() == Some("present"));
+            !values.all(is_plain)
         }
         _ if states.len() >= CROWD => {
             let first = values.next();

@@ -168,7 +168,7 @@ fn what_an_actor_does_wrong_is_told_and_nothing_is_touched() {
         assert!(ended.stderr.contains(expected), "{body}: {}", ended.stderr);
     };
     for (body, expected) in [
-        ("echo '{}'", "it is a list, not `{}`"),
+        ("echo '{}'", "a list is expected, not `{}`"),
         ("echo '[{\"name\": \"a\"}]'", "[0]: its `kind` is missing"),
         ("echo '[{\"kind\": \"counter\"}]'", "[0]: its `name` is missing"),
         (

@@ -145,7 +145,7 @@ fn a_script_that_is_no_provider_is_told_and_disturbs_nothing() {
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting[nosuch]\n  ensure  absent\n"));
     assert_eq!(
         ended.stderr,
-        "warning: DIR/providers/bad.prov: not used: asked to describe itself, it failed with exit code 3; a script of mold needs \
+        "warning: DIR/providers/bad.prov: not used: asked to describe itself, it failed with exit code 3; one of mold's convention needs \
          bad.yaml beside it\n"
     );
 }

@@ -98,7 +98,7 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 bad("line 1 of its output is `name: a`: the first line must be `# simple`"),
                 bad("its output is not as the convention json wants it: the reply: an object is expected, not a"),
-                bad("its document is not as it should be: it is an object, not `[]`"),
+                bad("its document is not as it should be: an object is expected, not `[]`"),
             ],
             [
                 bad("line 1 of its output is `name: a`: the first line must be `# simple`"),

@@ -50,7 +50,7 @@ impl Finding {
     /// What is said of a file that was looked for.
     pub(super) fn of(note: &Note) -> Finding {
         match note.level {
-            Level::Warning | Level::Err => Finding::fault(&note.file, &note.message),
+            Level::Warning | Level::Err if note.is_unused() => Finding::fault(&note.file, &note.message),
             _ => Finding::warning(&note.file, &note.message),
         }
     }

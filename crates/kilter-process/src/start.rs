@@ -1,7 +1,7 @@
 //! The start of a child.
 
 use std::ffi::{CString, OsString};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,9 @@ use crate::which::which;
 
 /// How often a start is tried whose descriptor 3 other threads take and give up meanwhile.
 const TRIES: u32 = 1000;
+
+/// How much of a first line the system reads.
+const LONGEST_LINE: usize = 256;
 
 /// What a thread needs that only starts a child.
 const STACK: usize = 256 * 1024;
@@ -172,10 +175,31 @@ impl Start<'_> {
                 return SpawnError::Cwd { cwd: cwd.clone(), source };
             }
         }
-        self.failed(source)
+        match interpreter_trouble(&self.program, &source) {
+            Some(why) => self.failed(io::Error::new(source.kind(), why)),
+            None => self.failed(source),
+        }
     }
 
     fn failed(&self, source: io::Error) -> SpawnError {
         SpawnError::Start { program: OsString::from(&self.program), source }
     }
+}
+
+/// Why a script is not started that is there: the system speaks of it as if it were missing.
+fn interpreter_trouble(program: &Path, source: &io::Error) -> Option<String> {
+    let is_missing = source.kind() == io::ErrorKind::NotFound;
+    if !is_missing && source.raw_os_error() != Some(Errno::NOEXEC.raw_os_error()) {
+        return None;
+    }
+    let mut first = Vec::with_capacity(LONGEST_LINE);
+    std::fs::File::open(program).ok()?.take(LONGEST_LINE as u64).read_to_end(&mut first).ok()?;
+    let line = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let Some(named) = line.strip_prefix(b"#!") else {
+        return (!is_missing).then(|| "it is no program, and has no first line like #!/bin/sh".to_owned());
+    };
+    let named = String::from_utf8_lossy(named);
+    let interpreter = named.trim_start().split([' ', '\t', '\r']).next().unwrap_or_default();
+    let crlf = if named.ends_with('\r') { " with a carriage return behind it" } else { "" };
+    is_missing.then(|| format!("its first line asks for the interpreter `{interpreter}`{crlf}, which is not there"))
 }

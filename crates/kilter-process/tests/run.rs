@@ -276,3 +276,22 @@ fn no_descriptor_outlives_a_run() {
     // Other tests of this program come and go in between, a few descriptors each.
     assert!(count() < before + 20);
 }
+
+#[test]
+fn a_script_without_its_interpreter_is_told_as_that() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("kilter-process-script-{}", std::process::id()));
+    let told = |text: &str| {
+        // A file that was just open to be written cannot be run: each is another one.
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let error = run(&Invocation::new(path.as_os_str()), None).unwrap_err().with_sources();
+        error.replace(&path.display().to_string(), "SCRIPT")
+    };
+    let missing = "cannot start `SCRIPT`: its first line asks for the interpreter `/no/such` which is not there";
+    assert_eq!(told("#!/no/such -x\n").replace("`,", "`"), missing);
+    assert!(told("#! /bin/sh\r\n").contains("`/bin/sh` with a carriage return behind it, which is not there"));
+    assert!(told("echo\n").contains("it is no program, and has no first line like #!/bin/sh"));
+    std::fs::remove_file(&path).unwrap();
+}

@@ -59,7 +59,7 @@ pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
     let cancel = Cancel { flag: &signals::RAISED, fd: None };
     let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {
         let text = error.with_sources();
-        let no_program = text.contains("Exec format error");
+        let no_program = text.contains("it is no program");
         if no_program { format!("{text}; if it is no program: chmod a-x") } else { text }
     })?;
     let why = match finished.ending {

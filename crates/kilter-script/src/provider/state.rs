@@ -49,7 +49,7 @@ impl ScriptProvider {
             );
             cx.log(Level::Warning, self.metadata.schema.name.as_str(), &beginning(&name, 80), &message);
         }
-        self.state(name, attributes)
+        state(name, attributes)
     }
 
     /// A resource that was asked for.
@@ -65,18 +65,20 @@ impl ScriptProvider {
         }
         let (attributes, wrong) = self.attributes(record, odd);
         match wrong.is_empty() {
-            true => self.state(name, attributes),
+            true => self.compared(name, attributes, wanted.should),
             false => State { unreadable: Some(self.wrong(&name, &wrong, &by)), ..State::absent(name) },
         }
     }
 
-    /// What is told of a resource is there, unless `ensure` says otherwise; where that can say nothing else, it says so.
-    fn state(&self, name: EcoString, mut attributes: Attributes) -> State {
-        let is_absent = attributes.get("ensure").and_then(Value::as_str) == Some("absent");
-        if attributes.get("ensure").is_none() && self.metadata.schema.find("ensure").is_some_and(tells_presence) {
+    /// What is told of a resource is there, unless `ensure` says otherwise; where that can say nothing else, it says so
+    /// to who compares it.
+    fn compared(&self, name: EcoString, mut attributes: Attributes, should: Option<&Attributes>) -> State {
+        let is_asked = should.is_some_and(|should| should.get("ensure").is_some());
+        let is_told = attributes.get("ensure").is_some();
+        if is_asked && !is_told && self.metadata.schema.find("ensure").is_some_and(tells_presence) {
             attributes.push("ensure", Value::from("present"));
         }
-        State { exists: !is_absent, ..State::present(name, attributes) }
+        state(name, attributes)
     }
 
     /// The declared attributes of a record, and what is wrong with those that are not here.
@@ -156,4 +158,9 @@ fn remember(seen: &mut Vec<(EcoString, EcoString)>, attribute: &EcoString, name:
 fn is_missed(cx: &Context<'_>, wanted: &Wanted<'_>) -> bool {
     let is_wanted = wanted.should.is_some_and(|should| should.text("ensure") != Some("absent"));
     is_wanted && !(cx.only_looks() && cx.outlook().is_open_before(wanted.name))
+}
+
+fn state(name: EcoString, attributes: Attributes) -> State {
+    let is_absent = attributes.get("ensure").and_then(Value::as_str) == Some("absent");
+    State { exists: !is_absent, ..State::present(name, attributes) }
 }

@@ -32,6 +32,10 @@ fn holds(root: &Value, schema: &Value, document: &Value) -> bool {
         }
         "anyOf" => said.as_array().unwrap().iter().any(|schema| holds(root, schema, document)),
         "not" => !holds(root, said, document),
+        "allOf" => said.as_array().unwrap().iter().all(|schema| holds(root, schema, document)),
+        "if" => !holds(root, said, document) || holds(root, &schema["then"], document),
+        "then" => true,
+        "const" => said == document,
         "enum" => said.as_array().unwrap().contains(document),
         "minLength" => document.as_str().unwrap().len() as u64 >= said.as_u64().unwrap(),
         "minItems" => document.as_array().unwrap().len() as u64 >= said.as_u64().unwrap(),
@@ -80,6 +84,13 @@ fn the_documents_of_the_text_are_valid_and_wrong_ones_are_not() {
         ("question", json!({ "kind": "file" }), json!({ "name": "/tmp/foo" })),
         ("list", json!([file]), file.clone()),
         ("message", json!(["jim", "stdout", { "line": "This is a line of stdout\n" }]), json!([1, "stdout", {}])),
+        ("message", json!([null, "note", [1, 2]]), json!(["jim", "stdout", {}])),
+        ("message", json!(["newchild", "exitcode", 3]), json!(["newchild", "exitcode", "3"])),
+        (
+            "message",
+            json!(["newchild", "spawn", { "path": "/tmp/foo", "args": ["cat"] }]),
+            json!(["newchild", "spawn", { "args": "cat" }]),
+        ),
     ] {
         let schema = &root["$defs"][name];
         assert!(holds(&root, schema, &valid), "{name}: {valid}");

@@ -170,7 +170,8 @@ fn data_type(attribute: &Node, reader: &mut Reader) -> DataType {
 /// A type that was meant by a word in other letters: `integer`.
 fn meant(word: &str) -> Option<EcoString> {
     let known = ["String", "Boolean", "Integer", "Float", "Array", "Hash", "Optional", "Sensitive", "Enum", "Variant"];
-    let capital = word[..word.len().min(1)].to_uppercase() + word.get(1..).unwrap_or_default();
+    let mut letters = word.chars();
+    let capital: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
     nearest(&capital, known).map(|near| eco_format!("did you mean `{near}`?"))
 }
 

@@ -325,3 +325,9 @@ fn what_is_wrong_with_a_provider_of_mold_is_told_with_its_place() {
     let odd = good(&format!("{SMALLEST}\nrefresh: restart"));
     assert_eq!(odd.warnings[0].to_string(), "6:3: the key `refresh` means something with `invoke: mold` alone");
 }
+
+#[test]
+fn a_type_that_begins_with_a_letter_of_several_bytes_is_told_like_any_other() {
+    let wrong = wrong(&with(&format!("{SMALLEST}\nattributes: {{name: , n: {{type: ցIg}}}}")));
+    assert!(wrong[0].starts_with("`ցIg` is not a type") || wrong[0].starts_with("there is no type"), "{wrong:?}");
+}

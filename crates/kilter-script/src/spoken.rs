@@ -43,8 +43,12 @@ impl<'a> Spoken<'a> {
             Event::Chunk { stream: Stream::Stderr, bytes } => {
                 let taken = bytes.len().min(self.left);
                 self.left -= taken;
-                self.dropped += (bytes.len() - taken) as u64;
+                self.dropped = self.dropped.saturating_add((bytes.len() - taken) as u64);
                 self.lines.feed(&bytes[..taken], &mut give);
+            }
+            Event::Unseen { stream: Stream::Stderr, bytes } => {
+                self.left = 0;
+                self.dropped = self.dropped.saturating_add(*bytes);
             }
             Event::Closed { stream: Stream::Stderr } => self.lines.end(&mut give),
             _ => {}

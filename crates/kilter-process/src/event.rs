@@ -38,6 +38,13 @@ pub enum Event<'a> {
         /// What.
         bytes: &'a [u8],
     },
+    /// It wrote more, which nobody has seen: told where it is played what a child did that ran before.
+    Unseen {
+        /// To what.
+        stream: Stream,
+        /// How many bytes.
+        bytes: u64,
+    },
     /// A stream has ended, or is no longer read. Told once for each that there is.
     Closed {
         /// Which.

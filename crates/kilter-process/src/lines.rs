@@ -91,7 +91,7 @@ impl StreamLines {
                 self.of[*stream as usize].feed(bytes, &mut |line, end| give(*stream, line, end));
             }
             Event::Closed { stream } => self.of[*stream as usize].end(&mut |line, end| give(*stream, line, end)),
-            Event::Spawned { .. } | Event::StdinWritten { .. } | Event::Exited { .. } => {}
+            Event::Spawned { .. } | Event::StdinWritten { .. } | Event::Unseen { .. } | Event::Exited { .. } => {}
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::contract::{Problem, ProviderError};
 /// Shorter texts are left alone: they would be found in every other word.
 const SHORTEST: usize = 4;
 
+/// It stands where something was cut off.
+const CUT: char = '…';
+
 /// The sealed texts of a resource, which are not to be told.
 ///
 /// Texts of fewer than four bytes are left alone.
@@ -54,9 +57,9 @@ impl Seal {
         self.texts.is_empty()
     }
 
-    /// `text` without them.
+    /// `text` without them, and without the parts of them that are left where it was cut, which `…` tells.
     pub fn hide(&self, text: EcoString) -> EcoString {
-        if !self.texts.iter().any(|secret| text.contains(secret.as_str())) {
+        if !text.contains(CUT) && !self.texts.iter().any(|secret| text.contains(secret.as_str())) {
             return text;
         }
         redacted(&text, &self.texts)
@@ -122,12 +125,14 @@ impl std::fmt::Debug for Seal {
 }
 
 /// A text without those of `secrets`, which are none of them empty and in which the longest come first. What takes
-/// their place is not looked at again.
+/// their place is not looked at again. Where the text was cut, which `…` tells, a part of a secret may be left: it is
+/// taken out as well.
 pub fn redacted(text: &str, secrets: &[String]) -> EcoString {
     let mut hidden = EcoString::with_capacity(text.len());
     let mut at = 0;
+    let cuts: Vec<usize> = text.match_indices(CUT).map(|(cut, _)| cut).collect();
     while let Some(c) = text[at..].chars().next() {
-        match end_of_secret(text, at, secrets) {
+        match end_of_secret(text, at, secrets, &cuts) {
             Some(end) => {
                 hidden.push_str(REDACTED);
                 at = end;
@@ -142,17 +147,37 @@ pub fn redacted(text: &str, secrets: &[String]) -> EcoString {
 }
 
 /// Where the secret ends that starts there, with those that begin within it.
-fn end_of_secret(text: &str, start: usize, secrets: &[String]) -> Option<usize> {
-    let secret_at = |at: usize| secrets.iter().find(|secret| text[at..].starts_with(secret.as_str()));
-    let mut end = start + secret_at(start)?.len();
+fn end_of_secret(text: &str, start: usize, secrets: &[String], cuts: &[usize]) -> Option<usize> {
+    let mut end = start + length_at(text, start, secrets, cuts)?;
     let mut at = start;
     while let Some(c) = text[at..end].chars().next() {
         at += c.len_utf8();
-        if let Some(secret) = secret_at(at).filter(|_| at < end) {
-            end = end.max(at + secret.len());
+        if let Some(length) = length_at(text, at, secrets, cuts).filter(|_| at < end) {
+            end = end.max(at + length);
         }
     }
     Some(end)
+}
+
+/// How long the secret is that starts there, or what a cut has left of one.
+fn length_at(text: &str, at: usize, secrets: &[String], cuts: &[usize]) -> Option<usize> {
+    let rest = &text[at..];
+    if let Some(secret) = secrets.iter().find(|secret| rest.starts_with(secret.as_str())) {
+        return Some(secret.len());
+    }
+    let begins = |part: &str| !part.is_empty() && secrets.iter().any(|secret| secret.starts_with(part));
+    let next = cuts.get(cuts.partition_point(|cut| *cut < at)).map(|cut| cut - at);
+    if let Some(length) = next.filter(|length| begins(&rest[..*length])) {
+        return Some(length);
+    }
+    let is_behind_cut = at >= CUT.len_utf8() && cuts.binary_search(&(at - CUT.len_utf8())).is_ok();
+    if is_behind_cut { secrets.iter().filter_map(|secret| end_at(rest, secret)).max() } else { None }
+}
+
+/// How much of the end of a secret a text starts with, the most of it.
+fn end_at(text: &str, secret: &str) -> Option<usize> {
+    let ends = secret.char_indices().map(|(at, _)| &secret[at..]);
+    ends.into_iter().find(|end| text.starts_with(end)).map(str::len)
 }
 
 /// The texts of all scalars below a seal. A text of several lines counts line by line as well: tools
@@ -184,6 +209,19 @@ mod tests {
         assert_eq!(hidden("1 abc123xyz789secret 2"), "1 [redacted] 2");
         assert_eq!(hidden("abc123xyzxyz789secret"), "[redacted][redacted]");
         assert_eq!(hidden("ü ünder ünde"), "ü [redacted] ünde");
+    }
+
+    #[test]
+    fn what_a_cut_leaves_of_a_secret_is_hidden() {
+        let secret = |text: &str| Value::sensitive(text.into());
+        let seal = Seal::of_values(&[secret("hunter2"), secret("r2xyzü")]);
+        let hidden = |text: &str| seal.hide(text.into()).to_string();
+        assert_eq!(hidden("it is hunte… (3 more)"), "it is [redacted]… (3 more)");
+        assert_eq!(hidden("it is hunter2xy…"), "it is [redacted]…");
+        assert_eq!(hidden("…zü, hunter2, hunte"), "…[redacted], [redacted], hunte");
+        assert_eq!(hidden("…ter2xyzü…"), "…[redacted]…");
+        assert_eq!(hidden("… nothing is cut …"), "… nothing is cut …");
+        assert_eq!(Seal::default().hide("a…".into()), "a…");
     }
 
     #[test]

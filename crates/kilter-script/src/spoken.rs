@@ -1,7 +1,8 @@
 //! What scripts write on standard error, passed on while they run.
 
+use ecow::EcoString;
 use kilter_process::{Event, LineEnd, Lines, Stream};
-use kilter_provider::Level;
+use kilter_provider::{Level, Seal};
 
 use crate::convention::beginning;
 use crate::provider::known_level;
@@ -9,11 +10,13 @@ use crate::provider::known_level;
 /// How many characters of a line are taken.
 const LONGEST: usize = 2000;
 
-/// Passes on each line of standard error when it has ended, up to a limit.
+/// Passes on each line of standard error when it has ended, up to a limit, without the secrets in it.
 pub(crate) struct Spoken<'a> {
     lines: Lines,
     /// What a line is that does not say its level.
     otherwise: Level,
+    /// The secrets, which a line may repeat.
+    seal: &'a Seal,
     log: &'a dyn Fn(Level, &str),
     /// How many bytes are still passed on.
     left: usize,
@@ -23,21 +26,29 @@ pub(crate) struct Spoken<'a> {
 
 impl<'a> Spoken<'a> {
     /// Passes on the first `limit` bytes.
-    pub(crate) fn new(limit: usize, otherwise: Level, log: &'a dyn Fn(Level, &str)) -> Spoken<'a> {
+    pub(crate) fn new(limit: usize, otherwise: Level, seal: &'a Seal, log: &'a dyn Fn(Level, &str)) -> Spoken<'a> {
         // A character has up to four bytes.
-        Spoken { lines: Lines::new(4 * LONGEST), otherwise, log, left: limit, dropped: 0 }
+        Spoken { lines: Lines::new(4 * LONGEST), otherwise, seal, log, left: limit, dropped: 0 }
     }
 
     /// Takes an event of the process.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
-        let (log, otherwise) = (self.log, self.otherwise);
-        let mut give = |line: &[u8], _: LineEnd| tell(line, otherwise, log);
+        let (log, otherwise, seal) = (self.log, self.otherwise, self.seal);
+        let ends_early = self.dropped > 0;
+        let mut give = |line: &[u8], end: LineEnd| {
+            let is_cut = end == LineEnd::Cut || end == LineEnd::Missing && ends_early;
+            tell(&hidden(line, is_cut, seal), otherwise, log);
+        };
         match event {
             Event::Chunk { stream: Stream::Stderr, bytes } => {
                 let taken = bytes.len().min(self.left);
                 self.left -= taken;
-                self.dropped += (bytes.len() - taken) as u64;
+                self.dropped = self.dropped.saturating_add((bytes.len() - taken) as u64);
                 self.lines.feed(&bytes[..taken], &mut give);
+            }
+            Event::Unseen { stream: Stream::Stderr, bytes } => {
+                self.left = 0;
+                self.dropped = self.dropped.saturating_add(*bytes);
             }
             Event::Closed { stream: Stream::Stderr } => self.lines.end(&mut give),
             _ => {}
@@ -50,8 +61,31 @@ impl<'a> Spoken<'a> {
     }
 }
 
-fn tell(line: &[u8], otherwise: Level, log: &dyn Fn(Level, &str)) {
-    let line = String::from_utf8_lossy(line);
+/// A line without the secrets in it. They are looked for before anything is cut off: the part that is left of one
+/// could not be told from other text.
+fn hidden(line: &[u8], is_cut: bool, seal: &Seal) -> EcoString {
+    let whole = if is_cut { &line[..whole_characters(line)] } else { line };
+    let mut text = EcoString::from(String::from_utf8_lossy(whole).as_ref());
+    if is_cut {
+        text.push('…');
+    }
+    seal.hide(text)
+}
+
+/// How many bytes there are without the character at their end that is not whole, if there is one.
+pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
+    let behind = bytes.iter().rev().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let Some(first) = bytes.len().checked_sub(behind + 1) else { return bytes.len() };
+    let length = match bytes[first] {
+        0xc0..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf7 => 4,
+        _ => 1,
+    };
+    if length > behind + 1 { first } else { bytes.len() }
+}
+
+fn tell(line: &str, otherwise: Level, log: &dyn Fn(Level, &str)) {
     let line = line.trim();
     let (level, message) = known_level(line).unwrap_or((otherwise, line));
     if !message.is_empty() {
@@ -63,12 +97,18 @@ fn tell(line: &[u8], otherwise: Level, log: &dyn Fn(Level, &str)) {
 mod tests {
     use std::cell::RefCell;
 
+    use kilter_model::Value;
+
     use super::*;
 
     fn said(limit: usize, chunks: &[&str]) -> (Vec<String>, u64) {
+        said_under(&Seal::default(), limit, chunks)
+    }
+
+    fn said_under(seal: &Seal, limit: usize, chunks: &[&str]) -> (Vec<String>, u64) {
         let said = RefCell::new(Vec::new());
         let log = |level: Level, message: &str| said.borrow_mut().push(format!("{} {message}", level.word()));
-        let mut spoken = Spoken::new(limit, Level::Warning, &log);
+        let mut spoken = Spoken::new(limit, Level::Warning, seal, &log);
         for chunk in chunks {
             spoken.observe(&Event::Chunk { stream: Stream::Stderr, bytes: chunk.as_bytes() });
         }
@@ -90,6 +130,40 @@ mod tests {
     #[test]
     fn what_is_too_much_is_counted_and_not_passed_on() {
         assert_eq!(said(4, &["one\ntwo\n"]), (vec!["warning one".to_owned()], 4));
-        assert_eq!(said(2, &["one", "\ntwo\n"]), (vec!["warning on".to_owned()], 6));
+        assert_eq!(said(2, &["one", "\ntwo\n"]), (vec!["warning on…".to_owned()], 6));
+    }
+
+    #[test]
+    fn a_secret_is_hidden_wherever_a_line_is_cut() {
+        let seal = Seal::of_values([&Value::sensitive("hunter2ü".into())]);
+        for before in (LONGEST - 10..LONGEST + 2).chain(4 * LONGEST - 12..4 * LONGEST + 2) {
+            for filling in ["x", "\u{1F600}"] {
+                let filled = filling.repeat(before / filling.len());
+                let line = format!("{filled}{}hunter2ü and more\n", "y".repeat(before % filling.len()));
+                let (said, _) = said_under(&seal, usize::MAX, &[&line]);
+                let said = said.concat();
+                assert!(!said.contains('h') && said.len() > 1000, "{before}: {said}");
+            }
+        }
+        for limit in 3..12 {
+            let (said, _) = said_under(&seal, limit, &["x hunter2ü"]);
+            assert!(!said.concat().contains('h'), "{limit}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_not_whole_is_left_out_at_the_end() {
+        for (bytes, whole) in [
+            (&b"ab"[..], 2),
+            (b"a\xc3", 1),
+            (b"a\xc3\xbc", 3),
+            (b"\xffa\xf0\x9f\x98", 2),
+            (b"\xf0\x9f\x98\x80", 4),
+            (b"\x80", 1),
+            (b"\x80\x80\x80\x80", 4),
+            (b"", 0),
+        ] {
+            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
+        }
     }
 }

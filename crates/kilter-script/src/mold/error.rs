@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ecow::{EcoString, eco_format};
 use kilter_process::{Finished, SpawnError};
-use kilter_provider::ProviderError;
+use kilter_provider::{ProviderError, Seal};
 use serde_json::Value as Json;
 
 use crate::convention::size::Room;
@@ -45,12 +45,12 @@ impl MoldError {
     }
 
     /// What is known of a process that has ended.
-    pub(super) fn details_of(cause: &MoldCause, finished: &Finished) -> Vec<EcoString> {
+    pub(super) fn details_of(cause: &MoldCause, finished: &Finished, seal: &Seal) -> Vec<EcoString> {
         let mut details = Vec::new();
         if !matches!(cause, MoldCause::Answer(ProtocolError::Status(_))) {
             details.push(eco_format!("{}", finished.status));
         }
-        let words = last_words(finished);
+        let words = last_words(finished, seal);
         if !words.is_empty() {
             details.push(eco_format!("last on its standard error: {words}"));
         }

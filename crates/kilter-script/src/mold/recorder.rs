@@ -1,6 +1,7 @@
 //! What happens to a script, as messages for the historian.
 
 use ecow::EcoString;
+use kilter_model::REDACTED;
 use kilter_process::{Event, Invocation, Status, Stream};
 use kilter_provider::Seal;
 use serde_json::{Map, Value as Json, json};
@@ -8,6 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use super::channel::{Channel, Message, Said};
 use super::historian::Historian;
 use super::netstring::{Damage, Frame};
+use crate::spoken::whole_characters;
 
 /// Longer lines are told in parts, in bytes.
 const LONGEST_LINE: usize = 64 << 10;
@@ -74,7 +76,7 @@ impl<'a> Recorder<'a> {
             }
             Event::Exited { status, .. } => {
                 let rest = self.stdin.end();
-                rest.iter().for_each(|line| self.part("stdin", line));
+                rest.iter().for_each(|line| self.line("stdin", line));
                 self.tell(exit(*status));
             }
             _ => {}
@@ -97,9 +99,9 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn lines(&mut self, stream: Stream, lines: Vec<Vec<u8>>) {
+    fn lines(&mut self, stream: Stream, lines: Vec<Part>) {
         let key = self.parts(stream).1;
-        lines.iter().for_each(|line| self.part(key, line));
+        lines.iter().for_each(|line| self.line(key, line));
     }
 
     fn input(&mut self, bytes: &[u8]) {
@@ -112,9 +114,13 @@ impl<'a> Recorder<'a> {
             Some(told) => self.told_input = Some(told),
             None => {
                 let lines = self.stdin.feed(bytes);
-                lines.iter().for_each(|line| self.part("stdin", line));
+                lines.iter().for_each(|line| self.line("stdin", line));
             }
         }
+    }
+
+    fn line(&self, key: &str, part: &Part) {
+        self.tell(Message::part(key, &hidden_part(self.seal, part)));
     }
 
     fn part(&self, key: &str, bytes: &[u8]) {
@@ -172,6 +178,28 @@ fn hidden_bytes(seal: &Seal, bytes: &[u8]) -> Vec<u8> {
     if told == text { bytes.to_vec() } else { told.as_bytes().to_vec() }
 }
 
+/// A part of a line without the secrets in it, or what there is in it of one that goes on in the next part.
+fn hidden_part(seal: &Seal, part: &Part) -> Vec<u8> {
+    const CUT: &str = "…";
+    let Part { bytes, amid, goes_on } = part;
+    if seal.is_empty() || !amid && !goes_on {
+        return hidden_bytes(seal, bytes);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    // One that is as long as that may have its beginning and its end in other parts.
+    if *amid && *goes_on && seal.texts().iter().any(|secret| secret.contains(text.as_ref())) {
+        return REDACTED.as_bytes().to_vec();
+    }
+    let mark = |is_cut: &bool| if *is_cut { CUT } else { "" };
+    let marked = EcoString::from(format!("{}{text}{}", mark(amid), mark(goes_on)));
+    let told = seal.hide(marked.clone());
+    if told == marked {
+        return bytes.clone();
+    }
+    let told = told.strip_prefix(mark(amid)).unwrap_or(&told);
+    told.strip_suffix(mark(goes_on)).unwrap_or(told).as_bytes().to_vec()
+}
+
 /// A message of the script without the secrets in it.
 fn hidden(seal: &Seal, mut message: Message) -> Message {
     if let (Said::Stream { bytes, .. }, true) = (message.said(), message.data.get("encoding").is_some()) {
@@ -204,35 +232,44 @@ fn hide_below(seal: &Seal, json: &mut Json) {
 #[derive(Default)]
 struct Parts {
     held: Vec<u8>,
+    /// Whether the line has begun in parts that were told.
+    amid: bool,
+}
+
+/// A line, or a part of one.
+#[derive(Debug, PartialEq)]
+struct Part {
+    bytes: Vec<u8>,
+    /// Whether the line has begun in another part.
+    amid: bool,
+    /// Whether the line goes on in another part.
+    goes_on: bool,
 }
 
 impl Parts {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Part> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.held.extend_from_slice(piece);
             while self.held.len() > LONGEST_LINE {
-                let rest = self.held.split_off(whole(&self.held[..LONGEST_LINE]));
-                lines.push(std::mem::replace(&mut self.held, rest));
+                let rest = self.held.split_off(whole_characters(&self.held[..LONGEST_LINE]));
+                lines.push(self.part(rest, true));
             }
             if self.held.last() == Some(&b'\n') {
-                lines.push(std::mem::take(&mut self.held));
+                lines.push(self.part(Vec::new(), false));
             }
         }
         lines
     }
 
-    fn end(&mut self) -> Vec<Vec<u8>> {
-        let rest = std::mem::take(&mut self.held);
-        if rest.is_empty() { Vec::new() } else { vec![rest] }
+    fn end(&mut self) -> Vec<Part> {
+        if self.held.is_empty() { Vec::new() } else { vec![self.part(Vec::new(), false)] }
     }
-}
 
-/// Where bytes can be cut without cutting a character that begins in them.
-fn whole(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
-        _ => bytes.len(),
+    /// What is held, but for the rest.
+    fn part(&mut self, rest: Vec<u8>, goes_on: bool) -> Part {
+        let bytes = std::mem::replace(&mut self.held, rest);
+        Part { bytes, amid: std::mem::replace(&mut self.amid, goes_on), goes_on }
     }
 }
 
@@ -243,14 +280,38 @@ mod tests {
     #[test]
     fn lines_keep_their_ends_and_long_ones_come_in_whole_characters() {
         let mut parts = Parts::default();
-        assert_eq!(parts.feed(b"a\nb"), [b"a\n".to_vec()]);
-        assert_eq!(parts.feed(b"c\n\n"), [b"bc\n".to_vec(), b"\n".to_vec()]);
+        let whole = |bytes: &[u8]| Part { bytes: bytes.to_vec(), amid: false, goes_on: false };
+        assert_eq!(parts.feed(b"a\nb"), [whole(b"a\n")]);
+        assert_eq!(parts.feed(b"c\n\n"), [whole(b"bc\n"), whole(b"\n")]);
         let long = format!("x{}\n", "\u{e9}".repeat(LONGEST_LINE));
         let lines = parts.feed(long.as_bytes());
-        assert!(lines.len() == 3 && lines.iter().all(|line| std::str::from_utf8(line).is_ok()));
-        assert_eq!(lines.concat(), long.as_bytes());
-        assert_eq!(parts.feed(b"end"), Vec::<Vec<u8>>::new());
-        assert_eq!(parts.end(), [b"end".to_vec()]);
+        assert!(lines.len() == 3 && lines.iter().all(|line| std::str::from_utf8(&line.bytes).is_ok()));
+        let edges: Vec<(bool, bool)> = lines.iter().map(|line| (line.amid, line.goes_on)).collect();
+        assert_eq!(edges, [(false, true), (true, true), (true, false)]);
+        let together: Vec<u8> = lines.iter().flat_map(|line| line.bytes.clone()).collect();
+        assert_eq!(together, long.as_bytes());
+        assert_eq!(parts.feed(b"end"), []);
+        assert_eq!(parts.end(), [whole(b"end")]);
+    }
+
+    #[test]
+    fn a_secret_is_hidden_that_is_in_two_parts_of_a_line_or_longer_than_one() {
+        use kilter_model::Value;
+        let seal = Seal::of_values([&Value::sensitive("hunter2ü".into())]);
+        for before in LONGEST_LINE - 12..LONGEST_LINE + 2 {
+            let mut parts = Parts::default();
+            let lines = parts.feed(format!("\u{ff}{}hunter2ü...\n", ".".repeat(before - 2)).as_bytes());
+            assert_eq!(lines.len(), 2);
+            let told: Vec<u8> = lines.iter().flat_map(|part| hidden_part(&seal, part)).collect();
+            let told = String::from_utf8(told).unwrap();
+            assert!(!told.contains(['h', 'n', '2', 'ü', '…']), "{before}: {}", &told[before - 20..]);
+            assert!(told.ends_with("[redacted]...\n"), "{before}");
+        }
+        let long: String = (0..50_000).map(|number| number.to_string()).collect();
+        let seal = Seal::of_values([&Value::sensitive(long.as_str().into())]);
+        let lines = Parts::default().feed(format!("a {long} b\n").as_bytes());
+        let told: Vec<Vec<u8>> = lines.iter().map(|part| hidden_part(&seal, part)).collect();
+        assert!(told.len() > 2 && told.concat().len() < 100, "{}", told.concat().len());
     }
 
     #[test]

@@ -53,8 +53,8 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     /// The error of this call.
     pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
-        let details = finished.map(|finished| MoldError::details_of(&cause, finished)).unwrap_or_default();
         let seal = Seal::of_values(self.input);
+        let details = finished.map(|finished| MoldError::details_of(&cause, finished, &seal)).unwrap_or_default();
         let details = details.into_iter().map(|detail| seal.hide(detail)).collect();
         let cause = match cause {
             MoldCause::Document(why) => MoldCause::Document(seal.hide(why)),
@@ -81,7 +81,7 @@ impl Runner {
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
         let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
         // Of itself it means neither success nor failure.
-        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &log);
+        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &seal, &log);
         let exchange = Exchange {
             type_name: call.about.0,
             provider: &call.role,

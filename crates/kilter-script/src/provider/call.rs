@@ -39,7 +39,7 @@ impl ScriptProvider {
         let seal = secrets(request);
         // A script repeats what it was given.
         let log = |level: Level, message: &str| cx.log(level, type_name, subject(request), &seal.hide(message.into()));
-        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &log);
+        let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
         let exchange = Exchange {
             type_name,
             provider: self.name,
@@ -55,7 +55,7 @@ impl ScriptProvider {
         let reply = self.convention.decode(request, &finished);
         let reply = reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))?;
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));
-        Ok((reply, Call { action, status, last_words: last_words(&finished) }))
+        Ok((reply, Call { action, status, last_words: last_words(&finished, &seal) }))
     }
 
     /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks
@@ -91,7 +91,7 @@ impl ScriptProvider {
             of: of(&self.metadata.schema.name, request),
             cause,
             status,
-            last_words: finished.map(last_words).unwrap_or_default(),
+            last_words: finished.map(|finished| last_words(finished, &secrets(request))).unwrap_or_default(),
         })
     }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Finished, SpawnError};
-use kilter_provider::ProviderError;
+use kilter_process::{Captured, Finished, SpawnError};
+use kilter_provider::{ProviderError, Seal};
 
 use crate::convention::{ConventionName, ProtocolError, Refusal, beginning};
 
@@ -82,13 +82,49 @@ pub(super) fn status(finished: &Finished, error: &ProtocolError) -> Option<EcoSt
     }
 }
 
-/// The last lines that a process wrote on standard error.
-pub(crate) fn last_words(finished: &Finished) -> EcoString {
-    let text = finished.stderr.text();
+/// The last lines that a process wrote on standard error, without secrets. They are looked for in all of it that was
+/// kept, before anything is cut off.
+pub(crate) fn last_words(finished: &Finished, seal: &Seal) -> EcoString {
+    let text = seal.hide(kept(&finished.stderr));
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = lines[lines.len().saturating_sub(3)..].join(" / ");
     let from = last.chars().count().saturating_sub(LAST_WORDS);
     let shown: String = last.chars().skip(from).collect();
     let dots = if from > 0 { "…" } else { "" };
     eco_format!("{dots}{}", beginning(&shown, LAST_WORDS))
+}
+
+/// What was kept of a stream; it tells where its beginning is missing.
+fn kept(stream: &Captured) -> EcoString {
+    if !stream.is_truncated() {
+        return stream.text().as_ref().into();
+    }
+    let amid = stream.bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    eco_format!("…{}", String::from_utf8_lossy(&stream.bytes[amid..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::Value;
+    use kilter_process::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_hidden_in_last_words_wherever_they_are_cut() {
+        let seal = Seal::of_values([&Value::sensitive("ünter2secret".into())]);
+        for behind in LAST_WORDS - 20..LAST_WORDS + 4 {
+            for cut in 0..14 {
+                for dropped in [0, 1] {
+                    let text = format!("ünter2secret{}", ".".repeat(behind));
+                    let bytes = if dropped == 0 { text.into_bytes() } else { text.as_bytes()[cut..].to_vec() };
+                    let stderr = Captured { bytes, dropped };
+                    let words = last_words(&Finished { stderr, ..Finished::of(Status::Code(1)) }, &seal);
+                    let left = words.as_str().replace("[redacted]", "").replace(['…', '.', ']'], "");
+                    // What marks the place of a secret may be cut itself.
+                    assert!("[redacted".ends_with(left.as_str()) || left.is_empty(), "{behind}, {cut}: {words}");
+                }
+            }
+        }
+    }
 }

@@ -193,16 +193,13 @@ impl RecordedExchange {
 
     fn play_stderr(&self, finished: &Finished, observer: Observer<'_>) {
         let stream = Stream::Stderr;
-        let total = finished.stderr.bytes.len() as u64 + finished.stderr.dropped;
+        let total = finished.stderr.dropped.saturating_add(finished.stderr.bytes.len() as u64);
         let head = if self.stderr_head.is_empty() { &finished.stderr.bytes } else { &self.stderr_head };
         head.chunks(CHUNK).for_each(|bytes| observer(Event::Chunk { stream, bytes }));
         // Nobody has seen what was between the beginning and the end; only how much it was counts.
-        let mut left = total.saturating_sub(head.len() as u64);
-        let nothing = [b'.'; 4096];
-        while left > 0 {
-            let bytes = &nothing[..usize::try_from(left).map_or(nothing.len(), |left| left.min(nothing.len()))];
-            observer(Event::Chunk { stream, bytes });
-            left -= bytes.len() as u64;
+        let bytes = total.saturating_sub(head.len() as u64);
+        if bytes > 0 {
+            observer(Event::Unseen { stream, bytes });
         }
         observer(Event::Closed { stream });
     }
@@ -231,6 +228,6 @@ fn captured(of: &Captured, capture: Capture) -> Captured {
         Capture::First(most) | Capture::AtMost(most) => (0, of.bytes.len().min(most)),
         Capture::Last(most) => (of.bytes.len().saturating_sub(most), of.bytes.len()),
     };
-    let dropped = of.dropped + (of.bytes.len() - (to - from)) as u64;
+    let dropped = of.dropped.saturating_add((of.bytes.len() - (to - from)) as u64);
     Captured { bytes: of.bytes[from..to].to_vec(), dropped }
 }

@@ -94,7 +94,7 @@ fn stream(text: &mut String, name: &str, bytes: &[u8], dropped: u64, most: usize
         };
         *text += &format!("    {}{end}\n", visible_bytes(line));
     }
-    let more = (bytes.len() - shown.len()) as u64 + dropped;
+    let more = dropped.saturating_add((bytes.len() - shown.len()) as u64);
     if more > 0 {
         *text += &format!("    … {more} bytes more\n");
     }

@@ -93,6 +93,23 @@ fn an_exchange_is_played_as_it_was() {
 }
 
 #[test]
+fn however_much_an_exchange_says_was_dropped_it_is_played_at_once() {
+    let mut one = exchange();
+    let finished = one.answer.as_mut().unwrap();
+    (finished.stderr.dropped, finished.stdout.dropped, finished.channel.dropped) = (u64::MAX, u64::MAX, u64::MAX);
+    let (mut seen, mut unseen) = (0, 0);
+    let invocation = Invocation::new("x").channel(Capture::First(0));
+    let finished = one.play(&invocation, &mut |event| match event {
+        Event::Chunk { stream: Stream::Stderr, bytes } => seen += bytes.len(),
+        Event::Unseen { stream: Stream::Stderr, bytes } => unseen += bytes,
+        _ => {}
+    });
+    assert_eq!((seen, unseen), (6, u64::MAX - 6));
+    assert_eq!(finished.unwrap().channel.dropped, u64::MAX);
+    assert!(one.shown(10).contains(&format!("{} bytes more", u64::MAX)));
+}
+
+#[test]
 fn a_secret_is_replaced_by_the_same_text_however_it_is_written() {
     let mut veil = Veil::default();
     veil.learn("it's \"hunter2\" ü/\\");
@@ -166,6 +183,24 @@ fn bytes_that_are_no_text_are_replaced_too() {
     let hidden = veil.hide_bytes(b"x \xff\xfesecret y");
     assert!(!hidden.windows(2).any(|pair| pair == b"\xff\xfe"), "{hidden:?}");
     assert!(!veil.hide(&base64(b"\xff\xfesecret")).contains(base64(b"\xff\xfesecret").trim_end_matches('=')));
+}
+
+#[test]
+fn bytes_that_are_text_are_replaced_as_they_are_and_encoded() {
+    let mut veil = Veil::default();
+    let binary = |bytes: &[u8]| Value::sensitive(Value::Binary(bytes.into()));
+    veil.learn_value(&binary(b" hunter2 "));
+    veil.learn_value(&binary(b"ab\ncd\n"));
+    veil.learn_value(&binary(b"first line\nsecond line\n"));
+    for text in [&b"hunter2"[..], b"ab\ncd\n", b"first line\nsecond line\n", b"second line"] {
+        for written in [text.to_vec(), base64(text).into_bytes(), [b"x ", text, b" y"].concat()] {
+            let hidden = veil.hide_bytes(&written);
+            assert!(!hidden.windows(text.len()).any(|part| part == text), "{}", text.escape_ascii());
+            assert_ne!(hidden, written, "{}", written.escape_ascii());
+        }
+    }
+    assert_ne!(veil.hide(&base64(b" hunter2 ")), base64(b" hunter2 "));
+    assert_eq!((veil.hide("x"), veil.hide("hunter2")), ("x".to_owned(), "secret-1".to_owned()));
 }
 
 #[test]

@@ -38,7 +38,12 @@ impl Veil {
             Value::Hash(entries) => entries.values().for_each(|value| self.collect(value, sealed)),
             _ if !sealed => {}
             Value::Undef | Value::Boolean(_) | Value::Default => {}
-            Value::Binary(bytes) => self.learn_bytes(bytes),
+            Value::Binary(bytes) => {
+                if let Ok(text) = std::str::from_utf8(bytes) {
+                    self.learn(text);
+                }
+                self.learn_bytes(bytes);
+            }
             scalar => self.learn(&scalar.to_string()),
         }
     }
@@ -122,21 +127,23 @@ impl Veil {
         self.index();
     }
 
-    /// Learns what bytes look like when they are encoded.
+    /// Learns what bytes look like as a whole, and when they are encoded.
     fn learn_bytes(&mut self, secret: &[u8]) {
+        let text = std::str::from_utf8(secret).ok();
         if secret.len() < SHORTEST {
-            self.short += 1;
+            // A short text has been counted with its lines.
+            self.short += usize::from(text.is_none());
             return;
         }
-        let hidden = self.hide_bytes(secret);
-        let hidden = if hidden == secret { named(self.known.len() + 1).into_bytes() } else { hidden };
+        let mut hidden = self.hide_bytes(secret);
+        if hidden == secret {
+            hidden = named(self.known.len() + 1).into_bytes();
+            self.known.push(text.map_or_else(|| base64(secret), str::to_owned));
+        }
         for (form, other) in encoded(secret).into_iter().zip(encoded(&hidden)) {
             self.forms.push((form.into_bytes(), other.into_bytes()));
         }
-        if std::str::from_utf8(secret).is_err() {
-            self.known.push(base64(secret));
-            self.forms.push((secret.to_vec(), hidden));
-        }
+        self.forms.push((secret.to_vec(), hidden));
         self.index();
     }
 

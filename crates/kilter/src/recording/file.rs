@@ -52,8 +52,7 @@ impl Line {
             Line::Asked { what, of, answer } => Line::Asked {
                 what: what.clone(),
                 of: veil.hide_json(of.clone()),
-                // What a script says of itself is no secret, and has to be read once more.
-                answer: if is_metadata(what) { answer.clone() } else { veil.hide_json(answer.clone()) },
+                answer: if is_metadata(what) { veiled_metadata(answer, veil) } else { veil.hide_json(answer.clone()) },
             },
             Line::Exchange { number, exchange } => {
                 Line::Exchange { number: *number, exchange: Box::new(exchange.veiled(veil)) }
@@ -113,6 +112,22 @@ impl Line {
 /// Whether an answer is what scripts say of themselves.
 fn is_metadata(what: &str) -> bool {
     matches!(what, "scripts" | "metadata of mold")
+}
+
+/// What scripts say of themselves, with what else is told of them: where they are, and notes. Keys are those of the
+/// form of a recording, and no number is anybody's secret: all of it has to be read once more.
+fn veiled_metadata(answer: &Json, veil: &Veil) -> Json {
+    match answer {
+        Json::String(text) => Json::String(veil.hide(text)),
+        Json::Array(values) => values.iter().map(|value| veiled_metadata(value, veil)).collect(),
+        Json::Object(entries) => {
+            // A level is one of a few words.
+            let hide =
+                |key: &String, value| if key == "level" { Json::clone(value) } else { veiled_metadata(value, veil) };
+            Json::Object(entries.iter().map(|(key, value)| (key.clone(), hide(key, value))).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 fn text(word: &[u8]) -> Json {

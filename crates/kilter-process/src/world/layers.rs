@@ -1,6 +1,5 @@
 //! Layers above the file systems of this machine.
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
+use super::mounted_file::{self, MountedFile};
 use super::mounts::{self, Mount};
 use super::skeleton::{self, Bone};
-use super::{Top, WorldError, open};
+use super::{Top, WorldError, open, paths};
 
 /// Below these nobody's files are: they are windows to the kernel.
 pub(super) const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -59,48 +59,61 @@ pub(super) struct Plan {
 /// A file system, or a directory, that is beneath a layer.
 pub(super) struct Bottom {
     pub(super) at: PathBuf,
-    /// Its root; none for a file that something is mounted on.
-    root: Option<OwnedFd>,
+    is: Is,
+}
+
+enum Is {
+    /// Its root, and what may not be done there.
+    Directory(OwnedFd, MountFlags),
+    /// Something is mounted on a file.
+    File(MountedFile),
+    /// Nothing that can be shown.
+    LeftOut,
 }
 
 impl Bottom {
-    pub(super) fn is_layered(&self) -> bool {
-        self.root.is_some()
+    pub(super) fn is_left_out(&self) -> bool {
+        matches!(self.is, Is::LeftOut)
+    }
+
+    fn directory(at: PathBuf) -> Bottom {
+        let opened = open(&at, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW);
+        let is = match opened.and_then(|root| Ok((paths::limits_of(&root)?, root))) {
+            Ok((limits, root)) => Is::Directory(root, limits),
+            Err(_) => Is::LeftOut,
+        };
+        Bottom { at, is }
     }
 }
 
 /// Finds out what worlds are made of here.
 pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
-    let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| WorldError::Mounts { source })?;
-    let found = mounts::read(&text);
+    let found = mounts::here()?;
     if !by_user {
-        return Ok(Plan { bones: Vec::new(), bottoms: bottoms(found) });
+        return Ok(Plan { bones: Vec::new(), bottoms: bottoms(&found) });
     }
     // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
-    let (bones, directories) = skeleton::of(&found.into_keys().collect::<Vec<_>>());
-    let bottom = |at: PathBuf| Bottom { root: open(&at, OFlags::RDONLY | OFlags::DIRECTORY).ok(), at };
-    Ok(Plan { bones, bottoms: directories.into_iter().map(bottom).collect() })
+    let (bones, directories) = skeleton::of(&found.into_iter().map(|mount| mount.at).collect::<Vec<_>>());
+    Ok(Plan { bones, bottoms: directories.into_iter().map(Bottom::directory).collect() })
 }
 
 /// The file systems with files, those that are mounted below others behind them.
-fn bottoms(found: BTreeMap<PathBuf, Mount>) -> Vec<Bottom> {
-    let is_meant = |at: &Path, mount: &Mount| {
-        let is_kernels = KERNELS.iter().any(|kernels| at.starts_with(kernels)) && at != "/dev/shm";
+fn bottoms(found: &[Mount]) -> Vec<Bottom> {
+    let is_meant = |mount: &&Mount| {
+        let is_kernels =
+            KERNELS.iter().any(|kernels| mount.at.starts_with(kernels)) && mount.at.as_path() != Path::new("/dev/shm");
         mount.has_files() && !is_kernels
     };
-    let mut bottoms: Vec<Bottom> = Vec::new();
-    for (at, _) in found.into_iter().filter(|(at, mount)| is_meant(at, mount)) {
-        match fs::metadata(&at) {
-            Ok(kind) if kind.is_dir() => {
-                let root = open(&at, OFlags::RDONLY | OFlags::DIRECTORY).ok();
-                bottoms.push(Bottom { at, root });
-            }
-            Ok(_) => bottoms.push(Bottom { at, root: None }),
-            // It is covered by another one, or out of reach.
-            Err(_) => {}
+    // What is covered, or out of reach, is not there.
+    let seen = found.iter().filter(is_meant).filter_map(|mount| Some((mount.at.clone(), mount.seen()?)));
+    let bottom = |(at, place): (PathBuf, OwnedFd)| match fs::metadata(paths::path_of(&place)) {
+        Ok(kind) if kind.is_dir() => Bottom::directory(at),
+        _ => {
+            let is = mounted_file::open(&place).map_or(Is::LeftOut, Is::File);
+            Bottom { at, is }
         }
-    }
-    bottoms
+    };
+    seen.map(bottom).collect()
 }
 
 /// Mounts layers over everything, in the namespace of this thread, and makes the outcome its root.
@@ -124,6 +137,8 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
             show_the_kernel(&root)?;
         }
     }
+    // Not before: what is read only can have no files put into it.
+    limit(&root, &plan.bottoms)?;
     std::env::set_current_dir(&root).map_err(WorldError::of("enter the root of a world"))?;
     rustix::process::pivot_root(".", ".").map_err(WorldError::of("make a root"))?;
     rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(WorldError::of("leave the machine's root"))?;
@@ -133,17 +148,28 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
 
 /// Lays one layer, if there can be one.
 fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: bool) -> Result<Option<Top>, WorldError> {
-    let over = beneath(root, &bottom.at);
-    let Some(lower) = &bottom.root else {
-        // A file that is mounted is one that can be written in the world, if its content can be had.
-        if !by_user {
-            let _ = fs::copy(&bottom.at, &over);
+    let lower = match &bottom.is {
+        Is::Directory(lower, _) => lower,
+        Is::File(file) => {
+            file.copy(root, &bottom.at).map_err(WorldError::of("copy a file that is mounted"))?;
+            return Ok(None);
         }
-        return Ok(None);
+        Is::LeftOut => return Ok(None),
     };
-    let upper = layer(stage, number, &bottom.at, &over, by_user)?;
+    let upper = layer(stage, number, &bottom.at, &beneath(root, &bottom.at), by_user)?;
     let lower = lower.try_clone().map_err(WorldError::of("keep a directory open"))?;
     Ok(Some(Top { at: bottom.at.clone(), upper, lower, by_user }))
+}
+
+/// Lets nothing be done in a layer that may not be done beneath it.
+fn limit(root: &Path, bottoms: &[Bottom]) -> Result<(), WorldError> {
+    for bottom in bottoms {
+        let Is::Directory(_, limits) = &bottom.is else { continue };
+        let at = beneath(root, &bottom.at);
+        let limited = paths::place(&at).and_then(|place| paths::limit(&place, *limits));
+        limited.map_err(|error| refused("the limits of what is beneath it", &at, error.into()))?;
+    }
+    Ok(())
 }
 
 pub(super) fn beneath(root: &Path, at: &Path) -> PathBuf {

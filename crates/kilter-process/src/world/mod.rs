@@ -9,7 +9,9 @@
 
 mod error;
 mod layers;
+mod mounted_file;
 mod mounts;
+mod paths;
 mod skeleton;
 mod traces;
 mod user;
@@ -102,9 +104,9 @@ impl Worlds {
         Ok(World { number, space, tops })
     }
 
-    /// Directories that are empty in worlds, since no layer can be laid above them.
+    /// What is not in worlds, since no layer can be laid above it.
     pub fn left_out(&self) -> impl Iterator<Item = &std::path::Path> {
-        self.plan.bottoms.iter().filter(|bottom| !bottom.is_layered()).map(|bottom| bottom.at.as_path())
+        self.plan.bottoms.iter().filter(|bottom| bottom.is_left_out()).map(|bottom| bottom.at.as_path())
     }
 }
 

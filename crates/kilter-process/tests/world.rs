@@ -160,10 +160,23 @@ fn noise_leaves_no_trace() {
 
 #[test]
 fn the_kernel_cannot_be_set_from_a_world() {
-    apart(|make| {
+    let below = "mount -t tmpfs t /sys/fs/cgroup; mkdir /sys/fs/cgroup/below; \
+                 mount -t tmpfs t /sys/fs/cgroup/below";
+    apart_with(below, |make| {
         let world = make();
-        let refused = "echo 1 2>/dev/null >/proc/sys/vm/swappiness || echo no; mkdir /sys/x 2>/dev/null || echo no";
-        assert_eq!(shell(&world, refused), "no\nno\n");
+        for refused in [
+            "echo 1 >/proc/sys/vm/swappiness",
+            "echo h >/proc/sysrq-trigger",
+            "mkdir /sys/x",
+            "mkdir /sys/fs/cgroup/x",
+            "mkdir /sys/fs/cgroup/below/x",
+            "echo x >/dev/x",
+            "chmod 600 /dev/null",
+        ] {
+            assert_eq!(shell(&world, &format!("( {refused} ) 2>/dev/null || echo no")), "no\n", "{refused}");
+        }
+        let devices = "echo x >/dev/null; head -c1 /dev/zero | wc -c; test -e /dev/pts && test -e /dev/fd/0";
+        assert_eq!(shell(&world, devices).trim(), "1");
     });
 }
 

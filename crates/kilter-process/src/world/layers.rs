@@ -15,10 +15,8 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use super::mounted_file::{self, MountedFile};
 use super::mounts::{self, Mount};
 use super::skeleton::{self, Bone};
+use super::windows::{self, KERNELS, SHARED};
 use super::{Top, WorldError, open, paths};
-
-/// Below these nobody's files are: they are windows to the kernel.
-pub(super) const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The directory that worlds are put together in: each mounts over it, and only in its own namespace.
 pub(super) struct Stage {
@@ -89,21 +87,25 @@ impl Bottom {
 /// Finds out what worlds are made of here.
 pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
     let found = mounts::here()?;
-    if !by_user {
-        return Ok(Plan { bones: Vec::new(), bottoms: bottoms(&found) });
+    let (bones, mut bottoms) = if by_user {
+        // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
+        let places: Vec<PathBuf> = found.iter().map(|mount| mount.at.clone()).collect();
+        let (bones, directories) = skeleton::of(&places);
+        (bones, directories.into_iter().map(Bottom::directory).collect())
+    } else {
+        (Vec::new(), bottoms(&found))
+    };
+    let is_above_others =
+        found.iter().any(|mount| mount.at.as_path() != Path::new(SHARED) && mount.at.starts_with(SHARED));
+    if !is_above_others && fs::symlink_metadata(SHARED).is_ok_and(|kind| kind.is_dir()) {
+        bottoms.push(Bottom::directory(PathBuf::from(SHARED)));
     }
-    // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
-    let (bones, directories) = skeleton::of(&found.into_iter().map(|mount| mount.at).collect::<Vec<_>>());
-    Ok(Plan { bones, bottoms: directories.into_iter().map(Bottom::directory).collect() })
+    Ok(Plan { bones, bottoms })
 }
 
 /// The file systems with files, those that are mounted below others behind them.
 fn bottoms(found: &[Mount]) -> Vec<Bottom> {
-    let is_meant = |mount: &&Mount| {
-        let is_kernels =
-            KERNELS.iter().any(|kernels| mount.at.starts_with(kernels)) && mount.at.as_path() != Path::new("/dev/shm");
-        mount.has_files() && !is_kernels
-    };
+    let is_meant = |mount: &&Mount| mount.has_files() && !KERNELS.iter().any(|kernels| mount.at.starts_with(kernels));
     // What is covered, or out of reach, is not there.
     let seen = found.iter().filter(is_meant).filter_map(|mount| Some((mount.at.clone(), mount.seen()?)));
     let bottom = |(at, place): (PathBuf, OwnedFd)| match fs::metadata(paths::path_of(&place)) {
@@ -128,13 +130,13 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
     if !plan.bones.is_empty() {
         rustix::mount::mount_bind(&root, &root).map_err(|error| refused("itself", &root, error.into()))?;
         skeleton::lay(&plan.bones, &root).map_err(WorldError::of("make the directories of a world"))?;
-        show_the_kernel(&root)?;
+        windows::show(&root)?;
     }
     for (number, bottom) in plan.bottoms.iter().enumerate() {
         tops.extend(cover(stage, &root, number, bottom, by_user)?);
         if number == 0 && plan.bones.is_empty() {
             // The first is the root. What is mounted below these windows lies above them.
-            show_the_kernel(&root)?;
+            windows::show(&root)?;
         }
     }
     // Not before: what is read only can have no files put into it.
@@ -208,26 +210,6 @@ fn escaped(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().iter().flat_map(escape).collect()
 }
 
-/// The windows to the kernel, as far as they are there; what is set through them is set for the whole machine.
-fn show_the_kernel(root: &Path) -> Result<(), WorldError> {
-    for kernels in KERNELS.map(Path::new).into_iter().filter(|path| path.is_dir()) {
-        let at = beneath(root, kernels);
-        rustix::mount::mount_bind_recursive(kernels, &at)
-            .map_err(|error| refused(&kernels.display().to_string(), &at, error.into()))?;
-    }
-    for only_read in ["/proc/sys", "/sys"].map(Path::new).into_iter().filter(|path| path.is_dir()) {
-        let at = beneath(root, only_read);
-        let told = |error: rustix::io::Errno| refused("itself, to be read only", &at, error.into());
-        if only_read == "/proc/sys" {
-            rustix::mount::mount_bind(&at, &at).map_err(told)?;
-        }
-        // A mount keeps what it was mounted with: a user may not take any of that away.
-        let kept = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        rustix::mount::mount_remount(&at, kept, c"").map_err(told)?;
-    }
-    Ok(())
-}
-
 fn make(directory: &Path) -> Result<(), WorldError> {
     DirBuilder::new().mode(0o755).create(directory).map_err(WorldError::of("make a directory in memory"))
 }
@@ -237,6 +219,6 @@ fn mount(kind: &str, options: &std::ffi::CStr, what: &str, at: &Path) -> Result<
     mounted.map_err(|error| refused(what, at, error.into()))
 }
 
-fn refused(what: &str, at: &Path, source: io::Error) -> WorldError {
+pub(super) fn refused(what: &str, at: &Path, source: io::Error) -> WorldError {
     WorldError::Mount { what: what.to_owned(), at: at.to_owned(), source }
 }

@@ -5,7 +5,8 @@
 //! [enters](World::enter) a world; what it opens from then on, and what it starts, is there.
 //! [`World::traces`] tells what has become of the layers: how the world differs from the machine.
 //!
-//! What is no file is shared: the network, processes, the kernel. `/sys` and `/proc/sys` can be read only.
+//! What is no file is shared: the network, processes, the kernel. `/sys`, `/dev` and what sets the kernel in `/proc` can be read
+//! only; devices are the machine's.
 
 mod error;
 mod layers;
@@ -15,6 +16,7 @@ mod paths;
 mod skeleton;
 mod traces;
 mod user;
+mod windows;
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};

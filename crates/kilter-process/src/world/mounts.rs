@@ -52,13 +52,18 @@ pub(super) struct Mount {
     number: u64,
     /// Where it is, or would be if nothing covered it.
     pub(super) at: PathBuf,
-    is_of_the_kernel: bool,
+    kind: String,
 }
 
 impl Mount {
     /// Whether there are files in it that somebody may change.
     pub(super) fn has_files(&self) -> bool {
-        !self.is_of_the_kernel
+        !OF_THE_KERNEL.contains(&self.kind.as_str())
+    }
+
+    /// Whether it is where terminals are.
+    pub(super) fn has_terminals(&self) -> bool {
+        self.kind == "devpts"
     }
 
     /// Its root, if that is what is seen at its place: another mount may cover it, or a directory above it, and then anything may be
@@ -74,9 +79,8 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let number = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let at = fields.nth(3)?;
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
-    let kind = String::from_utf8_lossy(rest.next()?);
-    let at = PathBuf::from(OsString::from_vec(plain(at)));
-    Some(Mount { number, at, is_of_the_kernel: OF_THE_KERNEL.contains(&&*kind) })
+    let kind = String::from_utf8_lossy(rest.next()?).into_owned();
+    Some(Mount { number, at: PathBuf::from(OsString::from_vec(plain(at))), kind })
 }
 
 /// A path as it is: blanks, line breaks and backslashes are written as octal numbers.
@@ -112,7 +116,7 @@ mod tests {
     fn a_mount_is_seen_at_its_place_alone() {
         let mounts = here().unwrap();
         let root = mounts.iter().find(|mount| mount.at.as_os_str() == "/" && mount.seen().is_some()).unwrap();
-        let elsewhere = Mount { number: root.number, at: PathBuf::from("/proc"), is_of_the_kernel: false };
+        let elsewhere = Mount { number: root.number, at: PathBuf::from("/proc"), kind: root.kind.clone() };
         assert!(elsewhere.seen().is_none());
         let nowhere = Mount { at: PathBuf::from("/there/is/nothing"), ..elsewhere };
         assert!(nowhere.seen().is_none());

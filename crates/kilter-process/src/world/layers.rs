@@ -140,7 +140,7 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
         }
     }
     // Not before: what is read only can have no files put into it.
-    limit(&root, &plan.bottoms)?;
+    limit(&root, &plan.bottoms, &tops)?;
     std::env::set_current_dir(&root).map_err(WorldError::of("enter the root of a world"))?;
     rustix::process::pivot_root(".", ".").map_err(WorldError::of("make a root"))?;
     rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(WorldError::of("leave the machine's root"))?;
@@ -158,15 +158,25 @@ fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: boo
         }
         Is::LeftOut => return Ok(None),
     };
-    let upper = layer(stage, number, &bottom.at, &beneath(root, &bottom.at), by_user)?;
+    let upper = match layer(stage, number, &bottom.at, &beneath(root, &bottom.at), by_user) {
+        // Of many directories side by side one may be gone meanwhile.
+        Err(_) if by_user && !bottom.at.exists() => return Ok(None),
+        laid => laid?,
+    };
     let lower = lower.try_clone().map_err(WorldError::of("keep a directory open"))?;
     Ok(Some(Top { at: bottom.at.clone(), upper, lower, by_user }))
 }
 
 /// Lets nothing be done in a layer that may not be done beneath it.
-fn limit(root: &Path, bottoms: &[Bottom]) -> Result<(), WorldError> {
+fn limit(root: &Path, bottoms: &[Bottom], tops: &[Top]) -> Result<(), WorldError> {
     for bottom in bottoms {
-        let Is::Directory(_, limits) = &bottom.is else { continue };
+        let limits = match &bottom.is {
+            Is::Directory(_, limits) if !limits.is_empty() => limits,
+            _ => continue,
+        };
+        if !tops.iter().any(|top| top.at == bottom.at) {
+            continue;
+        }
         let at = beneath(root, &bottom.at);
         let limited = paths::place(&at).and_then(|place| paths::limit(&place, *limits));
         limited.map_err(|error| refused("the limits of what is beneath it", &at, error.into()))?;

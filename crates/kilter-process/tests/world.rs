@@ -16,12 +16,34 @@ fn apart(test: impl FnOnce(&dyn Fn() -> World) + Send) {
     std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// What a shell prints in a world.
-fn shell(world: &World, script: &str) -> String {
-    world.enter().unwrap();
+/// Worlds of a machine on which more is mounted: the script mounts it, and nobody else sees that.
+fn apart_with(script: &str, test: impl FnOnce(&dyn Fn() -> World) + Send) {
+    assert!(rustix::process::geteuid().is_root(), "run the tests as root: these ones mount file systems");
+    let mounted = || {
+        unshare();
+        outside(&format!("mount --make-rprivate /; {script}"));
+        apart(test);
+    };
+    std::thread::scope(|scope| scope.spawn(mounted).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+#[expect(deprecated, reason = "it is unsafe with a table of descriptors of its own only")]
+fn unshare() {
+    use rustix::thread::UnshareFlags;
+    rustix::thread::unshare(UnshareFlags::NEWNS | UnshareFlags::FS).unwrap();
+}
+
+/// What a shell prints where this thread is.
+fn outside(script: &str) -> String {
     let finished = run(&Invocation::new("/bin/sh").args(["-euc", script]).captured(1 << 16), None).unwrap();
     assert!(finished.is_success(), "{script}: {}", finished.stderr.text());
     finished.stdout.text().into_owned()
+}
+
+/// What a shell prints in a world.
+fn shell(world: &World, script: &str) -> String {
+    world.enter().unwrap();
+    outside(script)
 }
 
 fn traces(world: &World) -> Vec<String> {
@@ -138,9 +160,88 @@ fn noise_leaves_no_trace() {
 
 #[test]
 fn the_kernel_cannot_be_set_from_a_world() {
-    apart(|make| {
+    let below = "mount -t tmpfs t /sys/fs/cgroup; mkdir /sys/fs/cgroup/below; \
+                 mount -t tmpfs t /sys/fs/cgroup/below";
+    apart_with(below, |make| {
         let world = make();
-        let refused = "echo 1 2>/dev/null >/proc/sys/vm/swappiness || echo no; mkdir /sys/x 2>/dev/null || echo no";
-        assert_eq!(shell(&world, refused), "no\nno\n");
+        for refused in [
+            "echo 1 >/proc/sys/vm/swappiness",
+            "echo h >/proc/sysrq-trigger",
+            "mkdir /sys/x",
+            "mkdir /sys/fs/cgroup/x",
+            "mkdir /sys/fs/cgroup/below/x",
+            "echo x >/dev/x",
+            "chmod 600 /dev/null",
+        ] {
+            assert_eq!(shell(&world, &format!("( {refused} ) 2>/dev/null || echo no")), "no\n", "{refused}");
+        }
+        let devices = "echo x >/dev/null; head -c1 /dev/zero | wc -c; test -e /dev/pts && test -e /dev/fd/0";
+        assert_eq!(shell(&world, devices).trim(), "1");
     });
+}
+
+/// A directory of one test's own, which is on the machine.
+fn own(name: &str) -> String {
+    let here = format!("/var/tmp/kilter-world-{name}-{}", std::process::id());
+    fs::create_dir_all(&here).unwrap();
+    here
+}
+
+#[test]
+fn a_file_that_a_link_leads_to_in_the_place_of_a_covered_mount_keeps_what_is_in_it() {
+    let here = own("covered");
+    fs::write(format!("{here}/victim"), "kept\n").unwrap();
+    fs::write(format!("{here}/source"), "").unwrap();
+    let covered = format!(
+        "mkdir {here}/cov; : >{here}/cov/b; mount --bind {here}/source {here}/cov/b; mount -t tmpfs t {here}/cov; \
+         ln -s {here}/victim {here}/cov/b"
+    );
+    apart_with(&covered, |make| {
+        let world = make();
+        assert_eq!(shell(&world, &format!("cat {here}/cov/b {here}/victim")), "kept\nkept\n");
+        assert_eq!(traces(&world), Vec::<String>::new());
+    });
+    assert_eq!(fs::read_to_string(format!("{here}/victim")).unwrap(), "kept\n");
+    fs::remove_dir_all(&here).unwrap();
+}
+
+#[test]
+fn a_file_that_is_mounted_is_written_as_a_copy_and_what_is_no_file_is_left_out() {
+    let here = own("mounted");
+    let mounted = format!(
+        "cd {here}; echo source >s; chmod 640 s; mkfifo p; truncate -s 17M large; for f in s p large; do : >on-$f; mount --bind $f on-$f; done"
+    );
+    apart_with(&mounted, |make| {
+        let world = make();
+        assert_eq!(shell(&world, &format!("cat {here}/on-s; stat -c %a {here}/on-s")), "source\n640\n");
+        assert_eq!(shell(&world, &format!("stat -c '%F %s' {here}/on-p {here}/on-large")).lines().count(), 2);
+        assert_eq!(traces(&world), Vec::<String>::new());
+        shell(&world, &format!("echo world >>{here}/on-s"));
+        let lines = traces(&world);
+        assert!(lines.len() == 1 && lines[0].starts_with(&format!("~ {here}/on-s 0640 0:0 file of 13 ")), "{lines:#?}");
+    });
+    assert_eq!(fs::read_to_string(format!("{here}/s")).unwrap(), "source\n");
+    assert_eq!(fs::read_to_string(format!("{here}/on-s")).unwrap(), "");
+    fs::remove_dir_all(&here).unwrap();
+}
+
+#[test]
+fn what_may_not_be_done_on_a_file_system_may_not_be_done_in_its_layer() {
+    let here = own("limits");
+    let mounted = format!(
+        "cd {here}; mkdir strict sealed; mount -t tmpfs -o nosuid,nodev,noexec t strict; mount -t tmpfs t sealed; \
+         : >sealed/f; mount -o remount,ro t sealed; cp /bin/true strict/true"
+    );
+    apart_with(&mounted, |make| {
+        let world = make();
+        let told = shell(
+            &world,
+            &format!(
+                "cd {here}; strict/true 2>/dev/null || echo noexec; (: >sealed/f) 2>/dev/null || echo ro; \
+                 grep \" $PWD/strict \" /proc/self/mountinfo | cut -d' ' -f6"
+            ),
+        );
+        assert_eq!(told, "noexec\nro\nrw,nosuid,nodev,noexec,relatime\n");
+    });
+    fs::remove_dir_all(&here).unwrap();
 }

@@ -368,15 +368,112 @@ fn the_providers_that_kilter_brings_along_can_be_checked_too() {
 }
 
 #[test]
+fn a_setup_is_not_run_on_the_machine_itself_unless_that_is_said_too() {
+    let place = Place::of("simple");
+    let made = place.path().join("made");
+    place.change("colour.check.yaml", "setup: ", &format!("setup: touch {}; ", made.display()));
+    let output = place.kilter(&["provider", "check", "colour.prov", "--here", "--law", "get-is-steady"]);
+    let text = shown(&output);
+    assert!(output.status.code() == Some(1) && text.contains("--setup-here"), "{text}");
+    assert!(!made.exists());
+    let output = place.kilter(&["provider", "check", "colour.prov", "--setup-here", "--law", "get-is-steady"]);
+    assert!(output.status.code() != Some(0) && shown(&output).contains("--here"), "{}", shown(&output));
+    assert!(!made.exists());
+}
+
+/// Whether `sleep` is running for that long.
+fn is_asleep(seconds: &str) -> bool {
+    let command = format!("sleep\0{seconds}\0");
+    let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.any(|one| std::fs::read(one.path().join("cmdline")).is_ok_and(|found| found == command.as_bytes()))
+}
+
+#[test]
+fn a_setup_that_does_not_end_is_ended_and_so_is_what_it_leaves() {
+    let one_of_its_own = |what: &str| format!("{what}.{}", std::process::id());
+
+    let place = Place::of("simple");
+    let long = one_of_its_own("987");
+    place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {long}; "));
+    let output = place.kilter(&["provider", "check", "colour.prov", "--limit", "1", "--law", "get-is-steady"]);
+    let text = shown(&output);
+    assert!(
+        output.status.code() == Some(4) && text.contains("`setup` of its world failed: it has not ended"),
+        "{text}"
+    );
+    assert!(!is_asleep(&long));
+
+    let place = Place::of("simple");
+    let left = one_of_its_own("1987");
+    place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {left} & "));
+    let output = place.kilter(&["provider", "check", "colour.prov", "--law", "get-is-steady"]);
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(!is_asleep(&left));
+}
+
+#[test]
+fn a_setup_that_is_under_way_is_ended_by_a_signal() {
+    let place = Place::of("simple");
+    let seconds = format!("2987.{}", std::process::id());
+    place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {seconds}; "));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kilter"))
+        .args(["provider", "check", "colour.prov", "--law", "get-is-steady"])
+        .current_dir(place.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !is_asleep(&seconds) && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(is_asleep(&seconds), "the setup has not begun");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert!(!is_asleep(&seconds));
+}
+
+#[test]
 fn on_the_machine_itself_it_is_said_loudly() {
     let place = Place::of("simple");
     let kept = place.path().join("kept").display().to_string();
     place.change("colour.prov", "$HOME/.config/colour.d", &kept);
     place.change("colour.check.yaml", "$HOME/.config/colour.d", &kept);
-    let (code, document) = place.check(&["--here", "--law", "get-is-steady"]);
+    let (code, document) = place.check(&["--here", "--setup-here", "--law", "get-is-steady"]);
     assert_eq!((code, &document["place"]), (0, &Json::from("machine")));
-    assert!(document["findings"].to_string().contains("on this machine itself"), "{document:#}");
+    let findings = document["findings"].to_string();
+    assert!(findings.contains("on this machine itself") && findings.contains("`setup`"), "{document:#}");
     assert!(Path::new(&kept).join("sky").exists());
+}
+
+/// What `kilter provider check` says to a user who is not root, on a machine on which more is mounted: nobody else sees that.
+fn by_user(place: &Place, mounts: &str, laws: &[&str]) -> Output {
+    let kilter = place.path().join("kilter");
+    std::fs::copy(env!("CARGO_BIN_EXE_kilter"), &kilter).unwrap();
+    let script = format!(
+        "{mounts}\nexec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\" provider check colour.prov \"$@\""
+    );
+    Command::new("unshare")
+        .args(["--mount", "/bin/sh", "-euc", &script])
+        .arg(&kilter)
+        .args(laws.iter().flat_map(|law| ["--law", law]))
+        .env("KILTER_STATE_DIR", "/nonexistent")
+        .current_dir(place.path())
+        .output()
+        .expect("`unshare` and `setpriv` are part of util-linux: apt-get install util-linux")
+}
+
+/// All laws are held, or there are no worlds for this user.
+fn is_held_or_told(output: &Output, laws: usize) {
+    let text = shown(output);
+    match output.status.code() {
+        Some(0) => assert!(text.contains(&format!("{laws} held, 0 broken")), "{text}"),
+        code => assert!(
+            code == Some(1) && text.contains("gets no namespace here") && text.contains("run it as root"),
+            "{text}"
+        ),
+    }
 }
 
 #[test]
@@ -385,24 +482,35 @@ fn a_user_who_is_not_root_has_worlds_or_is_told_why_not() {
     let kept = "/tmp/kilter-check-of-a-user";
     place.change("colour.prov", "$HOME/.config/colour.d", kept);
     place.change("colour.check.yaml", "$HOME/.config/colour.d", kept);
-    let kilter = place.path().join("kilter");
-    std::fs::copy(env!("CARGO_BIN_EXE_kilter"), &kilter).unwrap();
-    let command = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-    let output = Command::new("setpriv")
-        .args(command)
-        .arg(&kilter)
-        .args(["provider", "check", "colour.prov", "--law", "set-makes-what-was-asked", "--law", "get-changes-nothing"])
-        .env("KILTER_STATE_DIR", "/nonexistent")
-        .current_dir(place.path())
-        .output()
-        .expect("`setpriv` is part of util-linux: apt-get install util-linux");
-    let text = shown(&output);
-    match output.status.code() {
-        Some(0) => assert!(text.contains("2 held, 0 broken"), "{text}"),
-        code => assert!(
-            code == Some(1) && text.contains("gets no namespace here") && text.contains("run it as root"),
-            "{text}"
-        ),
-    }
+    let output = by_user(&place, "", &["set-makes-what-was-asked", "get-changes-nothing"]);
+    is_held_or_told(&output, 2);
     assert!(!Path::new(kept).exists());
+}
+
+#[test]
+fn a_user_who_is_not_root_reaches_no_file_of_the_machine_from_a_world() {
+    let place = Place::of("simple");
+    let home = place.path().join("home");
+    let kept = home.join("mounted/colour.d").display().to_string();
+    place.change("colour.prov", "$HOME/.config/colour.d", &kept);
+    place.change("colour.check.yaml", "$HOME/.config/colour.d", &kept);
+    std::fs::create_dir_all(home.join("mounted")).unwrap();
+    std::fs::write(home.join(".bashrc"), "mine\n").unwrap();
+    for path in [home.clone(), home.join(".bashrc")] {
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    let shared = format!("/dev/shm/kilter-check-{}", std::process::id());
+    let bashrc = home.join(".bashrc").display().to_string();
+    let setup = format!(
+        "setup: |\n  if ( echo x >>{bashrc} ) 2>/dev/null; then exit 1; fi\n  cat {bashrc}\n  echo x >{shared}\n  "
+    );
+    place.change("colour.check.yaml", "setup: ", &setup);
+    let output = by_user(
+        &place,
+        &format!("mount -t tmpfs -o uid=65534 t {}/mounted", home.display()),
+        &["set-makes-what-was-asked"],
+    );
+    is_held_or_told(&output, 1);
+    assert_eq!(std::fs::read_to_string(bashrc).unwrap(), "mine\n");
+    assert!(!Path::new(&shared).exists() && !Path::new(&kept).exists());
 }

@@ -1,6 +1,5 @@
 //! Layers above the file systems of this machine.
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,12 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
+use super::mounted_file::{self, MountedFile};
 use super::mounts::{self, Mount};
 use super::skeleton::{self, Bone};
-use super::{Top, WorldError, open};
-
-/// Below these nobody's files are: they are windows to the kernel.
-pub(super) const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
+use super::windows::{self, KERNELS, SHARED};
+use super::{Top, WorldError, open, paths};
 
 /// The directory that worlds are put together in: each mounts over it, and only in its own namespace.
 pub(super) struct Stage {
@@ -59,48 +57,65 @@ pub(super) struct Plan {
 /// A file system, or a directory, that is beneath a layer.
 pub(super) struct Bottom {
     pub(super) at: PathBuf,
-    /// Its root; none for a file that something is mounted on.
-    root: Option<OwnedFd>,
+    is: Is,
+}
+
+enum Is {
+    /// Its root, and what may not be done there.
+    Directory(OwnedFd, MountFlags),
+    /// Something is mounted on a file.
+    File(MountedFile),
+    /// Nothing that can be shown.
+    LeftOut,
 }
 
 impl Bottom {
-    pub(super) fn is_layered(&self) -> bool {
-        self.root.is_some()
+    pub(super) fn is_left_out(&self) -> bool {
+        matches!(self.is, Is::LeftOut)
+    }
+
+    fn directory(at: PathBuf) -> Bottom {
+        let opened = open(&at, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW);
+        let is = match opened.and_then(|root| Ok((paths::limits_of(&root)?, root))) {
+            Ok((limits, root)) => Is::Directory(root, limits),
+            Err(_) => Is::LeftOut,
+        };
+        Bottom { at, is }
     }
 }
 
 /// Finds out what worlds are made of here.
 pub(super) fn plan(by_user: bool) -> Result<Plan, WorldError> {
-    let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| WorldError::Mounts { source })?;
-    let found = mounts::read(&text);
-    if !by_user {
-        return Ok(Plan { bones: Vec::new(), bottoms: bottoms(found) });
+    let found = mounts::here()?;
+    let (bones, mut bottoms) = if by_user {
+        // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
+        let places: Vec<PathBuf> = found.iter().map(|mount| mount.at.clone()).collect();
+        let (bones, directories) = skeleton::of(&places);
+        (bones, directories.into_iter().map(Bottom::directory).collect())
+    } else {
+        (Vec::new(), bottoms(&found))
+    };
+    let is_above_others =
+        found.iter().any(|mount| mount.at.as_path() != Path::new(SHARED) && mount.at.starts_with(SHARED));
+    if !is_above_others && fs::symlink_metadata(SHARED).is_ok_and(|kind| kind.is_dir()) {
+        bottoms.push(Bottom::directory(PathBuf::from(SHARED)));
     }
-    // Whoever is not root may not see what mounts cover: layers lie above directories in which nothing is mounted.
-    let (bones, directories) = skeleton::of(&found.into_keys().collect::<Vec<_>>());
-    let bottom = |at: PathBuf| Bottom { root: open(&at, OFlags::RDONLY | OFlags::DIRECTORY).ok(), at };
-    Ok(Plan { bones, bottoms: directories.into_iter().map(bottom).collect() })
+    Ok(Plan { bones, bottoms })
 }
 
 /// The file systems with files, those that are mounted below others behind them.
-fn bottoms(found: BTreeMap<PathBuf, Mount>) -> Vec<Bottom> {
-    let is_meant = |at: &Path, mount: &Mount| {
-        let is_kernels = KERNELS.iter().any(|kernels| at.starts_with(kernels)) && at != "/dev/shm";
-        mount.has_files() && !is_kernels
-    };
-    let mut bottoms: Vec<Bottom> = Vec::new();
-    for (at, _) in found.into_iter().filter(|(at, mount)| is_meant(at, mount)) {
-        match fs::metadata(&at) {
-            Ok(kind) if kind.is_dir() => {
-                let root = open(&at, OFlags::RDONLY | OFlags::DIRECTORY).ok();
-                bottoms.push(Bottom { at, root });
-            }
-            Ok(_) => bottoms.push(Bottom { at, root: None }),
-            // It is covered by another one, or out of reach.
-            Err(_) => {}
+fn bottoms(found: &[Mount]) -> Vec<Bottom> {
+    let is_meant = |mount: &&Mount| mount.has_files() && !KERNELS.iter().any(|kernels| mount.at.starts_with(kernels));
+    // What is covered, or out of reach, is not there.
+    let seen = found.iter().filter(is_meant).filter_map(|mount| Some((mount.at.clone(), mount.seen()?)));
+    let bottom = |(at, place): (PathBuf, OwnedFd)| match fs::metadata(paths::path_of(&place)) {
+        Ok(kind) if kind.is_dir() => Bottom::directory(at),
+        _ => {
+            let is = mounted_file::open(&place).map_or(Is::LeftOut, Is::File);
+            Bottom { at, is }
         }
-    }
-    bottoms
+    };
+    seen.map(bottom).collect()
 }
 
 /// Mounts layers over everything, in the namespace of this thread, and makes the outcome its root.
@@ -115,15 +130,17 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
     if !plan.bones.is_empty() {
         rustix::mount::mount_bind(&root, &root).map_err(|error| refused("itself", &root, error.into()))?;
         skeleton::lay(&plan.bones, &root).map_err(WorldError::of("make the directories of a world"))?;
-        show_the_kernel(&root)?;
+        windows::show(&root)?;
     }
     for (number, bottom) in plan.bottoms.iter().enumerate() {
         tops.extend(cover(stage, &root, number, bottom, by_user)?);
         if number == 0 && plan.bones.is_empty() {
             // The first is the root. What is mounted below these windows lies above them.
-            show_the_kernel(&root)?;
+            windows::show(&root)?;
         }
     }
+    // Not before: what is read only can have no files put into it.
+    limit(&root, &plan.bottoms, &tops)?;
     std::env::set_current_dir(&root).map_err(WorldError::of("enter the root of a world"))?;
     rustix::process::pivot_root(".", ".").map_err(WorldError::of("make a root"))?;
     rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(WorldError::of("leave the machine's root"))?;
@@ -133,17 +150,38 @@ pub(super) fn lay(stage: &Stage, plan: &Plan, by_user: bool) -> Result<Vec<Top>,
 
 /// Lays one layer, if there can be one.
 fn cover(stage: &Path, root: &Path, number: usize, bottom: &Bottom, by_user: bool) -> Result<Option<Top>, WorldError> {
-    let over = beneath(root, &bottom.at);
-    let Some(lower) = &bottom.root else {
-        // A file that is mounted is one that can be written in the world, if its content can be had.
-        if !by_user {
-            let _ = fs::copy(&bottom.at, &over);
+    let lower = match &bottom.is {
+        Is::Directory(lower, _) => lower,
+        Is::File(file) => {
+            file.copy(root, &bottom.at).map_err(WorldError::of("copy a file that is mounted"))?;
+            return Ok(None);
         }
-        return Ok(None);
+        Is::LeftOut => return Ok(None),
     };
-    let upper = layer(stage, number, &bottom.at, &over, by_user)?;
+    let upper = match layer(stage, number, &bottom.at, &beneath(root, &bottom.at), by_user) {
+        // Of many directories side by side one may be gone meanwhile.
+        Err(_) if by_user && !bottom.at.exists() => return Ok(None),
+        laid => laid?,
+    };
     let lower = lower.try_clone().map_err(WorldError::of("keep a directory open"))?;
     Ok(Some(Top { at: bottom.at.clone(), upper, lower, by_user }))
+}
+
+/// Lets nothing be done in a layer that may not be done beneath it.
+fn limit(root: &Path, bottoms: &[Bottom], tops: &[Top]) -> Result<(), WorldError> {
+    for bottom in bottoms {
+        let limits = match &bottom.is {
+            Is::Directory(_, limits) if !limits.is_empty() => limits,
+            _ => continue,
+        };
+        if !tops.iter().any(|top| top.at == bottom.at) {
+            continue;
+        }
+        let at = beneath(root, &bottom.at);
+        let limited = paths::place(&at).and_then(|place| paths::limit(&place, *limits));
+        limited.map_err(|error| refused("the limits of what is beneath it", &at, error.into()))?;
+    }
+    Ok(())
 }
 
 pub(super) fn beneath(root: &Path, at: &Path) -> PathBuf {
@@ -182,26 +220,6 @@ fn escaped(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().iter().flat_map(escape).collect()
 }
 
-/// The windows to the kernel, as far as they are there; what is set through them is set for the whole machine.
-fn show_the_kernel(root: &Path) -> Result<(), WorldError> {
-    for kernels in KERNELS.map(Path::new).into_iter().filter(|path| path.is_dir()) {
-        let at = beneath(root, kernels);
-        rustix::mount::mount_bind_recursive(kernels, &at)
-            .map_err(|error| refused(&kernels.display().to_string(), &at, error.into()))?;
-    }
-    for only_read in ["/proc/sys", "/sys"].map(Path::new).into_iter().filter(|path| path.is_dir()) {
-        let at = beneath(root, only_read);
-        let told = |error: rustix::io::Errno| refused("itself, to be read only", &at, error.into());
-        if only_read == "/proc/sys" {
-            rustix::mount::mount_bind(&at, &at).map_err(told)?;
-        }
-        // A mount keeps what it was mounted with: a user may not take any of that away.
-        let kept = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        rustix::mount::mount_remount(&at, kept, c"").map_err(told)?;
-    }
-    Ok(())
-}
-
 fn make(directory: &Path) -> Result<(), WorldError> {
     DirBuilder::new().mode(0o755).create(directory).map_err(WorldError::of("make a directory in memory"))
 }
@@ -211,6 +229,6 @@ fn mount(kind: &str, options: &std::ffi::CStr, what: &str, at: &Path) -> Result<
     mounted.map_err(|error| refused(what, at, error.into()))
 }
 
-fn refused(what: &str, at: &Path, source: io::Error) -> WorldError {
+pub(super) fn refused(what: &str, at: &Path, source: io::Error) -> WorldError {
     WorldError::Mount { what: what.to_owned(), at: at.to_owned(), source }
 }

@@ -5,14 +5,18 @@
 //! [enters](World::enter) a world; what it opens from then on, and what it starts, is there.
 //! [`World::traces`] tells what has become of the layers: how the world differs from the machine.
 //!
-//! What is no file is shared: the network, processes, the kernel. `/sys` and `/proc/sys` can be read only.
+//! What is no file is shared: the network, processes, the kernel. `/sys`, `/dev` and what sets the kernel in `/proc` can be read
+//! only; devices are the machine's.
 
 mod error;
 mod layers;
+mod mounted_file;
 mod mounts;
+mod paths;
 mod skeleton;
 mod traces;
 mod user;
+mod windows;
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -102,9 +106,9 @@ impl Worlds {
         Ok(World { number, space, tops })
     }
 
-    /// Directories that are empty in worlds, since no layer can be laid above them.
+    /// What is not in worlds, since no layer can be laid above it.
     pub fn left_out(&self) -> impl Iterator<Item = &std::path::Path> {
-        self.plan.bottoms.iter().filter(|bottom| !bottom.is_layered()).map(|bottom| bottom.at.as_path())
+        self.plan.bottoms.iter().filter(|bottom| bottom.is_left_out()).map(|bottom| bottom.at.as_path())
     }
 }
 

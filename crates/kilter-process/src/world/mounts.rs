@@ -1,9 +1,12 @@
 //! Which file systems are mounted where (proc_pid_mountinfo(5)).
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+
+use super::{WorldError, paths};
 
 /// File systems without files of anybody's: windows to the kernel.
 const OF_THE_KERNEL: [&str; 21] = [
@@ -30,31 +33,54 @@ const OF_THE_KERNEL: [&str; 21] = [
     "selinuxfs",
 ];
 
-/// What is mounted, by place. Of several at one place the last covers the others.
-pub(super) fn read(mountinfo: &[u8]) -> BTreeMap<PathBuf, Mount> {
+/// What is mounted in the namespace of this thread, in the order of places: what is mounted below another is behind it.
+pub(super) fn here() -> Result<Vec<Mount>, WorldError> {
+    let text = fs::read("/proc/thread-self/mountinfo").map_err(|source| WorldError::Mounts { source })?;
+    Ok(read(&text))
+}
+
+fn read(mountinfo: &[u8]) -> Vec<Mount> {
     let lines = mountinfo.split(|byte| *byte == b'\n');
-    lines.filter_map(parse).collect()
+    let mut mounts: Vec<Mount> = lines.filter_map(parse).collect();
+    mounts.sort_by(|one, other| one.at.cmp(&other.at));
+    mounts
 }
 
 /// A file system that is mounted.
 #[derive(Debug, PartialEq)]
 pub(super) struct Mount {
-    is_of_the_kernel: bool,
+    number: u64,
+    /// Where it is, or would be if nothing covered it.
+    pub(super) at: PathBuf,
+    kind: String,
 }
 
 impl Mount {
     /// Whether there are files in it that somebody may change.
     pub(super) fn has_files(&self) -> bool {
-        !self.is_of_the_kernel
+        !OF_THE_KERNEL.contains(&self.kind.as_str())
+    }
+
+    /// Whether it is where terminals are.
+    pub(super) fn has_terminals(&self) -> bool {
+        self.kind == "devpts"
+    }
+
+    /// Its root, if that is what is seen at its place: another mount may cover it, or a directory above it, and then anything may be
+    /// at the end of its path.
+    pub(super) fn seen(&self) -> Option<OwnedFd> {
+        let place = paths::place(&self.at).ok()?;
+        (paths::mount_of(&place) == Some(self.number)).then_some(place)
     }
 }
 
-fn parse(line: &[u8]) -> Option<(PathBuf, Mount)> {
+fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let at = fields.nth(4)?;
+    let number = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let at = fields.nth(3)?;
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
-    let kind = String::from_utf8_lossy(rest.next()?);
-    Some((PathBuf::from(OsString::from_vec(plain(at))), Mount { is_of_the_kernel: OF_THE_KERNEL.contains(&&*kind) }))
+    let kind = String::from_utf8_lossy(rest.next()?).into_owned();
+    Some(Mount { number, at: PathBuf::from(OsString::from_vec(plain(at))), kind })
 }
 
 /// A path as it is: blanks, line breaks and backslashes are written as octal numbers.
@@ -81,14 +107,18 @@ mod tests {
                      24 22 0:6 / /a\\040b\\134 rw master:2 propagate_from:1 - tmpfs tmpfs rw\n\
                      half a line\n";
         let mounts = read(text);
-        let told: Vec<(&str, bool)> =
-            mounts.iter().map(|(at, mount)| (at.to_str().unwrap(), mount.has_files())).collect();
-        assert_eq!(told, [("/", true), ("/a b\\", true), ("/proc", false)]);
+        let told: Vec<(u64, &str, bool)> =
+            mounts.iter().map(|mount| (mount.number, mount.at.to_str().unwrap(), mount.has_files())).collect();
+        assert_eq!(told, [(22, "/", true), (24, "/a b\\", true), (23, "/proc", false)]);
     }
 
     #[test]
-    fn of_two_mounts_at_one_place_the_last_counts() {
-        let mounts = read(b"1 0 0:1 / /x rw - proc p rw\n2 1 0:2 / /x rw - ext4 e rw\n");
-        assert!(mounts.len() == 1 && mounts.values().all(Mount::has_files));
+    fn a_mount_is_seen_at_its_place_alone() {
+        let mounts = here().unwrap();
+        let root = mounts.iter().find(|mount| mount.at.as_os_str() == "/" && mount.seen().is_some()).unwrap();
+        let elsewhere = Mount { number: root.number, at: PathBuf::from("/proc"), kind: root.kind.clone() };
+        assert!(elsewhere.seen().is_none());
+        let nowhere = Mount { at: PathBuf::from("/there/is/nothing"), ..elsewhere };
+        assert!(nowhere.seen().is_none());
     }
 }

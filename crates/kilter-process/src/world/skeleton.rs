@@ -5,7 +5,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::layers::{KERNELS, beneath};
+use rustix::mount::MountFlags;
+
+use super::layers::beneath;
+use super::paths;
+use super::windows::KERNELS;
 
 /// What is there without a layer.
 pub(super) enum Bone {
@@ -54,8 +58,10 @@ pub(super) fn lay(bones: &[Bone], root: &Path) -> io::Result<()> {
             Bone::File(path) => {
                 let at = beneath(root, path);
                 fs::write(&at, b"")?;
-                // One that cannot be shown is empty.
-                let _ = rustix::mount::mount_bind(path, &at);
+                // One that cannot be shown is empty; one that could be written to would be the machine's own.
+                if rustix::mount::mount_bind(path, &at).is_ok() {
+                    paths::limit(&paths::place(&at)?, MountFlags::RDONLY)?;
+                }
             }
         }
     }

@@ -61,6 +61,9 @@ pub(crate) struct CheckArgs {
     /// Try it on this machine as it is: whatever the provider changes is changed
     #[arg(long)]
     here: bool,
+    /// With `--here`, run the `setup` of the check file on this machine too: it is made for a world that is thrown away
+    #[arg(long, requires = "here")]
+    setup_here: bool,
     /// Seconds that one law may take
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     limit: u64,
@@ -100,12 +103,22 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
         Ok(specimens) => specimens,
         Err(told) => return Err(say_all(&told)),
     };
+    let has_setup = specimens.file.setup.is_some();
+    if args.here && has_setup && !args.setup_here {
+        return Err(say::fail_with(
+            "the check file has a `setup`: with --here it would be run on this machine itself",
+            ["--setup-here runs it: it is made for a world that is thrown away, and may replace what is here"],
+        ));
+    }
     // Before any thread is started: a user who is not root needs a namespace of users first.
     let place = if args.here { Place::Here } else { Place::Worlds(Arc::new(worlds::prepare()?)) };
     if args.here {
         say::warning("the laws are tried on this machine itself: whatever the provider changes is changed");
     }
-    findings.extend(place.findings());
+    if args.here && has_setup {
+        say::warning(worlds::SETUP_HERE);
+    }
+    findings.extend(place.findings(&specimens));
     signals::listen()?;
     let card = Scorecard { candidate: &candidate, specimens: &specimens, findings: &findings, place: &place };
     let mut out = scorecard::Out::new(args.format, &card);
@@ -132,13 +145,14 @@ fn tried(
     place: &Place,
     out: &mut scorecard::Out,
 ) -> (Report, Arc<Trials>) {
-    let trials = Arc::new(Trials::default());
+    let limit = Duration::from_secs(args.limit);
+    let trials = Arc::new(Trials::new(limit));
     let suite = {
         let (candidate, specimens, place, trials) =
             (Arc::clone(candidate), Arc::clone(specimens), place.clone(), Arc::clone(&trials));
         Suite::new(move || worlds::subject(&candidate, &specimens, &place, &trials))
     };
-    let suite = suite.limit(Duration::from_secs(args.limit)).only(args.laws.iter().copied());
+    let suite = suite.limit(limit).only(args.laws.iter().copied());
     let report = suite.run_observed(&mut |progress| {
         if signals::RAISED.load(Ordering::Acquire) {
             return;

@@ -97,15 +97,28 @@ impl Trial {
 }
 
 /// The trials of a suite.
-#[derive(Default)]
 pub(super) struct Trials {
     current: Mutex<Arc<Mutex<Trial>>>,
+    /// When the one that is under way began, and how long it may take.
+    begun: Mutex<Instant>,
+    limit: Duration,
 }
 
 impl Trials {
+    pub(super) fn new(limit: Duration) -> Trials {
+        Trials { current: Mutex::default(), begun: Mutex::new(Instant::now()), limit }
+    }
+
+    /// How long a command of the author may take now: it ends before the trial does, since nobody waits for what is under way then.
+    pub(super) fn left(&self) -> Duration {
+        let begun = *self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.limit / 10 * 9).saturating_sub(begun.elapsed())
+    }
+
     /// Begins a trial: those who are made from now on record for it. A call that hangs on from another is not among its own.
     pub(super) fn begin(&self, _law: &'static str) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// What is recorded for the trial that is under way.

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kilter_process::world::{World, WorldError, Worlds};
-use kilter_process::{Invocation, run};
+use kilter_process::{Cancel, Ending, Invocation, Leftovers, run};
 use kilter_provider::conformance::{Subject, give_up};
 
 use super::candidate::Candidate;
@@ -13,10 +14,13 @@ use super::glob::is_meant;
 use super::recorder::Trials;
 use super::specimens::Specimens;
 use crate::exit::Exit;
-use crate::say;
+use crate::{say, signals};
 
 /// What nobody means when something is read: Python keeps what it has compiled.
 const NOISE: [&str; 1] = ["__pycache__"];
+
+/// What is to be known of a check file with `setup` and no worlds.
+pub(super) const SETUP_HERE: &str = "the `setup` of the check file is run on this machine itself, before each trial";
 
 /// Where laws are tried.
 #[derive(Clone)]
@@ -29,11 +33,12 @@ pub(super) enum Place {
 
 impl Place {
     /// What there is to say of it.
-    pub(super) fn findings(&self) -> Vec<Finding> {
+    pub(super) fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
         match self {
             Place::Here => {
                 let why = "the laws are tried on this machine itself, and what the provider changes is changed; its traces are not seen";
-                vec![Finding::warning(Path::new("/"), why)]
+                let setup = specimens.file.setup.is_some().then_some(SETUP_HERE);
+                [why].into_iter().chain(setup).map(|why| Finding::warning(Path::new("/"), why)).collect()
             }
             Place::Worlds(worlds) => {
                 let told = |path: &Path| {
@@ -79,7 +84,7 @@ pub(super) fn subject(
     candidate: &Arc<Candidate>,
     specimens: &Arc<Specimens>,
     place: &Place,
-    trials: &Trials,
+    trials: &Arc<Trials>,
 ) -> Subject {
     let world = match place {
         Place::Here => None,
@@ -90,7 +95,7 @@ pub(super) fn subject(
             Some(Arc::new(world))
         }
     };
-    set_up(candidate, specimens);
+    set_up(candidate, specimens, trials);
     let exchanges = trials.recorder();
     let make = {
         let candidate = Arc::clone(candidate);
@@ -104,26 +109,30 @@ pub(super) fn subject(
             subject.entering(move || world.enter().map_err(|error| error.to_string()))
         }
     };
-    equipped(subject, candidate, specimens)
+    equipped(subject, candidate, specimens, trials)
 }
 
 /// Runs what the author says a fresh world needs.
-fn set_up(candidate: &Candidate, specimens: &Specimens) {
+fn set_up(candidate: &Candidate, specimens: &Specimens, trials: &Trials) {
     let Some(setup) = &specimens.file.setup else { return };
-    if let Err(why) = shell(candidate, setup) {
+    if let Err(why) = shell(candidate, setup, trials.left()) {
         give_up(format!("the `setup` of its world failed: {why}"));
     }
 }
 
-/// Runs a command as the provider would be run.
-fn shell(candidate: &Candidate, command: &str) -> Result<(), String> {
+/// Runs a command as the provider would be run. It ends before the law does, with all that it has started.
+fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), String> {
     let environment = &candidate.surroundings().environment;
     let invocation =
         Invocation::new("/bin/sh").args(["-euc", command]).environment(environment).cwd("/").captured(4096);
-    let finished = run(&invocation, None).map_err(|error| error.with_sources())?;
-    match finished.is_success() {
-        true => Ok(()),
-        false => {
+    let invocation = invocation.deadline(limit).leftovers(Leftovers::Ended);
+    let cancel = Cancel { flag: &signals::RAISED, fd: None };
+    let finished = run(&invocation, Some(cancel)).map_err(|error| error.with_sources())?;
+    match finished.ending {
+        Ending::Deadline => Err(format!("it has not ended within {:.1} s", limit.as_secs_f32())),
+        Ending::Cancelled => Err("it was interrupted".to_owned()),
+        _ if finished.is_success() => Ok(()),
+        _ => {
             let said = finished.stderr.text();
             Err(format!("{} {}", finished.status, said.lines().next_back().unwrap_or_default()).trim_end().to_owned())
         }
@@ -137,7 +146,7 @@ fn traces(world: &World, specimens: &Specimens) -> String {
 }
 
 /// Gives a subject what the author offers.
-fn equipped(subject: Subject, candidate: &Arc<Candidate>, specimens: &Arc<Specimens>) -> Subject {
+fn equipped(subject: Subject, candidate: &Arc<Candidate>, specimens: &Arc<Specimens>, trials: &Arc<Trials>) -> Subject {
     let file = &specimens.file;
     let mut subject = subject.unknown(file.unknown.iter().cloned());
     for specimen in &file.specimens {
@@ -153,8 +162,8 @@ fn equipped(subject: Subject, candidate: &Arc<Candidate>, specimens: &Arc<Specim
         subject = subject.failing(failing.clone());
     }
     if let Some(slow) = &file.slow {
-        let (candidate, begun) = (Arc::clone(candidate), slow.begun.clone());
-        subject = subject.slow(slow.specimen.clone(), move || shell(&candidate, &begun).is_ok());
+        let (candidate, trials, begun) = (Arc::clone(candidate), Arc::clone(trials), slow.begun.clone());
+        subject = subject.slow(slow.specimen.clone(), move || shell(&candidate, &begun, trials.left()).is_ok());
     }
     let specimens = Arc::clone(specimens);
     subject.names_like(move |text| specimens.file.name_like(text))

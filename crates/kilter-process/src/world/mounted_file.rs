@@ -1,0 +1,72 @@
+//! Files that something is mounted on: no layer lies above a file, so that a world has a copy.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::paths;
+
+/// The largest that is copied: each world has its own, in memory.
+const LARGEST: u64 = 1 << 24;
+
+/// What overlayfs calls itself.
+const OVERLAY: u32 = 0x794c_7630;
+
+/// A file that is mounted on another.
+pub(super) struct MountedFile(File);
+
+/// Opens what is at a place, if worlds can have a copy: neither a pipe, a socket or a device, nor too large.
+pub(super) fn open(place: &OwnedFd) -> Option<MountedFile> {
+    let is_meant = |file: &File| file.metadata().is_ok_and(|kind| kind.is_file() && kind.len() <= LARGEST);
+    // To open something else can wait forever, or do something.
+    let place = File::from(place.try_clone().ok()?);
+    if !is_meant(&place) {
+        return None;
+    }
+    let opened = super::open(paths::path_of(&place.into()), OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
+    Some(File::from(opened)).filter(is_meant).map(MountedFile)
+}
+
+impl MountedFile {
+    /// Puts a copy into a world, in the place of what the file is mounted on. It makes a new file, and that in a layer alone: whatever
+    /// the path leads to, nothing that was there is written to.
+    ///
+    /// # Errors
+    /// When it can be put there, but not written.
+    pub(super) fn copy(&self, root: &Path, at: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return Ok(()) };
+        let directory = paths::place(root).and_then(|root| paths::beneath(root.as_fd(), parent));
+        // The directory may be in something that is left out.
+        let Ok(directory) = directory else { return Ok(()) };
+        if u32::try_from(rustix::fs::fstatfs(&directory)?.f_type) != Ok(OVERLAY) {
+            return Ok(());
+        }
+        match unlinkat(&directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.write(File::from(openat(&directory, name, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+
+    fn write(&self, copy: File) -> io::Result<()> {
+        let (mut buffer, mut done) = ([0; 1 << 14], 0);
+        // It may grow meanwhile.
+        while done < LARGEST {
+            let read = match self.0.read_at(&mut buffer, done)? {
+                0 => break,
+                read => read,
+            };
+            copy.write_all_at(&buffer[..read], done)?;
+            done += u64::try_from(read).expect("a buffer is not that large");
+        }
+        let found = self.0.metadata()?;
+        fchown(&copy, Some(found.uid()), Some(found.gid()))?;
+        copy.set_permissions(Permissions::from_mode(found.mode() & 0o7777))
+    }
+}

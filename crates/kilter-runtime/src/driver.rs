@@ -31,8 +31,8 @@ use crate::step::{Done, Item};
 use crate::worker::Workers;
 use board::Board;
 use debts::owed;
-pub use hold::Hold;
 use hold::Holder;
+pub use hold::{Anew, Declared, Hold};
 pub(crate) use shelf::Read;
 use shelf::Shelves;
 pub use stop::Stop;
@@ -251,6 +251,7 @@ struct Driver<'run, 'scope, 'env: 'scope> {
 impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn run(mut self) -> Report {
         let mut commands = Vec::new();
+        self.look_at_declared();
         loop {
             self.tick();
             self.heed_stop();
@@ -385,7 +386,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.dispatch(Doing::Refresh, batch.group, items);
             }
             Command::Wake(vertex, at) => {
-                self.board.tell_retry(vertex, self.observer);
+                // What has settled is looked at again, which is no retry.
+                if self.machine.settlement(vertex).is_none() {
+                    self.board.tell_retry(vertex, self.observer);
+                }
                 self.wakes.push((at, vertex));
             }
         }

@@ -282,3 +282,16 @@ fn the_status_file_is_not_sought_behind_a_link() {
         "{ended:?}"
     );
 }
+
+#[test]
+fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
+    let place = Place::new();
+    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  exec[note]: {command: \"echo tried >> DIR/tries; \
+                test -e DIR/may && echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("a failure", || content(&place.path().join("tries")).lines().count() == 2);
+    std::fs::write(place.path().join("may"), "").unwrap();
+    wait("the refresh", || content(&place.path().join("log")) == "noted\n");
+    assert_eq!(running.told("again in"), 0, "what has failed for now is not told as if it had tries left");
+    assert_eq!(running.end().0, Some(143));
+}

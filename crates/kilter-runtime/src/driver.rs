@@ -371,7 +371,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         match command {
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
-                self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
+                self.board.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
             // The watches of files do not end.
@@ -398,11 +398,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn finish(mut self) -> Report {
         for vertex in self.prepared.graph.vertices() {
             if self.machine.settlement(vertex).is_none() {
-                self.board.settle(vertex, Settlement::Interrupted, self.machine.graph(), self.observer);
+                self.board.settle(vertex, Settlement::Interrupted, &self.machine, self.observer);
             }
         }
         let unflushed = match self.options.mode {
-            Mode::Apply => self.board.flush(self.mail),
+            Mode::Apply => self.board.flush_now(self.mail),
             Mode::Noop => Vec::new(),
         };
         let owed = match self.options.mode {

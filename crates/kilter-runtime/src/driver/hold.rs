@@ -72,6 +72,11 @@ const SETTLED: u64 = 200;
 /// Milliseconds between two looks at what is declared, where nothing tells.
 const LOOK_AT_DECLARED: u64 = 2000;
 
+/// Milliseconds between two times at which what was done is made durable, at least.
+const FLUSH: u64 = 1000;
+/// The same where that failed.
+const FLUSH_AGAIN: u64 = 60_000;
+
 /// When what is declared is looked at.
 #[derive(Default)]
 struct Reading {
@@ -105,6 +110,8 @@ pub(super) struct Holder<'run> {
     /// When a resource is looked at next that nothing tells of, and how often that is.
     polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     intervals: FxHashMap<VertexId, u64>,
+    /// When what was done is made durable, at the earliest.
+    flush_after: Timestamp,
     is_converged: bool,
     is_enough: bool,
     is_superseded: bool,
@@ -156,7 +163,8 @@ impl<'run> Holder<'run> {
         // It may have been edited since it was read, when nobody watched.
         let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
         let (is_converged, is_enough, is_superseded) = (false, false, false);
-        Ok(Holder { hold, reading, hub, polls, intervals, is_converged, is_enough, is_superseded })
+        let flush_after = Timestamp::default();
+        Ok(Holder { hold, reading, hub, polls, intervals, flush_after, is_converged, is_enough, is_superseded })
     }
 
     /// Whether nothing further is to be done.
@@ -191,6 +199,7 @@ impl<'run> Holder<'run> {
 impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     /// What is done when nothing is to be done now: whether that gave the machine something to do.
     pub(super) fn rest(&mut self) -> bool {
+        self.flush_what_was_done();
         let Some(holder) = &mut self.holder else { return false };
         let Some(since) = self.machine.quiet_since() else {
             if std::mem::take(&mut holder.is_converged) {
@@ -198,12 +207,6 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             }
             return false;
         };
-        // Whatever comes next, what was done so far is durable.
-        let unflushed = self.board.flush_now(self.mail);
-        for why in unflushed {
-            let (level, message) = (kilter_provider::Level::Err, why.as_str());
-            self.observer.event(Event::Log { level, type_name: "", name: "", message });
-        }
         let quiet = Duration::from_millis(self.now.0.saturating_sub(since.0));
         if !holder.is_converged && holder.hold.converged.is_some_and(|asked| quiet >= asked) {
             holder.is_converged = true;
@@ -212,6 +215,21 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             return holder.is_enough;
         }
         false
+    }
+
+    /// Whatever comes next, what was done so far is durable: also while something waits to be tried again, for ever perhaps.
+    fn flush_what_was_done(&mut self) {
+        let is_busy = self.in_flight > 0 || !self.board.is_unflushed();
+        let Some(holder) = self.holder.as_mut().filter(|holder| !is_busy && holder.flush_after <= self.now) else {
+            return;
+        };
+        let unflushed = self.board.flush_now(self.mail);
+        let pause = if unflushed.is_empty() { FLUSH } else { FLUSH_AGAIN };
+        holder.flush_after = Timestamp(self.now.0.saturating_add(pause));
+        for why in unflushed {
+            let (level, message) = (kilter_provider::Level::Err, why.as_str());
+            self.observer.event(Event::Log { level, type_name: "", name: "", message });
+        }
     }
 
     /// How long there is to wait, at most, until something is to be looked at.
@@ -226,7 +244,8 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
         let Reading { due, look, .. } = holder.reading;
         let read = due.into_iter().chain(look).map(|at| until(at.0));
-        poll.into_iter().chain(converged).chain(longest).chain(read).min()
+        let flush = (self.in_flight == 0 && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
+        poll.into_iter().chain(converged).chain(longest).chain(read).chain(flush).min()
     }
 
     /// Looks at what nothing tells of, when its time has come, and at the clock.

@@ -295,3 +295,27 @@ fn a_refresh_that_failed_is_tried_again_though_nothing_happens() {
     assert_eq!(running.told("again in"), 0, "what has failed for now is not told as if it had tries left");
     assert_eq!(running.end().0, Some(143));
 }
+
+#[test]
+fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
+    let place = Place::new();
+    let text = "resources:\n  file[DIR/a]: {content: a, notify: \"exec[note]\"}\n  file[DIR/b]: {content: b, notify: \"exec[note]\"}\n  \
+                exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    let noted = || content(&place.path().join("log")).lines().count();
+    wait("the first refresh", || noted() == 1);
+    for (file, count) in [("a", 2), ("b", 3)] {
+        // What is told of the refresh before is told when it has ended.
+        std::thread::sleep(Duration::from_millis(300));
+        std::fs::write(place.path().join(file), "changed").unwrap();
+        wait("a refresh", || noted() == count);
+    }
+    let (code, out, _) = running.end();
+    assert_eq!(code, Some(143));
+    let causes: Vec<String> = out
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("refreshed by "))
+        .map(|causes| causes.replace(&place.path().display().to_string(), ""))
+        .collect();
+    assert_eq!(causes, ["file[/a], file[/b]", "file[/a]", "file[/b]"], "{out}");
+}

@@ -31,8 +31,8 @@ use crate::step::{Done, Item};
 use crate::worker::Workers;
 use board::Board;
 use debts::owed;
-pub use hold::Hold;
 use hold::Holder;
+pub use hold::{Anew, Declared, Hold};
 pub(crate) use shelf::Read;
 use shelf::Shelves;
 pub use stop::Stop;
@@ -251,6 +251,7 @@ struct Driver<'run, 'scope, 'env: 'scope> {
 impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn run(mut self) -> Report {
         let mut commands = Vec::new();
+        self.look_at_declared();
         loop {
             self.tick();
             self.heed_stop();
@@ -370,7 +371,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         match command {
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
-                self.board.settle(vertex, settlement, self.machine.graph(), self.observer);
+                self.board.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
             // The watches of files do not end.
@@ -385,7 +386,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.dispatch(Doing::Refresh, batch.group, items);
             }
             Command::Wake(vertex, at) => {
-                self.board.tell_retry(vertex, self.observer);
+                // What has settled is looked at again, which is no retry.
+                if self.machine.settlement(vertex).is_none() {
+                    self.board.tell_retry(vertex, self.observer);
+                }
                 self.wakes.push((at, vertex));
             }
         }
@@ -394,11 +398,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn finish(mut self) -> Report {
         for vertex in self.prepared.graph.vertices() {
             if self.machine.settlement(vertex).is_none() {
-                self.board.settle(vertex, Settlement::Interrupted, self.machine.graph(), self.observer);
+                self.board.settle(vertex, Settlement::Interrupted, &self.machine, self.observer);
             }
         }
         let unflushed = match self.options.mode {
-            Mode::Apply => self.board.flush(self.mail),
+            Mode::Apply => self.board.flush_now(self.mail),
             Mode::Noop => Vec::new(),
         };
         let owed = match self.options.mode {

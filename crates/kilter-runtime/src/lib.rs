@@ -31,7 +31,7 @@ mod step;
 pub mod watch;
 mod worker;
 
-pub use driver::{Hold, Mode, Options, RunError, Stop};
+pub use driver::{Anew, Declared, Hold, Mode, Options, RunError, Stop};
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, Observer, Silent};
 pub use prepare::{Prepared, Rejected, plan_of, survey};

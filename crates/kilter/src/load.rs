@@ -2,6 +2,7 @@
 
 mod ask;
 mod executable;
+mod noted;
 mod reject;
 
 use std::io::Read;
@@ -22,6 +23,7 @@ use crate::{facts, recording, say, signals};
 use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use ask::Types;
+pub(crate) use noted::Noted;
 
 /// Manifests larger than this are refused, in bytes.
 const LARGEST: u64 = 1 << 30;
@@ -67,11 +69,25 @@ pub(crate) fn prepare<'r>(
     audience: Audience,
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
+    prepare_noting(input, audience, registry, &Noted::default())
+}
+
+/// The same, noting the files of which it is made, also where that fails.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn prepare_noting<'r>(
+    input: &ManifestArgs,
+    audience: Audience,
+    registry: &'r Registry,
+    noted: &Noted,
+) -> Result<Loaded<'r>, Exit> {
     let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(&input.facts_dirs, directory(&input.manifests).as_deref());
     let mut given = Vec::with_capacity(input.manifests.len());
     let mut failed = None;
     for path in &input.manifests {
+        noted.note(path);
         match recording::ask("manifest", || path.to_string_lossy().into(), || read(path, &facts, timeout)) {
             Ok(source) => given.push(source),
             Err(message) => failed = Some(say::fail(message)),
@@ -82,7 +98,8 @@ pub(crate) fn prepare<'r>(
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
-    let result = compiled(given, vars, &facts_asked, &LiveIncludes::new(&input.manifests), timeout, audience, registry);
+    let includes = LiveIncludes::new(&input.manifests, noted);
+    let result = compiled(given, vars, &facts_asked, &includes, timeout, audience, registry);
     facts::warn(&facts);
     match signals::exit() {
         Some(exit) => Err(exit),
@@ -101,7 +118,8 @@ pub(crate) fn prepare_text<'r>(
     registry: &'r Registry,
 ) -> Result<Loaded<'r>, Exit> {
     let facts = facts::gather(&[], None);
-    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[]));
+    let noted = Noted::default();
+    let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[], &noted));
     let given = vec![Source::new(name, text)];
     compiled(given, Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
 }

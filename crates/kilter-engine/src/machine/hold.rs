@@ -302,7 +302,9 @@ impl Machine {
                 let Backoff { first, longest } = hold.settings.backoff;
                 let last = hold.failed.get(&vertex).map_or(0, |(last, _)| *last);
                 let next = last.saturating_mul(2).clamp(first, longest.max(first));
-                hold.failed.insert(vertex, (next, Timestamp(now.0.saturating_add(next))));
+                let until = Timestamp(now.0.saturating_add(next));
+                hold.failed.insert(vertex, (next, until));
+                self.come_back(vertex, until);
             }
             Settlement::Blocked(_) | Settlement::Interrupted => {}
             _ => {
@@ -317,15 +319,26 @@ impl Machine {
         }
     }
 
+    /// Nothing will happen to a vertex that failed for what it is owed: it wakes by itself.
+    fn come_back(&mut self, vertex: VertexId, at: Timestamp) {
+        if !self.interrupted
+            && self.is_served(vertex)
+            && self.hold.as_mut().is_some_and(|hold| hold.pending.insert(vertex))
+        {
+            self.wake(vertex, at);
+        }
+    }
+
     /// A parent of a settled vertex has settled, the last one that it waited for: it may be owed a refresh, or have
     /// failed for want of what was changed.
     pub(super) fn parent_settled(&mut self, child: VertexId, found: Settlement, of_parent: Settlement) {
         if self.hold.is_none() || self.interrupted {
             return;
         }
-        if found == Settlement::Failed && of_parent == Settlement::Changed {
+        let is_served = self.is_served(child);
+        if found == Settlement::Failed && (of_parent == Settlement::Changed || of_parent.lets_pass() && is_served) {
             self.happened(child, found);
-        } else if found.lets_pass() && self.is_served(child) {
+        } else if found.lets_pass() && is_served {
             // It settled before its parent was changed once more.
             self.take_up(child);
         }

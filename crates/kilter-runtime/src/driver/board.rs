@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Graph, Machine, Ran, Settlement, Verdict, VertexId};
+use kilter_engine::{EdgeId, Graph, Machine, Ran, Settlement, Verdict, VertexId};
 use kilter_model::{Attributes, Difference, Value};
 use kilter_provider::{Context, Found, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -44,7 +44,10 @@ pub(super) struct Board<'run> {
     /// Secrets that were sent: others may be made of them.
     sent: Vec<Value>,
     drafts: FxHashMap<VertexId, Draft>,
+    /// What changed, or would.
     changed: FxHashMap<VertexId, Settlement>,
+    /// Edges along which a change has refreshed, since the last one.
+    served: FxHashSet<EdgeId>,
     reports: Vec<(VertexId, ResourceReport)>,
     /// While a state is held: what is not in its state, instead of all that ever happened.
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
@@ -93,6 +96,7 @@ impl<'run> Board<'run> {
             sent: Vec::new(),
             drafts: FxHashMap::default(),
             changed: FxHashMap::default(),
+            served: FxHashSet::default(),
             reports: Vec::new(),
             standing: None,
             used: FxHashSet::default(),
@@ -292,7 +296,7 @@ impl<'run> Board<'run> {
         &mut self,
         vertex: VertexId,
         settlement: Settlement,
-        graph: &Graph,
+        machine: &Machine,
         observer: &mut dyn Observer,
     ) {
         let status = status(settlement);
@@ -301,21 +305,16 @@ impl<'run> Board<'run> {
             // It was to be changed, and was not.
             draft.get_or_insert_default().differences = self.told(vertex, found.differences);
         }
-        let would = self.refreshing(vertex, graph);
+        let would = self.refreshing(vertex, machine.graph());
         let draft_refreshed = draft.as_ref().is_some_and(|draft| draft.refreshed);
         let refreshed = draft_refreshed
             || settlement == Settlement::WouldRefresh
             || (settlement == Settlement::WouldChange && !would.is_empty() && self.refreshable(vertex));
         self.counts.count(status, refreshed);
+        self.note_causes(vertex, settlement, draft_refreshed, machine);
         let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
         if status == Status::InSync && draft.as_ref().is_none_or(|draft| draft.notes.is_empty()) {
             return self.progress(observer);
-        }
-        if matches!(
-            settlement,
-            Settlement::Changed | Settlement::Refreshed | Settlement::WouldChange | Settlement::WouldRefresh
-        ) {
-            self.changed.insert(vertex, settlement);
         }
         let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
@@ -351,6 +350,33 @@ impl<'run> Board<'run> {
         self.progress(observer);
     }
 
+    /// Keeps what refreshes others, and forgets what refreshed this one: the next change that does is another one.
+    fn note_causes(&mut self, vertex: VertexId, settlement: Settlement, refreshed: bool, machine: &Machine) {
+        let graph = machine.graph();
+        if refreshed && !self.changed.is_empty() {
+            // What changed once more meanwhile refreshes it once more.
+            let served =
+                graph.entering(vertex).iter().filter(|edge| graph.edge(**edge).notify && !machine.is_owed(**edge));
+            self.served.extend(served);
+        }
+        match settlement {
+            Settlement::Changed | Settlement::Refreshed | Settlement::WouldChange | Settlement::WouldRefresh => {
+                for edge in graph.leaving(vertex) {
+                    self.served.remove(&edge);
+                }
+                self.changed.insert(vertex, settlement);
+            }
+            Settlement::InSync => {
+                // What would have changed would not any more. What did is owed until it is served.
+                let is_looked_at = |was: &Settlement| matches!(was, Settlement::WouldChange | Settlement::WouldRefresh);
+                if self.changed.get(&vertex).is_some_and(is_looked_at) {
+                    self.changed.remove(&vertex);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn progress(&self, observer: &mut dyn Observer) {
         observer.event(Event::Progress { settled: self.counts.total, total: self.prepared.resources().len() });
     }
@@ -364,42 +390,40 @@ impl<'run> Board<'run> {
         if self.changed.is_empty() {
             return Vec::new();
         }
-        let edges = graph.entering(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
+        let edges = graph.entering(vertex).iter().filter(|id| !self.served.contains(id));
+        let edges = edges.map(|id| graph.edge(*id)).filter(|edge| edge.notify);
         let changed = edges.filter(|edge| self.changed.contains_key(&edge.first));
         changed.map(|edge| self.prepared.resource(edge.first).reference.clone()).collect()
     }
 
-    /// Has the providers that changed something make it durable.
-    pub(super) fn flush(&self, log: &dyn Log) -> Vec<EcoString> {
+    /// Has the providers that changed something make it durable. Those that cannot will be asked again.
+    pub(super) fn flush_now(&mut self, log: &dyn Log) -> Vec<EcoString> {
         let cx = Context::bare()
             .with_log(log)
             .with_var_dir(self.options.state_dir.as_ref().map(StateDir::path))
             .with_durability(self.options.durability);
-        let mut used: Vec<u16> = self.used.iter().copied().collect();
+        let mut used: Vec<u16> = self.used.drain().collect();
         used.sort_unstable();
-        used.iter()
-            .filter_map(|at| {
-                let provider = self.prepared.registry.at(usize::from(*at));
-                let flushed = guarded(provider.as_ref(), || provider.flush(&cx));
-                let error = flushed.and_then(|flushed| flushed.map_err(|error| error.message)).err()?;
-                Some(eco_format!("{}: {error}", provider.schema().name))
-            })
-            .collect()
+        let mut unflushed = Vec::new();
+        for at in used {
+            let provider = self.prepared.registry.at(usize::from(at));
+            let flushed = guarded(provider.as_ref(), || provider.flush(&cx));
+            if let Err(error) = flushed.and_then(|flushed| flushed.map_err(|error| error.message)) {
+                unflushed.push(eco_format!("{}: {error}", provider.schema().name));
+                self.used.insert(at);
+            }
+        }
+        unflushed
+    }
+
+    /// Whether a provider changed something that need not be durable yet.
+    pub(super) fn is_unflushed(&self) -> bool {
+        !self.used.is_empty()
     }
 
     /// Keeps what is not in its state, and nothing of what was mended.
     pub(super) fn holds(&mut self) {
         self.standing = Some(BTreeMap::new());
-    }
-
-    /// Has the providers that changed something since the last time make it durable.
-    pub(super) fn flush_now(&mut self, log: &dyn Log) -> Vec<EcoString> {
-        if self.used.is_empty() {
-            return Vec::new();
-        }
-        let unflushed = self.flush(log);
-        self.used.clear();
-        unflushed
     }
 
     pub(super) fn report(mut self) -> Report {

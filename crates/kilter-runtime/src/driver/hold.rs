@@ -36,20 +36,82 @@ pub struct Hold<'a> {
     pub until_converged: bool,
     /// The longest that the state is held.
     pub longest: Option<Duration>,
-    /// The files in which it is declared.
-    pub declared: Vec<PathBuf>,
-    /// Asked when one of them has changed: whether something else is declared now, and right. The run makes way for it.
-    pub reload: &'a mut (dyn FnMut() -> bool + 'a),
+    /// Where it is declared.
+    pub declared: &'a mut (dyn Declared + 'a),
+}
+
+/// Where a state is declared that is held.
+pub trait Declared {
+    /// The files in which it is.
+    fn files(&self) -> Vec<PathBuf>;
+
+    /// Whether one of the files that were read last may be another one by now. Asked from time to time where nothing else
+    /// tells.
+    fn is_touched(&mut self) -> bool;
+
+    /// Reads what is declared now.
+    fn read_anew(&mut self) -> Anew;
+}
+
+/// What was declared when it was read anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anew {
+    /// The same as before.
+    Same,
+    /// Something else: the run makes way for it.
+    Other,
+    /// Nothing that can be held. What is held goes on, and the files are looked at from time to time: there may be others
+    /// among them that nobody watches.
+    Wrong,
+    /// Nobody knows, since it was written meanwhile: it is read once more.
+    Unsettled,
+}
+
+/// For so many milliseconds nobody must have written what is declared before it is read: it may be half of it.
+const SETTLED: u64 = 200;
+/// Milliseconds between two looks at what is declared, where nothing tells.
+const LOOK_AT_DECLARED: u64 = 2000;
+
+/// Milliseconds between two times at which what was done is made durable, at least.
+const FLUSH: u64 = 1000;
+/// The same where that failed.
+const FLUSH_AGAIN: u64 = 60_000;
+
+/// When what is declared is looked at.
+#[derive(Default)]
+struct Reading {
+    /// When it is read, unless somebody writes it before that.
+    due: Option<Timestamp>,
+    /// When it is compared with what was read last.
+    look: Option<Timestamp>,
+    is_wrong: bool,
+    is_unwatched: bool,
+}
+
+impl Reading {
+    /// Something happened to it.
+    fn touched(&mut self, now: Timestamp) {
+        self.due = Some(Timestamp(now.0.saturating_add(SETTLED)));
+    }
+
+    /// It was looked at.
+    fn looked(&mut self, now: Timestamp) {
+        let is_polled = self.is_wrong || self.is_unwatched;
+        self.look = is_polled.then_some(Timestamp(now.0.saturating_add(LOOK_AT_DECLARED)));
+    }
 }
 
 /// The changing part of holding a state.
 pub(super) struct Holder<'run> {
     hold: Hold<'run>,
+    reading: Reading,
     /// Lives as long as the run.
     hub: Hub,
     /// When a resource is looked at next that nothing tells of, and how often that is.
     polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     intervals: FxHashMap<VertexId, u64>,
+    /// When what was done is made durable, at the earliest.
+    flush_after: Timestamp,
     is_converged: bool,
     is_enough: bool,
     is_superseded: bool,
@@ -62,8 +124,8 @@ impl<'run> Holder<'run> {
         hold: Hold<'h>,
         sender: &Sender<Message>,
     ) -> Result<Holder<'run>, RunError> {
-        let Hold { converged, until_converged, longest, declared, reload } = hold;
-        let hold = Hold { converged, until_converged, longest, declared, reload };
+        let Hold { converged, until_converged, longest, declared } = hold;
+        let hold = Hold { converged, until_converged, longest, declared };
         let tell = {
             let sender = sender.clone();
             move |told| {
@@ -90,15 +152,19 @@ impl<'run> Holder<'run> {
                 watches.push((Subscriber(vertex.0), paths));
             }
         }
-        let declared = hold.declared.iter();
-        let declared = declared.map(|path| PathWatch { path: path.clone(), scope: Scope::This });
+        let declared = hold.declared.files().into_iter();
+        let declared = declared.map(|path| PathWatch { path, scope: Scope::This });
         watches.push((DECLARED, declared.collect()));
         for lost in hub.watch_all(watches) {
             // The driver takes it when it begins.
             let _ = sender.send(Message::Told(Told::Lost(lost)));
         }
         let polls = intervals.iter().map(|(vertex, interval)| Reverse((Timestamp(*interval), *vertex))).collect();
-        Ok(Holder { hold, hub, polls, intervals, is_converged: false, is_enough: false, is_superseded: false })
+        // It may have been edited since it was read, when nobody watched.
+        let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
+        let (is_converged, is_enough, is_superseded) = (false, false, false);
+        let flush_after = Timestamp::default();
+        Ok(Holder { hold, reading, hub, polls, intervals, flush_after, is_converged, is_enough, is_superseded })
     }
 
     /// Whether nothing further is to be done.
@@ -110,16 +176,30 @@ impl<'run> Holder<'run> {
         self.is_superseded
     }
 
-    /// Has a resource looked at every so often.
+    /// Something is not watched any more.
+    fn lost(&mut self, subscriber: Subscriber, now: Timestamp, interval: u64) {
+        if subscriber == DECLARED {
+            self.reading.is_unwatched = true;
+            self.reading.looked(now);
+        } else {
+            self.poll(VertexId(subscriber.0), now, interval);
+        }
+    }
+
+    /// Has a resource looked at every so often, if it is not yet.
     fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) {
+        if self.intervals.contains_key(&vertex) {
+            return;
+        }
         self.intervals.insert(vertex, interval);
         self.polls.push(Reverse((Timestamp(now.0.saturating_add(interval)), vertex)));
     }
 }
 
-impl Driver<'_, '_, '_> {
+impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     /// What is done when nothing is to be done now: whether that gave the machine something to do.
     pub(super) fn rest(&mut self) -> bool {
+        self.flush_what_was_done();
         let Some(holder) = &mut self.holder else { return false };
         let Some(since) = self.machine.quiet_since() else {
             if std::mem::take(&mut holder.is_converged) {
@@ -127,12 +207,6 @@ impl Driver<'_, '_, '_> {
             }
             return false;
         };
-        // Whatever comes next, what was done so far is durable.
-        let unflushed = self.board.flush_now(self.mail);
-        for why in unflushed {
-            let (level, message) = (kilter_provider::Level::Err, why.as_str());
-            self.observer.event(Event::Log { level, type_name: "", name: "", message });
-        }
         let quiet = Duration::from_millis(self.now.0.saturating_sub(since.0));
         if !holder.is_converged && holder.hold.converged.is_some_and(|asked| quiet >= asked) {
             holder.is_converged = true;
@@ -141,6 +215,21 @@ impl Driver<'_, '_, '_> {
             return holder.is_enough;
         }
         false
+    }
+
+    /// Whatever comes next, what was done so far is durable: also while something waits to be tried again, for ever perhaps.
+    fn flush_what_was_done(&mut self) {
+        let is_busy = self.in_flight > 0 || !self.board.is_unflushed();
+        let Some(holder) = self.holder.as_mut().filter(|holder| !is_busy && holder.flush_after <= self.now) else {
+            return;
+        };
+        let unflushed = self.board.flush_now(self.mail);
+        let pause = if unflushed.is_empty() { FLUSH } else { FLUSH_AGAIN };
+        holder.flush_after = Timestamp(self.now.0.saturating_add(pause));
+        for why in unflushed {
+            let (level, message) = (kilter_provider::Level::Err, why.as_str());
+            self.observer.event(Event::Log { level, type_name: "", name: "", message });
+        }
     }
 
     /// How long there is to wait, at most, until something is to be looked at.
@@ -153,11 +242,15 @@ impl Driver<'_, '_, '_> {
             .zip(self.machine.quiet_since())
             .map(|(asked, since)| until(since.0.saturating_add(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX))));
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
-        poll.into_iter().chain(converged).chain(longest).min()
+        let Reading { due, look, .. } = holder.reading;
+        let read = due.into_iter().chain(look).map(|at| until(at.0));
+        let flush = (self.in_flight == 0 && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
+        poll.into_iter().chain(converged).chain(longest).chain(read).chain(flush).min()
     }
 
     /// Looks at what nothing tells of, when its time has come, and at the clock.
     pub(super) fn look_around(&mut self) {
+        self.look_at_declared();
         let Some(holder) = &mut self.holder else { return };
         while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
         {
@@ -181,15 +274,15 @@ impl Driver<'_, '_, '_> {
                 for vertex in self.prepared.graph.vertices() {
                     self.machine.input(self.now, Input::Stale(vertex));
                 }
-                self.reload();
+                self.changed(DECLARED);
             }
             Told::Lost(Lost { subscribers, why }) => {
                 let count = subscribers.len();
                 self.observer.event(Event::Unwatched { count, why: &why.to_string() });
                 let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
-                for subscriber in subscribers.into_iter().filter(|subscriber| *subscriber != DECLARED) {
+                for subscriber in subscribers {
                     if let Some(holder) = &mut self.holder {
-                        holder.poll(VertexId(subscriber.0), self.now, interval);
+                        holder.lost(subscriber, self.now, interval);
                     }
                     self.changed(subscriber);
                 }
@@ -198,21 +291,45 @@ impl Driver<'_, '_, '_> {
     }
 
     fn changed(&mut self, subscriber: Subscriber) {
-        match subscriber {
-            DECLARED => self.reload(),
-            Subscriber(vertex) => self.machine.input(self.now, Input::Stale(VertexId(vertex))),
+        if subscriber != DECLARED {
+            return self.machine.input(self.now, Input::Stale(VertexId(subscriber.0)));
+        }
+        // What came before it may have taken a while.
+        self.tick();
+        if let Some(holder) = &mut self.holder {
+            holder.reading.touched(self.now);
         }
     }
 
-    /// Something declared may have changed.
-    fn reload(&mut self) {
+    /// Reads what is declared when somebody has written it, and nobody does any more.
+    pub(super) fn look_at_declared(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         if holder.is_over() {
+            // Who comes next compares it with what was read.
+            holder.reading = Reading::default();
             return;
         }
-        if (holder.hold.reload)() {
-            holder.is_superseded = true;
-            self.observer.event(Event::Reloading);
+        let reading = &mut holder.reading;
+        if reading.look.is_some_and(|at| at <= self.now) {
+            if reading.due.is_none() && holder.hold.declared.is_touched() {
+                reading.touched(self.now);
+            }
+            reading.looked(self.now);
+        }
+        if reading.due.is_none_or(|at| at > self.now) {
+            return;
+        }
+        reading.due = None;
+        let read = holder.hold.declared.read_anew();
+        reading.is_wrong = read == Anew::Wrong;
+        reading.looked(self.now);
+        match read {
+            Anew::Same | Anew::Wrong => {}
+            Anew::Unsettled => reading.touched(self.now),
+            Anew::Other => {
+                holder.is_superseded = true;
+                self.observer.event(Event::Reloading);
+            }
         }
     }
 

@@ -164,9 +164,11 @@ impl<'a> Driver<'a> {
         self.obey()?;
         self.swap(true)?;
         self.lasting.system.heal();
-        // What failed is mended by somebody, and that is told.
+        // What failed is mended by somebody, and that is told, unless it has to come back by itself.
         let is_mended = |seen: &Seen| matches!(seen.settlement, Some(Settlement::Failed | Settlement::Unknown));
-        self.untold.extend(self.seen.iter().filter(|(_, seen)| is_mended(seen)).map(|(part, _)| *part));
+        let mended = self.seen.iter().filter(|(_, seen)| is_mended(seen)).map(|(part, _)| *part);
+        let mended: Vec<u32> = mended.filter(|part| !self.comes_back(*part)).collect();
+        self.untold.extend(mended);
         self.mended = true;
         for _ in 0..PATIENCE * (self.lasting.site.parts() + 2) {
             self.obey()?;
@@ -193,6 +195,18 @@ impl<'a> Driver<'a> {
             self.machine.quiet_since()
         );
         Err(Violation::of(Property::Converges, what))
+    }
+
+    /// Whether a part has failed while a refresh was owed to it: it is tried again though nothing happens to it.
+    fn comes_back(&self, part: u32) -> bool {
+        self.graph.vertex_of(part).is_some_and(|vertex| {
+            let described = self.graph.vertices[vertex.0 as usize];
+            self.machine.settlement(vertex) == Some(Settlement::Failed)
+                && described.refreshable
+                && !described.noop
+                && !self.machine.is_watched_only(vertex)
+                && self.machine.is_owed_to(vertex)
+        })
     }
 
     /// What a flight is about happens on the system.

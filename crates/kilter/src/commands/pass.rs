@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kilter_provider::{Durability, Level};
-use kilter_runtime::{Mode, Options, Prepared, Report, ResourceReport, StateDir, Status, Stop};
+use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, StateDir, Status, Stop};
 
 use crate::cli::{Global, ReportFormat};
 use crate::exit::Exit;
@@ -37,6 +37,17 @@ impl Pass {
                 exit
             }
             Err(exit) => exit,
+        }
+    }
+
+    /// The lock of a run that changes something.
+    ///
+    /// # Errors
+    /// When another run holds it, or the state directory cannot be used; that has been said.
+    pub(crate) fn lock(self, global: &Global) -> Result<Option<Lock>, Exit> {
+        match self.mode {
+            Mode::Noop => Ok(None),
+            Mode::Apply => StateDir::new(global.state_dir()?).hold().map(Some).map_err(|error| fail(error.into())),
         }
     }
 

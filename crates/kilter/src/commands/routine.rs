@@ -3,12 +3,12 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Outcome, Value, to_json};
 use kilter_provider::{Context, Interrupt, Level, Provider, Query, Registry, Wanted, get_checked};
-use kilter_runtime::{Lock, Mode, StateDir};
+use kilter_runtime::Mode;
 use kilter_script::mold::{ActorError, Mold, Prescribed, Step, manifest_of};
 use serde_json::{Value as Json, json};
 
 use super::get::Lines;
-use super::pass::{Pass, fail};
+use super::pass::Pass;
 use crate::cli::{Global, ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
@@ -62,7 +62,7 @@ impl Prescription {
 
     /// Lets the choreographer order the steps, and performs them. No other run changes anything meanwhile.
     pub(crate) fn dance(&self, pass: Pass, registry: &Registry, global: &Global) -> Exit {
-        let _lock = match lock(pass, global) {
+        let _lock = match pass.lock(global) {
             Ok(lock) => lock,
             Err(exit) => return exit,
         };
@@ -73,17 +73,6 @@ impl Prescription {
         let mut dance = Dance { prescription: self, pass, registry, global, cx, rounds: Vec::new() };
         let ended = dance.until_end();
         dance.conclude(ended)
-    }
-}
-
-/// The lock of a run that changes something.
-///
-/// # Errors
-/// When another run holds it, or the state directory cannot be used; that has been said.
-fn lock(pass: Pass, global: &Global) -> Result<Option<Lock>, Exit> {
-    match pass.mode {
-        Mode::Noop => Ok(None),
-        Mode::Apply => StateDir::new(global.state_dir()?).hold().map(Some).map_err(|error| fail(error.into())),
     }
 }
 

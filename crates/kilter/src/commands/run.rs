@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kilter_provider::{Durability, Registry};
-use kilter_runtime::{Event, Hold, Mode, Observer, Options, Prepared, Report, StateDir, Stop};
+use kilter_runtime::{Anew, Declared, Event, Hold, Mode, Observer, Options, Prepared, Report, StateDir, Stop};
 
 use super::pass::{Pass, fail};
-use crate::cli::{Global, ReportFormat, RunArgs};
+use crate::cli::{Global, ManifestArgs, ReportFormat, RunArgs};
 use crate::exit::Exit;
-use crate::load::{self, Audience, Loaded};
+use crate::load::{self, Audience, Loaded, Noted};
 use crate::render::progress::Progress;
 use crate::{providers, say, signals};
 
@@ -30,16 +30,39 @@ pub(crate) fn run(args: &RunArgs, global: &Global) -> Exit {
 fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     signals::listen()?;
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
+    are_files(&args.input.manifests)?;
     let registry = providers::registry(global);
-    let mut loaded = load::prepare(&args.input, Audience::People, &registry)?;
+    let mut noted = Noted::default();
+    let mut loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted)?;
     let pass = pass(args);
+    // Nobody comes in between when what is declared is read anew.
+    let _lock = pass.lock(global)?;
     loop {
-        let (report, next) = held(args, &loaded, pass, status.as_ref(), &registry, global)?;
+        let mut declared = Manifests { input: &args.input, registry: &registry, loaded: &loaded, noted, next: None };
+        let report =
+            carried_out(&loaded.prepared, held(args, &mut declared, status.is_some()), pass, status.as_ref(), global)?;
+        let Manifests { noted: last, next, .. } = declared;
         match next {
-            Some(next) => loaded = next,
+            Some(next) => (loaded, noted) = (next, last),
             None => return Ok(exit(args, &report, pass, global)),
         }
     }
+}
+
+/// What is read again and again has to be there again and again.
+fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
+    for path in manifests {
+        let hint = "write it to a file, which is read again whenever it is edited";
+        if path.as_os_str() == "-" {
+            return Err(say::fail_with("`kilter run` does not read the standard input", [hint]));
+        }
+        // What is not there at all is told when it is to be read.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            let path = path.display();
+            return Err(say::fail_with(format_args!("`kilter run` takes files, and {path} is none"), [hint]));
+        }
+    }
+    Ok(())
 }
 
 fn pass(args: &RunArgs) -> Pass {
@@ -52,39 +75,17 @@ fn pass(args: &RunArgs) -> Pass {
     }
 }
 
-/// Holds what is declared, until the end or until something else is declared.
-fn held<'r>(
-    args: &RunArgs,
-    loaded: &Loaded<'r>,
-    pass: Pass,
-    status: Option<&File>,
-    registry: &'r Registry,
-    global: &Global,
-) -> Result<(Report, Option<Loaded<'r>>), Exit> {
-    let mut next = None;
-    let mut reload = || match load::prepare(&args.input, Audience::People, registry) {
-        Ok(new) if is_same(loaded, &new) => false,
-        Ok(new) => {
-            next = Some(new);
-            true
-        }
-        Err(_) => {
-            say::warning("what was declared before is held until this is mended");
-            false
-        }
-    };
-    let hold = Hold {
+/// How what is declared is held.
+fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool) -> Hold<'a> {
+    Hold {
         converged: args
             .converged_timeout
             .map(Duration::from_secs)
-            .or((args.converged_exit || status.is_some()).then_some(QUIET)),
+            .or((args.converged_exit || is_asked).then_some(QUIET)),
         until_converged: args.converged_exit,
         longest: args.max_runtime.map(Duration::from_secs),
-        declared: declared(args, loaded),
-        reload: &mut reload,
-    };
-    let report = carried_out(&loaded.prepared, hold, pass, status, global)?;
-    Ok((report, next))
+        declared,
+    }
 }
 
 fn carried_out(
@@ -111,21 +112,57 @@ fn carried_out(
     result.map_err(fail)
 }
 
+/// The manifests of a run, as they are edited.
+struct Manifests<'a, 'r> {
+    input: &'a ManifestArgs,
+    registry: &'r Registry,
+    /// What is held.
+    loaded: &'a Loaded<'r>,
+    /// The files that were read last.
+    noted: Noted,
+    /// What is to be held.
+    next: Option<Loaded<'r>>,
+}
+
+impl Declared for Manifests<'_, '_> {
+    fn files(&self) -> Vec<PathBuf> {
+        self.noted.files()
+    }
+
+    fn is_touched(&mut self) -> bool {
+        self.noted.is_touched()
+    }
+
+    fn read_anew(&mut self) -> Anew {
+        self.noted = Noted::default();
+        match load::prepare_noting(self.input, Audience::People, self.registry, &self.noted) {
+            // Somebody is writing still.
+            Ok(_) if self.noted.has_changed() => Anew::Unsettled,
+            Ok(new) if is_same(self.loaded, &new) => Anew::Same,
+            Ok(new) => {
+                self.next = Some(new);
+                Anew::Other
+            }
+            Err(_) => {
+                // Reading ends with a signal, and so does holding.
+                if signals::exit().is_none() {
+                    say::warning("what was declared before is held until this is mended");
+                }
+                Anew::Wrong
+            }
+        }
+    }
+}
+
 /// Whether the same is declared as before.
 fn is_same(old: &Loaded<'_>, new: &Loaded<'_>) -> bool {
     old.given == new.given && old.includes == new.includes && old.vars == new.vars && old.facts == new.facts
 }
 
-/// The files in which it is declared.
-fn declared(args: &RunArgs, loaded: &Loaded<'_>) -> Vec<PathBuf> {
-    let included = loaded.includes.values().map(|source| Path::new(source.name.as_str()));
-    let given = args.input.manifests.iter().map(PathBuf::as_path);
-    let files = given.chain(included).filter(|path| path.is_file());
-    files.filter_map(|path| std::path::absolute(path).ok()).collect()
-}
-
 fn status_file(path: &Path) -> Result<File, Exit> {
-    let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    // Where it lies may be a directory of others, who are not to choose another file.
+    let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(no_links).open(path);
     opened.map_err(|error| say::fail(format_args!("cannot open the status file {}: {error}", path.display())))
 }
 

@@ -13,7 +13,7 @@ use kilter_model::{TypeSchema, Value};
 use kilter_process::Capture;
 use kilter_provider::Registry;
 
-use super::executable;
+use super::{Noted, executable};
 use crate::facts::Gathered;
 use crate::recording;
 
@@ -116,23 +116,24 @@ pub(super) trait Includes {
 
 /// Files, relative to the one that includes them. A file has one name, by whichever way it is
 /// reached: the first under which it was read.
-pub(super) struct LiveIncludes {
+pub(super) struct LiveIncludes<'a> {
     names: RefCell<IndexMap<PathBuf, EcoString>>,
     taken: RefCell<Included>,
+    noted: &'a Noted,
 }
 
-impl LiveIncludes {
-    /// Includes of `manifests`.
-    pub(super) fn new(manifests: &[PathBuf]) -> LiveIncludes {
+impl<'a> LiveIncludes<'a> {
+    /// Includes of `manifests`, which are noted before they are read.
+    pub(super) fn new(manifests: &[PathBuf], noted: &'a Noted) -> LiveIncludes<'a> {
         let manifests = if recording::is_replay() { &[] } else { manifests };
         let named = manifests
             .iter()
             .filter_map(|path| Some((std::fs::canonicalize(path).ok()?, path.display().to_string().into())));
-        LiveIncludes { names: RefCell::new(named.collect()), taken: RefCell::default() }
+        LiveIncludes { names: RefCell::new(named.collect()), taken: RefCell::default(), noted }
     }
 }
 
-impl Loader for LiveIncludes {
+impl Loader for LiveIncludes<'_> {
     fn load(&self, from: &str, path: &str) -> Result<Source, String> {
         let source = recording::ask("include", || serde_json::json!([from, path]), || self.read(from, path))?;
         self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
@@ -140,10 +141,11 @@ impl Loader for LiveIncludes {
     }
 }
 
-impl LiveIncludes {
+impl LiveIncludes<'_> {
     fn read(&self, from: &str, path: &str) -> Result<Source, String> {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
         let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
+        self.noted.note(&file);
         let found = std::fs::canonicalize(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
         if !found.is_file() {
             return Err(format!("{} is not a file", file.display()));
@@ -154,7 +156,7 @@ impl LiveIncludes {
     }
 }
 
-impl Includes for LiveIncludes {
+impl Includes for LiveIncludes<'_> {
     fn as_loader(&self) -> &dyn Loader {
         self
     }

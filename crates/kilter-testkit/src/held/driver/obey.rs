@@ -62,7 +62,7 @@ impl Driver<'_> {
         }
         let part = self.part(vertex);
         self.seen_of(part).settlement = Some(settlement);
-        if self.mended && matches!(settlement, Settlement::Failed | Settlement::Unknown) {
+        if self.mended && matches!(settlement, Settlement::Failed | Settlement::Unknown) && !self.comes_back(part) {
             // It began before it was mended.
             self.untold.insert(part);
         }

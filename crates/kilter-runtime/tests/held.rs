@@ -1,0 +1,146 @@
+//! A state that is held, with a provider that keeps what it was told to do in memory until it is flushed.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kilter_model::{
+    Attributes, Behaviour, Catalog, Change, Meta, Outcome, Resource, ResourceRef, SourceId, Span, State, TypeSchema,
+    Value,
+};
+use kilter_provider::{Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness};
+use kilter_runtime::{Anew, Declared, Event, Hold, Mode, Observer, Options, Report, Stop, plan_of};
+
+/// A provider that cannot set what is called `bad`.
+struct Slots {
+    schema: TypeSchema,
+    set: Mutex<BTreeSet<String>>,
+    tries: Mutex<u32>,
+    /// How often it cannot be flushed.
+    stuck: Mutex<u32>,
+    /// How often `bad` had been tried at each flush.
+    flushes: Mutex<Vec<u32>>,
+}
+
+impl Slots {
+    fn new(stuck: u32) -> Arc<Slots> {
+        let schema = TypeSchema::new("slot", "A slot in memory.")
+            .attribute("name", "String", Behaviour::Namevar, "Its name.")
+            .attribute("value", "String", Behaviour::Property, "What it holds.");
+        let (set, tries, flushes) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Slots { schema, set, tries, stuck: Mutex::new(stuck), flushes })
+    }
+}
+
+impl Provider for Slots {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let of = |name: &String| State::present(name.as_str(), [("value", Value::from("x"))].into_iter().collect());
+        Ok(self.set.lock().unwrap().iter().map(of).collect())
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Setting) -> Vec<Outcome> {
+        let set = |change: &Change<'_>| {
+            if change.name == "bad" {
+                *self.tries.lock().unwrap() += 1;
+                return Outcome::failed("never");
+            }
+            self.set.lock().unwrap().insert(change.name.to_string());
+            Outcome::done()
+        };
+        changes.iter().map(set).collect()
+    }
+
+    fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
+        self.flushes.lock().unwrap().push(*self.tries.lock().unwrap());
+        let mut stuck = self.stuck.lock().unwrap();
+        if *stuck > 0 {
+            *stuck -= 1;
+            return Err(ProviderError::new("stuck"));
+        }
+        Ok(())
+    }
+}
+
+/// What nobody edits.
+struct Fixed;
+
+impl Declared for Fixed {
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn is_touched(&mut self) -> bool {
+        false
+    }
+
+    fn read_anew(&mut self) -> Anew {
+        Anew::Same
+    }
+}
+
+/// What is logged.
+#[derive(Default)]
+struct Logged(Vec<String>);
+
+impl Observer for Logged {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Log { message, .. } = event {
+            self.0.push(message.to_owned());
+        }
+    }
+}
+
+fn slot(name: &str, retry: i32) -> Resource {
+    let attributes: Attributes = [("value", Value::from("x"))].into_iter().collect();
+    let (reference, span) = (ResourceRef::new("slot", name), Span::new(SourceId(0), 0, 0));
+    let mut resource = Resource { reference, name: name.into(), attributes, particulars: None, span };
+    resource.particulars_mut().meta = Some(Meta { retry, delay: 50, ..Meta::default() });
+    resource
+}
+
+/// Holds what can be set, and what is tried for ever.
+fn held(slots: &Arc<Slots>, millis: u64) -> (Report, Vec<String>) {
+    let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
+    let catalog = Catalog { resources: vec![slot("good", 0), slot("bad", -1)], ..Catalog::default() };
+    let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
+    let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
+    let options = Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None };
+    let longest = Some(Duration::from_millis(millis));
+    let hold = Hold { converged: None, until_converged: false, longest, declared: &mut Fixed };
+    let mut logged = Logged::default();
+    let report = prepared.hold(&options, hold, &Stop::new().unwrap(), &mut logged).unwrap();
+    (report, logged.0)
+}
+
+#[test]
+fn what_was_done_is_flushed_while_something_is_tried_for_ever() {
+    let slots = Slots::new(0);
+    let (report, logged) = held(&slots, 2600);
+    assert_eq!((report.counts.failed, report.counts.in_sync, logged.len()), (1, 1, 0));
+    let flushes = slots.flushes.lock().unwrap().clone();
+    let tries = *slots.tries.lock().unwrap();
+    assert!(tries > 5, "it was tried {tries} times");
+    assert!(flushes[0] <= 2, "nothing waits for what never comes: {flushes:?}");
+    // At the beginning, each second, and at the end.
+    assert!((2..=4).contains(&flushes.len()), "once in a second at most: {flushes:?} of {tries}");
+}
+
+#[test]
+fn what_could_not_be_flushed_is_flushed_later() {
+    let slots = Slots::new(1);
+    let (report, logged) = held(&slots, 300);
+    assert_eq!(logged, ["slot: stuck"]);
+    assert_eq!(report.unflushed, Vec::<String>::new(), "it was tried once more at the end");
+    assert_eq!(slots.flushes.lock().unwrap().len(), 2);
+}

@@ -181,7 +181,7 @@ user[bob]
         );
         assert!(puppet(&schema, &states, Secrets::Hidden).contains("content => Binary('/wA=')"));
         let shown: serde_json::Value =
-            serde_json::from_str(&json(&schema, states, Secrets::Hidden).collect::<String>()).unwrap();
+            serde_json::from_str(&json(&schema, states.to_vec(), Secrets::Hidden).collect::<String>()).unwrap();
         assert_eq!(shown[0]["attributes"]["content"]["base64"], "/wA=");
     }
 }

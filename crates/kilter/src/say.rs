@@ -3,7 +3,7 @@
 //! A reader that has seen enough (`kilter get user | head -1`) ends nothing and is no error.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
 
@@ -15,24 +15,40 @@ const HINT: Style = AnsiColor::Cyan.on_default();
 
 /// Writes data. The exit says whether it reached its reader.
 pub(crate) fn data(text: &str) -> Exit {
-    match write(text) {
+    parts([text])
+}
+
+/// Writes data that comes in parts, in none of which a style is begun that another one ends. The exit says whether
+/// all of it reached its reader.
+pub(crate) fn parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Exit {
+    match write_parts(texts) {
         Ok(()) => Exit::Done,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
         Err(error) => fail(format!("cannot write to the standard output: {error}")),
     }
 }
 
-/// Writes text to the standard output, in one call where it can: styles are taken out first where
-/// they are not wanted, since a stream that strips them writes the pieces between them.
+/// Writes text to the standard output, in one call where it can: styles are taken out where they are not
+/// wanted, and the pieces between them put together again.
 pub(crate) fn write(text: &str) -> std::io::Result<()> {
-    let mut stdout = std::io::stdout().lock();
+    write_parts([text])
+}
+
+/// So many bytes are written in one call.
+const AT_ONCE: usize = 64 << 10;
+
+fn write_parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> std::io::Result<()> {
+    let stdout = std::io::stdout().lock();
     let styled = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
-    if styled {
-        stdout.write_all(text.as_bytes())?;
-    } else {
-        stdout.write_all(anstream::adapter::strip_str(text).to_string().as_bytes())?;
+    let mut buffered = BufWriter::with_capacity(AT_ONCE, stdout);
+    for text in texts {
+        if styled {
+            buffered.write_all(text.as_ref().as_bytes())?;
+        } else {
+            anstream::adapter::strip_str(text.as_ref()).try_for_each(|piece| buffered.write_all(piece.as_bytes()))?;
+        }
     }
-    stdout.flush()
+    buffered.flush()
 }
 
 /// Writes bytes as they are, to the standard output: no style is taken out of them.

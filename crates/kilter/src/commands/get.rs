@@ -43,7 +43,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         .with_asked(&asked)
         .with_interrupt(Interrupt::new(&signals::RAISED, None));
     match read(provider, &cx, &names) {
-        Ok(states) => say::data(&shown(args, global, provider, &only(states, &asked), names.len())),
+        Ok(states) => tell(args, global, provider, only(states, &asked), names.len()),
         Err(error) => {
             say::error(format_args!("cannot read {type_name} resources: {error}"));
             signals::exit().unwrap_or(Exit::Failed)
@@ -140,19 +140,22 @@ fn only(mut states: Vec<State>, asked: &[EcoString]) -> Vec<State> {
     states
 }
 
-fn shown(args: &GetArgs, global: &Global, provider: &dyn Provider, states: &[State], named: usize) -> String {
+fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<State>, named: usize) -> Exit {
     let schema = provider.schema().listing(states.iter().map(|state| &state.attributes));
     let schema = schema.as_ref();
     let secrets = if args.show_sensitive { Secrets::Shown } else { Secrets::Hidden };
-    match args.format {
-        ResourceFormat::Json => resources::json(schema, states, secrets) + "\n",
-        ResourceFormat::Yaml => resources::yaml(schema, states, secrets),
-        ResourceFormat::Puppet => resources::puppet(schema, states, secrets),
-        ResourceFormat::Human => match states {
+    let text = match args.format {
+        ResourceFormat::Json => {
+            return say::parts(resources::json(schema, states, secrets).chain(["\n".to_owned()]));
+        }
+        ResourceFormat::Yaml => resources::yaml(schema, &states, secrets),
+        ResourceFormat::Puppet => resources::puppet(schema, &states, secrets),
+        ResourceFormat::Human => match states.as_slice() {
             [state] if named == 1 => resources::one(schema, state, secrets),
             states => table(global, schema, states, secrets),
         },
-    }
+    };
+    say::data(&text)
 }
 
 fn table(global: &Global, schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {

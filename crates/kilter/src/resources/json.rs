@@ -5,17 +5,17 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Secrets, can_be_absent};
 
-/// The resources as an array of objects. It is written object by object: a tree of all would be several times as large
-/// as what is known of them.
-pub(crate) fn json(schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
-    let mut text = String::from("[");
-    for (at, state) in states.iter().enumerate() {
-        text.push_str(if at == 0 { "\n  " } else { ",\n  " });
+/// The resources as an array of objects, in parts: a text of all would be several times as large as what is known of
+/// them. What is known of a resource goes with its part.
+pub(crate) fn json(schema: &TypeSchema, states: Vec<State>, secrets: Secrets) -> impl Iterator<Item = String> {
+    let end = if states.is_empty() { "]" } else { "\n]" };
+    let part = move |(at, state): (usize, State)| {
+        let before = if at == 0 { "\n  " } else { ",\n  " };
         // No text of JSON holds a line break.
-        text.push_str(&format!("{:#}", resource(schema, state, secrets)).replace('\n', "\n  "));
-    }
-    text.push_str(if states.is_empty() { "]" } else { "\n]" });
-    text
+        before.to_owned() + &format!("{:#}", resource(schema, &state, secrets)).replace('\n', "\n  ")
+    };
+    let parts = states.into_iter().enumerate().map(part);
+    std::iter::once("[".to_owned()).chain(parts).chain(std::iter::once(end.to_owned()))
 }
 
 fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> Json {

@@ -131,14 +131,16 @@ user { 'no':
 
     #[test]
     fn json_tells_all_and_redacts() {
-        let tree = |secrets| serde_json::from_str::<serde_json::Value>(&json(&schema(), &states(), secrets)).unwrap();
+        let tree = |secrets| {
+            serde_json::from_str::<serde_json::Value>(&json(&schema(), states(), secrets).collect::<String>()).unwrap()
+        };
         let shown = tree(Secrets::Hidden);
         assert_eq!(shown[0]["attributes"]["age"], 1);
         assert_eq!(shown[0]["attributes"]["password"], "[redacted]");
         assert_eq!(shown[1]["exists"], false);
         assert_eq!(tree(Secrets::Shown)[0]["attributes"]["password"], "x$1");
         for states in [&[][..], &states()[..1], &states()] {
-            let text = json(&schema(), states, Secrets::Shown);
+            let text: String = json(&schema(), states.to_vec(), Secrets::Shown).collect();
             let tree: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(text, format!("{tree:#}"));
         }
@@ -178,7 +180,8 @@ user[bob]
             "{manifest}"
         );
         assert!(puppet(&schema, &states, Secrets::Hidden).contains("content => Binary('/wA=')"));
-        let shown: serde_json::Value = serde_json::from_str(&json(&schema, &states, Secrets::Hidden)).unwrap();
+        let shown: serde_json::Value =
+            serde_json::from_str(&json(&schema, states.to_vec(), Secrets::Hidden).collect::<String>()).unwrap();
         assert_eq!(shown[0]["attributes"]["content"]["base64"], "/wA=");
     }
 }

@@ -333,6 +333,22 @@ fn other_texts_are_replaced_on_request() {
 }
 
 #[test]
+fn where_scripts_are_and_what_is_noted_of_them_is_replaced_on_request() {
+    let place = keeper(":");
+    place.file("scripts/nonsense.prov", "no script");
+    let directory = place.path().to_str().unwrap();
+    let scripts = format!("{directory}/scripts");
+    let args = ["provider", "record", "r.jsonl", "-I", &scripts, "--replace", directory, "--replace", "nonsense"];
+    let ended = place.run(&[&args[..], &["get", "setting", "a"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
+    assert!(text.contains("keeper.prov"), "{text}");
+    holds_no(&text, directory);
+    holds_no(&text, "nonsense");
+    assert_eq!(replay(&place.path().join("r.jsonl"), &[]).code, 0);
+}
+
+#[test]
 fn a_recording_that_is_cut_anywhere_is_refused_and_still_shows_what_is_there() {
     let place = keeper(":");
     assert_eq!(record(&place, &["get", "setting", "a"]).code, 0);

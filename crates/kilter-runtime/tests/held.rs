@@ -127,13 +127,16 @@ fn held(slots: &Arc<Slots>, millis: u64) -> (Report, Vec<String>) {
 fn what_was_done_is_flushed_while_something_is_tried_for_ever() {
     let slots = Slots::new(0);
     let (report, logged) = held(&slots, 2600);
-    assert_eq!((report.counts.failed, report.counts.in_sync, logged.len()), (1, 1, 0));
+    // The end may come while it is about to be tried again.
+    let unsettled = report.counts.failed + report.counts.interrupted;
+    assert_eq!((unsettled, report.counts.in_sync, logged.len()), (1, 1, 0));
     let flushes = slots.flushes.lock().unwrap().clone();
     let tries = *slots.tries.lock().unwrap();
     assert!(tries > 5, "it was tried {tries} times");
     assert!(flushes[0] <= 2, "nothing waits for what never comes: {flushes:?}");
     // At the beginning, each second, and at the end.
-    assert!((2..=4).contains(&flushes.len()), "once in a second at most: {flushes:?} of {tries}");
+    let most = usize::try_from(report.duration.as_secs()).unwrap() + 2;
+    assert!((2..=most).contains(&flushes.len()), "once in a second at most: {flushes:?} of {tries}");
 }
 
 #[test]

@@ -91,9 +91,9 @@ fn what_somebody_else_changes_is_brought_back() {
     wait("the refresh by what was made anew", || content(&place.path().join("log")) == "noted\nnoted\n");
 
     let (code, out, err) = running.end();
-    // What the test has seen of a refresh is not its end.
+    // What the test has seen of a refresh is not its end: it may have been interrupted.
     assert!(code == Some(143) && err.starts_with("interrupted"), "{code:?} {err}");
-    assert!(out.lines().any(|line| line.starts_with("4 resources: 4 unchanged")), "{out}");
+    assert!(out.lines().any(|line| line.starts_with("4 resources: ")), "{out}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -24,6 +25,16 @@ const TRIES: u32 = 1000;
 
 /// How much of a first line the system reads.
 const LONGEST_LINE: usize = 256;
+
+/// How often a program is tried again that is open for writing.
+const BUSY: u32 = 20;
+
+/// How long is waited between two such tries.
+const BRIEFLY: Duration = Duration::from_millis(10);
+
+fn is_busy(source: &io::Error) -> bool {
+    source.raw_os_error() == Some(Errno::TXTBSY.raw_os_error())
+}
 
 /// What a thread needs that only starts a child.
 const STACK: usize = 256 * 1024;
@@ -109,7 +120,19 @@ impl Start<'_> {
         })
     }
 
+    /// Starts the child. A program that somebody is just writing, or another child of kilter's holds open on its way to its
+    /// own program, is tried again for a moment.
     fn spawn(&self, ends: &ChildEnds, scratch: Option<&Path>) -> Spawned {
+        for _ in 0..BUSY {
+            match self.spawn_once(ends, scratch) {
+                Err(SpawnError::Start { source, .. }) if is_busy(&source) => std::thread::sleep(BRIEFLY),
+                spawned => return spawned,
+            }
+        }
+        self.spawn_once(ends, scratch)
+    }
+
+    fn spawn_once(&self, ends: &ChildEnds, scratch: Option<&Path>) -> Spawned {
         let _starting = Starting::begin();
         let Some(channel) = &ends.channel else {
             return self.command(ends, scratch, None)?.spawn().map_err(|source| self.not_started(source));

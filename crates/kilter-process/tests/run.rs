@@ -295,3 +295,20 @@ fn a_script_without_its_interpreter_is_told_as_that() {
     assert!(told("echo\n").contains("it is no program, and has no first line like #!/bin/sh"));
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn a_program_that_is_just_being_written_is_tried_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("kilter-process-busy-{}", std::process::id()));
+    std::fs::write(&path, "#!/bin/sh\necho done\n").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let told = std::thread::scope(|scope| {
+        let run = scope.spawn(|| run(&Invocation::new(path.as_os_str()).captured(100), None));
+        std::thread::sleep(Duration::from_millis(50));
+        drop(writer);
+        run.join().unwrap()
+    });
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(told.unwrap().stdout.text(), "done\n");
+}

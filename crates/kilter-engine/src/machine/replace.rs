@@ -100,11 +100,17 @@ impl Machine {
                     self.in_flight += 1;
                 }
                 Phase::Delayed => self.delayed += 1,
-                Phase::Settled(found) if is_served && found.lets_pass() => owed.push(vertex),
+                Phase::Settled(found) if is_served => owed.push((vertex, found)),
                 Phase::Waiting | Phase::Settled(_) => {}
             }
         }
         // Who owed it comes before it no longer, and will not tell.
-        owed.into_iter().for_each(|vertex| self.take_up(vertex));
+        for (vertex, found) in owed {
+            match found {
+                found if found.lets_pass() => self.take_up(vertex),
+                Settlement::Failed => self.happened(vertex, found),
+                _ => {}
+            }
+        }
     }
 }

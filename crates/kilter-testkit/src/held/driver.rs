@@ -261,6 +261,11 @@ impl<'a> Driver<'a> {
             (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => Input::Applied(vertex, Ran::Done { refreshed }),
             (_, Answer::Heard(_)) => Input::Applied(vertex, Ran::Failed),
         };
+        let failed = matches!(
+            input,
+            Input::Checked(_, Verdict::Failed) | Input::Applied(_, Ran::Failed) | Input::Refreshed(_, false)
+        );
+        self.lasting.counts.failures += u64::from(failed);
         let now = self.now;
         let budget = self.lasting.site.budget;
         let seen = self.seen_of(flight.part);

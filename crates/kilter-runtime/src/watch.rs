@@ -45,6 +45,8 @@ mod subscriptions;
 use std::path::PathBuf;
 
 pub use hub::{Hub, Limits, StartError};
+/// How much of what is at a path is watched. Links below a tree are entries; they are not followed.
+pub use kilter_provider::Scope;
 
 /// Who is told: a number that the caller chooses, as that of a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,18 +59,6 @@ pub struct PathWatch {
     pub path: PathBuf,
     /// How much of what is there.
     pub scope: Scope,
-}
-
-/// How much of what is at a path is watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// The file or directory itself: existence, content, mode, owner. If it is a symbolic link, also
-    /// what it leads to.
-    This,
-    /// The directory and what is directly in it.
-    Entries,
-    /// The directory and everything below. Symbolic links below are entries; they are not followed.
-    Tree,
 }
 
 /// What a hub tells.

@@ -19,15 +19,6 @@ use crate::watch::{Hub, Lost, PathWatch, Scope, Subscriber, Told};
 /// Who subscribes to what is declared: no resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
 
-/// How far a watch goes, in the words of watches.
-fn scope_of(scope: kilter_provider::Scope) -> Scope {
-    match scope {
-        kilter_provider::Scope::This => Scope::This,
-        kilter_provider::Scope::Entries => Scope::Entries,
-        kilter_provider::Scope::Tree => Scope::Tree,
-    }
-}
-
 /// How a state is held, and for how long.
 pub struct Hold<'a> {
     /// For how long everything has to have settled until it counts as converged.
@@ -140,7 +131,7 @@ impl<'run> Holder<'run> {
             let mut paths = Vec::new();
             for watch in prepared.provider(vertex).watches(&resource.name, &resource.attributes) {
                 match watch {
-                    Watch::Path { path, scope } => paths.push(PathWatch { path, scope: scope_of(scope) }),
+                    Watch::Path { path, scope } => paths.push(PathWatch { path, scope }),
                     Watch::Every(interval) => {
                         let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
                         let known = intervals.entry(vertex).or_insert(interval);

@@ -14,7 +14,7 @@ use super::pass::{Pass, fail};
 use crate::cli::{Global, ManifestArgs, ReportFormat, RunArgs};
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
-use crate::render::progress::Progress;
+use crate::render::progress::{Progress, Shown};
 use crate::{providers, say, signals};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
@@ -44,7 +44,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
         let Manifests { noted: last, next, .. } = declared;
         match next {
             Some(next) => (loaded, noted) = (next, last),
-            None => return Ok(exit(args, &report, pass, global)),
+            None => return Ok(conclude(&report, pass, global)),
         }
     }
 }
@@ -104,8 +104,7 @@ fn carried_out(
         strictness: global.strict.into(),
         state_dir: Some(StateDir::new(global.state_dir()?)),
     };
-    let shown = pass.shown(global);
-    let shown = crate::render::progress::Shown { resources: !global.quiet, ..shown };
+    let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
     let mut watching = Watching { progress: Progress::new(shown, prepared.resources().len()), status };
     let result = prepared.hold(&options, hold, &stop, &mut watching);
     watching.progress.clear();
@@ -166,14 +165,10 @@ fn status_file(path: &Path) -> Result<File, Exit> {
     opened.map_err(|error| say::fail(format_args!("cannot open the status file {}: {error}", path.display())))
 }
 
-fn exit(args: &RunArgs, report: &Report, pass: Pass, global: &Global) -> Exit {
+/// Shows what is not in its state at the end; a signal tells what to end with, whatever that is.
+fn conclude(report: &Report, pass: Pass, global: &Global) -> Exit {
     let told = pass.conclude(report, global);
-    match signals::exit() {
-        Some(signal) => signal,
-        // What would be changed is told, and is what was asked for.
-        None if args.noop && told == Exit::Pending => Exit::Pending,
-        None => told,
-    }
+    signals::exit().unwrap_or(told)
 }
 
 /// Shows what happens, and writes down whether it is converged.

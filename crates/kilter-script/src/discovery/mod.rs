@@ -79,11 +79,6 @@ pub struct Note {
 }
 
 impl Note {
-    /// Whether it says why a file is not used.
-    pub fn is_unused(&self) -> bool {
-        self.message.starts_with("not used") || self.message.starts_with("its script is not used")
-    }
-
     pub(crate) fn warning(file: &Path, message: impl Into<EcoString>) -> Note {
         Note { file: file.to_owned(), level: Level::Warning, message: message.into() }
     }

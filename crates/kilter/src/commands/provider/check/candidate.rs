@@ -140,8 +140,9 @@ fn of_mold(path: &Path) -> Found {
         Err(error) => return (None, vec![Finding::fault(&directory, error)]),
     };
     let beside = PathBuf::from(format!("{}.yaml", path.display()));
-    findings.extend(mold.notes().iter().filter(|note| note.file == path || note.file == beside).map(Finding::of));
     let provider = mold.providers().iter().find(|provider| provider.path() == path);
+    let notes = mold.notes().iter().filter(|note| note.file == path || note.file == beside);
+    findings.extend(Finding::of(notes, provider.is_some()));
     let candidate = provider.map(|provider| {
         let kind = Kind::Mold { directory, path: path.to_owned() };
         Arc::new(Candidate { kind, provider: Arc::clone(provider) as Arc<dyn Provider>, surroundings: surroundings() })

@@ -10,10 +10,11 @@ use std::time::Duration;
 use kilter_process::trust::{self, Changer};
 use kilter_process::{DEFAULT_PATH, which};
 use kilter_provider::Level;
+use kilter_script::recorded::RecordedExchange;
 use kilter_script::{Metadata, Note, Script, Surroundings, script};
 
 use super::candidate::script_at;
-use super::recorder::{Kept, Trials};
+use super::recorder::Trials;
 use crate::paths;
 
 /// Whoever describes itself slower than this keeps everybody waiting who asks for a type.
@@ -47,12 +48,13 @@ impl Finding {
         Finding { file: file.to_owned(), weight: Weight::Warning, message: message.to_string() }
     }
 
-    /// What is said of a file that was looked for.
-    pub(super) fn of(note: &Note) -> Finding {
-        match note.level {
-            Level::Warning | Level::Err if note.is_unused() => Finding::fault(&note.file, &note.message),
+    /// What is said of a file that was looked for: why it is not used, or what is odd about it.
+    pub(super) fn of<'n>(notes: impl IntoIterator<Item = &'n Note>, is_used: bool) -> Vec<Finding> {
+        let of = |note: &Note| match note.level {
+            Level::Warning | Level::Err if !is_used => Finding::fault(&note.file, &note.message),
             _ => Finding::warning(&note.file, &note.message),
-        }
+        };
+        notes.into_iter().map(of).collect()
     }
 
     pub(super) fn is_fatal(&self) -> bool {
@@ -176,11 +178,12 @@ fn of_metadata(path: &Path, beside: &Path, surroundings: &Surroundings) -> Descr
         return (None, faults.iter().map(|fault| Finding::fault(beside, fault)).collect());
     }
     let (provider, scripts) = script_at(path, surroundings.clone());
-    (provider, scripts.notes.iter().map(Finding::of).collect())
+    let findings = Finding::of(&scripts.notes, provider.is_some());
+    (provider, findings)
 }
 
 /// Asks the script to describe itself.
-fn asked(path: &Path, surroundings: &Surroundings) -> (Described, Option<Box<Kept>>) {
+fn asked(path: &Path, surroundings: &Surroundings) -> (Described, Option<Box<RecordedExchange>>) {
     // Only what is called is of interest: no command of the author is run.
     let trials = Trials::new(Duration::MAX);
     let exchanges = trials.recorder();
@@ -188,22 +191,28 @@ fn asked(path: &Path, surroundings: &Surroundings) -> (Described, Option<Box<Kep
     // It keeps running scripts as usual: the recorder was for this call alone.
     let provider =
         provider.map(|known| script(known.path(), known.metadata().clone(), &Arc::new(surroundings.clone())));
-    ((provider, scripts.notes.iter().map(Finding::of).collect()), trials.last().map(Box::new))
+    let findings = Finding::of(&scripts.notes, provider.is_some());
+    ((provider, findings), trials.last().map(Box::new))
 }
 
-fn unsteady(path: &Path, first: Option<&Kept>, second: Option<&Kept>) -> Vec<Finding> {
+fn unsteady(path: &Path, first: Option<&RecordedExchange>, second: Option<&RecordedExchange>) -> Vec<Finding> {
     let (Some(first), Some(second)) = (first, second) else { return Vec::new() };
     let mut findings = Vec::new();
-    if first.stdout() != second.stdout() {
+    if printed(first) != printed(second) {
         findings.push(Finding::fault(path, "asked to describe itself twice, it says two things: what it says is kept"));
     }
-    let took = first.took.max(second.took);
+    let took = first.duration.max(second.duration);
     if took > SLOW {
         let why = "a file with the same beside it (NAME.yaml) saves the call";
         findings
             .push(Finding::warning(path, format!("it takes {:.1} s to describe itself: {why}", took.as_secs_f32())));
     }
     findings
+}
+
+/// What a script printed, if it was started.
+fn printed(exchange: &RecordedExchange) -> Option<&[u8]> {
+    exchange.answer.as_ref().ok().map(|finished| finished.stdout.bytes.as_slice())
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Every call of a script, kept for as long as the law is tried that it was made for.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Cancel, Finished, Observer, SpawnError, run_observed};
+use kilter_process::{Cancel, Finished, Observer, SpawnError};
 use kilter_provider::Seal;
-use kilter_script::{Exchange, Exchanges};
+use kilter_script::recorded::{Overheard, RecordedExchange};
+use kilter_script::{Exchange, Exchanges, Live};
 
 use crate::signals;
 
@@ -25,54 +24,34 @@ const LOOKED_BACK: usize = 4;
 /// How many bytes are kept of each stream.
 const LONGEST: usize = 64 << 10;
 
-/// A call of a script.
-#[derive(Clone)]
-pub(super) struct Kept {
-    pub(super) convention: &'static str,
-    pub(super) action: String,
-    pub(super) path: PathBuf,
-    pub(super) args: Vec<OsString>,
-    pub(super) stdin: Option<Vec<u8>>,
-    /// How it ended, or why it was not started.
-    pub(super) finished: Result<Finished, String>,
-    pub(super) took: Duration,
+/// Whether a call looks as if it had failed, by its status or by what it printed.
+fn has_failed(kept: &RecordedExchange) -> bool {
+    let Ok(finished) = &kept.answer else { return true };
+    let text = finished.stdout.text();
+    !finished.is_success() || text.contains("ral_error:") || text.contains("\"error\":")
 }
 
-impl Kept {
-    /// What it printed.
-    pub(super) fn stdout(&self) -> Option<&[u8]> {
-        self.finished.as_ref().ok().map(|finished| finished.stdout.bytes.as_slice())
-    }
-
-    /// Whether it looks as if it had failed, by its status or by what it printed.
-    fn has_failed(&self) -> bool {
-        let Ok(finished) = &self.finished else { return true };
-        let text = finished.stdout.text();
-        !finished.is_success() || text.contains("ral_error:") || text.contains("\"error\":")
-    }
-
-    /// Whether it was to change something.
-    fn is_change(&self) -> bool {
-        !matches!(self.action.as_str(), "list" | "find" | "get" | "inspect" | "describe")
-    }
+/// Whether a call was to change something.
+fn is_change(kept: &RecordedExchange) -> bool {
+    !matches!(kept.action.as_str(), "list" | "find" | "get" | "inspect" | "describe")
 }
 
 /// What was called in a trial, and what is secret in it.
 #[derive(Default)]
 pub(super) struct Trial {
-    kept: VecDeque<Kept>,
+    kept: VecDeque<RecordedExchange>,
     seals: Vec<Seal>,
 }
 
 impl Trial {
     /// The calls that tell why the trial ended as it did: the last ones, the last change before them with the call that
     /// followed it, and the last that failed not long before.
-    pub(super) fn telling(&self) -> Vec<&Kept> {
+    pub(super) fn telling(&self) -> Vec<&RecordedExchange> {
         let first = self.kept.len().saturating_sub(SHOWN);
-        let before = |is_meant: fn(&Kept) -> bool| (0..first).rev().find(|at| is_meant(&self.kept[*at]));
-        let has_change = self.kept.iter().skip(first).any(Kept::is_change);
-        let change = before(Kept::is_change).filter(|_| !has_change);
-        let failed = before(Kept::has_failed).filter(|at| at + LOOKED_BACK >= first);
+        let before = |is_meant: fn(&RecordedExchange) -> bool| (0..first).rev().find(|at| is_meant(&self.kept[*at]));
+        let has_change = self.kept.iter().skip(first).any(is_change);
+        let change = before(is_change).filter(|_| !has_change);
+        let failed = before(has_failed).filter(|at| at + LOOKED_BACK >= first);
         // Behind a change stands what was read to see whether it holds.
         let change = change.into_iter().flat_map(|at| [at, at + 1]);
         let mut telling: Vec<usize> = change.chain(failed).chain(first..self.kept.len()).collect();
@@ -85,7 +64,7 @@ impl Trial {
         &self.seals
     }
 
-    fn keep(&mut self, kept: Kept, seal: &Seal) {
+    fn keep(&mut self, kept: RecordedExchange, seal: &Seal) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
@@ -132,7 +111,7 @@ impl Trials {
     }
 
     /// The last call of the trial that is under way.
-    pub(super) fn last(&self) -> Option<Kept> {
+    pub(super) fn last(&self) -> Option<RecordedExchange> {
         self.current().lock().unwrap_or_else(PoisonError::into_inner).kept.back().cloned()
     }
 }
@@ -148,36 +127,28 @@ impl Exchanges for Recorder {
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
-        let invocation = exchange.invocation;
         if signals::RAISED.load(Ordering::Acquire) {
-            return Err(SpawnError::Cancelled { program: invocation.program.clone() });
+            return Err(SpawnError::Cancelled { program: exchange.invocation.program.clone() });
         }
+        let asked = RecordedExchange::asked(exchange);
         let begun = Instant::now();
-        let result = run_observed(invocation, cancel, observer);
-        let kept = Kept {
-            convention: exchange.convention,
-            action: exchange.action.to_owned(),
-            path: exchange.path.to_owned(),
-            args: invocation.args.clone(),
-            stdin: invocation.stdin.as_ref().map(|bytes| short(bytes)),
-            finished: result.as_ref().map(shortened).map_err(SpawnError::with_sources),
-            took: begun.elapsed(),
-        };
-        self.trial.lock().unwrap_or_else(PoisonError::into_inner).keep(kept, exchange.seal);
+        let result = Live.run(exchange, cancel, observer);
+        let kept = asked.answered(&result, Overheard::default(), begun.elapsed());
+        self.trial.lock().unwrap_or_else(PoisonError::into_inner).keep(shortened(kept), exchange.seal);
         result
     }
 }
 
-fn short(bytes: &[u8]) -> Vec<u8> {
-    bytes[..bytes.len().min(LONGEST)].to_vec()
-}
-
-/// What is kept of how a call ended.
-fn shortened(finished: &Finished) -> Finished {
-    let mut kept = Finished { ..finished.clone() };
-    for stream in [&mut kept.stdout, &mut kept.stderr, &mut kept.channel] {
-        stream.dropped += stream.bytes.len().saturating_sub(LONGEST) as u64;
-        stream.bytes.truncate(LONGEST);
+/// What is kept of a call.
+fn shortened(mut kept: RecordedExchange) -> RecordedExchange {
+    if let Some(stdin) = &mut kept.stdin {
+        stdin.truncate(LONGEST);
+    }
+    if let Ok(finished) = &mut kept.answer {
+        for stream in [&mut finished.stdout, &mut finished.stderr] {
+            stream.dropped += stream.bytes.len().saturating_sub(LONGEST) as u64;
+            stream.bytes.truncate(LONGEST);
+        }
     }
     kept
 }

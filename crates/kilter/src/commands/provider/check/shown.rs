@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 
 use kilter_process::{Ending, Finished};
 use kilter_provider::Seal;
+use kilter_script::recorded::RecordedExchange;
 use serde_json::{Value as Json, json};
 
-use super::recorder::{Kept, Trial};
+use super::recorder::Trial;
 use crate::render::diff::visible;
 use crate::render::{FAINT, NAME, styled};
 
@@ -31,17 +32,17 @@ pub(super) fn of(trial: &Trial) -> Vec<Shown> {
 }
 
 impl Shown {
-    fn of(kept: &Kept, seals: &[Seal]) -> Shown {
+    fn of(kept: &RecordedExchange, seals: &[Seal]) -> Shown {
         let program = quoted(&kept.path.to_string_lossy());
-        let args = kept.args.iter().map(|arg| quoted(&word(arg, kept.convention, seals)));
+        let args = kept.argv.iter().skip(1).map(|arg| quoted(&word(arg, &kept.convention, seals)));
         let command: Vec<String> = std::iter::once(program).chain(args).collect();
         let hidden = |bytes: &[u8]| document(&String::from_utf8_lossy(bytes), seals);
-        let (stdout, stderr, end) = match &kept.finished {
+        let (stdout, stderr, end) = match &kept.answer {
             Ok(finished) => (hidden(&finished.stdout.bytes), hidden(&finished.stderr.bytes), end(finished)),
             Err(why) => (String::new(), String::new(), format!("not started: {}", hide(why, seals))),
         };
         let stdin = kept.stdin.as_deref().map(hidden);
-        let milliseconds = u64::try_from(kept.took.as_millis()).unwrap_or(u64::MAX);
+        let milliseconds = u64::try_from(kept.duration.as_millis()).unwrap_or(u64::MAX);
         Shown { command: command.join(" "), stdin, stdout, stderr, end, milliseconds }
     }
 

@@ -2,27 +2,29 @@
 
 use crate::support::{Place, snapshot};
 
+/// All commands.
+const COMMANDS: [&str; 14] = [
+    "apply",
+    "plan",
+    "run",
+    "get",
+    "set",
+    "act",
+    "types",
+    "facts",
+    "graph",
+    "history",
+    "provider",
+    "schema",
+    "completions",
+    "man",
+];
+
 #[test]
 fn the_help_of_every_command_is_as_it_was() {
     let place = Place::new();
-    for command in [
-        "",
-        "apply",
-        "plan",
-        "run",
-        "get",
-        "set",
-        "act",
-        "types",
-        "facts",
-        "graph",
-        "history",
-        "provider",
-        "schema",
-        "completions",
-        "man",
-    ] {
-        let args: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+    for command in [""].iter().chain(&COMMANDS) {
+        let args: Vec<&str> = [*command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let ended = place.run(&args);
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
         let name = if command.is_empty() { "kilter" } else { command };
@@ -33,22 +35,7 @@ fn the_help_of_every_command_is_as_it_was() {
 #[test]
 fn every_command_shows_examples() {
     let place = Place::new();
-    for command in [
-        "apply",
-        "plan",
-        "run",
-        "get",
-        "set",
-        "act",
-        "types",
-        "facts",
-        "graph",
-        "history",
-        "provider",
-        "schema",
-        "completions",
-        "man",
-    ] {
+    for command in COMMANDS {
         let help = place.run(&[command, "-h"]).stdout;
         let examples = help.split("Examples:").nth(1).unwrap_or_default();
         assert!(examples.lines().filter(|line| line.starts_with("  ")).count() >= 1, "{command}");

@@ -2,34 +2,27 @@
 
 use super::{OTHERS, Row, UNDECLARED, all, bad, fine, none, row, warned};
 
+/// A scenario that prints nothing that counts.
+fn nothing(scenario: &'static str) -> Row {
+    row(
+        scenario,
+        [
+            bad("it printed nothing, where `# simple` is expected"),
+            bad("it printed nothing, where a JSON object is expected"),
+            bad("it printed nothing, where an observation document is expected"),
+        ],
+        [
+            bad("it printed nothing, where `# simple` is expected"),
+            bad("it printed nothing, where a JSON object is expected"),
+            fine("again"),
+        ],
+    )
+}
+
 pub(super) fn rows() -> Vec<Row> {
     vec![
-        row(
-            "nothing",
-            [
-                bad("it printed nothing, where `# simple` is expected"),
-                bad("it printed nothing, where a JSON object is expected"),
-                bad("it printed nothing, where an observation document is expected"),
-            ],
-            [
-                bad("it printed nothing, where `# simple` is expected"),
-                bad("it printed nothing, where a JSON object is expected"),
-                fine("again"),
-            ],
-        ),
-        row(
-            "spaces",
-            [
-                bad("it printed nothing, where `# simple` is expected"),
-                bad("it printed nothing, where a JSON object is expected"),
-                bad("it printed nothing, where an observation document is expected"),
-            ],
-            [
-                bad("it printed nothing, where `# simple` is expected"),
-                bad("it printed nothing, where a JSON object is expected"),
-                fine("again"),
-            ],
-        ),
+        nothing("nothing"),
+        nothing("spaces"),
         row(
             "half-a-line",
             [

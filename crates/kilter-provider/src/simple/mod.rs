@@ -14,7 +14,7 @@ pub use provider::SimpleProvider;
 
 use crate::context::Context;
 use crate::contract::{
-    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted, Wish,
+    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted, Watch, Wish,
 };
 use crate::logging::ChangeLog;
 use crate::outlook::Reach;
@@ -217,5 +217,9 @@ impl<P: SimpleProvider> Provider for Simple<P> {
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         self.inner.wishes(name, should, wish);
+    }
+
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        self.inner.watches(name, should)
     }
 }

@@ -5,7 +5,9 @@ use kilter_model::{Attributes, Outcome, State, TypeSchema};
 
 use super::Name;
 use crate::context::Context;
-use crate::contract::{Declared, Insync, Placement, Problem, ProviderError, Query, Suitability, Wanted, Wish};
+use crate::contract::{
+    Declared, Insync, POLL, Placement, Problem, ProviderError, Query, Suitability, Wanted, Watch, Wish,
+};
 use crate::logging::{ChangeLog, Failure};
 use crate::outlook::Reach;
 
@@ -153,5 +155,11 @@ pub trait SimpleProvider: Send + Sync {
     /// As [`Provider::wishes`](crate::Provider::wishes).
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         let _ = (name, should, wish);
+    }
+
+    /// As [`Provider::watches`](crate::Provider::watches).
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        let _ = (name, should);
+        vec![Watch::Every(POLL)]
     }
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kilter_model::{Difference, Value};
 
 use super::*;
-use crate::Interrupt;
 use crate::logging::tests::Recorder;
 use crate::logging::{Failure, Here};
+use crate::{Interrupt, Scope};
 
 /// Keeps the calls it gets.
 struct Keys {
@@ -60,6 +60,10 @@ impl SimpleProvider for Keys {
 
     fn delete(&self, _: &mut ChangeLog<'_>, name: Name<'_>) -> Result<(), Failure> {
         self.call("delete", name)
+    }
+
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
+        vec![Watch::Path { path: name.into(), scope: Scope::This }]
     }
 }
 
@@ -218,6 +222,12 @@ fn a_resource_fails_alone_when_a_namevar_is_not_known() {
     let (outcomes, calls, _) = set(&provider, Context::bare(), &[("bar", "present", None)], Mode::Apply);
     assert_eq!(failures(&outcomes), [Some("no value is known for its namevar `group`")]);
     assert!(calls.is_empty());
+}
+
+#[test]
+fn it_is_watched_as_its_author_says() {
+    let watches = simple().watches("/etc/keys", &Attributes::default());
+    assert_eq!(watches, [Watch::Path { path: "/etc/keys".into(), scope: Scope::This }]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema};
 use kilter_provider::{
     Batch, Context, Declared, Insync, Level, Log, Mode, Placement, Problem, Provider, ProviderError, ProviderEvent,
-    Query, Reach, Suitability, Wanted, Wish,
+    Query, Reach, Suitability, Wanted, Watch, Wish,
 };
 use serde_json::{Value as Json, json};
 
@@ -306,6 +306,10 @@ impl Provider for Witness {
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         self.inner.wishes(name, should, wish);
+    }
+
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        self.inner.watches(name, should)
     }
 
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {

@@ -117,7 +117,7 @@ impl ResourceRef {
     /// When the text does not have that form.
     pub fn split(text: &str) -> Result<(&str, &str), ResourceRefError> {
         let shape = || ResourceRefError::Shape(text.into());
-        let bracket = memchr::memchr(b'[', text.as_bytes()).ok_or_else(shape)?;
+        let bracket = text.find('[').ok_or_else(shape)?;
         let (type_name, rest) = (&text[..bracket], &text[bracket + 1..]);
         let title = rest.strip_suffix(']').ok_or_else(shape)?;
         if !is_type_name(type_name) {

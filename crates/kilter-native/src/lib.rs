@@ -54,6 +54,13 @@ mod tests {
     }
 
     #[test]
+    fn every_provider_knows_the_name_of_its_type() {
+        for provider in super::native() {
+            assert_eq!(provider.type_name(), provider.schema().name.as_str());
+        }
+    }
+
+    #[test]
     fn every_data_type_of_the_schemas_holds_with_its_patterns() {
         for provider in super::native() {
             for attribute in &provider.schema().attributes {

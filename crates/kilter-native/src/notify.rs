@@ -1,5 +1,7 @@
 //! The type `notify`: says something.
 
+use std::sync::LazyLock;
+
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted};
 
@@ -16,25 +18,28 @@ A message is no change: nothing on the system is different afterwards. It is log
 resource is checked, in a plan too, and once more when another resource refreshes it; it never counts as changed and \
 sends no refreshes. (In Puppet it is a change in every run.)";
 
+fn schema() -> TypeSchema {
+    TypeSchema::new("notify", DESC)
+        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
+        .attribute(
+            "message",
+            "Data",
+            Behaviour::Parameter,
+            "What is said; by default the title. It may hold outputs of other resources: \
+             `message: ${exec[token].stdout}` is said when they have run. Sensitive values are shown as `[redacted]`.",
+        )
+        .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
+}
+
 /// Provides the type `notify`.
 pub struct NotifyProvider {
-    schema: TypeSchema,
+    schema: LazyLock<TypeSchema>,
 }
 
 impl NotifyProvider {
     /// The provider.
     pub fn new() -> NotifyProvider {
-        let schema = TypeSchema::new("notify", DESC)
-            .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
-            .attribute(
-                "message",
-                "Data",
-                Behaviour::Parameter,
-                "What is said; by default the title. It may hold outputs of other resources: \
-                 `message: ${exec[token].stdout}` is said when they have run. Sensitive values are shown as `[redacted]`.",
-            )
-            .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop]);
-        NotifyProvider { schema }
+        NotifyProvider { schema: LazyLock::new(schema) }
     }
 
     fn say(&self, cx: &Context<'_>, wanted: Wanted<'_>) {
@@ -55,6 +60,10 @@ impl Default for NotifyProvider {
 impl Provider for NotifyProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "notify"
     }
 
     fn name(&self) -> &'static str {

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -61,12 +62,31 @@ impl Sink {
     }
 
     /// Reads what is there, one chunk at most: a flood must not keep others waiting.
-    pub(crate) fn take<'a>(&mut self, chunk: &'a mut [u8]) -> Taken<'a> {
+    pub(crate) fn take<'a>(&'a mut self, chunk: &'a mut Vec<u8>) -> Taken<'a> {
         let Some(fd) = &self.fd else { return Taken::Nothing };
-        match rustix::io::read(fd, &mut *chunk) {
+        let kept = &mut self.captured.bytes;
+        let before = kept.len();
+        kept.reserve(match self.capture {
+            // What a full pipe held is often followed by a little more.
+            Capture::First(limit) | Capture::AtMost(limit) if before == 0 => limit.min(CHUNK + CHUNK / 2),
+            Capture::First(limit) | Capture::AtMost(limit) => CHUNK.min(limit.saturating_sub(before)),
+            Capture::Last(_) | Capture::Nothing => 0,
+        });
+        // What is kept whole is read to where it is kept.
+        let is_kept = match self.capture {
+            Capture::First(limit) | Capture::AtMost(limit) => kept.capacity() > before && kept.capacity() <= limit,
+            Capture::Last(_) | Capture::Nothing => false,
+        };
+        let place = if is_kept { kept } else { &mut *chunk };
+        if !is_kept {
+            place.clear();
+            place.reserve(CHUNK);
+        }
+        match rustix::io::read(fd, spare_capacity(place)) {
+            Ok(count) if count > 0 && is_kept => Taken::Bytes(&self.captured.bytes[before..]),
             Ok(count) if count > 0 => {
-                self.keep(&chunk[..count]);
-                Taken::Bytes(&chunk[..count])
+                self.keep(chunk);
+                Taken::Bytes(chunk)
             }
             Err(Errno::AGAIN | Errno::INTR) => Taken::Nothing,
             // A pipe that cannot be read has nothing more to say.
@@ -149,11 +169,6 @@ impl<'a> Feed<'a> {
         }
         given
     }
-}
-
-/// A buffer for [`Sink::take`].
-pub(crate) fn chunk() -> Box<[u8]> {
-    vec![0; CHUNK].into_boxed_slice()
 }
 
 #[cfg(test)]

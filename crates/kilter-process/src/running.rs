@@ -13,7 +13,7 @@ use crate::confine::{Confined, Scratch, refusal_hint};
 use crate::event::{Event, Observer, Stream};
 use crate::finished::{Ending, Finished, Status};
 use crate::invocation::{Group, Invocation, Leftovers};
-use crate::pipes::{Feed, Sink, Taken, chunk};
+use crate::pipes::{Feed, Sink, Taken};
 use crate::run::Cancel;
 use crate::start::{Started, is_any_starting};
 
@@ -44,7 +44,8 @@ pub(crate) struct Running<'a> {
     stdin: Feed<'a>,
     /// Its outputs, in the order of [`STREAMS`].
     sinks: [Sink; 3],
-    chunk: Box<[u8]>,
+    /// What is read and not kept as it is.
+    chunk: Vec<u8>,
     observer: Option<Observer<'a>>,
     confined: Confined,
     /// Removed with this.
@@ -83,7 +84,7 @@ impl<'a> Running<'a> {
             deadline: invocation.deadline.and_then(|deadline| Instant::now().checked_add(deadline)),
             stdin: Feed::nothing(),
             sinks: [Sink::nothing(), Sink::nothing(), Sink::nothing()],
-            chunk: Box::default(),
+            chunk: Vec::new(),
             observer,
             confined,
             _scratch: scratch,
@@ -98,9 +99,6 @@ impl<'a> Running<'a> {
             Sink::new(channel, invocation.channel)?,
         ];
         running.stdin = Feed::new(ends.stdin, invocation.stdin.as_deref().unwrap_or(&[]))?;
-        if running.has_outputs() {
-            running.chunk = chunk();
-        }
         let pid = running.child.id();
         if let Some(observer) = &mut running.observer {
             observer(Event::Spawned { pid, confined: &running.confined });

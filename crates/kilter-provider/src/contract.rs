@@ -250,6 +250,11 @@ pub trait Provider: Send + Sync {
     /// The type, its attributes, and what the provider can do.
     fn schema(&self) -> &TypeSchema;
 
+    /// The name of the type, which a provider may know before it has made the schema.
+    fn type_name(&self) -> &str {
+        self.schema().name.as_str()
+    }
+
     /// The provider's own name, when a type has several: `posix`, `systemd`.
     fn name(&self) -> &'static str;
 

@@ -99,14 +99,14 @@ impl Registry {
     pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Registry {
         let mut registry = Registry::default();
         for provider in providers {
-            let name = provider.schema().name.text().clone();
+            let name = EcoString::from(provider.type_name());
             let slot = *registry.by_name.entry(name).or_insert_with(|| {
                 registry.types.push(Type::default());
                 (registry.types.len() - 1) as u16
             });
             let others = &mut registry.types[usize::from(slot)].providers;
             let is_new = others.iter().all(|&at| registry.providers[at].name() != provider.name());
-            assert!(is_new, "two providers of {} are named {}", provider.schema().name, provider.name());
+            assert!(is_new, "two providers of {} are named {}", provider.type_name(), provider.name());
             others.push(registry.providers.len());
             registry.slots.push(slot);
             registry.providers.push(provider);

@@ -2,6 +2,7 @@
 
 mod examples;
 mod formats;
+mod parse;
 
 use std::path::PathBuf;
 

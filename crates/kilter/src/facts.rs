@@ -41,7 +41,7 @@ pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered 
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
     let facts = Facts::new(System::live())
-        .with_external(ExternalFacts::in_directories(dirs).cancelled_by(&signals::RAISED))
+        .with_external(ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()))
         .with_fact("kilter", kilter(manifest_dir));
     Gathered(mold::facts().into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value)))
 }

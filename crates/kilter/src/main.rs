@@ -33,7 +33,6 @@ mod yaml;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command};
@@ -46,7 +45,7 @@ fn main() -> ExitCode {
     if ralsh::is_called() {
         return ralsh::run();
     }
-    match Cli::try_parse() {
+    match Cli::of(std::env::args_os()) {
         Ok(cli) => {
             cli.global.color.write_global();
             run(&cli).into()

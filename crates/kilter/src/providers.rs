@@ -72,11 +72,11 @@ pub(crate) fn collect(search: &Search) -> Providers {
         native
             .iter()
             .chain(&of_mold)
-            .any(|one| one.schema().name == provider.schema().name && one.name() == provider.name())
+            .any(|one| one.type_name() == provider.type_name() && one.name() == provider.name())
     };
     let (taken, scripts): (Vec<_>, Vec<_>) = providers.into_iter().partition(|one| is_taken(one.as_ref()));
     for provider in taken {
-        let (name, type_name) = (provider.name(), &provider.schema().name);
+        let (name, type_name) = (provider.name(), provider.type_name());
         let message = eco_format!("not used: there is a provider `{name}` of {type_name} already");
         notes.push(Note { file: provider.path().to_owned(), level: Level::Warning, message });
     }
@@ -125,7 +125,7 @@ fn surroundings_with(libexec: &[PathBuf]) -> Surroundings {
         exchanges: recording::exchanges(),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         historian: mold::historian(),
-        cancelled: Some(&signals::RAISED),
+        cancelled: Some(signals::raised()),
         ..Surroundings::new()
     }
 }
@@ -165,7 +165,7 @@ pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dy
             Err(error) => Err(say::fail(error)),
         };
     }
-    let known: Vec<&str> = registry.types().map(|provider| provider.schema().name.as_str()).collect();
+    let known: Vec<&str> = registry.types().map(|provider| provider.type_name()).collect();
     let meant = nearest(&type_name.to_lowercase(), known.iter().copied());
     let hint = match meant {
         Some(meant) => format!("did you mean `{meant}`?"),
@@ -183,7 +183,7 @@ fn ambiguous(type_name: &str, error: &ChoiceError) -> Exit {
 
 /// The name of the provider, where it was named with the type.
 pub(crate) fn named(provider: &dyn Provider, type_name: &str) -> Option<&'static str> {
-    (provider.schema().name != *type_name).then(|| provider.name())
+    (provider.type_name() != type_name).then(|| provider.name())
 }
 
 /// Splits `TYPE` or `TYPE[NAME]` as it may be written on the command line.

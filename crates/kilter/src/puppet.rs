@@ -32,7 +32,20 @@ pub(crate) fn string(text: &str) -> String {
 }
 
 fn single_quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('\'');
+    for part in text.split_inclusive(['\\', '\'']) {
+        match part.strip_suffix(['\\', '\'']) {
+            Some(before) => {
+                quoted.push_str(before);
+                quoted.push('\\');
+                quoted.push_str(&part[before.len()..]);
+            }
+            None => quoted.push_str(part),
+        }
+    }
+    quoted.push('\'');
+    quoted
 }
 
 fn double_quoted(text: &str) -> String {

@@ -38,17 +38,30 @@ pub(crate) fn write(text: &str) -> std::io::Result<()> {
 const AT_ONCE: usize = 64 << 10;
 
 fn write_parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> std::io::Result<()> {
-    let stdout = std::io::stdout().lock();
-    let styled = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
-    let mut buffered = BufWriter::with_capacity(AT_ONCE, stdout);
+    let styled = is_styled();
+    let mut buffered = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
     for text in texts {
-        if styled {
+        if styled || is_plain(text.as_ref()) {
             buffered.write_all(text.as_ref().as_bytes())?;
         } else {
             anstream::adapter::strip_str(text.as_ref()).try_for_each(|piece| buffered.write_all(piece.as_bytes()))?;
         }
     }
     buffered.flush()
+}
+
+/// These styles, or none where they would be taken out again: for texts of many parts.
+pub(crate) fn seen<const N: usize>(styles: [Style; N]) -> [Style; N] {
+    if is_styled() { styles } else { [Style::new(); N] }
+}
+
+fn is_styled() -> bool {
+    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// Whether nothing of a text would be taken out of it: nearly always, and that is soon seen.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
 }
 
 /// Writes bytes as they are, to the standard output: no style is taken out of them.

@@ -1,41 +1,53 @@
 //! Signals that end a run: noted from the start, forwarded to the run once there is one.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use kilter_runtime::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
 use crate::say;
 
-/// Whether a signal has come: programs that are run while manifests are read end with it.
-pub(crate) static RAISED: AtomicBool = AtomicBool::new(false);
+static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// The last signal.
-static NUMBER: AtomicI32 = AtomicI32::new(0);
-/// The run to be stopped.
-static RUN: Mutex<Option<Arc<Stop>>> = Mutex::new(None);
+static NUMBER: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+static FORWARD: Mutex<Forward> = Mutex::new(Forward { coming: None, run: None, has_come: false });
+
+/// Where signals go.
+struct Forward {
+    /// The signals that come, until there is a run that they could stop: until then a thread for them would be wasted.
+    coming: Option<Signals>,
+    /// The run to be stopped.
+    run: Option<Arc<Stop>>,
+    /// Whether one has come since there is a run.
+    has_come: bool,
+}
 
 /// Notes signals from now on, in the place of ending at once.
 ///
 /// # Errors
 /// When the system does not let it; that has been said.
 pub(crate) fn listen() -> Result<(), Exit> {
+    note().map_err(|error| say::fail(format_args!("cannot listen to signals: {error}")))
+}
+
+fn note() -> std::io::Result<()> {
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    let signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up));
-    let mut signals = signals.map_err(|error| say::fail(format_args!("cannot listen to signals: {error}")))?;
-    // The thread lives as long as the program: all it does is forward numbers.
-    std::thread::spawn(move || {
-        for number in &mut signals {
-            NUMBER.store(number, Ordering::Release);
-            RAISED.store(true, Ordering::Release);
-            if let Some(stop) = &*RUN.lock().unwrap_or_else(PoisonError::into_inner) {
-                stop.request();
-            }
-        }
-    });
+    let numbers: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hang_up).collect();
+    for number in &numbers {
+        flag::register_usize(*number, Arc::clone(&NUMBER), number.unsigned_abs() as usize)?;
+        flag::register(*number, Arc::clone(&RAISED))?;
+    }
+    forward().coming = Some(Signals::new(numbers)?);
     Ok(())
+}
+
+/// Whether a signal has come: programs that are run while manifests are read end with it.
+pub(crate) fn raised() -> &'static AtomicBool {
+    &RAISED
 }
 
 /// Whether a signal was ignored when the program was started, as by nohup(1).
@@ -47,15 +59,32 @@ fn is_ignored(number: i32) -> bool {
 
 /// Has signals stop a run; one that has come already does so now.
 pub(crate) fn stop(run: &Arc<Stop>) {
-    *RUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(run));
-    if RAISED.load(Ordering::Acquire) {
+    let mut forward = forward();
+    forward.run = Some(Arc::clone(run));
+    if forward.has_come {
+        run.request();
+    }
+    if let Some(mut coming) = forward.coming.take() {
+        // The thread lives as long as the program. What came before it began is still waiting for it.
+        std::thread::spawn(move || coming.forever().for_each(|_| pass_on()));
+    }
+}
+
+fn pass_on() {
+    let mut forward = forward();
+    forward.has_come = true;
+    if let Some(run) = &forward.run {
         run.request();
     }
 }
 
+fn forward() -> MutexGuard<'static, Forward> {
+    FORWARD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What to end with if a signal has come.
 pub(crate) fn exit() -> Option<Exit> {
-    match NUMBER.load(Ordering::Acquire) {
+    match NUMBER.load(Ordering::Acquire) as i32 {
         0 => None,
         SIGTERM => Some(Exit::Terminated),
         _ => Some(Exit::Interrupted),

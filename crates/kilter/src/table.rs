@@ -4,26 +4,32 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::render::{NAME, styled};
 
-/// What is between two columns.
-const GAP: &str = "  ";
+/// The spaces between two columns.
+const GAP: usize = 2;
 
 /// A table with a heading for each column.
 pub(crate) struct Table {
     headings: Vec<String>,
-    rows: Vec<Vec<String>>,
+    /// What is in the cells, row after row.
+    text: String,
+    /// Where each cell ends in it.
+    ends: Vec<usize>,
 }
 
 impl Table {
     /// A table without rows.
     pub(crate) fn new<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Table {
         let headings = headings.into_iter().map(|text| text.into().to_uppercase()).collect();
-        Table { headings, rows: Vec::new() }
+        Table { headings, text: String::new(), ends: Vec::new() }
     }
 
     /// Adds a row, one cell for each heading.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        debug_assert_eq!(cells.len(), self.headings.len(), "a row has a cell for each heading");
-        self.rows.push(cells);
+    pub(crate) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        for cell in cells {
+            self.text.push_str(cell.as_ref());
+            self.ends.push(self.text.len());
+        }
+        debug_assert_eq!(self.ends.len() % self.headings.len(), 0, "a row has a cell for each heading");
     }
 
     /// The table as text, and the headings of the columns that do not fit into so many columns of
@@ -31,20 +37,36 @@ impl Table {
     pub(crate) fn render(&self, columns: Option<usize>) -> (String, Vec<&str>) {
         let widths = self.widths();
         let count = fitting(&widths, columns);
-        let mut text = line(&self.headings[..count], &widths, |cell| styled(NAME, cell));
-        for row in &self.rows {
-            text += &line(&row[..count], &widths, str::to_owned);
+        let mut text = String::with_capacity(self.text.len() + self.ends.len());
+        let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
+        line(&mut text, &headings[..count], &widths, |text, cell| text.push_str(&styled(NAME, cell)));
+        for row in self.rows() {
+            line(&mut text, &row[..count], &widths, String::push_str);
         }
-        (text, self.headings[count..].iter().map(String::as_str).collect())
+        (text, headings[count..].to_vec())
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Vec<&str>> {
+        let mut start = 0;
+        self.ends.chunks(self.headings.len()).map(move |ends| {
+            let cell = |end: &usize| &self.text[std::mem::replace(&mut start, *end)..*end];
+            ends.iter().map(cell).collect()
+        })
     }
 
     fn widths(&self) -> Vec<usize> {
-        let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].width());
-            cells.chain([self.headings[column].width()]).max().unwrap_or(0)
-        };
-        (0..self.headings.len()).map(width).collect()
+        let mut widths: Vec<usize> = self.headings.iter().map(|heading| width(heading)).collect();
+        for row in self.rows() {
+            for (widest, cell) in widths.iter_mut().zip(row) {
+                *widest = width(cell).max(*widest);
+            }
+        }
+        widths
     }
+}
+
+fn width(cell: &str) -> usize {
+    if cell.is_ascii() { cell.len() } else { cell.width() }
 }
 
 /// How many of the first columns fit.
@@ -52,24 +74,21 @@ fn fitting(widths: &[usize], columns: Option<usize>) -> usize {
     let Some(columns) = columns else { return widths.len() };
     let mut used = 0;
     let fits = widths.iter().take_while(|width| {
-        used += **width + GAP.len();
-        used <= columns + GAP.len()
+        used += **width + GAP;
+        used <= columns + GAP
     });
     fits.count().max(1)
 }
 
-fn line(cells: &[String], widths: &[usize], style: impl Fn(&str) -> String) -> String {
+fn line(text: &mut String, cells: &[&str], widths: &[usize], push: impl Fn(&mut String, &str)) {
     let last = cells.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
-    let mut text = String::new();
     for (at, cell) in cells.iter().enumerate().take(last + 1) {
-        text += &style(cell);
+        push(text, cell);
         if at < last {
-            text += &" ".repeat(widths[at] - cell.width());
-            text += GAP;
+            text.extend(std::iter::repeat_n(' ', widths[at] - width(cell) + GAP));
         }
     }
     text.push('\n');
-    text
 }
 
 #[cfg(test)]
@@ -84,15 +103,15 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_what_is_seen() {
         let mut table = Table::new(["name", "uid"]);
-        table.row(vec!["日本".to_owned(), "0".to_owned()]);
-        table.row(vec!["x".to_owned(), String::new()]);
+        table.row(["日本", "0"]);
+        table.row(["x", ""]);
         assert_eq!(plain(&table, None), ("NAME  UID\n日本  0\nx\n".to_owned(), 0));
     }
 
     #[test]
     fn columns_that_do_not_fit_are_left_out() {
         let mut table = Table::new(["name", "home"]);
-        table.row(vec!["root".to_owned(), "/root".to_owned()]);
+        table.row(["root", "/root"]);
         assert_eq!(plain(&table, Some(11)).1, 0);
         assert_eq!(plain(&table, Some(10)), ("NAME\nroot\n".to_owned(), 1));
         assert_eq!(plain(&table, Some(1)).1, 1);

@@ -53,6 +53,11 @@ impl Attributes {
         self.0.retain(|(name, value)| keep(name, value));
     }
 
+    /// Keeps those attributes for which `keep` says so, which may change their values.
+    pub fn retain_mut(&mut self, mut keep: impl FnMut(&AttributeName, &mut Value) -> bool) {
+        self.0.retain_mut(|(name, value)| keep(name, value));
+    }
+
     /// Takes an attribute out.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.0.iter().position(|(key, _)| key == name)?;

@@ -8,7 +8,7 @@ mod schema;
 mod secrets;
 pub(crate) mod split;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
@@ -30,7 +30,7 @@ const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onl
 
 /// Provides the type `exec`.
 pub struct ExecProvider {
-    schema: TypeSchema,
+    schema: LazyLock<TypeSchema>,
     accounts: Arc<Accounts>,
     /// The resources whose command succeeded and which have not been checked since: that check tells
     /// whether it has done its work, all others whether it has to run.
@@ -45,7 +45,7 @@ impl ExecProvider {
 
     /// A provider that shares what is read of users and groups with others.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> ExecProvider {
-        ExecProvider { schema: schema::schema(), accounts, ran: Mutex::default() }
+        ExecProvider { schema: LazyLock::new(schema::schema), accounts, ran: Mutex::default() }
     }
 
     fn ran(&self) -> MutexGuard<'_, FxHashSet<EcoString>> {
@@ -126,6 +126,10 @@ impl ExecProvider {
 impl Provider for ExecProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "exec"
     }
 
     fn name(&self) -> &'static str {

@@ -37,7 +37,7 @@ mod tree;
 pub(crate) mod whole;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
@@ -53,7 +53,7 @@ use spec::{Checksum, Spec};
 
 /// Reads and changes files, directories and links.
 pub struct FileProvider {
-    schema: TypeSchema,
+    schema: LazyLock<TypeSchema>,
     accounts: Ids,
     touched: durable::Touched,
     cleaned: Mutex<FxHashSet<(u64, u64)>>,
@@ -68,7 +68,7 @@ impl FileProvider {
     /// A provider that shares what is read of users and groups with others.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> FileProvider {
         FileProvider {
-            schema: schema::schema(),
+            schema: LazyLock::new(schema::schema),
             accounts: Ids::new(accounts),
             touched: durable::Touched::default(),
             cleaned: Mutex::default(),
@@ -93,6 +93,10 @@ impl FileProvider {
 impl Provider for FileProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "file"
     }
 
     fn name(&self) -> &'static str {

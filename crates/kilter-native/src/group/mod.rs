@@ -2,7 +2,7 @@
 
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
@@ -34,7 +34,7 @@ would close a cycle wherever both say so. A group that lists members which the s
 
 /// Provides the type `group` through the shadow tools.
 pub struct GroupProvider {
-    schema: TypeSchema,
+    schema: LazyLock<TypeSchema>,
     accounts: Arc<Accounts>,
 }
 
@@ -89,7 +89,7 @@ impl GroupProvider {
 
     /// A provider that shares what is read, and the turns of the tools, with others.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> GroupProvider {
-        GroupProvider { schema: schema(), accounts }
+        GroupProvider { schema: LazyLock::new(schema), accounts }
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
@@ -133,6 +133,10 @@ fn state(row: &GroupRow) -> State {
 impl Provider for GroupProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "group"
     }
 
     fn name(&self) -> &'static str {

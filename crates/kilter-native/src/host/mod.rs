@@ -4,7 +4,7 @@ mod table;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
@@ -37,7 +37,7 @@ A name that several lines begin with (`localhost` often does) is that of the fir
 
 /// Provides the type `host`.
 pub struct HostProvider {
-    schema: TypeSchema,
+    schema: LazyLock<TypeSchema>,
     root: PathBuf,
     /// Held from reading a file to writing it.
     turn: Mutex<()>,
@@ -52,7 +52,7 @@ impl Default for HostProvider {
 impl HostProvider {
     /// A provider for the files below `root`.
     pub fn new(root: impl Into<PathBuf>) -> HostProvider {
-        HostProvider { schema: schema(), root: root.into(), turn: Mutex::new(()) }
+        HostProvider { schema: LazyLock::new(schema), root: root.into(), turn: Mutex::new(()) }
     }
 
     fn path(&self, target: &str) -> String {
@@ -202,6 +202,10 @@ fn sorted(value: Option<&Value>) -> Vec<&str> {
 impl Provider for HostProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "host"
     }
 
     fn name(&self) -> &'static str {

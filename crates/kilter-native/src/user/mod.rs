@@ -4,7 +4,7 @@ mod schema;
 mod state;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
@@ -18,7 +18,7 @@ use crate::words::{sealed_like, texts, word};
 
 /// Provides the type `user` through the shadow tools.
 pub struct UserProvider {
-    schema: TypeSchema,
+    schema: LazyLock<TypeSchema>,
     accounts: Arc<Accounts>,
 }
 
@@ -30,7 +30,7 @@ impl UserProvider {
 
     /// A provider that shares what is read, and the turns of the tools, with others.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> UserProvider {
-        UserProvider { schema: schema::schema(), accounts }
+        UserProvider { schema: LazyLock::new(schema::schema), accounts }
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
@@ -87,6 +87,10 @@ impl UserProvider {
 impl Provider for UserProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "user"
     }
 
     fn name(&self) -> &'static str {

@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{self, Eq, MaskedEq, Ne};
+use seccompiler::SeccompCmpOp::{self, MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompCmpArgLen, SeccompCondition, SeccompRule};
 
 use super::Confinement;
-use super::filter::{Refused, compile};
+use super::filter::{Refused, When, compile, if_equal, load_argument, mask, permission, refusal};
 
 /// `AUDIT_ARCH_…` of what this is built for, if its calls are known here.
 const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
@@ -128,23 +128,23 @@ pub(super) struct NotRefused;
 
 fn program(confinement: Confinement) -> Option<BpfProgram> {
     let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
-    let always = always.map(|&call| Refused { call, rules: Vec::new() });
+    let always = always.map(|&call| Refused { call, when: When::Always });
     let mut refused: Vec<Refused> = always.chain(sometimes()).collect();
     if confinement == Confinement::ReadOnlyAlone {
         // Netlink only asks: what it takes to change something is gone with the capabilities.
-        refused
-            .push(Refused { call: libc::SYS_socket, rules: vec![when([arg(0, Dword, Ne, libc::AF_NETLINK as u64)])] });
+        let rules = vec![when([arg(0, Dword, Ne, libc::AF_NETLINK as u64)])];
+        refused.push(Refused { call: libc::SYS_socket, when: When::Rules(rules) });
     }
     Some(compile(ARCHITECTURE?, refused))
 }
 
 /// Calls that are refused with some arguments.
 fn sometimes() -> impl Iterator<Item = Refused> {
-    let of_others = |call| Refused { call, rules: vec![when([arg(0, Dword, Ne, 0)])] };
+    let of_others = |call| Refused { call, when: When::Rules(vec![when([arg(0, Dword, Ne, 0)])]) };
     // `which` is a process, and that one is the caller.
     let of_other_kinds = |call, process| {
         let rules = vec![when([arg(0, Dword, Ne, process)]), when([arg(1, Dword, Ne, 0)])];
-        Refused { call, rules }
+        Refused { call, when: When::Rules(rules) }
     };
     let others = [
         libc::SYS_sched_setaffinity,
@@ -160,29 +160,41 @@ fn sometimes() -> impl Iterator<Item = Refused> {
     others.map(of_others).into_iter().chain([
         of_other_kinds(libc::SYS_setpriority, 0),
         of_other_kinds(libc::SYS_ioprio_set, 1),
-        Refused { call: libc::SYS_prlimit64, rules: limits },
-        Refused { call: libc::SYS_mq_open, rules: queues },
-        Refused { call: libc::SYS_ioctl, rules: controls() },
+        Refused { call: libc::SYS_prlimit64, when: When::Rules(limits) },
+        Refused { call: libc::SYS_mq_open, when: When::Rules(queues) },
+        Refused { call: libc::SYS_ioctl, when: When::Asked(controls()) },
     ])
 }
 
 /// Requests of ioctl(2) to files and terminals that are open for reading. A request is made of two bits
 /// of direction, a size, a type and a number; the numbers are the kernel's, on all architectures that are built for.
-fn controls() -> Vec<SeccompRule> {
-    const TYPE: u64 = 0xff00;
-    const READS: u64 = 0x8000_0000;
-    const WRITES: u64 = 0x4000_0000;
-    // What types into a terminal as if its user did, and what controls the console.
-    let terminal = [0x5412, 0x541c].map(|request| when([arg(1, Dword, Eq, request)]));
-    // btrfs, with snapshots and subvolumes. It brings `FICLONE` along, without which files are copied.
-    let btrfs = when([arg(1, Dword, MaskedEq(TYPE), 0x9400)]);
+///
+/// Written by hand: it is asked more often than all others, and as a list of rules would be half of the program.
+fn controls() -> BpfProgram {
+    const TYPE: u32 = 0xff00;
+    const READS: u32 = 0x8000_0000;
+    const WRITES: u32 = 0x4000_0000;
     // Flags and projects of files, freezing, and all else of ext4, XFS, F2FS and bcachefs that does not only read.
-    let of_type = |kind: u64| {
-        [0, WRITES, READS | WRITES]
-            .map(|direction| when([arg(1, Dword, MaskedEq(TYPE | READS | WRITES), kind << 8 | direction)]))
-    };
-    let file_systems = [b'f', b'X', b'v', 0xf5, 0xbc].into_iter().flat_map(|kind| of_type(u64::from(kind)));
-    terminal.into_iter().chain([btrfs]).chain(file_systems).collect()
+    let file_systems = [b'f', b'X', b'v', 0xf5, 0xbc].map(|kind| u32::from(kind) << 8);
+    vec![
+        load_argument(1),
+        // What types into a terminal as if its user did, and what controls the console.
+        if_equal(0x5412, 11, 0),
+        if_equal(0x541c, 10, 0),
+        mask(TYPE),
+        // btrfs, with snapshots and subvolumes. It brings `FICLONE` along, without which files are copied.
+        if_equal(0x9400, 8, 0),
+        if_equal(file_systems[0], 4, 0),
+        if_equal(file_systems[1], 3, 0),
+        if_equal(file_systems[2], 2, 0),
+        if_equal(file_systems[3], 1, 0),
+        if_equal(file_systems[4], 0, 4),
+        load_argument(1),
+        mask(READS | WRITES),
+        if_equal(READS, 1, 0),
+        refusal(),
+        permission(),
+    ]
 }
 
 fn when<const N: usize>(conditions: [SeccompCondition; N]) -> SeccompRule {
@@ -191,4 +203,16 @@ fn when<const N: usize>(conditions: [SeccompCondition; N]) -> SeccompRule {
 
 fn arg(index: u8, length: SeccompCmpArgLen, is: SeccompCmpOp, value: u64) -> SeccompCondition {
     SeccompCondition::new(index, length, is, value).expect("a system call has six arguments")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_small() {
+        // The kernel translates it at each start of a confined child.
+        let length = program(Confinement::ReadOnly).map_or(0, |program| program.len());
+        assert!((100..300).contains(&length), "{length}");
+    }
 }

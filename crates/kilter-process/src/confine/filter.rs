@@ -5,16 +5,34 @@
 
 use seccompiler::{BpfProgram, SeccompRule, sock_filter};
 
-/// A system call that is refused, by number; where there are rules, only if one of them fits.
+/// A system call that is refused, by number.
 pub(super) struct Refused {
     pub(super) call: i64,
-    pub(super) rules: Vec<SeccompRule>,
+    pub(super) when: When,
+}
+
+/// When a system call is refused.
+pub(super) enum When {
+    /// Whatever is asked.
+    Always,
+    /// If one of these fits.
+    Rules(Vec<SeccompRule>),
+    /// If this says so, which ends with [`refusal`] or [`permission`].
+    Asked(BpfProgram),
+}
+
+/// Neighbours that are refused whatever they are asked are looked at as one.
+struct Range {
+    first: u32,
+    last: u32,
+    when: When,
 }
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const IS_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IS_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const GO_ON: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+const MASK: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 /// Where `struct seccomp_data` has the number of the call and the architecture.
@@ -31,27 +49,35 @@ const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 /// (32-bit programs) have other numbers: who makes one is killed.
 pub(super) fn compile(architecture: u32, mut refused: Vec<Refused>) -> BpfProgram {
     refused.sort_by_key(|refused| refused.call);
+    let mut ranges: Vec<Range> = Vec::with_capacity(refused.len());
+    for one in refused {
+        let number = number(&one);
+        match (ranges.last_mut(), &one.when) {
+            (Some(Range { last, when: When::Always, .. }), When::Always) if *last + 1 == number => *last = number,
+            _ => ranges.push(Range { first: number, last: number, when: one.when }),
+        }
+    }
     let mut program = vec![
         instruction(LOAD, 0, 0, ARCHITECTURE),
         instruction(IS_EQUAL, 1, 0, architecture),
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD, 0, 0, NUMBER),
         instruction(IS_AT_LEAST, 0, 1, X32),
-        instruction(RETURN, 0, 0, REFUSE),
+        refusal(),
     ];
-    program.extend(tree(&refused));
+    program.extend(tree(&ranges));
     program
 }
 
 /// The decision among some calls, in order of their numbers.
-fn tree(refused: &[Refused]) -> BpfProgram {
-    match refused {
-        [] => vec![instruction(RETURN, 0, 0, ALLOW)],
+fn tree(ranges: &[Range]) -> BpfProgram {
+    match ranges {
+        [] => vec![permission()],
         [one] => leaf(one),
         many => {
             let (low, high) = many.split_at(many.len() / 2);
             let (below, above) = (tree(low), tree(high));
-            let at = number(&high[0]);
+            let at = high[0].first;
             // A comparison can jump over 255 instructions only.
             let mut program = match u8::try_from(below.len()) {
                 Ok(over) => vec![instruction(IS_AT_LEAST, over, 0, at)],
@@ -67,14 +93,52 @@ fn tree(refused: &[Refused]) -> BpfProgram {
     }
 }
 
-fn leaf(refused: &Refused) -> BpfProgram {
-    let mut program = vec![instruction(IS_EQUAL, 1, 0, number(refused)), instruction(RETURN, 0, 0, ALLOW)];
-    for rule in &refused.rules {
-        program.extend(BpfProgram::from(rule.clone()));
-        program.push(instruction(RETURN, 0, 0, REFUSE));
+fn leaf(range: &Range) -> BpfProgram {
+    if range.first < range.last {
+        return vec![
+            instruction(IS_AT_LEAST, 1, 0, range.last + 1),
+            instruction(IS_AT_LEAST, 1, 0, range.first),
+            permission(),
+            refusal(),
+        ];
     }
-    program.push(instruction(RETURN, 0, 0, if refused.rules.is_empty() { REFUSE } else { ALLOW }));
+    let mut program = vec![instruction(IS_EQUAL, 1, 0, range.first), permission()];
+    match &range.when {
+        When::Always => program.push(refusal()),
+        When::Rules(rules) => {
+            for rule in rules {
+                program.extend(BpfProgram::from(rule.clone()));
+                program.push(refusal());
+            }
+            program.push(permission());
+        }
+        When::Asked(asked) => program.extend_from_slice(asked),
+    }
     program
+}
+
+pub(super) fn refusal() -> sock_filter {
+    instruction(RETURN, 0, 0, REFUSE)
+}
+
+pub(super) fn permission() -> sock_filter {
+    instruction(RETURN, 0, 0, ALLOW)
+}
+
+/// Loads the lower half of an argument.
+pub(super) fn load_argument(index: u32) -> sock_filter {
+    // Behind the number, the architecture and the place of the call; the lower half comes first on all that is built for.
+    instruction(LOAD, 0, 0, 16 + 8 * index)
+}
+
+/// Keeps these bits of what was loaded.
+pub(super) fn mask(bits: u32) -> sock_filter {
+    instruction(MASK, 0, 0, bits)
+}
+
+/// Goes on behind so many instructions if what was loaded is that, behind so many others if not.
+pub(super) fn if_equal(value: u32, yes: u8, no: u8) -> sock_filter {
+    instruction(IS_EQUAL, yes, no, value)
 }
 
 fn number(refused: &Refused) -> u32 {
@@ -105,11 +169,14 @@ mod tests {
                         ARCHITECTURE => architecture,
                         16 => argument as u32,
                         20 => (argument >> 32) as u32,
+                        // All arguments are the same here.
+                        24 => argument as u32,
                         _ => panic!("no other fields are loaded: {k}"),
                     }
                 }
                 code if code == u32::from(IS_EQUAL) => at += jump(value == k),
                 code if code == u32::from(IS_AT_LEAST) => at += jump(value >= k),
+                code if code == u32::from(MASK) => value &= k,
                 code if code == u32::from(GO_ON) => at += k as usize,
                 code if code == u32::from(RETURN) => return k,
                 code => panic!("no other instructions are used: {code}"),
@@ -122,8 +189,8 @@ mod tests {
         let seven = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 7).unwrap();
         let with_seven = || vec![SeccompRule::new(vec![seven.clone()]).unwrap()];
         let calls = [450, 3, 17, 5, 90, 91, 92, 300];
-        let refused: Vec<Refused> = calls.iter().map(|&call| Refused { call, rules: Vec::new() }).collect();
-        let refused = refused.into_iter().chain([Refused { call: 200, rules: with_seven() }]).collect();
+        let refused: Vec<Refused> = calls.iter().map(|&call| Refused { call, when: When::Always }).collect();
+        let refused = refused.into_iter().chain([Refused { call: 200, when: When::Rules(with_seven()) }]).collect();
         let program = compile(1, refused);
         for call in 0..1000 {
             let expected = if calls.contains(&i64::from(call)) { REFUSE } else { ALLOW };
@@ -133,5 +200,25 @@ mod tests {
         }
         assert_eq!(outcome(&program, 1, 200, 7), REFUSE);
         assert_eq!(outcome(&program, 1, 200, (1 << 32) + 7), REFUSE);
+    }
+    #[test]
+    fn neighbours_are_looked_at_as_one() {
+        for calls in [&[5, 6, 7][..], &[0, 1], &[3, 4, 9, 10, 11, 40]] {
+            let refused = calls.iter().map(|&call| Refused { call, when: When::Always }).collect();
+            let program = compile(1, refused);
+            for call in 0..60 {
+                let expected = if calls.contains(&i64::from(call)) { REFUSE } else { ALLOW };
+                assert_eq!(outcome(&program, 1, call, 0), expected, "{calls:?}: {call}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_may_be_asked_for_its_argument() {
+        let asked = vec![load_argument(1), mask(0xff), if_equal(7, 0, 1), refusal(), permission()];
+        let program = compile(1, vec![Refused { call: 16, when: When::Asked(asked) }]);
+        assert_eq!(outcome(&program, 1, 16, 0x107), REFUSE);
+        assert_eq!(outcome(&program, 1, 16, 0x108), ALLOW);
+        assert_eq!(outcome(&program, 1, 17, 0x107), ALLOW);
     }
 }

@@ -80,7 +80,8 @@ impl Room {
     }
 }
 
-fn count(text: &str, is_it: impl Fn(u8) -> bool) -> usize {
+/// How many bytes of a text are it.
+pub(crate) fn count(text: &str, is_it: impl Fn(u8) -> bool) -> usize {
     // Few enough at a time that bytes can count them.
     text.as_bytes()
         .chunks(192)

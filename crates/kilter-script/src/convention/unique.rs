@@ -1,6 +1,5 @@
 //! Names that two resources have.
 
-use ecow::EcoString;
 use rustc_hash::FxHashMap;
 
 use super::Record;
@@ -8,11 +7,11 @@ use super::error::{ProtocolError, beginning};
 
 /// Resources of which no two have one name. The same one twice is one.
 pub(crate) fn unique(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolError> {
-    let mut places: FxHashMap<EcoString, usize> = FxHashMap::default();
+    let mut places: FxHashMap<&str, usize> = FxHashMap::default();
     places.reserve(records.len());
     let mut doubles: Vec<usize> = Vec::new();
     for (at, record) in records.iter().enumerate() {
-        match places.insert(record.name.clone(), at) {
+        match places.insert(&record.name, at) {
             None => {}
             Some(first) if records[first] == *record => doubles.push(at),
             Some(_) => return Err(ProtocolError::NamedTwice(beginning(&record.name, 80))),

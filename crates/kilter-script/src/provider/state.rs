@@ -83,21 +83,29 @@ impl ScriptProvider {
 
     /// The declared attributes of a record, and what is wrong with those that are not here.
     fn attributes(&self, record: Record, odd: &mut Odd) -> (Attributes, Vec<EcoString>) {
-        let mut attributes = Attributes::with_capacity(record.attributes.len());
-        let mut wrong = Vec::new();
-        for (name, raw) in record.attributes.iter() {
-            let Some(attribute) = self.metadata.schema.find(name.as_str()) else {
-                remember(&mut odd.undeclared, name.text(), &record.name);
-                continue;
+        let Record { name: of, mut attributes, repeated, error: _ } = record;
+        let known = &self.metadata.schema.attributes;
+        let (mut next, mut wrong) = (0, Vec::new());
+        attributes.retain_mut(|name, value| {
+            // Most scripts write them in the order of the metadata.
+            let at = (next..known.len()).chain(0..next).find(|at| known[*at].name == *name);
+            let Some(at) = at else {
+                remember(&mut odd.undeclared, name.text(), &of);
+                return false;
             };
-            match typed(&attribute.data_type, raw) {
-                Ok(Some(value)) => attributes.push(attribute.name.clone(), value),
-                Ok(None) => {}
-                Err(why) => wrong.push(eco_format!("{name} {}", beginning(&why, 200))),
+            next = at + 1;
+            match typed(&known[at].data_type, value) {
+                Ok(Some(typed)) => *value = typed,
+                Ok(None) => return false,
+                Err(why) => {
+                    wrong.push(eco_format!("{name} {}", beginning(&why, 200)));
+                    return false;
+                }
             }
-        }
-        for name in &record.repeated {
-            remember(&mut odd.repeated, name, &record.name);
+            true
+        });
+        for name in &repeated {
+            remember(&mut odd.repeated, name, &of);
         }
         (attributes, wrong)
     }

@@ -31,7 +31,7 @@ fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
     }
     signals::listen()?;
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
-    let interrupt = Interrupt::new(&signals::RAISED, None);
+    let interrupt = Interrupt::new(signals::raised(), None);
     let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_interrupt(interrupt);
     let outcome = provider.act(&cx, Wanted::new(&name, None), action);
     let reference = format!("{}[{title}]", provider.schema().name);

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         .with_log(&log)
         .with_strictness(global.strict.into())
         .with_asked(&asked)
-        .with_interrupt(Interrupt::new(&signals::RAISED, None));
+        .with_interrupt(Interrupt::new(signals::raised(), None));
     match read(provider, &cx, &names) {
         Ok(states) => tell(args, global, provider, only(states, &asked), names.len()),
         Err(error) => {
@@ -155,6 +155,8 @@ fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<St
             states => table(global, schema, states, secrets),
         },
     };
+    // The program ends: what is left of a long list need not be taken apart first.
+    std::mem::forget(states);
     say::data(&text)
 }
 

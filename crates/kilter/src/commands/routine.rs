@@ -67,7 +67,7 @@ impl Prescription {
             Err(exit) => return exit,
         };
         let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
-        let interrupt = Interrupt::new(&signals::RAISED, None);
+        let interrupt = Interrupt::new(signals::raised(), None);
         let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_interrupt(interrupt);
         recording::settle();
         let mut dance = Dance { prescription: self, pass, registry, global, cx, rounds: Vec::new() };

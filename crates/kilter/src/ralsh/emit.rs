@@ -3,6 +3,7 @@
 mod human;
 mod json;
 
+use human::Look;
 use kilter_model::{Attributes, Difference, State, Value};
 use kilter_provider::Provider;
 
@@ -43,16 +44,17 @@ impl Form {
 
     /// Tells the resources of a provider.
     pub(super) fn list(self, provider: &dyn Provider, states: &[State]) -> Exit {
-        self.tell(
-            || states.iter().map(|state| human::resource(provider, &state.name, &shown(state))).collect(),
-            || json::list(provider, states.iter().map(|state| (state.name.as_str(), shown(state)))),
-        )
+        if self == Form::Human {
+            let look = Look::of(provider);
+            return say::parts(states.iter().map(|state| human::resource(&look, &state.name, &shown(state))));
+        }
+        self.tell(String::new, || json::list(provider, states.iter().map(|state| (state.name.as_str(), shown(state)))))
     }
 
     /// Tells a resource, or that there is none.
     pub(super) fn found(self, provider: &dyn Provider, state: Option<&State>) -> Exit {
         self.tell(
-            || state.map(|state| human::resource(provider, &state.name, &shown(state))).unwrap_or_default(),
+            || state.map(|state| human::resource(&Look::of(provider), &state.name, &shown(state))).unwrap_or_default(),
             || json::found(provider, state.map(|state| (state.name.as_str(), shown(state)))),
         )
     }
@@ -67,7 +69,7 @@ impl Form {
     ) -> Exit {
         let shown = sorted(attributes);
         self.tell(
-            || human::resource(provider, name, &shown) + &human::changes(changes) + "\n",
+            || human::resource(&Look::of(provider), name, &shown) + &human::changes(changes) + "\n",
             || json::updated(provider, (name, shown.clone()), changes),
         )
     }
@@ -97,18 +99,18 @@ impl Form {
 }
 
 /// Attributes in the order in which they are shown, by name; the name of the resource is not among them.
-type Shown = Vec<(String, Value)>;
+type Shown<'s> = Vec<(&'s str, &'s Value)>;
 
 /// What is shown of a resource: of one that is absent nothing else.
-fn shown(state: &State) -> Shown {
+fn shown(state: &State) -> Shown<'_> {
     sorted(&state.attributes)
 }
 
-fn sorted(attributes: &Attributes) -> Shown {
+fn sorted(attributes: &Attributes) -> Shown<'_> {
     let is_absent = attributes.text("ensure") == Some("absent");
     let told = attributes.iter().filter(|(name, value)| **name != *"name" && !value.is_undef());
     let told = told.filter(|(name, _)| !is_absent || **name == *"ensure");
-    let mut shown: Shown = told.map(|(name, value)| (name.to_string(), value.clone())).collect();
-    shown.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut shown: Shown<'_> = told.map(|(name, value)| (name.as_str(), value)).collect();
+    shown.sort_unstable_by_key(|(name, _)| *name);
     shown
 }

@@ -88,5 +88,5 @@ fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option
 }
 
 fn surroundings(logger: &Logger) -> Context<'_> {
-    Context::bare().with_log(logger).with_interrupt(Interrupt::new(&signals::RAISED, None))
+    Context::bare().with_log(logger).with_interrupt(Interrupt::new(signals::raised(), None))
 }

@@ -81,7 +81,7 @@ impl Witness {
     }
 
     fn about(&self, call: &str, about: Json) -> Json {
-        json!({ "type": self.schema().name.as_str(), "provider": self.name(), "call": call, "about": about })
+        json!({ "type": self.type_name(), "provider": self.name(), "call": call, "about": about })
     }
 
     /// Where a call runs, which decides on what comes before what: a replay goes the same way.
@@ -143,6 +143,10 @@ fn learn_wanted<'a>(attributes: impl IntoIterator<Item = &'a Attributes>) {
 impl Provider for Witness {
     fn schema(&self) -> &TypeSchema {
         self.inner.schema()
+    }
+
+    fn type_name(&self) -> &str {
+        self.inner.type_name()
     }
 
     fn name(&self) -> &'static str {

@@ -1,5 +1,7 @@
 //! For people: a table, or one resource with all that can be said of it.
 
+use std::borrow::Cow;
+
 use kilter_model::{AttributeSchema, Behaviour, State, TypeSchema, Value};
 
 use super::{Secrets, can_be_absent};
@@ -30,7 +32,7 @@ pub(crate) fn table(
             true => visible(state.label()),
             false => format!("{} (does not exist)", visible(state.label())),
         };
-        table.row([name].into_iter().chain(cells).collect());
+        table.row([name].into_iter().chain(cells));
     }
     let (text, left) = table.render(room);
     (text, left.into_iter().map(str::to_lowercase).collect())
@@ -47,7 +49,7 @@ fn is_telling(attribute: &AttributeSchema, states: &[State], secrets: Secrets) -
         Behaviour::Namevar | Behaviour::Parameter => false,
         _ if attribute.data_type.is_sensitive() && secrets == Secrets::Hidden => false,
         _ if attribute.name == "ensure" => {
-            let is_plain = |value: Option<Value>| value.is_none_or(|value| value.as_str() == Some("present"));
+            let is_plain = |value: Option<Cow<'_, Value>>| value.is_none_or(|value| value.as_str() == Some("present"));
             !values.all(is_plain)
         }
         _ if states.len() >= CROWD => {
@@ -58,12 +60,15 @@ fn is_telling(attribute: &AttributeSchema, states: &[State], secrets: Secrets) -
     }
 }
 
-fn shown(attribute: &AttributeSchema, state: &State) -> Option<Value> {
+fn shown<'a>(attribute: &AttributeSchema, state: &'a State) -> Option<Cow<'a, Value>> {
     if !state.exists && attribute.name == "ensure" {
-        return Some(Value::from("absent"));
+        return Some(Cow::Owned(Value::from("absent")));
     }
     let value = state.attributes.get(attribute.name.as_str())?;
-    Some(if attribute.data_type.is_sensitive() { Value::sensitive(value.clone()) } else { value.clone() })
+    Some(match attribute.data_type.is_sensitive() {
+        true => Cow::Owned(Value::sensitive(value.clone())),
+        false => Cow::Borrowed(value),
+    })
 }
 
 /// One resource with all its attributes.
@@ -73,7 +78,7 @@ pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> Strin
         return text + "  does not exist\n";
     }
     let attributes = schema.attributes.iter().filter(|attribute| attribute.behaviour != Behaviour::Namevar);
-    let values: Vec<(&str, Value)> =
+    let values: Vec<(&str, Cow<'_, Value>)> =
         attributes.filter_map(|attribute| Some((attribute.name.as_str(), shown(attribute, state)?))).collect();
     let widest = values.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in values {

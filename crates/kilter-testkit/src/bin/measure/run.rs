@@ -7,7 +7,7 @@ use std::time::Instant;
 use wait4::Wait4;
 
 /// What one run of a command cost, its children included.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     /// Milliseconds of processor time.
     pub(crate) cpu: f64,

@@ -4,12 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::run::{Bench, best};
+use super::peer;
+use super::run::{Bench, Cost, best, least, once};
 use super::table::Table;
 
-/// Milliseconds of user time that libral's own `ralsh`, built with optimisation, takes for a listing by one provider of
-/// the convention `simple`, in the measurements that came with the design.
-const RALSH: f64 = 24.0;
+/// How often what takes a few milliseconds is done: the least of few runs is not yet what it costs.
+const SERIES: usize = 200;
 
 const METADATA: &str = "provider:\n  type: tt\n  invoke: simple\n  actions: [list, find]\n  suitable: true\n  attributes:\n    name:\n    \
                         ensure: {type: \"enum[present, absent]\"}\n    version: {type: string}\n    platform: {type: string}\n";
@@ -34,34 +34,45 @@ fn script(place: &Path, count: usize, metadata: &str) -> PathBuf {
     script
 }
 
+/// The script without kilter.
+fn alone(script: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(script);
+    command.env_clear().env("PATH", "/usr/bin:/bin").args(words);
+    command
+}
+
 /// A listing of 1,000, one resource, and 500 of which each is asked for.
 pub(crate) fn scripts(bench: &Bench, table: &mut Table) {
     let place = bench.directory("scripts");
     let path = script(&place, 1000, METADATA);
     let include = place.display().to_string();
-    let alone = |words: &[&str]| {
-        let mut command = Command::new(&path);
-        command.env_clear().env("PATH", "/usr/bin:/bin").args(words);
-        command
-    };
-    let (listed, own) =
-        (best(40, || bench.kilter(&["-I", &include, "get", "tt"])), best(40, || alone(&["ral_action=list"])));
+    let (listed, own) = (
+        best(SERIES, || bench.kilter(&["-I", &include, "get", "tt"])),
+        best(SERIES, || alone(&path, &["ral_action=list"])),
+    );
     table.limit("1000 resources of a script, CPU above the script's", listed.cpu - own.cpu, "ms", 3.0);
     let (got, own) = (
-        best(40, || bench.kilter(&["-I", &include, "get", "tt", "package-7"])),
-        best(40, || alone(&["name='package-7'", "ral_action=find"])),
+        best(SERIES, || bench.kilter(&["-I", &include, "get", "tt", "package-7"])),
+        best(SERIES, || alone(&path, &["name='package-7'", "ral_action=find"])),
     );
     table.limit("one resource of a script, CPU above bash's", got.cpu - own.cpu, "ms", 5.0);
     table.limit("one resource of a script, wall above bash's", got.wall - own.wall, "ms", 5.0);
-    let ralsh = place.join("ralsh");
-    std::os::unix::fs::symlink(bench.kilter(&[]).get_program(), &ralsh).expect("there is room");
-    let called = best(40, || {
-        let mut command = Command::new(&ralsh);
-        command.args(["-I", &include, "tt"]).env("KILTER_STATE_DIR", bench.scratch().join("state"));
-        command
-    });
-    table.ratio("the same as `ralsh`, CPU with the script's", called.cpu, RALSH, "ms", "libral's, user", 0.2);
+    as_ralsh(bench, table, &place);
     many(bench, table);
+}
+
+/// The listing by kilter that is called `ralsh`, and by libral's.
+fn as_ralsh(bench: &Bench, table: &mut Table, place: &Path) {
+    let Some(peer) = peer::ralsh() else { return };
+    let own = place.join("ralsh");
+    std::os::unix::fs::symlink(bench.kilter(&[]).get_program(), &own).expect("there is room");
+    let listing = |program: &Path| {
+        let mut command = Command::new(program);
+        command.arg("-I").arg(place).arg("tt").env("KILTER_STATE_DIR", bench.scratch().join("state"));
+        command
+    };
+    let (own, peer) = (best(SERIES, || listing(&own)), best(SERIES, || listing(&peer)));
+    table.ratio("the same list as `ralsh`, CPU with the script's", own.cpu, peer.cpu, "ms", "libral's", 0.2);
 }
 
 /// A provider that can only find: 500 are asked for one by one, some at a time.
@@ -73,11 +84,11 @@ fn many(bench: &Bench, table: &mut Table) {
     let mut words = vec!["-I", &include, "get", "tt"];
     words.extend(names.iter().map(String::as_str));
     let all = best(5, || bench.kilter(&words));
-    let one = best(40, || {
-        let mut command = Command::new(&path);
-        command.args(["name='package-7'", "ral_action=find"]);
-        command
-    });
-    table.ratio("500 finds by a script, CPU", all.cpu, 500.0 * one.cpu, "ms", "the scripts alone", 1.5);
-    table.ratio("500 finds by a script, wall", all.wall, 500.0 * one.wall, "ms", "one after the other", 0.8);
+    // The least of few hundred is less than what they cost one after the other.
+    let alone = least((0..3).map(|_| {
+        let one = |_| once(alone(&path, &["name='package-7'", "ral_action=find"]));
+        names.iter().map(one).fold(Cost::default(), |a, b| Cost { cpu: a.cpu + b.cpu, wall: a.wall + b.wall, ..b })
+    }));
+    table.ratio("500 finds by a script, CPU", all.cpu, alone.cpu, "ms", "the scripts alone", 1.5);
+    table.ratio("500 finds by a script, wall", all.wall, alone.wall, "ms", "one after the other", 0.8);
 }

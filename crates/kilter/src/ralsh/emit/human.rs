@@ -1,29 +1,49 @@
 //! In the form of Puppet's language, almost.
 
+use std::fmt::Write;
+
 use anstyle::{AnsiColor, Style};
 use kilter_model::{Difference, Value};
 use kilter_provider::Provider;
 
 use super::Shown;
-use crate::puppet;
 use crate::ralsh::lookup;
 use crate::render::diff::visible;
-use crate::render::styled;
+use crate::{puppet, say};
 
 const NAME: Style = AnsiColor::Blue.on_default();
 const ATTRIBUTE: Style = AnsiColor::Green.on_default();
 
+/// How resources of a provider are written.
+pub(super) struct Look {
+    qualified: String,
+    of_name: Style,
+    of_attribute: Style,
+}
+
+impl Look {
+    pub(super) fn of(provider: &dyn Provider) -> Look {
+        let [of_name, of_attribute] = say::seen([NAME, ATTRIBUTE]);
+        Look { qualified: lookup::qualified(provider), of_name, of_attribute }
+    }
+}
+
 /// A resource with its attributes, `ensure` first.
-pub(super) fn resource(provider: &dyn Provider, name: &str, shown: &Shown) -> String {
+pub(super) fn resource(look: &Look, name: &str, shown: &Shown<'_>) -> String {
+    let Look { qualified, of_name, of_attribute } = look;
     let quoted = puppet::string(name);
     // The quotes are not coloured; what is within them is.
-    let inner = &quoted[1..quoted.len() - 1];
-    let quote = &quoted[..1];
-    let mut text = format!("{} {{ {quote}{}{quote}:\n", styled(NAME, lookup::qualified(provider)), styled(NAME, inner));
+    let (quote, inner) = (&quoted[..1], &quoted[1..quoted.len() - 1]);
     let widest = shown.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let (ensure, rest): (Vec<_>, Vec<_>) = shown.iter().partition(|(name, _)| name == "ensure");
-    for (name, value) in ensure.into_iter().chain(rest) {
-        text += &format!("  {} => {},\n", styled(ATTRIBUTE, format!("{name:widest$}")), value_of(value));
+    let mut text = String::with_capacity(256);
+    let is_ensure = |(name, _): &&(&str, &Value)| *name == "ensure";
+    let attributes = shown.iter().filter(is_ensure).chain(shown.iter().filter(|one| !is_ensure(one)));
+    // A text takes all that is written into it.
+    let _ = writeln!(text, "{of_name}{qualified}{of_name:#} {{ {quote}{of_name}{inner}{of_name:#}{quote}:");
+    for (name, value) in attributes {
+        let _ = write!(text, "  {of_attribute}{name:widest$}{of_attribute:#} => ");
+        text.push_str(&value_of(value));
+        text.push_str(",\n");
     }
     text + "}\n"
 }

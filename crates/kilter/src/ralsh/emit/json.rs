@@ -36,13 +36,13 @@ fn attribute(attribute: &AttributeSchema) -> Json {
 }
 
 /// Resources.
-pub(super) fn list<'a>(provider: &dyn Provider, resources: impl Iterator<Item = (&'a str, Shown)>) -> Json {
+pub(super) fn list<'a>(provider: &dyn Provider, resources: impl Iterator<Item = (&'a str, Shown<'a>)>) -> Json {
     let resources: Vec<Json> = resources.map(|(name, shown)| resource(provider, name, &shown)).collect();
     json!({ "resources": resources })
 }
 
 /// A resource, or none.
-pub(super) fn found(provider: &dyn Provider, found: Option<(&str, Shown)>) -> Json {
+pub(super) fn found(provider: &dyn Provider, found: Option<(&str, Shown<'_>)>) -> Json {
     match found {
         Some((name, shown)) => json!({ "resource": resource(provider, name, &shown) }),
         None => json!({}),
@@ -50,7 +50,7 @@ pub(super) fn found(provider: &dyn Provider, found: Option<(&str, Shown)>) -> Js
 }
 
 /// A resource and its changes.
-pub(super) fn updated(provider: &dyn Provider, (name, shown): (&str, Shown), changes: &[Difference]) -> Json {
+pub(super) fn updated(provider: &dyn Provider, (name, shown): (&str, Shown<'_>), changes: &[Difference]) -> Json {
     let changes: Vec<Json> = changes.iter().map(change).collect();
     json!({ "result": [{ "resource": resource(provider, name, &shown), "changes": changes }] })
 }
@@ -66,10 +66,10 @@ fn change(change: &Difference) -> Json {
     Json::Object(told)
 }
 
-fn resource(provider: &dyn Provider, name: &str, shown: &Shown) -> Json {
+fn resource(provider: &dyn Provider, name: &str, shown: &Shown<'_>) -> Json {
     let mut told = Map::new();
     told.insert("name".to_owned(), name.into());
-    told.extend(shown.iter().map(|(name, value)| (name.clone(), to_json(value))));
+    told.extend(shown.iter().map(|(name, value)| ((*name).to_owned(), to_json(value))));
     let ral = json!({ "type": provider.schema().name.as_str(), "provider": lookup::qualified(provider) });
     told.insert("ral".to_owned(), ral);
     Json::Object(told)

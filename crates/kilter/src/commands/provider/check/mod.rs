@@ -154,7 +154,7 @@ fn tried(
     };
     let suite = suite.limit(limit).only(args.laws.iter().copied());
     let report = suite.run_observed(&mut |progress| {
-        if signals::RAISED.load(Ordering::Acquire) {
+        if signals::raised().load(Ordering::Acquire) {
             return;
         }
         match progress {

@@ -127,7 +127,7 @@ impl Exchanges for Recorder {
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
-        if signals::RAISED.load(Ordering::Acquire) {
+        if signals::raised().load(Ordering::Acquire) {
             return Err(SpawnError::Cancelled { program: exchange.invocation.program.clone() });
         }
         let asked = RecordedExchange::asked(exchange);

@@ -1,0 +1,114 @@
+//! From the words of a command line to its arguments.
+
+use std::ffi::OsString;
+
+use clap::{Args, FromArgMatches, Parser};
+
+use super::{Cli, Command, Global};
+
+impl Cli {
+    /// The arguments that these words are, the name of the program first.
+    ///
+    /// # Errors
+    /// When they are none; help and version, which somebody asks for, count as that.
+    pub(crate) fn of(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        match direct(&words) {
+            Some(cli) => Ok(cli),
+            None => Cli::try_parse_from(words),
+        }
+    }
+}
+
+/// What the words are when they are right and belong to a command that is often started, which is read without making
+/// all others: those are most of what a start would cost. What is wrong with words, only [`Cli`] can say.
+fn direct(words: &[OsString]) -> Option<Cli> {
+    // Taken for the command, a value that has its name leads to a refusal, and so to another look.
+    words.iter().skip(1).filter_map(|word| word.to_str()).find_map(|name| match name {
+        "apply" => Some(one(words, "apply", Command::Apply)),
+        "plan" => Some(one(words, "plan", Command::Plan)),
+        "get" => Some(one(words, "get", Command::Get)),
+        "set" => Some(one(words, "set", Command::Set)),
+        "act" => Some(one(words, "act", Command::Act)),
+        "types" => Some(one(words, "types", Command::Types)),
+        "facts" => Some(one(words, "facts", Command::Facts)),
+        _ => None,
+    })?
+}
+
+fn one<A: Args>(words: &[OsString], name: &'static str, command: fn(A) -> Command) -> Option<Cli> {
+    let parser = clap::Command::new("kilter").subcommand_required(true).disable_help_flag(true);
+    let parser = Global::augment_args(parser).subcommand(A::augment_args(clap::Command::new(name)));
+    let mut matches = parser.try_get_matches_from(words).ok()?;
+    let global = Global::from_arg_matches_mut(&mut matches).ok()?;
+    let (_, mut matches) = matches.remove_subcommand()?;
+    Some(Cli { command: command(A::from_arg_matches_mut(&mut matches).ok()?), global })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        ["kilter"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty())).map(OsString::from).collect()
+    }
+
+    fn shown(parsed: Result<Cli, clap::Error>) -> String {
+        match parsed {
+            Ok(cli) => format!("{cli:?}"),
+            Err(refused) => refused.to_string(),
+        }
+    }
+
+    const LINES: &[&str] = &[
+        "",
+        "get",
+        "get user",
+        "get user root bob --format json",
+        "get user -a uid,gid root",
+        "-q get user root",
+        "get --color never -I a user -I b -- -x",
+        "-I get apply m.yaml",
+        "-I apply get user",
+        "get apply",
+        "apply get",
+        "apply",
+        "apply -n a.yaml b.json --var a=b --var c=d --jobs 3",
+        "apply --jobs 0 a.yaml",
+        "apply --var a",
+        "apply --format jsonl --detailed-exitcodes --no-flush -",
+        "plan m.yaml -v",
+        "plan -q -v m.yaml",
+        "set user bob uid=7",
+        "set user bob",
+        "act service[sshd] restart",
+        "types",
+        "types file --format json",
+        "facts",
+        "facts os --strict off --state-dir d",
+        "--state-dir=d facts",
+        "get --help",
+        "--help",
+        "--version",
+        "get --version",
+        "help get",
+        "gte user",
+        "get user --formt json",
+        "get user --format jsn",
+        "graph m.yaml",
+        "history",
+        "provider check x",
+        "run m.yaml",
+        "--mold d --channel3 f plan",
+    ];
+
+    #[test]
+    fn what_is_read_without_the_other_commands_is_the_same() {
+        let direct_ones = LINES.iter().filter(|line| {
+            let whole = shown(Cli::try_parse_from(words(line)));
+            assert_eq!(shown(Cli::of(words(line))), whole, "{line}");
+            direct(&words(line)).is_some()
+        });
+        assert_eq!(direct_ones.count(), 19);
+    }
+}

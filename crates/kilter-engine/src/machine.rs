@@ -49,6 +49,8 @@ pub struct Machine {
     now: Timestamp,
     /// What is added where a state is held.
     hold: Option<Box<Hold>>,
+    /// Where vertices share what few may have at a time.
+    shared: Option<Box<semaphore::Shared>>,
 }
 
 impl Machine {
@@ -91,6 +93,7 @@ impl Machine {
             interrupted: false,
             now: Timestamp::default(),
             hold: None,
+            shared: None,
             graph,
         };
         for token in owed {

@@ -9,7 +9,7 @@ use kilter_model::{
 
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
-use crate::meta::{self, META};
+use crate::meta::{self, Defaults};
 use crate::relations::{self, RELATIONS};
 use crate::resources::{Entry, Index, name_of};
 use crate::scalar::has_leading_zero;
@@ -21,6 +21,7 @@ use crate::value::{Built, Values, is_sealed};
 pub(crate) struct Body<'e, 't> {
     environment: &'e Environment<'t>,
     index: &'e Index<'t>,
+    defaults: &'e Defaults,
     /// Which attributes of the type the resource at hand has.
     given: Vec<bool>,
     /// Where the next key is found in most schemas: behind the last one.
@@ -28,8 +29,8 @@ pub(crate) struct Body<'e, 't> {
 }
 
 impl<'e, 't> Body<'e, 't> {
-    pub(crate) fn new(environment: &'e Environment<'t>, index: &'e Index<'t>) -> Body<'e, 't> {
-        Body { environment, index, given: Vec::new(), guess: 0 }
+    pub(crate) fn new(environment: &'e Environment<'t>, index: &'e Index<'t>, defaults: &'e Defaults) -> Body<'e, 't> {
+        Body { environment, index, defaults, given: Vec::new(), guess: 0 }
     }
 
     /// Compiles the resource at `number` of the index. Of a resource that is left out, nothing is
@@ -50,6 +51,9 @@ impl<'e, 't> Body<'e, 't> {
             particulars: None,
             span: entry.key.span(),
         };
+        if let Some(meta) = self.defaults.of(type_.name.as_str()) {
+            resource.particulars_mut().meta = Some(meta.clone());
+        }
         self.given.clear();
         self.given.resize(type_.attributes().len(), false);
         self.guess = 0;
@@ -119,8 +123,10 @@ impl<'e, 't> Body<'e, 't> {
                 }
             }
             "meta" => {
-                if let Some(meta) = meta::compile(self.environment, value, values) {
-                    resource.particulars_mut().meta = Some(meta);
+                let begun = resource.meta().cloned();
+                let meta = meta::compile(self.environment, value, values, begun);
+                if meta.as_ref() != resource.meta() {
+                    resource.particulars_mut().meta = meta;
                 }
             }
             _ if !key.is_scalar() => {}
@@ -159,7 +165,7 @@ impl<'e, 't> Body<'e, 't> {
         known.extend(RELATIONS.iter().map(|kind| kind.word()));
         known.extend(["when", "meta", "provider"]);
         let message = eco_format!("`{}` has no attribute `{name}`", type_.name);
-        let hint = match META.contains(&name) {
+        let hint = match meta::names().contains(&name) {
             true => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),
             false => choose(name, &known, "its attributes"),
         };

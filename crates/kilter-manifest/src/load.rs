@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 32;
 /// How many texts a compilation may have.
 const MAX_SOURCES: usize = 10_000;
 
-const SECTIONS: [&str; 3] = ["vars", "resources", "include"];
+const SECTIONS: [&str; 4] = ["vars", "defaults", "resources", "include"];
 
 /// All texts as trees, in the order in which they count.
 pub(crate) struct Loaded {
@@ -104,16 +104,18 @@ impl Walk<'_> {
             return;
         }
         if !root.is_mapping() {
-            let problem = Diagnostic::new("a manifest is a mapping with the keys `vars`, `resources` and `include`");
+            let problem =
+                Diagnostic::new("a manifest is a mapping with the keys `vars`, `defaults`, `resources` and `include`");
             return self.report(problem.at(root.span()).hint("begin with `resources:`"));
         }
         for (key, value) in root.entries() {
             match key.text() {
                 "include" => self.check_include(value, includes),
-                name @ ("vars" | "resources") => {
+                name @ ("vars" | "defaults" | "resources") => {
                     if !value.is_mapping() && !value.is_null() {
                         let hint = match name {
                             "vars" => "write NAME: VALUE below it",
+                            "defaults" => "write TYPE: { meta: { NAME: VALUE } } below it, or \"*\": for all types",
                             _ => "write type[title]: below it, such as file[/etc/motd]:",
                         };
                         let problem = Diagnostic::new(eco_format!("`{name}` is a mapping")).at(value.span());

@@ -1,67 +1,159 @@
-//! The engine's metaparameters.
+//! The engine's metaparameters: those of a resource, and those that types and all resources begin with.
 
-use ecow::eco_format;
-use kilter_model::{DataType, Meta, Value};
+use ecow::{EcoString, eco_format};
+use kilter_model::{DataType, EventLimit, Meta, Policy, Poll, Semaphore, Value};
+use rustc_hash::FxHashMap;
 
 use crate::attributes::mismatched;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
+use crate::load::Loaded;
 use crate::tree::View;
 use crate::value::{Built, Values};
 
-/// Metaparameters that are known.
-pub(crate) const META: [&str; 4] = ["noop", "retry", "delay", "autoedge"];
-
-/// Metaparameters that will be.
-const LATER: [&str; 14] = [
-    "poll",
-    "limit",
-    "burst",
-    "sema",
-    "timeout",
-    "autogroup",
-    "retryreset",
-    "reset",
-    "rewatch",
-    "realize",
-    "reverse",
-    "hidden",
-    "export",
-    "dollar",
+/// Metaparameters that are known, with their data types and what they mean.
+pub(crate) const META: [(&str, &str, &str); 13] = [
+    ("noop", "Boolean", "Whether the resource is only looked at, never changed."),
+    (
+        "policy",
+        "Enum[repair, warn, observe]",
+        "What is done when it is not in its state: it is repaired, or a warning is given, or the report tells.",
+    ),
+    ("retry", "Integer[-1, 2147483647]", "How often a failure is tried again; -1 without end."),
+    ("retryreset", "Boolean", "Whether all tries are there again when the resource is in its state."),
+    ("delay", "Integer[0]", "Milliseconds between two tries."),
+    ("timeout", "Integer[0]", "Milliseconds that a check, a change or a refresh may take; 0 without end."),
+    (
+        "poll",
+        "Integer[-2147483648, 2147483647]",
+        "Seconds between two looks while the state is held; 0 when something tells of a change, less once at the start.",
+    ),
+    ("limit", "Variant[Integer[0], Float[0]]", "Events that are heeded in a second while the state is held."),
+    ("burst", "Integer[1, 4294967295]", "Events that are heeded at once, where there is a `limit`."),
+    (
+        "sema",
+        "Array[String]",
+        "What the resource has for itself while it is worked on: names, each with how many may have it.",
+    ),
+    ("autoedge", "Boolean", "Whether automatic edges lead to and from the resource."),
+    ("autogroup", "Boolean", "Whether it is changed in one call with others."),
+    ("dollar", "Boolean", "Whether its name may begin with `$`; all may."),
 ];
 
-/// What `meta` says; none if it says nothing.
-pub(crate) fn compile<'t>(environment: &Environment<'t>, value: View<'t>, values: &Values<'_, 't>) -> Option<Meta> {
+/// Metaparameters that will be.
+const LATER: [&str; 6] = ["reset", "rewatch", "realize", "reverse", "hidden", "export"];
+
+/// The names of those that are known.
+pub(crate) fn names() -> [&'static str; META.len()] {
+    META.map(|(name, ..)| name)
+}
+
+/// What types, and all resources, begin with.
+#[derive(Default)]
+pub(crate) struct Defaults {
+    all: Option<Meta>,
+    of_type: FxHashMap<EcoString, Meta>,
+}
+
+impl Defaults {
+    /// Those of a manifest: `defaults: { "*": { meta: … }, file: { meta: … } }`.
+    pub(crate) fn compile<'t>(environment: &Environment<'t>, loaded: &'t Loaded) -> Defaults {
+        let mut defaults = Defaults::default();
+        let sections: Vec<(View<'t>, View<'t>)> = loaded.sections("defaults").flat_map(View::entries).collect();
+        // What is said of all comes first, wherever it stands.
+        for (_, body) in sections.iter().filter(|(key, _)| key.text() == EVERY) {
+            defaults.all = of_body(environment, *body, defaults.all.take());
+        }
+        for (key, body) in sections.iter().filter(|(key, _)| key.text() != EVERY) {
+            let name = key.text();
+            if environment.inputs.schemas.schema(name).is_none() {
+                let mut known = environment.inputs.schemas.names();
+                known.push(EVERY);
+                let problem = Diagnostic::new(eco_format!("unknown type `{name}`")).at(key.span());
+                environment.report(problem.hint(choose(name, &known, "known types")));
+                continue;
+            }
+            let begun = defaults.of_type.remove(name).or_else(|| defaults.all.clone());
+            if let Some(meta) = of_body(environment, *body, begun) {
+                defaults.of_type.insert(name.into(), meta);
+            }
+        }
+        defaults
+    }
+
+    /// What a resource of a type begins with.
+    pub(crate) fn of(&self, type_name: &str) -> Option<&Meta> {
+        if self.of_type.is_empty() {
+            return self.all.as_ref();
+        }
+        self.of_type.get(type_name).or(self.all.as_ref())
+    }
+}
+
+/// Stands for all types.
+pub(crate) const EVERY: &str = "*";
+
+fn of_body<'t>(environment: &Environment<'t>, body: View<'t>, mut begun: Option<Meta>) -> Option<Meta> {
+    if !body.is_mapping() && !body.is_null() {
+        let problem = Diagnostic::new("defaults of a type are a mapping").at(body.span());
+        environment.report(problem.hint("such as file: { meta: { retry: 3 } }"));
+    }
+    for (key, value) in body.entries() {
+        match key.text() {
+            "meta" => begun = compile(environment, value, &Values::new(environment), begun),
+            name => {
+                let problem = Diagnostic::new(eco_format!("there are no defaults for `{name}`")).at(key.span());
+                environment.report(problem.hint("only for `meta`"));
+            }
+        }
+    }
+    begun
+}
+
+/// What `meta` says, over what was said before; none if that is nothing.
+pub(crate) fn compile<'t>(
+    environment: &Environment<'t>,
+    value: View<'t>,
+    values: &Values<'_, 't>,
+    begun: Option<Meta>,
+) -> Option<Meta> {
     if value.is_null() {
-        return None;
+        return begun;
     }
     if !value.is_mapping() {
         let problem = Diagnostic::new("`meta` is a mapping").at(value.span());
         environment.report(problem.hint("such as meta: { retry: 3, delay: 500 }"));
-        return None;
+        return begun;
     }
-    let mut meta = Meta::default();
+    let mut meta = begun.unwrap_or_default();
+    let (mut limit, mut burst, mut is_odd) = (None, None, false);
     for (key, value) in value.entries() {
         let name = key.text();
-        match data_type(name) {
-            Some(wanted) => {
-                if let Some(found) = evaluate(environment, name, value, &wanted, values) {
-                    set(&mut meta, name, &found);
-                }
-            }
-            None => unknown(environment, key),
+        let Some(wanted) = data_type(name) else {
+            unknown(environment, key);
+            continue;
+        };
+        let Some(found) = evaluate(environment, name, value, &wanted, values) else {
+            is_odd |= matches!(name, "limit" | "burst");
+            continue;
+        };
+        match name {
+            "limit" => limit = Some((number(&found), key)),
+            "burst" => burst = Some((found.as_integer().unwrap_or(1), key)),
+            "sema" => meta.semaphores = semaphores(environment, &found, value),
+            _ => set(&mut meta, name, &found),
         }
+    }
+    // Of two that go together, one that cannot be used has been told.
+    if !is_odd && (limit.is_some() || burst.is_some()) {
+        meta.limit = throttle(environment, limit, burst, meta.limit);
     }
     (meta != Meta::default()).then_some(meta)
 }
 
 pub(crate) fn data_type(name: &str) -> Option<DataType> {
-    Some(match name {
-        "noop" | "autoedge" => DataType::Boolean(None),
-        "retry" => DataType::Integer(Some(-1), Some(i64::from(i32::MAX))),
-        "delay" => DataType::Integer(Some(0), None),
-        _ => return None,
-    })
+    let (.., text, _) = META.iter().find(|(known, ..)| *known == name)?;
+    Some(text.parse().expect("the data types of metaparameters are valid"))
 }
 
 fn unknown(environment: &Environment<'_>, key: View<'_>) {
@@ -69,7 +161,8 @@ fn unknown(environment: &Environment<'_>, key: View<'_>) {
     let problem = match LATER.contains(&name) {
         true => Diagnostic::new(eco_format!("the metaparameter `{name}` is not supported yet")).hint("take it out"),
         false => {
-            Diagnostic::new(eco_format!("unknown metaparameter `{name}`")).hint(choose(name, &META, "metaparameters"))
+            let hint = choose(name, &names(), "metaparameters");
+            Diagnostic::new(eco_format!("unknown metaparameter `{name}`")).hint(hint)
         }
     };
     environment.report(problem.at(key.span()));
@@ -100,12 +193,87 @@ fn evaluate<'t>(
 }
 
 fn set(meta: &mut Meta, name: &str, value: &Value) {
-    let number = value.as_integer().unwrap_or(0);
+    let whole = value.as_integer().unwrap_or(0);
     let truth = value.as_bool().unwrap_or(false);
     match name {
         "noop" => meta.noop = truth,
+        "policy" => {
+            meta.policy = match value.as_str() {
+                Some("warn") => Policy::Warn,
+                Some("observe") => Policy::Observe,
+                _ => Policy::Repair,
+            }
+        }
+        "retry" => meta.retry = i32::try_from(whole).unwrap_or(i32::MAX),
+        "retryreset" => meta.retry_reset = truth,
+        "delay" => meta.delay = whole.unsigned_abs(),
+        "timeout" => meta.timeout = whole.unsigned_abs(),
+        "poll" => {
+            meta.poll = match u32::try_from(whole) {
+                Ok(0) => Poll::Watched,
+                Ok(seconds) => Poll::Every(seconds),
+                Err(_) => Poll::Once,
+            }
+        }
         "autoedge" => meta.no_autoedge = !truth,
-        "retry" => meta.retry = i32::try_from(number).unwrap_or(i32::MAX),
-        _ => meta.delay = number.unsigned_abs(),
+        "autogroup" => meta.no_autogroup = !truth,
+        // Names begin as they like.
+        _ => {}
     }
+}
+
+fn number(value: &Value) -> f64 {
+    match value {
+        Value::Float(number) => *number,
+        other => other.as_integer().unwrap_or(0) as f64,
+    }
+}
+
+/// A limit and its burst, of which each may have been said before.
+fn throttle(
+    environment: &Environment<'_>,
+    limit: Option<(f64, View<'_>)>,
+    burst: Option<(i64, View<'_>)>,
+    begun: Option<EventLimit>,
+) -> Option<EventLimit> {
+    let per_second = limit.map(|(number, _)| number).or(begun.map(|begun| begun.per_second));
+    let tokens = burst.map(|(tokens, _)| tokens.unsigned_abs() as u32).or(begun.map(|begun| begun.burst));
+    let problem = match (per_second, tokens) {
+        (Some(per_second), Some(burst)) if per_second > 0.0 => return Some(EventLimit { per_second, burst }),
+        (Some(_), Some(_)) => {
+            Diagnostic::new("a `limit` of 0 heeds nothing, for ever").hint("leave it out for no limit")
+        }
+        (Some(_), None) => Diagnostic::new("`limit` needs a `burst`: without, nothing is ever heeded")
+            .hint("such as meta: { limit: 0.5, burst: 3 }"),
+        (None, _) => {
+            Diagnostic::new("`burst` is nothing without a `limit`").hint("such as meta: { limit: 0.5, burst: 3 }")
+        }
+    };
+    if let Some((_, key)) = limit.or(burst.map(|(_, key)| (0.0, key))) {
+        environment.report(problem.at(key.span()));
+    }
+    None
+}
+
+fn semaphores(environment: &Environment<'_>, value: &Value, view: View<'_>) -> Vec<Semaphore> {
+    let ids = value.as_array().unwrap_or_default().iter().filter_map(Value::as_str);
+    let mut semaphores: Vec<Semaphore> = Vec::new();
+    for id in ids {
+        let count = id.rsplit_once(':').map(|(_, count)| count);
+        let why = if id.is_empty() {
+            "it is empty"
+        } else if id.bytes().all(|byte| byte.is_ascii_digit()) {
+            "it is only a number"
+        } else if count.is_some_and(|count| !count.parse::<u32>().is_ok_and(|count| count > 0)) {
+            "what stands behind its last colon is how many may have it: 1 or more"
+        } else {
+            if semaphores.iter().all(|known| known.id != *id) {
+                semaphores.push(Semaphore::of(id));
+            }
+            continue;
+        };
+        let problem = Diagnostic::new(eco_format!("`{id}` is no semaphore: {why}")).at(view.span());
+        environment.report(problem.hint("such as sema: [\"database\"], or [\"downloads:4\"] for four at a time"));
+    }
+    semaphores
 }

@@ -13,6 +13,7 @@ use crate::attributes::Body;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::load::Loaded;
+use crate::meta::Defaults;
 use crate::tree::{Tree, View, twice};
 use crate::types::Types;
 
@@ -173,7 +174,8 @@ impl<'e, 't> Resources<'e, 't> {
         }
         let mut catalog = Catalog { resources: Vec::with_capacity(kept as usize), ..Catalog::default() };
         let mut explicit = Vec::new();
-        let mut body = Body::new(self.environment, &self.index);
+        let defaults = Defaults::compile(self.environment, loaded);
+        let mut body = Body::new(self.environment, &self.index, &defaults);
         for (at, (key, entry)) in self.index.entries.iter().enumerate() {
             let type_ = self.index.types.get(key.type_id);
             if type_.schema.is_none() {

@@ -4,6 +4,7 @@ use kilter_model::{AttributeSchema, Behaviour, DataType, TypeSchema, to_json};
 use serde_json::{Map, Value as Json, json};
 
 use crate::compile::Schemas;
+use crate::meta::{EVERY, META};
 
 /// The JSON Schema (draft 2020-12) of manifests with these types.
 pub fn json_schema(schemas: &dyn Schemas) -> Json {
@@ -19,6 +20,13 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
         .collect();
     let mut definitions = common();
     definitions.extend(types.iter().map(|schema| (definition(schema), resource(schema))));
+    let of_type = json!({
+        "type": ["object", "null"],
+        "properties": { "meta": { "$ref": "#/$defs/meta" } },
+        "additionalProperties": false,
+    });
+    let names = types.iter().map(|schema| schema.name.as_str()).chain([EVERY]);
+    let defaults: Map<String, Json> = names.map(|name| (name.to_owned(), of_type.clone())).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "kilter manifest",
@@ -29,6 +37,12 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
                 "description": "Values by name, for `${vars.NAME}`.",
                 "type": ["object", "null"],
                 "additionalProperties": true,
+            },
+            "defaults": {
+                "description": "What resources begin with, by type; `*` stands for all types.",
+                "type": ["object", "null"],
+                "properties": defaults,
+                "additionalProperties": false,
             },
             "include": {
                 "description": "Paths of manifests that count before this one.",
@@ -95,15 +109,11 @@ fn common() -> Map<String, Json> {
         { "type": "array", "items": { "$ref": "#/$defs/reference" } },
         { "type": "null" },
     ] });
+    let properties: Map<String, Json> = META.iter().map(|(name, text, desc)| metaparameter(name, text, desc)).collect();
     let meta = json!({
         "description": "How the engine treats the resource.",
         "type": ["object", "null"],
-        "properties": {
-            "noop": or_expression(json!({ "type": "boolean" }), "Whether the resource is only looked at, never changed."),
-            "retry": or_expression(json!({ "type": "integer", "minimum": -1 }), "How often a failure is tried again; -1 without end."),
-            "delay": or_expression(json!({ "type": "integer", "minimum": 0 }), "Milliseconds between two tries."),
-            "autoedge": or_expression(json!({ "type": "boolean" }), "Whether automatic edges lead to and from the resource."),
-        },
+        "properties": properties,
         "additionalProperties": false,
     });
     [
@@ -117,6 +127,11 @@ fn common() -> Map<String, Json> {
     .into_iter()
     .map(|(name, schema)| (name.to_owned(), schema))
     .collect()
+}
+
+fn metaparameter(name: &str, data_type: &str, desc: &str) -> (String, Json) {
+    let data_type: DataType = data_type.parse().expect("the data types of metaparameters are valid");
+    (name.to_owned(), or_expression(of_type(&data_type, 0), desc))
 }
 
 fn or_expression(schema: Json, desc: &str) -> Json {

@@ -4,7 +4,7 @@ mod support;
 
 use kilter_manifest::{Diagnostic, Places, Source, Sources, render, to_json};
 use kilter_model::expr::{EvalError, Lookup, Scope};
-use kilter_model::{Catalog, RelationKind, Resource, ResourceRef, Value};
+use kilter_model::{Catalog, EventLimit, Meta, Policy, Poll, RelationKind, Resource, ResourceRef, Semaphore, Value};
 use support::World;
 
 fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
@@ -111,6 +111,42 @@ fn meta_says_how_the_engine_treats_a_resource() {
     let meta = find(&catalog, "user[a]").meta().cloned().unwrap_or_default();
     assert!(meta.noop && meta.no_autoedge && meta.retry == -1 && meta.delay == 500);
     assert!(find(&catalog, "user[b]").meta().is_none());
+    let catalog = World::new().catalog(
+        "resources:\n  user[a]: { meta: { policy: warn, timeout: 500, poll: -1, limit: 0.5, burst: 3, sema: [\"a\", \"b:2\", a], \
+         retryreset: true, autogroup: false } }\n",
+    );
+    let meta = find(&catalog, "user[a]").meta().cloned().unwrap_or_default();
+    let semaphores = ["a", "b:2"].map(Semaphore::of).to_vec();
+    let limit = Some(EventLimit { per_second: 0.5, burst: 3 });
+    let (policy, poll) = (Policy::Warn, Poll::Once);
+    let (retry_reset, no_autogroup) = (true, true);
+    let wanted = Meta { policy, timeout: 500, poll, limit, semaphores, retry_reset, no_autogroup, ..Meta::default() };
+    assert_eq!(meta, wanted);
+}
+
+#[test]
+fn types_and_all_resources_may_have_metaparameters_to_begin_with() {
+    let text = "\
+resources:
+  user[a]: {}
+  user[b]: { meta: { retry: 5, burst: 9 } }
+  file[/a]: {}
+  file[/b]: { meta: { noop: false, retry: 0 } }
+defaults:
+  file: { meta: { noop: true } }
+  \"*\": { meta: { retry: 1, limit: 2, burst: 3 } }
+";
+    let catalog = World::new().catalog(text);
+    let meta = |name: &str| find(&catalog, name).meta().cloned().unwrap_or_default();
+    let begun = Meta { retry: 1, limit: Some(EventLimit { per_second: 2.0, burst: 3 }), ..Meta::default() };
+    assert_eq!(meta("user[a]"), begun);
+    let limit = Some(EventLimit { per_second: 2.0, burst: 9 });
+    assert_eq!(meta("user[b]"), Meta { retry: 5, limit, ..Meta::default() });
+    assert_eq!(meta("file[/a]"), Meta { noop: true, ..begun.clone() });
+    assert_eq!(meta("file[/b]"), Meta { retry: 0, ..begun });
+    // What is said of all is said of those that are declared elsewhere too.
+    let empty = World::new().catalog("defaults: {}\nresources:\n  user[a]: {}\n");
+    assert!(find(&empty, "user[a]").meta().is_none());
 }
 
 #[test]

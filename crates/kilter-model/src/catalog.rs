@@ -64,17 +64,88 @@ pub struct Deferred {
     pub span: Span,
 }
 
-/// The engine's metaparameters of a resource.
+/// The engine's metaparameters of a resource (mgmt resource guide, "Metaparameters").
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
     /// Whether it is only looked at, never changed.
     pub noop: bool,
+    /// What is done about a resource that is not in its state.
+    pub policy: Policy,
     /// How often a failed check or apply is tried again; -1 without end.
     pub retry: i32,
+    /// Whether all tries are there again when the resource is in its state.
+    pub retry_reset: bool,
     /// Milliseconds between two tries.
     pub delay: u64,
+    /// Milliseconds that a check, a change or a refresh may take; 0 without end.
+    pub timeout: u64,
+    /// When it is looked at while its state is held.
+    pub poll: Poll,
+    /// How many events it heeds while its state is held; none for all.
+    pub limit: Option<EventLimit>,
+    /// What it has for itself, or with few others, while something is done to it.
+    pub semaphores: Vec<Semaphore>,
     /// Whether automatic edges to and from it are left out.
     pub no_autoedge: bool,
+    /// Whether it is changed in a call of its own where others are changed together.
+    pub no_autogroup: bool,
+}
+
+impl Meta {
+    /// Whether the resource is never changed.
+    pub fn only_looks(&self) -> bool {
+        self.noop || self.policy != Policy::Repair
+    }
+}
+
+/// What is done about a resource that is not in its state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// It is brought to its state.
+    #[default]
+    Repair,
+    /// It is left as it is, with a warning.
+    Warn,
+    /// It is left as it is; the report tells.
+    Observe,
+}
+
+/// When a resource is looked at while its state is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Poll {
+    /// When something tells that it may have changed.
+    #[default]
+    Watched,
+    /// Every so many seconds, and whatever happens no sooner.
+    Every(u32),
+    /// Once, when the run begins.
+    Once,
+}
+
+/// A bucket of tokens, of which each event takes one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EventLimit {
+    /// Tokens that come back in a second.
+    pub per_second: f64,
+    /// Tokens that there are at most.
+    pub burst: u32,
+}
+
+/// What so many resources may have at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Semaphore {
+    /// What it is called: `foo` and `foo:1` are two.
+    pub id: EcoString,
+    /// How many may have it.
+    pub count: u32,
+}
+
+impl Semaphore {
+    /// The semaphore of an `id`, whose number is what stands behind its last colon, or else 1 (mgmt, `SemaSize`).
+    pub fn of(id: &str) -> Semaphore {
+        let count = id.rsplit_once(':').and_then(|(_, count)| count.parse().ok()).filter(|count| *count > 0);
+        Semaphore { id: id.into(), count: count.unwrap_or(1) }
+    }
 }
 
 /// How one resource relates to another.
@@ -161,5 +232,19 @@ impl Resource {
     /// The value of an attribute that is known.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.attributes.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_semaphore_stands_behind_the_last_colon() {
+        for (id, count) in
+            [("id", 1), ("hello:42", 42), (":13", 13), ("id:", 1), ("id:-1", 1), ("id:0", 1), ("a:b:4", 4), ("4", 1)]
+        {
+            assert_eq!(Semaphore::of(id), Semaphore { id: id.into(), count }, "{id}");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod resolve;
 mod shelf;
 mod stop;
 mod surroundings;
+mod timeout;
 mod work;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,7 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Holding, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
+use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
+use kilter_model::{Meta, Policy};
 use kilter_provider::{Batch as Batching, Durability, Placement, Strictness};
 use opened::Opened;
 
@@ -38,6 +40,7 @@ use shelf::Shelves;
 pub use stop::Stop;
 use stop::{Doing, Mail, Message};
 use surroundings::Lazy;
+use timeout::Timed;
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;
@@ -149,8 +152,8 @@ impl Prepared<'_> {
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
         let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
         let machine = match &holder {
-            Some(_) => Machine::holding(graph, vertices, &owed, Timestamp::default(), Holding::default()),
-            None => Machine::new(graph, vertices, &owed),
+            Some(_) => Machine::holding(graph, vertices, &owed, Timestamp::default(), self.holding()),
+            None => Machine::new(graph, vertices, &owed).sharing(self.semaphores()),
         };
         let mut board = Board::new(self, &lookup, options);
         if holder.is_some() {
@@ -183,6 +186,7 @@ impl Prepared<'_> {
                 broken: None,
                 fatal: None,
                 going_on: Vec::new(),
+                timed: Vec::new(),
                 items: Vec::new(),
                 done: Vec::new(),
             };
@@ -198,10 +202,13 @@ impl Prepared<'_> {
             let provider = self.registry.at(usize::from(*at));
             let meta = resource.meta();
             let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
+            // A call can be ended from outside only on another thread, and only for itself.
+            let is_timed = meta.is_some_and(|meta| meta.timeout > 0);
+            let on_worker = |place: &Placement| u16::from(*place == Placement::Worker || is_timed);
             Vertex {
-                group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + u16::from(*place == Placement::Worker)),
-                single: provider.batch() == Batching::One,
-                noop: mode == Mode::Noop || meta.is_some_and(|meta| meta.noop),
+                group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + on_worker(place)),
+                single: is_timed || provider.batch() == Batching::One || meta.is_some_and(|meta| meta.no_autogroup),
+                noop: mode == Mode::Noop || meta.is_some_and(Meta::only_looks),
                 refreshable: provider.schema().has(kilter_model::Feature::Refresh),
                 retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
                 delay: meta.map_or(0, |meta| meta.delay),
@@ -243,6 +250,8 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     fatal: Option<VertexId>,
     /// Resources that workers were given one by one, and since when.
     going_on: Vec<(VertexId, Instant)>,
+    /// Calls that may take so long only.
+    timed: Vec<Timed>,
     /// Room for what is checked on this thread, and for what comes of it.
     items: Vec<Item<'run>>,
     done: Vec<Done>,
@@ -292,6 +301,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
         if requests > self.seen_requests {
             self.seen_requests = requests;
+            if requests > 1 {
+                self.end_timed();
+            }
             self.observer.event(Event::Interrupted(self.in_flight));
         }
     }
@@ -323,7 +335,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
         let look = self.going_on.first().map(|_| LOOK);
         self.observer.event(Event::Pausing);
-        let next = self.next_time();
+        let next = self.next_time().into_iter().chain(self.next_deadline());
         let message = match due.into_iter().chain(look).chain(next).min() {
             Some(left) => self.receiver.recv_timeout(left),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -341,23 +353,27 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         for (_, vertex) in self.wakes.drain(..due).collect::<Vec<_>>() {
             self.machine.input(self.now, Input::Due(vertex));
         }
+        self.end_overdue();
         self.look_around();
     }
 
     fn take(&mut self, message: Message) {
         match message {
             Message::Stop => {}
-            Message::Done(doing, done) => {
+            Message::Done(doing, mut done) => {
                 self.in_flight -= 1;
+                self.have_ended(&mut done);
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.answer(doing, done);
             }
-            Message::Read { provider, done, rest, foreign } => {
+            Message::Read { provider, mut done, rest, foreign } => {
                 self.in_flight -= 1;
+                self.have_ended(&mut done);
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.read(provider, done, rest, foreign);
             }
             Message::Told(told) => self.told(told),
+            Message::Begun(vertex) => self.has_begun(vertex),
             Message::Log { level, type_name, name, message } => {
                 let message = &self.board.sealed(&type_name, &name, message);
                 let (type_name, name) = (&type_name, &name);
@@ -371,6 +387,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         match command {
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
+                self.warn(vertex, settlement);
                 self.board.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
@@ -393,6 +410,17 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.wakes.push((at, vertex));
             }
         }
+    }
+
+    /// Says of what is not repaired that it differs, where that is asked for.
+    fn warn(&mut self, vertex: VertexId, settlement: Settlement) {
+        let resource = self.prepared.resource(vertex);
+        if settlement != Settlement::WouldChange || resource.meta().is_none_or(|meta| meta.policy != Policy::Warn) {
+            return;
+        }
+        let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
+        let message = "it is not in its state, and not repaired: its policy is `warn`";
+        self.observer.event(Event::Log { level: kilter_provider::Level::Warning, type_name, name, message });
     }
 
     fn finish(mut self) -> Report {

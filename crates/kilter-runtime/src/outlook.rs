@@ -63,7 +63,7 @@ impl<'run> Outlook<'run> {
         let reaches = |vertex: &VertexId| {
             prepared.provider(*vertex).reach(&prepared.resource(*vertex).attributes) == Reach::Anything
         };
-        let is_noop = |resource: &kilter_model::Resource| resource.meta().is_some_and(|meta| meta.noop);
+        let is_noop = |resource: &kilter_model::Resource| resource.meta().is_some_and(kilter_model::Meta::only_looks);
         let looks = mode == Mode::Noop || prepared.catalog.resources.iter().any(is_noop);
         let unbounded = match looks {
             true => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),

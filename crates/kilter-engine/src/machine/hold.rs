@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::semaphore::{Semaphores, Taken};
+use super::semaphore::{Semaphores, Shared};
 use super::{Command, Machine, Timestamp};
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Phase, Settlement, Vertex};
@@ -70,7 +70,6 @@ pub(super) struct Hold {
     pub(super) settings: Holding,
     /// Nothing is begun meanwhile.
     pub(super) paused: bool,
-    pub(super) semaphores: Taken,
     /// Vertices in flight whose watch is to start anew behind that.
     rewatch: BTreeSet<VertexId>,
     /// Settled vertices that something happened to, and that have to wait for their time.
@@ -99,9 +98,10 @@ impl Machine {
         vertices: Vec<Vertex>,
         owed: &[super::Token],
         now: Timestamp,
-        holding: Holding,
+        mut holding: Holding,
     ) -> Machine {
         let mut machine = Machine::unstarted(graph, vertices, owed);
+        machine.shared = Shared::of(std::mem::take(&mut holding.semaphores));
         for vertex in &holding.unwatched {
             machine.progress[vertex.at()].waiting += 1;
         }
@@ -390,7 +390,6 @@ impl Hold {
         settings.unwatched.extend(set(self.settings.unwatched));
         Hold {
             paused: self.paused,
-            semaphores: self.semaphores.renumbered(&settings.semaphores, new_of),
             rewatch: set(self.rewatch),
             pending: set(self.pending),
             due: map(self.due, new_of),

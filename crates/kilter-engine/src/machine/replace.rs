@@ -1,5 +1,6 @@
 //! Another graph in the place of the one that is held.
 
+use super::semaphore::Shared;
 use super::{Holding, Machine, Timestamp, Token};
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
@@ -26,7 +27,7 @@ impl Machine {
     /// # Panics
     /// When this machine holds nothing, the parts of the replacement do not fit together, or commands have not been taken.
     pub fn replace(&mut self, now: Timestamp, replacement: Replacement<'_>) {
-        let Replacement { graph, vertices, holding, kept, owed } = replacement;
+        let Replacement { graph, vertices, mut holding, kept, owed } = replacement;
         assert!(self.hold.is_some(), "a machine for one pass has one graph");
         assert_eq!(graph.len(), kept.len(), "each vertex is kept or not");
         assert!(self.commands.is_empty(), "commands are carried out in the numbers in which they are given");
@@ -45,6 +46,11 @@ impl Machine {
             *progress = Progress { phase, retries, changed, refreshed, stale, ..*progress };
         }
         new.keep_debts(self, &new_of);
+        let semaphores = std::mem::take(&mut holding.semaphores);
+        new.shared = match self.shared.take() {
+            Some(shared) => Some(Box::new(shared.renumbered(semaphores, &new_of))),
+            None => Shared::of(semaphores),
+        };
         new.hold = self.hold.take().map(|hold| Box::new(hold.renumbered(holding, &new_of, now)));
         new.take_places();
         // What is being changed was not to notify those that it notifies now.

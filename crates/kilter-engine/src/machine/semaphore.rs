@@ -52,31 +52,54 @@ impl Taken {
     }
 }
 
+/// The semaphores of a machine, and who has them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared {
+    rules: Semaphores,
+    taken: Taken,
+}
+
+impl Shared {
+    /// Of a machine that has just begun; none where nobody takes any.
+    pub(super) fn of(rules: Semaphores) -> Option<Box<Shared>> {
+        (!rules.of.is_empty()).then(|| Box::new(Shared { rules, taken: Taken::default() }))
+    }
+
+    /// The same for other semaphores and vertices with other numbers.
+    pub(super) fn renumbered(self, rules: Semaphores, new_of: &[Option<VertexId>]) -> Shared {
+        let taken = self.taken.renumbered(&rules, new_of);
+        Shared { rules, taken }
+    }
+}
+
 impl Machine {
+    /// The machine with semaphores, before it has begun.
+    #[must_use]
+    pub fn sharing(self, semaphores: Semaphores) -> Machine {
+        Machine { shared: Shared::of(semaphores), ..self }
+    }
+
     /// Whether a vertex may begin: it has all its semaphores now. One that has not is parked.
     pub(super) fn takes_semaphores(&mut self, vertex: VertexId) -> bool {
-        let Some(hold) = &mut self.hold else { return true };
-        if hold.settings.semaphores.of.is_empty() || hold.semaphores.take(&hold.settings.semaphores, vertex) {
+        let Some(shared) = &mut self.shared else { return true };
+        if shared.taken.take(&shared.rules, vertex) {
             return true;
         }
-        hold.semaphores.parked.push(vertex);
+        shared.taken.parked.push(vertex);
         false
     }
 
     /// A vertex is worked on no longer, for now: those that wait try again, the first ones first.
     pub(super) fn gives_semaphores_back(&mut self, vertex: VertexId) {
-        let Some(hold) = &mut self.hold else { return };
-        if hold.settings.semaphores.of.is_empty() {
-            return;
-        }
-        for parked in hold.semaphores.give_back(&hold.settings.semaphores, vertex) {
+        let Some(shared) = &mut self.shared else { return };
+        for parked in shared.taken.give_back(&shared.rules, vertex) {
             self.ready.push(std::cmp::Reverse(parked));
         }
     }
 
     /// Whether somebody waits for a semaphore.
     pub(super) fn has_parked(&self) -> bool {
-        self.hold.as_ref().is_some_and(|hold| !hold.semaphores.parked.is_empty())
+        self.shared.as_ref().is_some_and(|shared| !shared.taken.parked.is_empty())
     }
 }
 

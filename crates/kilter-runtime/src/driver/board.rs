@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{EdgeId, Graph, Machine, Ran, Settlement, Verdict, VertexId};
-use kilter_model::{Attributes, Difference, Value};
+use kilter_model::{Attributes, Difference, Meta, Value};
 use kilter_provider::{Context, Found, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -240,7 +240,7 @@ impl<'run> Board<'run> {
 
     /// Whether a resource is never changed in this run.
     fn is_looked_at(&self, vertex: VertexId) -> bool {
-        self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta().is_some_and(|meta| meta.noop)
+        self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta().is_some_and(Meta::only_looks)
     }
 
     pub(super) fn applied(&mut self, done: Done) -> Ran {

@@ -53,8 +53,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
         let foreign = self.shelves.foreign(at);
         let of = vertices.clone();
+        let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
+        let deadline = match *vertices {
+            [only] if on_worker => self.deadline_of(only),
+            _ => None,
+        };
+        let begins = self.begins(deadline.as_ref());
         let work = move || -> (Vec<Done>, Result<Read, EcoString>) {
-            surroundings.call(|cx| {
+            begins();
+            surroundings.call_until(deadline.as_deref(), |cx| {
                 let mut done = Vec::with_capacity(items.len());
                 let provider = surroundings.provider();
                 let read = surroundings
@@ -66,7 +73,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 }
             })
         };
-        if group & CHECKS_ON_WORKER == 0 || !waits {
+        if !on_worker {
             let (done, rest) = work();
             return if reads { self.read(at, done, rest, foreign) } else { self.answer(Doing::Check, done) };
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
+use kilter_engine::VertexId;
 use kilter_provider::{Interrupt, Level, Log};
 
 use ecow::EcoString;
@@ -94,6 +95,8 @@ pub(super) enum Message {
         name: String,
         message: String,
     },
+    /// A worker begins with a call that may take so long only.
+    Begun(VertexId),
     /// A watch tells something.
     Told(Told),
 }

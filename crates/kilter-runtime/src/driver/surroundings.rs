@@ -6,6 +6,7 @@ use kilter_provider::{Context, Provider};
 
 use super::opened::Opened;
 use super::stop::{Mail, Stop};
+use super::timeout::Deadline;
 use super::{Driver, Mode, Options};
 use crate::lookup::Lookup;
 use crate::outlook::{Outlook, View};
@@ -82,12 +83,17 @@ impl<'run> Surroundings<'run> {
     }
 
     pub(super) fn call<T>(&self, call: impl FnOnce(&Context<'_>) -> T) -> T {
+        self.call_until(None, call)
+    }
+
+    /// Calls with what ends just this call, if that may take so long only.
+    pub(super) fn call_until<T>(&self, deadline: Option<&Deadline>, call: impl FnOnce(&Context<'_>) -> T) -> T {
         let managed = |name: &str| self.lookup.named(self.at, name).is_some();
         let managed_below = |path: &str| self.lookup.has_below(self.at, path);
         let view = View { outlook: self.outlook, provider: self.at };
         let cx = Context::bare()
             .with_log(self.mail)
-            .with_interrupt(self.stop.interrupt())
+            .with_interrupt(deadline.map_or_else(|| self.stop.interrupt(), Deadline::interrupt))
             .with_ending(self.stop.ending())
             .with_only_looks(self.options.mode == Mode::Noop)
             .with_managed(&managed)

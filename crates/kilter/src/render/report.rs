@@ -64,7 +64,7 @@ fn kind(report: &ResourceReport) -> Kind {
 
 fn headline(report: &ResourceReport, noop: bool) -> String {
     let text = match report.status {
-        Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only looked at (noop)".to_owned(),
+        Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only looked at".to_owned(),
         Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
         Status::Failed => " failed".to_owned(),
         Status::Skipped => match &report.because_of {

@@ -14,6 +14,7 @@ mod graph;
 mod guide;
 mod help;
 mod history;
+mod meta;
 mod mold;
 mod mold_guide;
 mod mold_provider;

@@ -17,10 +17,10 @@ const HELD: &str = "what was declared before is held until this is mended";
 const ANEW: &str = "what is declared has changed: it is read anew";
 
 /// A run that goes on, until it is dropped at the latest, and the file to which it writes its errors.
-struct Running(Child, PathBuf);
+pub(crate) struct Running(Child, PathBuf);
 
 impl Running {
-    fn begin(place: &Place, args: &[&str]) -> Running {
+    pub(crate) fn begin(place: &Place, args: &[&str]) -> Running {
         let mut command = place.command(&[&["run"], args].concat());
         let path = place.path().join("errors");
         let errors = std::fs::File::create(&path).unwrap();
@@ -28,12 +28,12 @@ impl Running {
     }
 
     /// How often its errors hold a text.
-    fn told(&self, text: &str) -> usize {
+    pub(crate) fn told(&self, text: &str) -> usize {
         content(&self.1).matches(text).count()
     }
 
     /// Ends it by SIGTERM: its exit code, its output and its errors.
-    fn end(mut self) -> (Option<i32>, String, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let mut out = String::new();
@@ -51,7 +51,7 @@ impl Drop for Running {
 }
 
 #[track_caller]
-fn wait(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < SOON, "it never came: {what}");
@@ -59,11 +59,11 @@ fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn content(path: &Path) -> String {
+pub(crate) fn content(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-fn manifest(place: &Place, text: &str) -> String {
+pub(crate) fn manifest(place: &Place, text: &str) -> String {
     place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()))
 }
 

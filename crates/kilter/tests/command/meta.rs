@@ -1,0 +1,117 @@
+//! Metaparameters: how the engine treats resources.
+
+use std::time::{Duration, Instant};
+
+use crate::run::{Running, content, manifest, wait};
+use crate::support::*;
+
+#[test]
+fn a_timeout_ends_one_call_and_no_other() {
+    let place = Place::new();
+    let path = manifest(
+        &place,
+        "resources:\n  exec[slow]: {command: sleep 60, meta: {timeout: 200}}\n  \
+         exec[guarded]: {command: touch DIR/guarded, unless: sleep 60, meta: {timeout: 200}}\n  \
+         exec[patient]: {command: \"sleep 1 && touch DIR/done\", shell: true, meta: {timeout: 60000}}\n  \
+         exec[free]: {command: \"sleep 1 && touch DIR/free\", shell: true}\n  \
+         file[DIR/after]: {content: x, require: \"exec[slow]\"}\n  file[DIR/timed]: {content: x, meta: {timeout: 5000}}\n",
+    );
+    let begun = Instant::now();
+    // One worker: what waits for it has not begun, and is not too late.
+    let ended = place.run(&["apply", &path, "--jobs", "1"]);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{ended:?}");
+    assert_eq!(ended.code, 4, "{ended:?}");
+    assert_eq!(ended.stdout.matches("timeout after 200 ms (its `timeout`)").count(), 2, "{ended:?}");
+    assert!(ended.stdout.contains("6 resources: 3 changed, 2 failed, 1 skipped"), "{ended:?}");
+    assert!(["done", "free", "timed"].iter().all(|name| place.path().join(name).exists()));
+    assert!(["guarded", "after"].iter().all(|name| !place.path().join(name).exists()));
+}
+
+/// How many of these were at work at once, at most, each of which notes when it begins and when it ends.
+fn at_once(place: &Place, meta: &str) -> usize {
+    let log = place.path().join("log");
+    std::fs::write(&log, "").unwrap();
+    let one = |number: u32| {
+        format!(
+            "  exec[{number}]: {{command: \"echo + >> DIR/log; sleep 0.3; echo - >> DIR/log\", shell: true{meta}}}\n"
+        )
+    };
+    let path = manifest(place, &format!("resources:\n{}", (0..4).map(one).collect::<String>()));
+    assert_eq!(place.run(&["apply", &path, "--jobs", "4"]).code, 0);
+    let (mut now, mut most) = (0, 0);
+    for line in content(&log).lines() {
+        now = if line == "+" { now + 1 } else { now - 1 };
+        most = most.max(now);
+    }
+    most
+}
+
+#[test]
+fn semaphores_say_how_many_are_at_work_at_once() {
+    let place = Place::new();
+    assert_eq!(at_once(&place, ", meta: {sema: [one]}"), 1);
+    assert_eq!(at_once(&place, ", meta: {sema: [\"two:2\", \"many:9\"]}"), 2);
+    assert!(at_once(&place, "") > 2);
+}
+
+#[test]
+fn what_is_observed_or_warned_of_is_left_as_it_is() {
+    let place = Place::new();
+    let path = manifest(
+        &place,
+        "defaults:\n  file: {meta: {policy: observe}}\nresources:\n  file[DIR/a]: {content: a}\n  \
+         file[DIR/b]: {content: b, meta: {policy: warn}}\n  file[DIR/c]: {content: c, meta: {policy: repair}}\n",
+    );
+    let ended = place.run(&["apply", &path]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.contains("3 resources: 1 changed, 2 pending (noop)"), "{ended:?}");
+    let warning = "warning: file[DIR/b]: it is not in its state, and not repaired: its policy is `warn`\n";
+    assert_eq!(ended.stderr, warning);
+    let exists = |name: &str| place.path().join(name).exists();
+    assert_eq!([exists("a"), exists("b"), exists("c")], [false, false, true]);
+}
+
+#[test]
+fn poll_says_when_something_is_looked_at() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let path = manifest(
+        &place,
+        "resources:\n  file[DIR/watched]: {content: x}\n  file[DIR/polled]: {content: x, meta: {poll: 1}}\n  \
+         file[DIR/once]: {content: x, meta: {poll: -1}}\n",
+    );
+    let running = Running::begin(&place, &[&path]);
+    wait("everything", || ["watched", "polled", "once"].iter().all(|name| content(&file(name)) == "x"));
+    for name in ["once", "polled", "watched"] {
+        std::fs::write(file(name), "other").unwrap();
+    }
+    wait("what is watched", || content(&file("watched")) == "x");
+    wait("what is polled", || content(&file("polled")) == "x");
+    assert_eq!(content(&file("once")), "other");
+    let (code, ..) = running.end();
+    assert_eq!(code, Some(143));
+}
+
+#[test]
+fn a_limit_puts_off_what_comes_too_often() {
+    let place = Place::new();
+    let (free, limited) = (place.path().join("free"), place.path().join("limited"));
+    let path = manifest(
+        &place,
+        "resources:\n  file[DIR/free]: {content: x}\n  file[DIR/limited]: {content: x, meta: {limit: 0.4, burst: 1}}\n",
+    );
+    let running = Running::begin(&place, &[&path]);
+    wait("everything", || content(&free) == "x" && content(&limited) == "x");
+    // Its own change is an event too. After this one, no token is left for two and a half seconds.
+    std::fs::write(&limited, "once").unwrap();
+    wait("the first event", || content(&limited) == "x");
+    let begun = Instant::now();
+    std::fs::write(&limited, "twice").unwrap();
+    std::fs::write(&free, "other").unwrap();
+    wait("what has no limit", || content(&free) == "x");
+    assert_eq!(content(&limited), "twice");
+    wait("the next token", || content(&limited) == "x");
+    assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
+    let (code, ..) = running.end();
+    assert_eq!(code, Some(143));
+}

@@ -13,7 +13,7 @@ fn most_at_once(
     vertices: u32,
     order: &mut dyn FnMut(usize) -> usize,
 ) -> Vec<usize> {
-    let graph = Graph::new(vertices, Vec::new()).unwrap();
+    let graph = Graph::new(vertices, Vec::new()).expect("nothing is in a cycle");
     let described = vec![Vertex { single: true, ..Vertex::default() }; vertices as usize];
     let semaphores = Semaphores { counts: counts.to_vec(), of: of.clone() };
     let mut machine = Machine::new(graph, described, &[]).sharing(semaphores);

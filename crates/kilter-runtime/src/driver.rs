@@ -318,6 +318,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         for vertices in self.workers.take_back() {
             self.in_flight -= 1;
             self.going_on.retain(|(vertex, _)| !vertices.contains(vertex));
+            self.forget_deadlines(&vertices);
             self.drop_vertices(&vertices);
         }
         self.drop_parked();
@@ -366,9 +367,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.answer(doing, done);
             }
-            Message::Read { provider, mut done, rest, foreign } => {
+            Message::Read { provider, mut done, mut rest, foreign } => {
                 self.in_flight -= 1;
-                self.have_ended(&mut done);
+                if self.have_ended(&mut done) && rest.is_err() {
+                    // It was too slow for one, and may be fast enough for others.
+                    rest = Ok(Read::default());
+                }
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.read(provider, done, rest, foreign);
             }

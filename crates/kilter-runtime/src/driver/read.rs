@@ -44,20 +44,20 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let surroundings = self.surroundings(at);
         let reads = items.iter().any(|(_, state)| state.is_none());
         let waits = reads || items.iter().any(|(item, _)| item.noop);
-        // While a state is held, what was read a while ago holds no longer.
-        let ahead = match reads && self.holder.is_none() {
-            true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
-            false => Vec::new(),
-        };
-        self.shelves.at(at).reading |= reads;
         let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
-        let foreign = self.shelves.foreign(at);
-        let of = vertices.clone();
         let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
         let deadline = match *vertices {
             [only] if on_worker => self.deadline_of(only),
             _ => None,
         };
+        // While a state is held, what was read a while ago holds no longer; and the time of one is not that of others.
+        let ahead = match reads && self.holder.is_none() && deadline.is_none() {
+            true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
+            false => Vec::new(),
+        };
+        self.shelves.at(at).reading |= reads;
+        let foreign = self.shelves.foreign(at);
+        let of = vertices.clone();
         let begins = self.begins(deadline.as_ref());
         let work = move || -> (Vec<Done>, Result<Read, EcoString>) {
             begins();
@@ -112,8 +112,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         if self.is_ending() {
             return self.drop_vertices(&parked);
         }
-        let items = self.board.items(&parked);
-        self.check_together(group, items);
+        // Those that may take so long only are asked for one by one.
+        let (timed, rest): (Vec<VertexId>, Vec<VertexId>) =
+            parked.into_iter().partition(|vertex| self.is_timed(*vertex));
+        for vertices in timed.chunks(1).chain((!rest.is_empty()).then_some(&*rest)) {
+            let items = self.board.items(vertices);
+            self.check_together(group, items);
+        }
     }
 
     /// What waits for a call that was not begun, and never will be.

@@ -50,7 +50,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     }
 
     pub(super) fn deadline_of(&mut self, vertex: VertexId) -> Option<Arc<Deadline>> {
-        if self.limit(vertex) == 0 {
+        if !self.is_timed(vertex) {
             return None;
         }
         // Without a descriptor left, the call takes as long as it takes.
@@ -69,6 +69,11 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 let _ = sender.send(Message::Begun(vertex));
             }
         }
+    }
+
+    /// Whether calls for a resource may take so long only.
+    pub(super) fn is_timed(&self, vertex: VertexId) -> bool {
+        self.limit(vertex) > 0
     }
 
     /// Milliseconds that calls for a resource may take; 0 without end.
@@ -105,17 +110,25 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         self.timed.iter().for_each(|timed| timed.deadline.raise());
     }
 
-    /// Calls have been answered. What was done in spite of a deadline is done.
-    pub(super) fn have_ended(&mut self, done: &mut [Done]) {
+    /// Calls will not be made.
+    pub(super) fn forget_deadlines(&mut self, vertices: &[VertexId]) {
+        self.timed.retain(|timed| !vertices.contains(&timed.deadline.vertex));
+    }
+
+    /// Calls have been answered: whether the time of one was up. What was done in spite of that is done.
+    pub(super) fn have_ended(&mut self, done: &mut [Done]) -> bool {
+        let mut was_over = false;
         if self.timed.is_empty() {
-            return;
+            return was_over;
         }
         for done in done {
             let Some(at) = self.timed.iter().position(|timed| timed.deadline.vertex == done.vertex) else { continue };
             let is_over = self.timed.swap_remove(at).is_over;
+            was_over |= is_over;
             if is_over && let Err(why) = &mut done.result {
                 *why = eco_format!("timeout after {} ms (its `timeout`): {why}", self.limit(done.vertex));
             }
         }
+        was_over
     }
 }

@@ -115,3 +115,26 @@ fn a_limit_puts_off_what_comes_too_often() {
     let (code, ..) = running.end();
     assert_eq!(code, Some(143));
 }
+
+#[test]
+fn a_script_that_is_too_slow_for_one_resource_is_asked_for_the_others() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("scripts")).unwrap();
+    let script = "#!/bin/sh\nname=\neval \"$@\"\n[ \"$name\" = slow ] && sleep 60\n[ \"$name\" = slower ] && sleep 60\n\
+                  printf '# simple\\nname: %s\\nensure: present\\n' \"$name\"\n";
+    let path = place.file("scripts/t.prov", script);
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let metadata = "provider:\n  type: tt\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    \
+                    name:\n    ensure: {type: \"enum[present, absent]\"}\n";
+    place.file("scripts/t.yaml", metadata);
+    let path = manifest(
+        &place,
+        "resources:\n  tt[slow]: {meta: {timeout: 300}}\n  tt[slower]: {meta: {timeout: 300}}\n  tt[a]: {}\n  tt[b]: {}\n  \
+         tt[c]: {meta: {timeout: 30000}}\n",
+    );
+    let begun = Instant::now();
+    let ended = place.run(&["-I", "scripts", "apply", &path]);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{ended:?}");
+    assert_eq!(ended.stdout.matches("timeout after 300 ms (its `timeout`)").count(), 2, "{ended:?}");
+    assert!(ended.code == 4 && ended.stdout.contains("5 resources: 2 failed, 3 unchanged"), "{ended:?}");
+}

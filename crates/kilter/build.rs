@@ -64,13 +64,16 @@ fn main() {
     }
     let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("hot.ld");
     let layout = format!("-Wl,-T,{}", script.display());
-    if variable("KILTER_LAYOUT") != "off" && is_taken(&[&layout], None) {
+    if variable("KILTER_LAYOUT") != "off" && is_taken(&[&layout]) {
         println!("cargo::rustc-link-arg-bins={layout}");
     }
     let is_asked = variable("KILTER_STATIC") != "off" && variable("CARGO_CFG_TARGET_ENV") == "gnu";
-    if let Some(archives) = archives().filter(|archives| is_asked && is_taken(&STATIC, Some(archives))) {
-        println!("cargo::rustc-link-search=native={}", archives.display());
-        STATIC.iter().for_each(|argument| println!("cargo::rustc-link-arg-bins={argument}"));
+    let Some(archives) = archives().filter(|_| is_asked) else { return };
+    // As an argument, it is for the command alone, and not for the tests of this package.
+    let search = format!("-L{}", archives.display());
+    let arguments: Vec<&str> = STATIC.iter().copied().chain([search.as_str()]).collect();
+    if is_taken(&arguments) {
+        arguments.iter().for_each(|argument| println!("cargo::rustc-link-arg-bins={argument}"));
     }
 }
 
@@ -85,14 +88,11 @@ fn archives() -> Option<PathBuf> {
 }
 
 /// Whether a program can be linked with these arguments, and runs.
-fn is_taken(arguments: &[&str], libraries: Option<&Path>) -> bool {
+fn is_taken(arguments: &[&str]) -> bool {
     let out = PathBuf::from(variable("OUT_DIR"));
     let (source, program) = (out.join("tried.rs"), out.join("tried"));
     let mut rustc = Command::new(variable("RUSTC"));
     rustc.arg(&source).arg("-o").arg(&program).args(["--target", &variable("TARGET"), "--edition", "2024"]);
-    if let Some(libraries) = libraries {
-        rustc.arg("-L").arg(format!("native={}", libraries.display()));
-    }
     rustc.args(arguments.iter().flat_map(|argument| ["-C".to_owned(), format!("link-arg={argument}")]));
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         rustc.args(["-C", &format!("linker={linker}")]);

@@ -28,7 +28,11 @@ pub(crate) const META: [(&str, &str, &str); 13] = [
         "Integer[-2147483648, 2147483647]",
         "Seconds between two looks while the state is held; 0 when something tells of a change, less once at the start.",
     ),
-    ("limit", "Variant[Integer[0], Float[0]]", "Events that are heeded in a second while the state is held."),
+    (
+        "limit",
+        "Variant[Integer[0], Float[0]]",
+        "Events that are heeded in a second while the state is held; 0 for all.",
+    ),
     ("burst", "Integer[1, 4294967295]", "Events that are heeded at once, where there is a `limit`."),
     (
         "sema",
@@ -52,7 +56,8 @@ pub(crate) fn names() -> [&'static str; META.len()] {
 #[derive(Default)]
 pub(crate) struct Defaults {
     all: Option<Meta>,
-    of_type: FxHashMap<EcoString, Meta>,
+    /// None where a type says nothing in the end, whatever is said of all.
+    of_type: FxHashMap<EcoString, Option<Meta>>,
 }
 
 impl Defaults {
@@ -73,10 +78,8 @@ impl Defaults {
                 environment.report(problem.hint(choose(name, &known, "known types")));
                 continue;
             }
-            let begun = defaults.of_type.remove(name).or_else(|| defaults.all.clone());
-            if let Some(meta) = of_body(environment, *body, begun) {
-                defaults.of_type.insert(name.into(), meta);
-            }
+            let begun = defaults.of_type.remove(name).unwrap_or_else(|| defaults.all.clone());
+            defaults.of_type.insert(name.into(), of_body(environment, *body, begun));
         }
         defaults
     }
@@ -86,7 +89,7 @@ impl Defaults {
         if self.of_type.is_empty() {
             return self.all.as_ref();
         }
-        self.of_type.get(type_name).or(self.all.as_ref())
+        self.of_type.get(type_name).unwrap_or(&self.all).as_ref()
     }
 }
 
@@ -134,7 +137,7 @@ pub(crate) fn compile<'t>(
             continue;
         };
         let Some(found) = evaluate(environment, name, value, &wanted, values) else {
-            is_odd |= matches!(name, "limit" | "burst");
+            is_odd |= matches!(name, "limit" | "burst") && !value.is_null();
             continue;
         };
         match name {
@@ -239,10 +242,9 @@ fn throttle(
     let per_second = limit.map(|(number, _)| number).or(begun.map(|begun| begun.per_second));
     let tokens = burst.map(|(tokens, _)| tokens.unsigned_abs() as u32).or(begun.map(|begun| begun.burst));
     let problem = match (per_second, tokens) {
-        (Some(per_second), Some(burst)) if per_second > 0.0 => return Some(EventLimit { per_second, burst }),
-        (Some(_), Some(_)) => {
-            Diagnostic::new("a `limit` of 0 heeds nothing, for ever").hint("leave it out for no limit")
-        }
+        // Whatever was said before.
+        (Some(0.0), _) => return None,
+        (Some(per_second), Some(burst)) => return Some(EventLimit { per_second, burst }),
         (Some(_), None) => Diagnostic::new("`limit` needs a `burst`: without, nothing is ever heeded")
             .hint("such as meta: { limit: 0.5, burst: 3 }"),
         (None, _) => {

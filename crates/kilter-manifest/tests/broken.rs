@@ -137,7 +137,10 @@ const CASES: &[Case] = &[
     ("resources:\n  file[/a]: { meta: { rewatch: true } }\n", &[("`rewatch` is not supported yet", "2:23")]),
     ("resources:\n  file[/a]: { meta: { limit: 1 } }\n", &[("`limit` needs a `burst`", "2:23")]),
     ("resources:\n  file[/a]: { meta: { burst: 1 } }\n", &[("`burst` is nothing without a `limit`", "2:23")]),
-    ("resources:\n  file[/a]: { meta: { limit: 0, burst: 1 } }\n", &[("heeds nothing, for ever", "2:23")]),
+    (
+        "resources:\n  file[/a]: { meta: { limit: null, burst: 1 } }\n",
+        &[("`burst` is nothing without a `limit`", "2:36")],
+    ),
     ("resources:\n  file[/a]: { meta: { limit: 1, burst: 0 } }\n", &[("`burst` expects", "2:40")]),
     ("resources:\n  file[/a]: { meta: { poll: often } }\n", &[("`poll` expects", "2:29")]),
     ("resources:\n  file[/a]: { meta: { policy: mend } }\n", &[("`policy` expects", "2:31")]),

@@ -145,6 +145,13 @@ defaults:
     assert_eq!(meta("file[/a]"), Meta { noop: true, ..begun.clone() });
     assert_eq!(meta("file[/b]"), Meta { retry: 0, ..begun });
     // What is said of all is said of those that are declared elsewhere too.
+    // A type may take back what is said of all, and a resource what is said of its type.
+    let text = "defaults:\n  \"*\": { meta: { policy: observe, timeout: 9, limit: 2, burst: 3 } }\n  \
+                file: { meta: { policy: repair, timeout: 0, limit: 0 } }\n  user: { meta: { retry: 1 } }\n\
+                resources:\n  file[/a]: {}\n  user[a]: { meta: { limit: 0, retry: 0, policy: repair, timeout: 0 } }\n  user[b]: {}\n";
+    let catalog = World::new().catalog(text);
+    assert!(find(&catalog, "file[/a]").meta().is_none() && find(&catalog, "user[a]").meta().is_none());
+    assert_eq!(find(&catalog, "user[b]").meta().map(|meta| (meta.retry, meta.timeout)), Some((1, 9)));
     let empty = World::new().catalog("defaults: {}\nresources:\n  user[a]: {}\n");
     assert!(find(&empty, "user[a]").meta().is_none());
 }

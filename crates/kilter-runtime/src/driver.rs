@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
-use kilter_model::{Meta, Policy};
+use kilter_model::Meta;
 use kilter_provider::{Batch as Batching, Durability, Placement, Strictness};
 use opened::Opened;
 
@@ -301,9 +301,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
         if requests > self.seen_requests {
             self.seen_requests = requests;
-            if requests > 1 {
-                self.end_timed();
-            }
             self.observer.event(Event::Interrupted(self.in_flight));
         }
     }
@@ -318,7 +315,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         for vertices in self.workers.take_back() {
             self.in_flight -= 1;
             self.going_on.retain(|(vertex, _)| !vertices.contains(vertex));
-            self.forget_deadlines(&vertices);
             self.drop_vertices(&vertices);
         }
         self.drop_parked();
@@ -377,7 +373,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.read(provider, done, rest, foreign);
             }
             Message::Told(told) => self.told(told),
-            Message::Begun(vertex) => self.has_begun(vertex),
+            Message::Begun(deadline) => self.has_begun(deadline),
             Message::Log { level, type_name, name, message } => {
                 let message = &self.board.sealed(&type_name, &name, message);
                 let (type_name, name) = (&type_name, &name);
@@ -391,7 +387,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         match command {
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
-                self.warn(vertex, settlement);
                 self.board.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
@@ -414,17 +409,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.wakes.push((at, vertex));
             }
         }
-    }
-
-    /// Says of what is not repaired that it differs, where that is asked for.
-    fn warn(&mut self, vertex: VertexId, settlement: Settlement) {
-        let resource = self.prepared.resource(vertex);
-        if settlement != Settlement::WouldChange || resource.meta().is_none_or(|meta| meta.policy != Policy::Warn) {
-            return;
-        }
-        let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
-        let message = "it is not in its state, and not repaired: its policy is `warn`";
-        self.observer.event(Event::Log { level: kilter_provider::Level::Warning, type_name, name, message });
     }
 
     fn finish(mut self) -> Report {

@@ -14,7 +14,7 @@ use crate::say;
 static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// The last signal.
 static NUMBER: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
-static FORWARD: Mutex<Forward> = Mutex::new(Forward { coming: None, run: None, has_come: false });
+static FORWARD: Mutex<Forward> = Mutex::new(Forward { coming: None, run: None });
 
 /// Where signals go.
 struct Forward {
@@ -22,8 +22,6 @@ struct Forward {
     coming: Option<Signals>,
     /// The run to be stopped.
     run: Option<Arc<Stop>>,
-    /// Whether one has come since there is a run.
-    has_come: bool,
 }
 
 /// Notes signals from now on, in the place of ending at once.
@@ -61,19 +59,23 @@ fn is_ignored(number: i32) -> bool {
 pub(crate) fn stop(run: &Arc<Stop>) {
     let mut forward = forward();
     forward.run = Some(Arc::clone(run));
-    if forward.has_come {
+    let coming = forward.coming.take();
+    let coming = coming.map(|mut coming| {
+        // However many have come before, they are one wish to end.
+        coming.pending().for_each(drop);
+        coming
+    });
+    if raised().load(Ordering::Acquire) {
         run.request();
     }
-    if let Some(mut coming) = forward.coming.take() {
-        // The thread lives as long as the program. What came before it began is still waiting for it.
+    if let Some(mut coming) = coming {
+        // The thread lives as long as the program: all it does is pass them on.
         std::thread::spawn(move || coming.forever().for_each(|_| pass_on()));
     }
 }
 
 fn pass_on() {
-    let mut forward = forward();
-    forward.has_come = true;
-    if let Some(run) = &forward.run {
+    if let Some(run) = &self::forward().run {
         run.request();
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{EdgeId, Graph, Machine, Ran, Settlement, Verdict, VertexId};
-use kilter_model::{Attributes, Difference, Meta, Value};
-use kilter_provider::{Context, Found, Log, Seal};
+use kilter_model::{Attributes, Difference, Meta, Policy, Value};
+use kilter_provider::{Context, Found, Level, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::resolve::{self, Resolution};
@@ -341,6 +341,12 @@ impl<'run> Board<'run> {
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {
             observer.event(Event::Settled(&report));
+            let is_warned_of = resource.meta().is_some_and(|meta| meta.policy == Policy::Warn);
+            if is_warned_of && status == Status::WouldChange && self.options.mode == Mode::Apply {
+                let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
+                let message = "it is not in its state, and not repaired: its policy is `warn`";
+                observer.event(Event::Log { level: Level::Warning, type_name, name, message });
+            }
         }
         match &mut self.standing {
             Some(_) if matches!(status, Status::Changed | Status::Refreshed | Status::InSync) => {}

@@ -258,7 +258,10 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             holder.polls.pop();
             let interval = holder.intervals.get(&vertex).copied().unwrap_or(1);
             holder.polls.push(Reverse((Timestamp(self.now.0.max(at.0).saturating_add(interval)), vertex)));
-            self.machine.input(self.now, Input::Stale(vertex));
+            // A look that is under way is the look: nobody knows of a change since it began.
+            if self.machine.settlement(vertex).is_some() {
+                self.machine.input(self.now, Input::Stale(vertex));
+            }
         }
         holder.is_enough |= holder.hold.longest.is_some_and(|longest| self.start.elapsed() >= longest);
     }

@@ -46,28 +46,23 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let waits = reads || items.iter().any(|(item, _)| item.noop);
         let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
         let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
-        let deadline = match *vertices {
-            [only] if on_worker => self.deadline_of(only),
-            _ => None,
-        };
+        let to_begin = if on_worker { self.to_begin(&vertices) } else { None };
         // While a state is held, what was read a while ago holds no longer; and the time of one is not that of others.
-        let ahead = match reads && self.holder.is_none() && deadline.is_none() {
+        let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
             true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
             false => Vec::new(),
         };
         self.shelves.at(at).reading |= reads;
         let foreign = self.shelves.foreign(at);
         let of = vertices.clone();
-        let begins = self.begins(deadline.as_ref());
         let work = move || -> (Vec<Done>, Result<Read, EcoString>) {
-            begins();
-            surroundings.call_until(deadline.as_deref(), |cx| {
+            if let Err(why) = surroundings.call(|cx| surroundings.open(cx, again)) {
+                return (step::failed(&of, &why), Err(why));
+            }
+            surroundings.call_until(to_begin, |cx| {
                 let mut done = Vec::with_capacity(items.len());
                 let provider = surroundings.provider();
-                let read = surroundings
-                    .open(cx, again)
-                    .and_then(|()| step::check_together(provider, cx, items, &ahead, &mut done));
-                match read {
+                match step::check_together(provider, cx, items, &ahead, &mut done) {
                     Ok(rest) => (done, Ok(rest)),
                     Err(why) => (step::failed(&of, &why), Err(why)),
                 }
@@ -112,10 +107,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         if self.is_ending() {
             return self.drop_vertices(&parked);
         }
-        // Those that may take so long only are asked for one by one.
+        // Those that may take so long only are asked for one by one, when the others have been.
         let (timed, rest): (Vec<VertexId>, Vec<VertexId>) =
             parked.into_iter().partition(|vertex| self.is_timed(*vertex));
-        for vertices in timed.chunks(1).chain((!rest.is_empty()).then_some(&*rest)) {
+        for vertices in (!rest.is_empty()).then_some(&*rest).into_iter().chain(timed.chunks(1)) {
             let items = self.board.items(vertices);
             self.check_together(group, items);
         }

@@ -3,15 +3,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kilter_engine::VertexId;
 use kilter_provider::{Interrupt, Level, Log};
 
 use ecow::EcoString;
 
 use super::RunError;
 use super::shelf::Read;
+use super::timeout::Deadline;
 use crate::step::Done;
 use crate::watch::Told;
 
@@ -23,6 +23,8 @@ pub struct Stop {
     ending: AtomicBool,
     ends_calls: AtomicBool,
     event: OwnedFd,
+    /// Calls that have an end of their own.
+    calls: Mutex<Vec<Arc<Deadline>>>,
     driver: Mutex<Option<Sender<Message>>>,
 }
 
@@ -39,6 +41,7 @@ impl Stop {
             ending: AtomicBool::new(false),
             ends_calls: AtomicBool::new(false),
             event,
+            calls: Mutex::default(),
             driver: Mutex::new(None),
         })
     }
@@ -50,6 +53,7 @@ impl Stop {
             self.ends_calls.store(true, Ordering::Release);
             // The counter can only be full after 2^64 requests.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            self.calls().iter().for_each(|call| call.raise());
         }
         if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
             // A driver that is gone needs no message.
@@ -70,6 +74,24 @@ impl Stop {
     /// The interrupt as providers see it: raised by the second request.
     pub(super) fn interrupt(&self) -> Interrupt<'_> {
         Interrupt::new(&self.ends_calls, Some(self.event.as_fd()))
+    }
+
+    /// Has the second request end this call too.
+    pub(super) fn also_ends(&self, call: &Arc<Deadline>) {
+        self.calls().push(Arc::clone(call));
+        // It may have come before the call was there to be ended.
+        if self.ends_calls.load(Ordering::Acquire) {
+            call.raise();
+        }
+    }
+
+    /// A call has ended.
+    pub(super) fn ends_no_longer(&self, call: &Arc<Deadline>) {
+        self.calls().retain(|known| !Arc::ptr_eq(known, call));
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<Arc<Deadline>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn listen(&self, driver: Option<Sender<Message>>) {
@@ -96,7 +118,7 @@ pub(super) enum Message {
         message: String,
     },
     /// A worker begins with a call that may take so long only.
-    Begun(VertexId),
+    Begun(Arc<Deadline>),
     /// A watch tells something.
     Told(Told),
 }

@@ -6,7 +6,7 @@ use kilter_provider::{Context, Provider};
 
 use super::opened::Opened;
 use super::stop::{Mail, Stop};
-use super::timeout::Deadline;
+use super::timeout::{Deadline, ToBegin};
 use super::{Driver, Mode, Options};
 use crate::lookup::Lookup;
 use crate::outlook::{Outlook, View};
@@ -87,13 +87,14 @@ impl<'run> Surroundings<'run> {
     }
 
     /// Calls with what ends just this call, if that may take so long only.
-    pub(super) fn call_until<T>(&self, deadline: Option<&Deadline>, call: impl FnOnce(&Context<'_>) -> T) -> T {
+    pub(super) fn call_until<T>(&self, to_begin: Option<ToBegin>, call: impl FnOnce(&Context<'_>) -> T) -> T {
+        let deadline = to_begin.map(|to_begin| to_begin.begin(self.stop));
         let managed = |name: &str| self.lookup.named(self.at, name).is_some();
         let managed_below = |path: &str| self.lookup.has_below(self.at, path);
         let view = View { outlook: self.outlook, provider: self.at };
         let cx = Context::bare()
             .with_log(self.mail)
-            .with_interrupt(deadline.map_or_else(|| self.stop.interrupt(), Deadline::interrupt))
+            .with_interrupt(deadline.as_deref().map_or_else(|| self.stop.interrupt(), Deadline::interrupt))
             .with_ending(self.stop.ending())
             .with_only_looks(self.options.mode == Mode::Noop)
             .with_managed(&managed)

@@ -82,15 +82,14 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let vertices = || items.iter().map(|item| item.vertex);
         let (surroundings, again) = (self.surroundings(at), self.is_tried_again(vertices()));
         let of: Vec<VertexId> = if on_worker { vertices().collect() } else { Vec::new() };
-        let deadline = if on_worker { self.deadline(&items) } else { None };
-        let begins = self.begins(deadline.as_ref());
+        let to_begin = self.to_begin(&of);
         let work = move || {
-            begins();
             let provider = surroundings.provider();
-            surroundings.call_until(deadline.as_deref(), |cx| {
-                if let Err(why) = surroundings.open(cx, again) {
-                    return items.iter().flat_map(|item| step::failed(&[item.vertex], &why)).collect();
-                }
+            // What one resource has to wait for opens the provider for all.
+            if let Err(why) = surroundings.call(|cx| surroundings.open(cx, again)) {
+                return items.iter().flat_map(|item| step::failed(&[item.vertex], &why)).collect();
+            }
+            surroundings.call_until(to_begin, |cx| {
                 let mut done = Vec::with_capacity(items.len());
                 match doing {
                     Doing::Check => step::check(provider, cx, &items, &mut done),

@@ -66,15 +66,14 @@ impl Sink {
         let Some(fd) = &self.fd else { return Taken::Nothing };
         let kept = &mut self.captured.bytes;
         let before = kept.len();
-        kept.reserve(match self.capture {
-            // What a full pipe held is often followed by a little more.
-            Capture::First(limit) | Capture::AtMost(limit) if before == 0 => limit.min(CHUNK + CHUNK / 2),
-            Capture::First(limit) | Capture::AtMost(limit) => CHUNK.min(limit.saturating_sub(before)),
-            Capture::Last(_) | Capture::Nothing => 0,
-        });
         // What is kept whole is read to where it is kept.
         let is_kept = match self.capture {
-            Capture::First(limit) | Capture::AtMost(limit) => kept.capacity() > before && kept.capacity() <= limit,
+            Capture::First(limit) | Capture::AtMost(limit) => {
+                // What a full pipe held is often followed by a little more.
+                let room = if before == 0 { CHUNK + CHUNK / 2 } else { CHUNK };
+                kept.reserve(room.min(limit.saturating_sub(before)));
+                kept.capacity() > before && kept.capacity() <= limit
+            }
             Capture::Last(_) | Capture::Nothing => false,
         };
         let place = if is_kept { kept } else { &mut *chunk };

@@ -10,6 +10,7 @@ mod shelf;
 mod stop;
 mod surroundings;
 mod timeout;
+mod treatment;
 mod work;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,9 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, Vertex, VertexId};
-use kilter_model::Meta;
-use kilter_provider::{Batch as Batching, Durability, Placement, Strictness};
+use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, VertexId};
+use kilter_provider::{Durability, Strictness};
 use opened::Opened;
 
 use crate::journal::{Journal, JournalError};
@@ -153,8 +153,9 @@ impl Prepared<'_> {
         let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
         let machine = match &holder {
             Some(_) => Machine::holding(graph, vertices, &owed, Timestamp::default(), self.holding()),
-            None => Machine::new(graph, vertices, &owed).sharing(self.semaphores()),
+            None => Machine::new(graph, vertices, &owed),
         };
+        let machine = machine.sharing(self.semaphores());
         let mut board = Board::new(self, &lookup, options);
         if holder.is_some() {
             board.holds();
@@ -194,27 +195,6 @@ impl Prepared<'_> {
         });
         stop.listen(None);
         Ok(report)
-    }
-
-    fn vertices(&self, mode: Mode) -> Vec<Vertex> {
-        let all = self.catalog.resources.iter().zip(&self.providers);
-        all.map(|(resource, at)| {
-            let provider = self.registry.at(usize::from(*at));
-            let meta = resource.meta();
-            let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
-            // A call can be ended from outside only on another thread, and only for itself.
-            let is_timed = meta.is_some_and(|meta| meta.timeout > 0);
-            let on_worker = |place: &Placement| u16::from(*place == Placement::Worker || is_timed);
-            Vertex {
-                group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + on_worker(place)),
-                single: is_timed || provider.batch() == Batching::One || meta.is_some_and(|meta| meta.no_autogroup),
-                noop: mode == Mode::Noop || meta.is_some_and(Meta::only_looks),
-                refreshable: provider.schema().has(kilter_model::Feature::Refresh),
-                retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
-                delay: meta.map_or(0, |meta| meta.delay),
-            }
-        })
-        .collect()
     }
 }
 

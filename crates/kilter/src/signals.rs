@@ -59,12 +59,9 @@ fn is_ignored(number: i32) -> bool {
 pub(crate) fn stop(run: &Arc<Stop>) {
     let mut forward = forward();
     forward.run = Some(Arc::clone(run));
-    let coming = forward.coming.take();
-    let coming = coming.map(|mut coming| {
-        // However many have come before, they are one wish to end.
-        coming.pending().for_each(drop);
-        coming
-    });
+    let mut coming = forward.coming.take();
+    // However many have come before, they are one wish to end.
+    coming.iter_mut().flat_map(Signals::pending).for_each(drop);
     if raised().load(Ordering::Acquire) {
         run.request();
     }

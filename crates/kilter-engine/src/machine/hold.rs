@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::semaphore::{Semaphores, Shared};
 use super::{Command, Machine, Timestamp};
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Phase, Settlement, Vertex};
@@ -21,8 +20,6 @@ pub struct Holding {
     pub limits: BTreeMap<VertexId, Limit>,
     /// Vertices that get all their tries back when they are in their state (`retryreset`).
     pub forgiving: BTreeSet<VertexId>,
-    /// What a vertex has to itself, or with a few others, while it is worked on (`sema`).
-    pub semaphores: Semaphores,
 }
 
 /// How often something is repaired before it is only watched: somebody else wants it otherwise.
@@ -98,10 +95,9 @@ impl Machine {
         vertices: Vec<Vertex>,
         owed: &[super::Token],
         now: Timestamp,
-        mut holding: Holding,
+        holding: Holding,
     ) -> Machine {
         let mut machine = Machine::unstarted(graph, vertices, owed);
-        machine.shared = Shared::of(std::mem::take(&mut holding.semaphores));
         for vertex in &holding.unwatched {
             machine.progress[vertex.at()].waiting += 1;
         }

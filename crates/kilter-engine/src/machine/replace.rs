@@ -1,7 +1,7 @@
 //! Another graph in the place of the one that is held.
 
 use super::semaphore::Shared;
-use super::{Holding, Machine, Timestamp, Token};
+use super::{Holding, Machine, Semaphores, Timestamp, Token};
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
@@ -13,6 +13,8 @@ pub struct Replacement<'a> {
     pub vertices: Vec<Vertex>,
     /// How it is held. A vertex that takes the place of one in flight is *unwatched* until that one has landed.
     pub holding: Holding,
+    /// What its vertices share.
+    pub semaphores: Semaphores,
     /// Which vertex each was before, where nothing about it has changed. What it is and what it waits for is kept.
     pub kept: &'a [Option<VertexId>],
     /// What is owed by the journal, in the new vertices.
@@ -27,7 +29,7 @@ impl Machine {
     /// # Panics
     /// When this machine holds nothing, the parts of the replacement do not fit together, or commands have not been taken.
     pub fn replace(&mut self, now: Timestamp, replacement: Replacement<'_>) {
-        let Replacement { graph, vertices, mut holding, kept, owed } = replacement;
+        let Replacement { graph, vertices, holding, semaphores, kept, owed } = replacement;
         assert!(self.hold.is_some(), "a machine for one pass has one graph");
         assert_eq!(graph.len(), kept.len(), "each vertex is kept or not");
         assert!(self.commands.is_empty(), "commands are carried out in the numbers in which they are given");
@@ -46,7 +48,6 @@ impl Machine {
             *progress = Progress { phase, retries, changed, refreshed, stale, ..*progress };
         }
         new.keep_debts(self, &new_of);
-        let semaphores = std::mem::take(&mut holding.semaphores);
         new.shared = match self.shared.take() {
             Some(shared) => Some(Box::new(shared.renumbered(semaphores, &new_of))),
             None => Shared::of(semaphores),

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use ecow::EcoString;
-use kilter_engine::{Budget, Holding, Input, Limit, Semaphores, Timestamp, VertexId};
-use kilter_model::{EventLimit, Meta, Poll, Resource};
+use kilter_engine::{Budget, Input, Timestamp, VertexId};
+use kilter_model::{Poll, Resource};
 use kilter_provider::{POLL, Watch};
 use rustc_hash::FxHashMap;
 
@@ -350,49 +349,6 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
 
 fn poll_of(resource: &Resource) -> Poll {
     resource.meta().map_or(Poll::Watched, |meta| meta.poll)
-}
-
-impl Prepared<'_> {
-    /// How the state of the resources is held, as their metaparameters say.
-    pub(super) fn holding(&self) -> Holding {
-        let mut holding = Holding { semaphores: self.semaphores(), ..Holding::default() };
-        for (vertex, meta) in self.metas() {
-            if let Some(EventLimit { per_second, burst }) = meta.limit {
-                // A limit that is less than one event in all time is none that anybody waits for.
-                let interval = (1000.0 / per_second).ceil().min(1e15) as u64;
-                holding.limits.insert(vertex, Limit { interval, burst });
-            }
-            if meta.retry_reset {
-                holding.forgiving.insert(vertex);
-            }
-        }
-        holding
-    }
-
-    /// What few resources may have at a time.
-    pub(super) fn semaphores(&self) -> Semaphores {
-        let mut semaphores = Semaphores::default();
-        let mut known: FxHashMap<EcoString, u16> = FxHashMap::default();
-        for (vertex, meta) in self.metas() {
-            for semaphore in &meta.semaphores {
-                // Of more than there are numbers for, the last ones are one.
-                let next = u16::try_from(known.len()).unwrap_or(u16::MAX);
-                let at = *known.entry(semaphore.id.clone()).or_insert(next);
-                if usize::from(at) == semaphores.counts.len() {
-                    semaphores.counts.push(semaphore.count);
-                }
-                semaphores.of.entry(vertex).or_default().push(at);
-            }
-        }
-        semaphores
-    }
-
-    fn metas(&self) -> impl Iterator<Item = (VertexId, &Meta)> {
-        self.resources()
-            .iter()
-            .zip((0..).map(VertexId))
-            .filter_map(|(resource, vertex)| Some((vertex, resource.meta()?)))
-    }
 }
 
 impl Drop for Holder<'_> {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kilter_provider::{Interrupt, Level, Log};
-
 use ecow::EcoString;
+use kilter_provider::{Interrupt, Level, Log};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
 use super::RunError;
 use super::shelf::Read;
@@ -21,8 +22,8 @@ use crate::watch::Told;
 pub struct Stop {
     requests: AtomicU32,
     ending: AtomicBool,
-    ends_calls: AtomicBool,
-    event: OwnedFd,
+    /// Ends all calls.
+    alarm: Alarm,
     /// Calls that have an end of their own.
     calls: Mutex<Vec<Arc<Deadline>>>,
     driver: Mutex<Option<Sender<Message>>>,
@@ -34,13 +35,14 @@ impl Stop {
     /// # Errors
     /// When the system has no descriptor left.
     pub fn new() -> Result<Stop, RunError> {
-        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
-            .map_err(|errno| RunError::Event(errno.into()))?;
+        let alarm = Alarm::new();
+        if let Err(errno) = alarm.event {
+            return Err(RunError::Event(errno.into()));
+        }
         Ok(Stop {
             requests: AtomicU32::new(0),
             ending: AtomicBool::new(false),
-            ends_calls: AtomicBool::new(false),
-            event,
+            alarm,
             calls: Mutex::default(),
             driver: Mutex::new(None),
         })
@@ -50,10 +52,8 @@ impl Stop {
     pub fn request(&self) {
         self.ending.store(true, Ordering::Release);
         if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {
-            self.ends_calls.store(true, Ordering::Release);
-            // The counter can only be full after 2^64 requests.
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-            self.calls().iter().for_each(|call| call.raise());
+            self.alarm.raise();
+            self.calls().iter().for_each(|call| call.alarm.raise());
         }
         if let Some(driver) = &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
             // A driver that is gone needs no message.
@@ -73,15 +73,15 @@ impl Stop {
 
     /// The interrupt as providers see it: raised by the second request.
     pub(super) fn interrupt(&self) -> Interrupt<'_> {
-        Interrupt::new(&self.ends_calls, Some(self.event.as_fd()))
+        self.alarm.interrupt()
     }
 
     /// Has the second request end this call too.
     pub(super) fn also_ends(&self, call: &Arc<Deadline>) {
         self.calls().push(Arc::clone(call));
         // It may have come before the call was there to be ended.
-        if self.ends_calls.load(Ordering::Acquire) {
-            call.raise();
+        if self.interrupt().is_raised() {
+            call.alarm.raise();
         }
     }
 
@@ -96,6 +96,32 @@ impl Stop {
 
     pub(super) fn listen(&self, driver: Option<Sender<Message>>) {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = driver;
+    }
+}
+
+/// What ends calls, as providers see it: a flag, and a descriptor that is readable when it is set.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    flag: AtomicBool,
+    /// Without a descriptor the flag is looked at from time to time.
+    event: Result<OwnedFd, Errno>,
+}
+
+impl Alarm {
+    pub(super) fn new() -> Alarm {
+        Alarm { flag: AtomicBool::new(false), event: eventfd(0, EventfdFlags::CLOEXEC) }
+    }
+
+    pub(super) fn raise(&self) {
+        self.flag.store(true, Ordering::Release);
+        if let Ok(event) = &self.event {
+            // The counter can only be full after 2^64 writes.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+
+    pub(super) fn interrupt(&self) -> Interrupt<'_> {
+        Interrupt::new(&self.flag, self.event.as_ref().ok().map(AsFd::as_fd))
     }
 }
 

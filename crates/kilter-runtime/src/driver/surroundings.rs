@@ -6,7 +6,7 @@ use kilter_provider::{Context, Provider};
 
 use super::opened::Opened;
 use super::stop::{Mail, Stop};
-use super::timeout::{Deadline, ToBegin};
+use super::timeout::ToBegin;
 use super::{Driver, Mode, Options};
 use crate::lookup::Lookup;
 use crate::outlook::{Outlook, View};
@@ -94,7 +94,9 @@ impl<'run> Surroundings<'run> {
         let view = View { outlook: self.outlook, provider: self.at };
         let cx = Context::bare()
             .with_log(self.mail)
-            .with_interrupt(deadline.as_deref().map_or_else(|| self.stop.interrupt(), Deadline::interrupt))
+            .with_interrupt(
+                deadline.as_ref().map_or_else(|| self.stop.interrupt(), |deadline| deadline.alarm.interrupt()),
+            )
             .with_ending(self.stop.ending())
             .with_only_looks(self.options.mode == Mode::Noop)
             .with_managed(&managed)

@@ -1,18 +1,14 @@
 //! Calls that may take so long only (`timeout`).
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use ecow::eco_format;
 use kilter_engine::VertexId;
-use kilter_provider::Interrupt;
-use rustix::event::{EventfdFlags, eventfd};
 
 use super::Driver;
-use super::stop::{Message, Stop};
+use super::stop::{Alarm, Message, Stop};
 use crate::step::Done;
 
 /// Ends one call that has begun, and no other.
@@ -20,23 +16,7 @@ use crate::step::Done;
 pub(super) struct Deadline {
     vertex: VertexId,
     begun: Instant,
-    flag: AtomicBool,
-    /// None where the system has no descriptor left: the flag is looked at from time to time then.
-    event: Option<OwnedFd>,
-}
-
-impl Deadline {
-    pub(super) fn interrupt(&self) -> Interrupt<'_> {
-        Interrupt::new(&self.flag, self.event.as_ref().map(AsFd::as_fd))
-    }
-
-    pub(super) fn raise(&self) {
-        self.flag.store(true, Ordering::Release);
-        if let Some(event) = &self.event {
-            // The counter can only be full after 2^64 writes.
-            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-        }
-    }
+    pub(super) alarm: Alarm,
 }
 
 /// A call on a worker that may take so long only, before it has begun.
@@ -48,9 +28,7 @@ pub(super) struct ToBegin {
 impl ToBegin {
     /// It begins: the time that it waited for a worker does not count.
     pub(super) fn begin(self, stop: &Stop) -> Arc<Deadline> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC).ok();
-        let (vertex, begun) = (self.vertex, Instant::now());
-        let deadline = Arc::new(Deadline { vertex, begun, flag: AtomicBool::new(false), event });
+        let deadline = Arc::new(Deadline { vertex: self.vertex, begun: Instant::now(), alarm: Alarm::new() });
         stop.also_ends(&deadline);
         // The driver outlives its workers.
         let _ = self.sender.send(Message::Begun(Arc::clone(&deadline)));
@@ -103,7 +81,7 @@ impl Driver<'_, '_, '_> {
         for at in 0..self.timed.len() {
             let timed = &self.timed[at];
             if !timed.is_over && self.left(&timed.deadline).is_zero() {
-                timed.deadline.raise();
+                timed.deadline.alarm.raise();
                 self.timed[at].is_over = true;
             }
         }

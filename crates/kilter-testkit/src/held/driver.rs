@@ -93,6 +93,7 @@ impl<'a> Driver<'a> {
         let holding = lasting.site.holding(&graph, unwatched);
         let now = Timestamp(lasting.rng.u64(..1000));
         let machine = Machine::holding(graph.graph.clone(), graph.vertices.clone(), &owed, now, holding);
+        let machine = machine.sharing(lasting.site.shared(&graph));
         Driver {
             machine,
             graph,

@@ -139,11 +139,14 @@ impl Site {
             unwatched,
             limits: self.limits.iter().filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
             forgiving: self.forgiving.iter().filter_map(vertex).collect(),
-            semaphores: Semaphores {
-                counts: self.counts.clone(),
-                of: self.semaphores.iter().filter_map(|(part, ids)| Some((vertex(part)?, ids.clone()))).collect(),
-            },
         }
+    }
+
+    /// What the vertices of a graph share.
+    pub(super) fn shared(&self, of: &Incarnation) -> Semaphores {
+        let taken = self.semaphores.iter();
+        let of = taken.filter_map(|(part, ids)| Some((of.vertex_of(*part)?, ids.clone()))).collect();
+        Semaphores { counts: self.counts.clone(), of }
     }
 }
 

@@ -139,6 +139,7 @@ impl Driver<'_> {
             graph: self.graph.graph.clone(),
             vertices: self.graph.vertices.clone(),
             holding: self.lasting.site.holding(&self.graph, unwatched),
+            semaphores: self.lasting.site.shared(&self.graph),
             kept: &kept,
             owed: &owed,
         };

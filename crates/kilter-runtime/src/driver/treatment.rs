@@ -1,0 +1,75 @@
+//! What resources and their metaparameters are to the machine.
+
+use ecow::EcoString;
+use kilter_engine::{Holding, Limit, Semaphores, Vertex, VertexId};
+use kilter_model::{EventLimit, Feature, Meta};
+use kilter_provider::{Batch as Batching, Placement};
+use rustc_hash::FxHashMap;
+
+use super::Mode;
+use crate::prepare::Prepared;
+
+impl Prepared<'_> {
+    /// The vertices of the resources.
+    pub(super) fn vertices(&self, mode: Mode) -> Vec<Vertex> {
+        let all = self.catalog.resources.iter().zip(&self.providers);
+        all.map(|(resource, at)| {
+            let provider = self.registry.at(usize::from(*at));
+            let meta = resource.meta();
+            let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
+            // A call can be ended from outside only on another thread, and only for itself.
+            let is_timed = meta.is_some_and(|meta| meta.timeout > 0);
+            let on_worker = |place: &Placement| u16::from(*place == Placement::Worker || is_timed);
+            Vertex {
+                group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + on_worker(place)),
+                single: is_timed || provider.batch() == Batching::One || meta.is_some_and(|meta| meta.no_autogroup),
+                noop: mode == Mode::Noop || meta.is_some_and(Meta::only_looks),
+                refreshable: provider.schema().has(Feature::Refresh),
+                retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
+                delay: meta.map_or(0, |meta| meta.delay),
+            }
+        })
+        .collect()
+    }
+
+    /// How the state of the resources is held, as their metaparameters say.
+    pub(super) fn holding(&self) -> Holding {
+        let mut holding = Holding::default();
+        for (vertex, meta) in self.metas() {
+            if let Some(EventLimit { per_second, burst }) = meta.limit {
+                // A limit that is less than one event in all time is none that anybody waits for.
+                let interval = (1000.0 / per_second).ceil().min(1e15) as u64;
+                holding.limits.insert(vertex, Limit { interval, burst });
+            }
+            if meta.retry_reset {
+                holding.forgiving.insert(vertex);
+            }
+        }
+        holding
+    }
+
+    /// What few resources may have at a time.
+    pub(super) fn semaphores(&self) -> Semaphores {
+        let mut semaphores = Semaphores::default();
+        let mut known: FxHashMap<EcoString, u16> = FxHashMap::default();
+        for (vertex, meta) in self.metas() {
+            for semaphore in &meta.semaphores {
+                // Of more than there are numbers for, the last ones are one.
+                let next = u16::try_from(known.len()).unwrap_or(u16::MAX);
+                let at = *known.entry(semaphore.id.clone()).or_insert(next);
+                if usize::from(at) == semaphores.counts.len() {
+                    semaphores.counts.push(semaphore.count);
+                }
+                semaphores.of.entry(vertex).or_default().push(at);
+            }
+        }
+        semaphores
+    }
+
+    fn metas(&self) -> impl Iterator<Item = (VertexId, &Meta)> {
+        self.resources()
+            .iter()
+            .zip((0..).map(VertexId))
+            .filter_map(|(resource, vertex)| Some((vertex, resource.meta()?)))
+    }
+}

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 29] = [
+const REQUIREMENTS: [Requirement; 30] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -37,8 +37,10 @@ const REQUIREMENTS: [Requirement; 29] = [
     Requirement { program: "python3", package: "python3-minimal" },
     // Its modules json and shlex come with the whole of it, whose program this is.
     Requirement { program: "pydoc3", package: "python3" },
-    // Providers are written in it.
+    // Providers are written in it,
     Requirement { program: "bash", package: "bash" },
+    // and tell by it what changes.
+    Requirement { program: "inotifywait", package: "inotify-tools" },
     // Takes a lock that the Rust standard library has no call for.
     Requirement { program: "perl", package: "perl-base" },
     // Answers what values are of which data types.

@@ -363,9 +363,14 @@ impl Machine {
 
     fn fail(&mut self, vertex: VertexId) {
         let progress = &mut self.progress[vertex.at()];
-        progress.stale = false;
+        let happened = std::mem::take(&mut progress.stale);
         if progress.retries == 0 || self.interrupted {
-            return self.settle(vertex, Settlement::Failed);
+            self.settle(vertex, Settlement::Failed);
+            if happened {
+                // It may have failed for what happened meanwhile, and nobody will tell of that once more.
+                self.happened(vertex, Settlement::Failed);
+            }
+            return;
         }
         if progress.retries > 0 {
             progress.retries -= 1;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Change, Outcome, State, TypeSchema};
 
 use crate::context::Context;
@@ -219,6 +219,20 @@ pub enum Watch {
     },
     /// Nothing tells: it is looked at every so often.
     Every(Duration),
+    /// The provider does, in [`Provider::watch`], by the name of the resource.
+    Told,
+}
+
+/// Takes what a provider tells while it watches. May be called from any thread.
+pub trait Tell: Sync {
+    /// From now on it is told what changes.
+    fn watching(&self);
+
+    /// The resource of this name may have changed.
+    fn changed(&self, name: &str);
+
+    /// Any resource may have changed.
+    fn anything(&self);
 }
 
 /// How far the watch of a path goes.
@@ -433,6 +447,19 @@ pub trait Provider: Send + Sync {
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         let _ = (name, should);
         vec![Watch::Every(POLL)]
+    }
+
+    /// Tells what changes, for as long as it can, or until it is interrupted: then it returns at once. Called on a thread
+    /// of its own where [`Watch::Told`] is what a resource is watched by, and again a while after it has returned.
+    ///
+    /// First it says that it is [watching](Tell::watching). What was changed before that is looked for; what changes
+    /// later is told, too often rather than not at all.
+    ///
+    /// # Errors
+    /// When it cannot watch, or not any longer.
+    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        let _ = (cx, tell);
+        Err(ProviderError::new(eco_format!("the provider `{}` has no watch", self.name())))
     }
 
     /// Makes durable what `set` has done. Asked for once, before a run reports success.

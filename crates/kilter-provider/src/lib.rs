@@ -37,7 +37,7 @@ pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, Strictness};
 pub use contract::{
     Batch, Declared, Direction, INSYNC_TRIGGER, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError,
-    Query, Scope, Suitability, Wanted, Watch, Wish,
+    Query, Scope, Suitability, Tell, Wanted, Watch, Wish,
 };
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};

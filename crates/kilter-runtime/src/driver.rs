@@ -3,6 +3,7 @@
 mod board;
 mod debts;
 mod hold;
+mod listen;
 mod opened;
 mod read;
 mod resolve;
@@ -18,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, VertexId};
+use kilter_engine::{Command, Holding, Input, Machine, Settlement, Timestamp, VertexId};
 use kilter_provider::{Durability, Strictness};
 use opened::Opened;
 
@@ -38,7 +39,7 @@ pub use hold::{Anew, Declared, Hold};
 pub(crate) use shelf::Read;
 use shelf::Shelves;
 pub use stop::Stop;
-use stop::{Doing, Mail, Message};
+use stop::{Alarm, Doing, Mail, Message};
 use surroundings::Lazy;
 use timeout::Timed;
 
@@ -152,7 +153,10 @@ impl Prepared<'_> {
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
         let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
         let machine = match &holder {
-            Some(_) => Machine::holding(graph, vertices, &owed, Timestamp::default(), self.holding()),
+            Some(holder) => {
+                let holding = Holding { unwatched: holder.listening.unwatched(), ..self.holding() };
+                Machine::holding(graph, vertices, &owed, Timestamp::default(), holding)
+            }
             None => Machine::new(graph, vertices, &owed),
         };
         let machine = machine.sharing(self.semaphores());
@@ -160,7 +164,14 @@ impl Prepared<'_> {
         if holder.is_some() {
             board.holds();
         }
+        let told = holder.iter().flat_map(|holder| holder.listening.told.iter().cloned());
+        let (told, ending) = (told.collect::<Vec<_>>(), Alarm::new());
         let report = thread::scope(|scope| {
+            let _ends = ending.at_the_end();
+            for told in &told {
+                let (sender, ending) = (sender.clone(), &ending);
+                scope.spawn(move || listen::listen(self, told, &sender, ending));
+            }
             let driver = Driver {
                 prepared: self,
                 lookup: &lookup,
@@ -353,6 +364,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.read(provider, done, rest, foreign);
             }
             Message::Told(told) => self.told(told),
+            Message::Heard(told) => self.heard(&told),
             Message::Begun(deadline) => self.has_begun(deadline),
             Message::Log { level, type_name, name, message } => {
                 let message = &self.board.sealed(&type_name, &name, message);
@@ -370,7 +382,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.board.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
-            // The watches of files do not end.
+            // Watches that end are begun anew by those who have them.
             Command::Watch(vertex) => self.machine.input(self.now, Input::Watching(vertex)),
             _ if self.broken.is_some() => {}
             Command::Owe(tokens) => self.journalled(&tokens, |journal, debts| journal.owe(debts)),

@@ -73,6 +73,11 @@ pub enum Event<'a> {
         /// Why.
         why: &'a str,
     },
+    /// Resources that could not be watched are watched again.
+    Rewatched {
+        /// How many.
+        count: usize,
+    },
     /// Something declared has changed, and is read anew.
     Reloading,
     /// The run is to end; what is in flight is finished. With the number of calls in flight.

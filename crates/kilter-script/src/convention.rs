@@ -53,6 +53,8 @@ pub enum Request<'a> {
     Find(&'a [&'a str]),
     /// To make changes, or to tell which it would make.
     Update(&'a [Update<'a>], Mode),
+    /// To tell what changes, until it is ended.
+    Watch,
 }
 
 /// One resource's way to what should be.
@@ -81,6 +83,25 @@ pub trait Convention: Send + Sync {
     /// # Errors
     /// When it gave none, or said that it failed.
     fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError>;
+
+    /// Reads the lines that answer [`Request::Watch`], one after the other as they come.
+    fn listener(&self) -> Listener;
+}
+
+/// Makes sense of a line of a watch, which has a number, from 1.
+pub type Listener = Box<dyn FnMut(usize, &str) -> Result<Heard, ProtocolError> + Send>;
+
+/// What a line of a watch says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing yet.
+    Nothing,
+    /// From now on it is told what changes.
+    Watching,
+    /// These resources may have changed.
+    Changed(Vec<EcoString>),
+    /// Any may have changed.
+    Anything,
 }
 
 /// What a provider answers.
@@ -92,6 +113,8 @@ pub enum Reply {
     Resources(Vec<Record>),
     /// To [`Request::Update`]: what was, or would be, changed.
     Changed(ChangeReport),
+    /// To [`Request::Watch`]: it has ended, and does not say why.
+    Watched,
 }
 
 /// A resource as a provider wrote it: values are of the types that the convention has.

@@ -43,8 +43,8 @@ mod typed;
 pub use check_file::{CheckFile, Lasting};
 pub use condition::{Condition, Machine, Verdict};
 pub use convention::{
-    AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, ProtocolError, Record, RecordError, Refusal,
-    Reply, Request, Update,
+    AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, Heard, Listener, ProtocolError, Record,
+    RecordError, Refusal, Reply, Request, Update,
 };
 pub use discovery::{Found, FoundScript, Note, Scripts};
 pub use exchange::{Exchange, Exchanges, Live};

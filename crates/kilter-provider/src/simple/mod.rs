@@ -14,7 +14,7 @@ pub use provider::SimpleProvider;
 
 use crate::context::Context;
 use crate::contract::{
-    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted, Watch, Wish,
+    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch, Wish,
 };
 use crate::logging::ChangeLog;
 use crate::outlook::Reach;
@@ -221,5 +221,9 @@ impl<P: SimpleProvider> Provider for Simple<P> {
 
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.inner.watches(name, should)
+    }
+
+    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.inner.watch(cx, tell)
     }
 }

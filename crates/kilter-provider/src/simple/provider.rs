@@ -6,7 +6,7 @@ use kilter_model::{Attributes, Outcome, State, TypeSchema};
 use super::Name;
 use crate::context::Context;
 use crate::contract::{
-    Declared, Insync, POLL, Placement, Problem, ProviderError, Query, Suitability, Wanted, Watch, Wish,
+    Declared, Insync, POLL, Placement, Problem, ProviderError, Query, Suitability, Tell, Wanted, Watch, Wish,
 };
 use crate::logging::{ChangeLog, Failure};
 use crate::outlook::Reach;
@@ -161,5 +161,14 @@ pub trait SimpleProvider: Send + Sync {
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         let _ = (name, should);
         vec![Watch::Every(POLL)]
+    }
+
+    /// As [`Provider::watch`](crate::Provider::watch).
+    ///
+    /// # Errors
+    /// When it cannot watch, or not any longer.
+    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        let _ = (cx, tell);
+        Err(ProviderError::new("the provider has no watch"))
     }
 }

@@ -1,8 +1,9 @@
 //! Holding a state: what watches tell, what is looked at every so often, and when it is enough.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use kilter_model::{Poll, Resource};
 use kilter_provider::{POLL, Watch};
 use rustc_hash::FxHashMap;
 
+use super::listen::{Listening, Told as Listened};
 use super::stop::Message;
 use super::{Driver, RunError};
 use crate::observer::Event;
@@ -102,6 +104,8 @@ pub(super) struct Holder<'run> {
     /// When a resource is looked at next that nothing tells of, and how often that is.
     polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     intervals: FxHashMap<VertexId, u64>,
+    /// What providers tell themselves.
+    pub(super) listening: Listening,
     /// When what was done is made durable, at the earliest.
     flush_after: Timestamp,
     is_converged: bool,
@@ -128,6 +132,7 @@ impl<'run> Holder<'run> {
         let hub = Hub::start(tell).map_err(RunError::Watch)?;
         let mut intervals = FxHashMap::default();
         let mut watches = Vec::with_capacity(prepared.resources().len() + 1);
+        let mut told: BTreeMap<u16, Vec<_>> = BTreeMap::new();
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
             let mut paths = Vec::new();
             match poll_of(resource) {
@@ -145,6 +150,11 @@ impl<'run> Holder<'run> {
                         let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
                         let known = intervals.entry(vertex).or_insert(interval);
                         *known = interval.min(*known);
+                    }
+                    Watch::Told => {
+                        told.entry(prepared.providers[vertex.0 as usize])
+                            .or_default()
+                            .push((resource.name.clone(), vertex));
                     }
                 }
             }
@@ -164,7 +174,20 @@ impl<'run> Holder<'run> {
         let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
         let (is_converged, is_enough, is_superseded) = (false, false, false);
         let flush_after = Timestamp::default();
-        Ok(Holder { hold, reading, hub, polls, intervals, flush_after, is_converged, is_enough, is_superseded })
+        let told = told.into_iter().map(|(provider, names)| Arc::new(Listened::new(provider, names)));
+        let listening = Listening::new(told.collect());
+        Ok(Holder {
+            hold,
+            reading,
+            hub,
+            polls,
+            intervals,
+            listening,
+            flush_after,
+            is_converged,
+            is_enough,
+            is_superseded,
+        })
     }
 
     /// Whether nothing further is to be done.
@@ -187,12 +210,19 @@ impl<'run> Holder<'run> {
     }
 
     /// Has a resource looked at every so often, if it is not yet.
-    fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) {
+    pub(super) fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) {
         if self.intervals.contains_key(&vertex) {
             return;
         }
         self.intervals.insert(vertex, interval);
         self.polls.push(Reverse((Timestamp(now.0.saturating_add(interval)), vertex)));
+    }
+
+    /// Something tells of a resource that was looked at every so often.
+    pub(super) fn poll_no_longer(&mut self, vertex: VertexId) {
+        if self.intervals.remove(&vertex).is_some() {
+            self.polls.retain(|Reverse((_, polled))| *polled != vertex);
+        }
     }
 }
 
@@ -244,13 +274,15 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
         let Reading { due, look, .. } = holder.reading;
         let read = due.into_iter().chain(look).map(|at| until(at.0));
+        let heard = holder.listening.patience().map(|at| until(at.0));
         let flush = (self.in_flight == 0 && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
-        poll.into_iter().chain(converged).chain(longest).chain(read).chain(flush).min()
+        poll.into_iter().chain(converged).chain(longest).chain(read).chain(heard).chain(flush).min()
     }
 
     /// Looks at what nothing tells of, when its time has come, and at the clock.
     pub(super) fn look_around(&mut self) {
         self.look_at_declared();
+        self.look_at_listening();
         let Some(holder) = &mut self.holder else { return };
         while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
         {

@@ -4,15 +4,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_provider::{Interrupt, Level, Log};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use super::RunError;
+use super::listen;
 use super::shelf::Read;
 use super::timeout::Deadline;
+use super::{LOOK, RunError};
 use crate::step::Done;
 use crate::watch::Told;
 
@@ -123,6 +125,31 @@ impl Alarm {
     pub(super) fn interrupt(&self) -> Interrupt<'_> {
         Interrupt::new(&self.flag, self.event.as_ref().ok().map(AsFd::as_fd))
     }
+
+    /// Waits until it is raised, so long at most.
+    pub(super) fn wait(&self, longest: Duration) {
+        let Ok(event) = &self.event else {
+            std::thread::sleep(longest.min(LOOK));
+            return;
+        };
+        let timeout = Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };
+        // Who is woken early looks early.
+        let _ = poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&timeout));
+    }
+
+    /// Raises it when what is returned is dropped.
+    pub(super) fn at_the_end(&self) -> impl Drop + '_ {
+        Raised(self)
+    }
+}
+
+/// Raises an alarm when it is dropped.
+struct Raised<'a>(&'a Alarm);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.raise();
+    }
 }
 
 /// What reaches the driver from other threads.
@@ -147,6 +174,8 @@ pub(super) enum Message {
     Begun(Arc<Deadline>),
     /// A watch tells something.
     Told(Told),
+    /// A provider does.
+    Heard(Arc<listen::Told>),
 }
 
 impl std::fmt::Debug for Done {

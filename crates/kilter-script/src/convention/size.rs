@@ -53,7 +53,7 @@ impl Room {
         let asked = match request {
             Request::Find(names) => names.len(),
             Request::Update(updates, _) => updates.len(),
-            Request::Describe | Request::List => 0,
+            Request::Describe | Request::List | Request::Watch => 0,
         };
         Room(Room::of(most).0.saturating_add(asked.saturating_mul(ASKED)))
     }

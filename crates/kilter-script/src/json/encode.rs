@@ -11,6 +11,7 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Invocation {
     let invocation = size::limited(base, request);
     let (action, input) = match request {
         Request::Describe => return invocation.arg("ral_action=describe"),
+        Request::Watch => return invocation.arg("ral_action=watch"),
         Request::List => ("get", json!({ "names": [] })),
         Request::Find(names) => ("get", json!({ "names": names })),
         Request::Update(updates, mode) => {

@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod stream;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -10,11 +11,11 @@ mod tests;
 use kilter_process::{Finished, Invocation};
 
 use crate::convention::size::Room;
-use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request, described, text, unique};
+use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `json` (libral, "The `json` calling convention").
 ///
-/// The only word is `ral_action=describe`, `get` or `set`; what is asked for is an object on standard input.
+/// The only word is `ral_action=describe`, `get`, `set` or `watch`; what is asked for is an object on standard input.
 /// A description is YAML.
 #[derive(Clone, Debug)]
 pub struct Json {
@@ -41,6 +42,9 @@ impl Convention for Json {
         if !finished.status.is_success() {
             return Err(ProtocolError::Status(finished.status));
         }
+        if let Request::Watch = request {
+            return Ok(Reply::Watched);
+        }
         let text = text(&finished.stdout.bytes)?;
         if text.trim().is_empty() {
             return Err(ProtocolError::Nothing { expected: "a JSON object" });
@@ -60,5 +64,9 @@ impl Convention for Json {
             Request::Update(..) => decode::changes(&json).map(Reply::Changed),
             _ => unique(decode::resources(&json)?).map(Reply::Resources),
         }
+    }
+
+    fn listener(&self) -> Listener {
+        watch::listener()
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn is_action(word: &str) -> bool {
 /// unless `inspect` is named without it.
 pub(crate) fn of_words(words: Option<&[EcoString]>) -> (Actions, Option<Vec<EcoString>>) {
     let has = |word: &str| words.is_some_and(|words| words.iter().any(|one| one == word));
-    let actions = Actions { list: has("list"), find: true, update: has("conform") || !has("inspect") };
+    let actions = Actions { list: has("list"), find: true, update: has("conform") || !has("inspect"), watch: false };
     (actions, words.map(|words| words.iter().filter(|word| is_action(word)).cloned().collect()))
 }
 

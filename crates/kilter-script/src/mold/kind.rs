@@ -238,7 +238,7 @@ mod tests {
         );
         assert_eq!((kind.confine, kind.timeout), (false, Some(Duration::from_secs(30))));
         assert_eq!(kind.output, Some(2 << 20));
-        assert_eq!(kind.actions, Actions { list: false, find: true, update: true });
+        assert_eq!(kind.actions, Actions { list: false, find: true, update: true, watch: false });
         assert_eq!(definition::check(&kind.schema), []);
         assert!(
             read("open: true\nattributes: {path: {type: String, behaviour: namevar}}").unwrap().schema.others.is_some()
@@ -250,7 +250,7 @@ mod tests {
         let of = |words: &str| read(&format!("actions: {words}")).unwrap();
         let all = of("[list, inspect, conform, rotate]");
         assert_eq!((all.actions, all.one_time), (Actions::ALL, Some(vec!["rotate".into()])));
-        assert_eq!(of("[inspect]").actions, Actions { list: false, find: true, update: false });
+        assert_eq!(of("[inspect]").actions, Actions { list: false, find: true, update: false, watch: false });
         assert_eq!(of("[list]").actions, Actions::ALL);
     }
 

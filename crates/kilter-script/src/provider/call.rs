@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Confinement, Finished, Invocation, Leftovers};
+use kilter_process::{Cancel, Capture, Confinement, Event, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Level, Mode, Seal};
 
 use super::ScriptProvider;
@@ -26,12 +26,24 @@ pub(super) struct Call {
 impl ScriptProvider {
     /// Starts the script for a request, passes on what it logs, and reads its answer.
     pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<(Reply, Call), Box<ScriptError>> {
+        self.call_observed(cx, request, &mut |_| {})
+    }
+
+    /// The same, and `observe` sees what the script does while it does it.
+    pub(super) fn call_observed(
+        &self,
+        cx: &Context<'_>,
+        request: &Request<'_>,
+        observe: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(Reply, Call), Box<ScriptError>> {
         let invocation = self.convention.encode(request);
         let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
         let invocation = self.limited(invocation, request);
         let _turn = match request {
-            Request::Update(_, Mode::Apply) => self.turns.to_change(self.metadata.parallel),
-            _ => self.turns.to_read(self.metadata.parallel),
+            Request::Update(_, Mode::Apply) => Some(self.turns.to_change(self.metadata.parallel)),
+            // It would keep all changes waiting.
+            Request::Watch => None,
+            _ => Some(self.turns.to_read(self.metadata.parallel)),
         };
         let interrupt = cx.interrupt();
         let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
@@ -49,7 +61,10 @@ impl ScriptProvider {
             invocation: &invocation,
             seal: &seal,
         };
-        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| spoken.observe(&event));
+        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| {
+            spoken.observe(&event);
+            observe(&event);
+        });
         let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
         self.remark(&finished, spoken.dropped(), &log);
         let reply = self.convention.decode(request, &finished);
@@ -64,7 +79,11 @@ impl ScriptProvider {
         let is_preview = matches!(request, Request::Update(_, Mode::Preview));
         let is_read = !matches!(request, Request::Update(..));
         let confined = is_preview || is_read && self.metadata.confine;
-        let invocation = invocation.deadline(self.deadline(request));
+        let mut invocation = invocation.deadline(self.deadline(request));
+        if let Request::Watch = request {
+            // It is read as it comes.
+            invocation.stdout = Capture::First(0);
+        }
         let invocation = invocation.confined(if confined { Confinement::ReadOnly } else { Confinement::None });
         invocation.leftovers(if is_preview || is_read { Leftovers::Ended } else { Leftovers::LeftAlone })
     }
@@ -75,6 +94,8 @@ impl ScriptProvider {
             Request::Describe => limits.describe,
             Request::List | Request::Find(_) => self.metadata.timeout.unwrap_or(limits.read),
             Request::Update(..) => self.metadata.timeout.unwrap_or(limits.change),
+            // It has no end of its own.
+            Request::Watch => Duration::MAX,
         }
     }
 
@@ -98,6 +119,7 @@ impl ScriptProvider {
     fn action(&self, request: &Request<'_>) -> &'static str {
         match (request, self.takes_many()) {
             (Request::Describe, _) => "describe",
+            (Request::Watch, _) => "watch",
             (Request::List, false) => "list",
             (Request::Find(_), false) => "find",
             (Request::Update(..), false) => "update",
@@ -113,7 +135,7 @@ fn secrets(request: &Request<'_>) -> Seal {
         Request::Update(updates, _) => {
             Seal::of_all(updates.iter().flat_map(|one| one.is.into_iter().chain([one.should])))
         }
-        Request::Describe | Request::List | Request::Find(_) => Seal::default(),
+        Request::Describe | Request::List | Request::Find(_) | Request::Watch => Seal::default(),
     }
 }
 
@@ -128,7 +150,7 @@ fn subject<'a>(request: &Request<'a>) -> &'a str {
 
 fn of(type_name: &kilter_model::TypeName, request: &Request<'_>) -> EcoString {
     let count = match request {
-        Request::Describe | Request::List => return eco_format!(" of {type_name}"),
+        Request::Describe | Request::List | Request::Watch => return eco_format!(" of {type_name}"),
         Request::Find(names) => names.len(),
         Request::Update(updates, _) => updates.len(),
     };

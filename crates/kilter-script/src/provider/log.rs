@@ -15,7 +15,7 @@ impl ScriptProvider {
             let message = "the provider has ended and left a process behind that keeps its output open";
             log(Level::Warning, message);
         }
-        if let Some((level, message)) = self.watch.note(&format!("the provider `{}`", self.name), finished) {
+        if let Some((level, message)) = self.confined.note(&format!("the provider `{}`", self.name), finished) {
             log(level, &message);
         }
     }

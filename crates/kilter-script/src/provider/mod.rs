@@ -6,16 +6,17 @@ mod error;
 mod log;
 mod read;
 mod state;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::eco_format;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
-use kilter_provider::{Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability};
+use kilter_provider::{Batch, Context, Mode, POLL, Problem, Provider, ProviderError, Query, Suitability, Tell, Watch};
 
 use crate::condition::Verdict;
-use crate::confined::Watch;
+use crate::confined;
 use crate::convention::{Convention, ConventionName, Request, Update};
 use crate::metadata::Metadata;
 use crate::script::Script;
@@ -32,7 +33,7 @@ pub struct ScriptProvider {
     name: &'static str,
     convention: Box<dyn Convention>,
     surroundings: Arc<Surroundings>,
-    watch: Watch,
+    confined: confined::Watch,
     turns: Turns,
 }
 
@@ -51,7 +52,7 @@ impl ScriptProvider {
             name,
             convention,
             surroundings,
-            watch: Watch::default(),
+            confined: confined::Watch::default(),
             turns: Turns::default(),
         }
     }
@@ -134,6 +135,14 @@ impl Provider for ScriptProvider {
 
     fn batch(&self) -> Batch {
         if self.takes_many() { Batch::Whole } else { Batch::One }
+    }
+
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        vec![if self.metadata.actions.watch { Watch::Told } else { Watch::Every(POLL) }]
+    }
+
+    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.listen(cx, tell)
     }
 }
 

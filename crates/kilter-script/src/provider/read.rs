@@ -68,7 +68,7 @@ impl ScriptProvider {
         let records = match reply {
             Reply::Resources(records) => records,
             // A convention answers what it was asked.
-            Reply::Described(_) | Reply::Changed(_) => Vec::new(),
+            Reply::Described(_) | Reply::Changed(_) | Reply::Watched => Vec::new(),
         };
         Ok((records, Arc::new(by)))
     }

@@ -19,6 +19,7 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocat
     match request {
         Request::Describe => Ok(invocation.arg("ral_action=describe")),
         Request::List => Ok(invocation.arg("ral_action=list")),
+        Request::Watch => Ok(invocation.arg("ral_action=watch")),
         Request::Find([name]) => Ok(invocation.arg(word("name", name.as_bytes())?).arg("ral_action=find")),
         Request::Find(names) => Err(Refusal::Several(names.len())),
         Request::Update([update], mode) => {

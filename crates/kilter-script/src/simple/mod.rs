@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod update;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ use ecow::EcoString;
 use kilter_process::{Finished, Invocation};
 
 use crate::convention::size::Room;
-use crate::convention::{Convention, ProtocolError, Refusal, Reply, Request, described, text, unique};
+use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Request, described, text, unique};
 
 /// The convention `simple` (libral, "The `simple` calling convention").
 ///
@@ -52,6 +53,9 @@ impl Convention for Simple {
         if !finished.status.is_success() {
             return Err(ProtocolError::Status(finished.status));
         }
+        if let Request::Watch = request {
+            return Ok(Reply::Watched);
+        }
         let room = Room::of_request(&self.base, request);
         match request {
             Request::Update(updates, _) => {
@@ -63,7 +67,13 @@ impl Convention for Simple {
                 let asked: EcoString = names.first().copied().unwrap_or_default().into();
                 decode::found(records, &asked).map(Reply::Resources)
             }
-            Request::List | Request::Describe => decode::records(text, room).and_then(unique).map(Reply::Resources),
+            Request::List | Request::Describe | Request::Watch => {
+                decode::records(text, room).and_then(unique).map(Reply::Resources)
+            }
         }
+    }
+
+    fn listener(&self) -> Listener {
+        watch::listener()
     }
 }

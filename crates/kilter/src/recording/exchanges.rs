@@ -10,6 +10,11 @@ use kilter_script::{Exchange, Exchanges, Live};
 use super::player::Player;
 use super::recorder::Recorder;
 
+/// Whether a call has no end that could be recorded. With mold, `watch` is a one-time action like any other.
+fn is_watch(exchange: &Exchange<'_>) -> bool {
+    exchange.action == "watch" && exchange.convention != "mold"
+}
+
 /// Runs scripts, and writes down what comes of it.
 pub(super) struct Recorded(pub(super) Arc<Recorder>);
 
@@ -20,6 +25,9 @@ impl Exchanges for Recorded {
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
+        if is_watch(exchange) {
+            return Live.run(exchange, cancel, observer);
+        }
         let asked = RecordedExchange::asked(exchange);
         let secrets = exchange.seal.texts();
         self.0.learn(|veil| secrets.iter().for_each(|secret| veil.learn(secret)));
@@ -44,6 +52,9 @@ impl Exchanges for Played {
         _: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
+        if is_watch(exchange) {
+            return Err(SpawnError::Told { text: "a recording has no watches".into() });
+        }
         let recorded = self.0.exchange(&RecordedExchange::asked(exchange));
         recorded.map_err(|text| SpawnError::Told { text })?.play(exchange.invocation, observer)
     }

@@ -10,7 +10,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema};
 use kilter_provider::{
     Batch, Context, Declared, Insync, Level, Log, Mode, Placement, Problem, Provider, ProviderError, ProviderEvent,
-    Query, Reach, Suitability, Wanted, Watch, Wish,
+    Query, Reach, Suitability, Tell, Wanted, Watch, Wish,
 };
 use serde_json::{Value as Json, json};
 
@@ -314,6 +314,10 @@ impl Provider for Witness {
 
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.inner.watches(name, should)
+    }
+
+    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.inner.watch(cx, tell)
     }
 
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use crate::run::{Running, content, wait};
 use crate::support::{Ended, Place};
 
 /// The text of the fenced block that begins with these words.
@@ -46,6 +47,30 @@ fn the_script_in_bash_does_what_the_guide_says() {
     let refused = place.run(&["-I", ".", "set", "note", "../x", "ensure=present"]);
     assert_eq!(refused.code, 4);
     assert!(refused.stdout.contains("a note has no slash in its name"), "{}", refused.stdout);
+}
+
+#[test]
+fn the_watch_in_bash_does_what_the_guide_says() {
+    let place = with("bash prov files", "files");
+    let home = place.path().join("home").display().to_string();
+    let watch = fence("bash watch").replace("$HOME", &home);
+    assert!(watch.lines().count() <= 12, "it is short");
+    let script = std::fs::read_to_string(place.path().join("providers/files.prov")).unwrap();
+    let script = script.replace("list, find, update]", "list, find, update, watch]");
+    let script = script.replace("\necho \"# simple\"\ncase", &format!("\n{watch}echo \"# simple\"\ncase"));
+    place.file("providers/files.prov", script);
+    let manifest = place.file("m.yaml", fence("yaml manifest"));
+    let note = place.path().join("home/notes/shopping");
+    let _running = Running::begin(&place, &["-I", ".", &manifest]);
+    // Before there is a note there is no directory to watch: the watch is begun again.
+    wait("the note, watched", || {
+        std::fs::write(&note, "changed").is_ok() && {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            content(&note) == "milk & bread\n"
+        }
+    });
+    std::fs::remove_file(&note).unwrap();
+    wait("the note that was removed", || content(&note) == "milk & bread\n");
 }
 
 #[test]

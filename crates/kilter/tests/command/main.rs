@@ -14,6 +14,7 @@ mod graph;
 mod guide;
 mod help;
 mod history;
+mod listen;
 mod meta;
 mod mold;
 mod mold_guide;

@@ -1,0 +1,225 @@
+//! Providers that tell themselves what changes: each is listened to on a thread of its own.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ecow::{EcoString, eco_format};
+use kilter_engine::{Input, Timestamp, VertexId};
+use kilter_provider::{Context, POLL, Tell};
+
+use super::Driver;
+use super::stop::{Alarm, Mail, Message};
+use crate::observer::Event;
+use crate::prepare::Prepared;
+
+/// For how long a watch that has ended is left alone: twice as long each time,
+const FIRST: Duration = Duration::from_secs(1);
+/// and no longer than this.
+const LONGEST: Duration = Duration::from_secs(300);
+/// A watch that went on for so long had begun well.
+const LONG: Duration = Duration::from_secs(60);
+
+/// So many milliseconds a watch has until it has to say that it has begun. Its resources are not looked at before that.
+const TO_BEGIN: u64 = 10_000;
+
+/// What a provider has told, and nobody has taken yet: no more than there are resources.
+#[derive(Debug, Default)]
+struct News {
+    status: Option<Status>,
+    /// Whether any resource may have changed.
+    any: bool,
+    changed: BTreeSet<VertexId>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.status.is_none() && !self.any && self.changed.is_empty()
+    }
+}
+
+#[derive(Debug)]
+enum Status {
+    Watching,
+    /// It does not, and why not.
+    Lost(EcoString),
+}
+
+/// A provider that is listened to.
+#[derive(Debug)]
+pub(super) struct Told {
+    provider: u16,
+    /// Its resources, in the order of their names.
+    names: Vec<(EcoString, VertexId)>,
+    news: Mutex<News>,
+}
+
+impl Told {
+    pub(super) fn new(provider: u16, mut names: Vec<(EcoString, VertexId)>) -> Told {
+        names.sort_unstable();
+        Told { provider, names, news: Mutex::default() }
+    }
+
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn vertices(&self) -> impl Iterator<Item = VertexId> {
+        self.names.iter().map(|(_, vertex)| *vertex)
+    }
+}
+
+/// Where a provider tells something. The driver is told once of all that it has not taken yet.
+struct Teller<'a> {
+    told: &'a Arc<Told>,
+    sender: &'a Sender<Message>,
+}
+
+impl Teller<'_> {
+    fn add(&self, what: impl FnOnce(&mut News)) {
+        let mut news = self.told.news();
+        let is_first = news.is_empty();
+        what(&mut news);
+        if is_first && !news.is_empty() {
+            // Without a driver nobody is told any more.
+            let _ = self.sender.send(Message::Heard(Arc::clone(self.told)));
+        }
+    }
+}
+
+impl Tell for Teller<'_> {
+    fn watching(&self) {
+        self.add(|news| news.status = Some(Status::Watching));
+    }
+
+    fn changed(&self, name: &str) {
+        let names = &self.told.names;
+        let first = names.partition_point(|(known, _)| known.as_str() < name);
+        let of_name = names[first..].iter().take_while(|(known, _)| known == name);
+        self.add(|news| news.changed.extend(of_name.map(|(_, vertex)| *vertex)));
+    }
+
+    fn anything(&self) {
+        self.add(|news| news.any = true);
+    }
+}
+
+/// Listens to a provider, again and again, until the alarm is raised.
+pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Told>, sender: &Sender<Message>, ending: &Alarm) {
+    let provider = prepared.registry.at(usize::from(told.provider));
+    let mail = Mail(sender.clone());
+    let teller = Teller { told, sender };
+    let mut pause = FIRST;
+    while !ending.interrupt().is_raised() {
+        let begun = Instant::now();
+        let cx = Context::bare().with_log(&mail).with_interrupt(ending.interrupt());
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| provider.watch(&cx, &teller)));
+        if ending.interrupt().is_raised() {
+            return;
+        }
+        let why = match ended {
+            Ok(Ok(())) => eco_format!("the watch of the provider `{}` has ended", provider.name()),
+            Ok(Err(error)) => eco_format!("{error}"),
+            Err(_) => {
+                eco_format!("the watch of the provider `{}` has panicked, which is a defect of it", provider.name())
+            }
+        };
+        teller.add(|news| news.status = Some(Status::Lost(why)));
+        if begun.elapsed() >= LONG {
+            pause = FIRST;
+        }
+        ending.wait(pause);
+        pause = LONGEST.min(pause * 2);
+    }
+}
+
+/// The providers that are listened to, as the driver sees them.
+#[derive(Debug, Default)]
+pub(super) struct Listening {
+    pub(super) told: Vec<Arc<Told>>,
+    /// Those of which it has been told that they do not watch.
+    lost: BTreeSet<u16>,
+    /// Those that have not said anything yet.
+    silent: BTreeSet<u16>,
+}
+
+impl Listening {
+    pub(super) fn new(told: Vec<Arc<Told>>) -> Listening {
+        let silent = told.iter().map(|told| told.provider).collect();
+        Listening { told, lost: BTreeSet::new(), silent }
+    }
+
+    /// The resources that are not looked at before their watch has begun.
+    pub(super) fn unwatched(&self) -> BTreeSet<VertexId> {
+        self.told.iter().flat_map(|told| told.vertices()).collect()
+    }
+
+    /// When those that say nothing are taken for lost.
+    pub(super) fn patience(&self) -> Option<Timestamp> {
+        (!self.silent.is_empty()).then_some(Timestamp(TO_BEGIN))
+    }
+}
+
+impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
+    /// Takes what a provider has told.
+    pub(super) fn heard(&mut self, told: &Told) {
+        let News { status, any, changed } = std::mem::take(&mut *told.news());
+        let mut is_anything = any;
+        if let Some(status) = status {
+            let Some(holder) = &mut self.holder else { return };
+            let listening = &mut holder.listening;
+            listening.silent.remove(&told.provider);
+            match status {
+                Status::Watching => {
+                    // Nobody has listened meanwhile.
+                    if listening.lost.remove(&told.provider) {
+                        is_anything = true;
+                        self.observer.event(Event::Rewatched { count: told.names.len() });
+                    }
+                    told.vertices().for_each(|vertex| holder.poll_no_longer(vertex));
+                    told.vertices().for_each(|vertex| self.machine.input(self.now, Input::Watching(vertex)));
+                }
+                Status::Lost(why) => self.unheard(told, &why),
+            }
+        }
+        let all = told.vertices().filter(|_| is_anything);
+        for vertex in all.chain(changed.into_iter().filter(|_| !is_anything)) {
+            self.machine.input(self.now, Input::Stale(vertex));
+        }
+    }
+
+    /// Resources are looked at from time to time while their provider does not tell what changes.
+    fn unheard(&mut self, told: &Told, why: &str) {
+        let Some(holder) = &mut self.holder else { return };
+        let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
+        for vertex in told.vertices() {
+            holder.poll(vertex, self.now, interval);
+            self.machine.input(self.now, Input::Watching(vertex));
+        }
+        // It is tried again and again, which need not be told each time.
+        if holder.listening.lost.insert(told.provider) {
+            self.observer.event(Event::Unwatched { count: told.names.len(), why });
+        }
+    }
+
+    /// Goes on without those that do not say whether they watch.
+    pub(super) fn look_at_listening(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        if holder.listening.patience().is_none_or(|until| until > self.now) {
+            return;
+        }
+        let silent = std::mem::take(&mut holder.listening.silent);
+        let told: Vec<Arc<Told>> =
+            holder.listening.told.iter().filter(|told| silent.contains(&told.provider)).cloned().collect();
+        for told in told {
+            let provider = self.prepared.registry.at(usize::from(told.provider));
+            let seconds = TO_BEGIN / 1000;
+            let why = eco_format!(
+                "the watch of the provider `{}` does not say that it has begun, for {seconds} s now",
+                provider.name()
+            );
+            self.unheard(&told, &why);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Lines of a watch.
+
+use ecow::EcoString;
+use serde_json::Value as Json;
+
+use crate::convention::{Heard, Listener, ProtocolError};
+
+/// What a line may say.
+const EXPECTED: &str =
+    "a watch says {\"watching\": true} first, then {\"changed\": [NAME, …]} or {\"changed\": true} for any";
+
+/// `{"watching": true}` says that it watches, `{"changed": ["a", "b"]}` that these may have changed, `{"changed": true}` that
+/// any may have.
+pub(super) fn listener() -> Listener {
+    let mut watches = false;
+    Box::new(move |number, line| {
+        if line.trim().is_empty() {
+            return Ok(Heard::Nothing);
+        }
+        let heard = heard(line).filter(|heard| watches || *heard == Heard::Watching);
+        watches |= heard.is_some();
+        heard.ok_or_else(|| ProtocolError::line(number, line, EXPECTED))
+    })
+}
+
+fn heard(line: &str) -> Option<Heard> {
+    let Json::Object(said) = serde_json::from_str(line).ok()? else { return None };
+    match (said.get("watching"), said.get("changed")) {
+        (Some(Json::Bool(true)), None) => Some(Heard::Watching),
+        (None, Some(Json::Bool(any))) => Some(if *any { Heard::Anything } else { Heard::Nothing }),
+        (None, Some(Json::Array(names))) => {
+            let names = names.iter().map(|name| name.as_str().map(EcoString::from));
+            Some(Heard::Changed(names.collect::<Option<_>>()?))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_what_may_have_changed() {
+        let mut listener = listener();
+        for line in ["{\"changed\": true}", "[]", "{", "{\"watching\": 1}"] {
+            assert!(listener(3, line).unwrap_err().to_string().contains("line 3"), "{line}");
+        }
+        let mut said = |line: &str| listener(1, line);
+        assert_eq!(said(" "), Ok(Heard::Nothing));
+        assert_eq!(said("{\"watching\": true}"), Ok(Heard::Watching));
+        assert_eq!(said("{\"changed\": [\"a\", \"b\"]}"), Ok(Heard::Changed(vec!["a".into(), "b".into()])));
+        assert_eq!(said("{\"changed\": true}"), Ok(Heard::Anything));
+        assert!(said("{\"changed\": [1]}").is_err() && said("{\"name\": \"a\"}").is_err());
+    }
+}

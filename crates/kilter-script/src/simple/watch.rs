@@ -1,0 +1,61 @@
+//! Lines of a watch.
+
+use ecow::eco_format;
+
+use super::decode::{entry, trim};
+use crate::convention::{Heard, Listener, ProtocolError};
+
+/// `# simple` says that it watches, `name: NAME` that a resource may have changed, `ral_any: true` that any may have.
+pub(super) fn listener() -> Listener {
+    let mut watches = false;
+    Box::new(move |number, line| match trim(line) {
+        "" => Ok(Heard::Nothing),
+        "# simple" if !watches => {
+            watches = true;
+            Ok(Heard::Watching)
+        }
+        line if !watches => Err(ProtocolError::line(number, line, "the first line must be `# simple`")),
+        line => match entry(number, line)? {
+            ("name", "") => Err(ProtocolError::line(number, line, "a resource has no name")),
+            ("name", name) => Ok(Heard::Changed(vec![name.into()])),
+            ("ral_any", value) if value.eq_ignore_ascii_case("false") => Ok(Heard::Nothing),
+            ("ral_any", _) => Ok(Heard::Anything),
+            (key, _) => {
+                let why = eco_format!("a watch says `name: NAME` or `ral_any: true`, not `{key}`");
+                Err(ProtocolError::line(number, line, why))
+            }
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_what_may_have_changed() {
+        let mut listener = listener();
+        let mut said = |line: &str| listener(1, line).unwrap();
+        assert_eq!(said(""), Heard::Nothing);
+        assert_eq!(said("# simple\r"), Heard::Watching);
+        assert_eq!(said("name:  a b "), Heard::Changed(vec!["a b".into()]));
+        assert_eq!(said("ral_any: true"), Heard::Anything);
+        assert_eq!(said("ral_any: false"), Heard::Nothing);
+    }
+
+    #[test]
+    fn what_is_no_line_of_a_watch_is_refused_with_its_number() {
+        let mut listener = listener();
+        assert!(listener(1, "name: a").unwrap_err().to_string().contains("# simple"));
+        assert_eq!(listener(2, "# simple").unwrap(), Heard::Watching);
+        for (line, why) in [
+            ("name:", "no name"),
+            ("version: 2", "not `version`"),
+            ("changed", "there is no `:`"),
+            ("# simple", "there is no `:`"),
+        ] {
+            let told = listener(7, line).unwrap_err().to_string();
+            assert!(told.contains("line 7") && told.contains(why), "{told}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Scripts that tell what changes, for as long as `kilter run` listens.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use crate::run::{Running, content, manifest, wait};
+use crate::support::*;
+
+/// Notes are files of a directory, and `watch` says what this does.
+fn notes(place: &Place, convention: &str, watch: &str) -> PathBuf {
+    let notes = place.path().join("notes");
+    std::fs::create_dir_all(&notes).unwrap();
+    std::fs::create_dir_all(place.path().join("providers")).unwrap();
+    let actions = if convention == "json" { "get, set, watch" } else { "list, find, update, watch" };
+    place.file(
+        "providers/note.yaml",
+        format!(
+            "provider:\n  type: note\n  invoke: {convention}\n  actions: [{actions}]\n  suitable: true\n  attributes:\n    name:\n    \
+             text: {{type: string}}\n"
+        ),
+    );
+    let simple = "show() { printf 'name: %s\\ntext: %s\\n' \"$1\" \"$(cat \"$1\" 2>/dev/null)\"; }\n\
+                  case $ral_action in\n\
+                  list) echo '# simple'; for f in *; do show \"$f\"; done ;;\n\
+                  find) echo '# simple'; show \"$name\" ;;\n\
+                  update) printf %s \"$text\" > \"$name\"; printf '# simple\\nral_derive: true\\n' ;;\n";
+    let json = "case $ral_action in\n\
+                get) printf '{\"resources\": [{\"name\": \"a\", \"text\": \"%s\"}]}' \"$(cat a)\" ;;\n\
+                set) printf declared > a; echo '{\"derive\": true}' ;;\n";
+    let rest = if convention == "json" { json } else { simple };
+    let script =
+        format!("#!/bin/bash\neval \"$@\"\ncd '{}' || exit\n{rest}watch)\n{watch}\n;;\nesac\n", notes.display());
+    let path = place.file("providers/note.prov", script);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    notes
+}
+
+/// Tells the names that somebody writes into a file.
+const EVENTS: &str = "echo '# simple'; tail -n +1 -F ../events | sed -u 's/^/name: /'";
+
+fn begin(place: &Place) -> Running {
+    std::fs::write(place.path().join("events"), "").unwrap();
+    let path = manifest(place, "resources:\n  note[a]: {text: declared}\n");
+    Running::begin(place, &["-I", ".", &path])
+}
+
+/// Somebody else changes a note; whether anybody is told is another matter.
+fn change(place: &Place, text: &str) {
+    std::fs::write(place.path().join("notes/a"), text).unwrap();
+}
+
+fn tell(place: &Place, name: &str) {
+    let mut events = std::fs::OpenOptions::new().append(true).open(place.path().join("events")).unwrap();
+    std::io::Write::write_all(&mut events, format!("{name}\n").as_bytes()).unwrap();
+}
+
+#[test]
+fn what_a_script_tells_is_mended_at_once() {
+    for (convention, watch) in [
+        ("simple", EVENTS),
+        ("json", "echo '{\"watching\": true}'; tail -n +1 -F ../events | sed -u 's/.*/{\"changed\": [\"b\", \"&\"]}/'"),
+        ("simple", "echo '# simple'; tail -n +1 -F ../events | sed -u 's/.*/ral_any: true/'"),
+        ("json", "echo '{\"watching\": true}'; tail -n +1 -F ../events | sed -u 's/.*/{\"changed\": true}/'"),
+    ] {
+        let place = Place::new();
+        let note = notes(&place, convention, watch).join("a");
+        let running = begin(&place);
+        wait("the note", || content(&note) == "declared");
+        for text in ["one", "two"] {
+            change(&place, text);
+            tell(&place, "a");
+            wait("the note, mended", || content(&note) == "declared");
+        }
+        let (code, _, err) = running.end();
+        assert!(code == Some(143) && !err.contains("watch"), "{err}");
+    }
+}
+
+#[test]
+fn a_watch_that_ends_is_told_once_and_begun_again() {
+    let place = Place::new();
+    let watch = "echo x >> ../begun; [ \"$(wc -l < ../begun)\" -gt 2 ] || { echo 'it is broken' >&2; exit 3; }\n";
+    // What is confined cannot count.
+    let note = notes(&place, "simple", &format!("{watch}{EVENTS}")).join("a");
+    let metadata = place.path().join("providers/note.yaml");
+    std::fs::write(&metadata, content(&metadata) + "  confine: false\n").unwrap();
+    let running = begin(&place);
+    wait("the note, that nobody watches", || content(&note) == "declared");
+    wait("the loss", || running.told("exit code 3") == 1 && running.told("it is broken") > 1);
+    change(&place, "meanwhile");
+    wait("what was changed before the watch began", || content(&note) == "declared");
+    change(&place, "later");
+    tell(&place, "a");
+    wait("what was changed behind it", || content(&note) == "declared");
+    assert_eq!((running.told("1 resources cannot be watched"), running.told("watched again")), (1, 1));
+    running.end();
+}
+
+#[test]
+fn a_watch_that_says_nothing_is_not_waited_for() {
+    let place = Place::new();
+    let note = notes(&place, "simple", "sleep 1000").join("a");
+    let running = begin(&place);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(content(&note), "", "nothing is looked at before it is watched");
+    wait("the note", || content(&note) == "declared");
+    assert_eq!(running.told("does not say that it has begun"), 1);
+    running.end();
+}
+
+#[test]
+fn lines_that_mean_nothing_and_floods_do_no_harm() {
+    let place = Place::new();
+    let watch = "echo '# simple'; tail -n +1 -F ../events | while read -r line; do echo what; printf '\\377\\n'; \
+                 head -c 3000000 /dev/zero; echo; yes 'name: nobody' | head -n 1000000; done";
+    let note = notes(&place, "simple", watch).join("a");
+    let running = begin(&place);
+    wait("the note", || content(&note) == "declared");
+    for text in ["one", "two"] {
+        change(&place, text);
+        tell(&place, "a");
+        wait("the note, since anything may have changed", || content(&note) == "declared");
+    }
+    assert_eq!((running.told("`what`"), running.told("not UTF-8"), running.told("longer than")), (1, 1, 1));
+    running.end();
+}

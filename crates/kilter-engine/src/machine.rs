@@ -5,6 +5,7 @@ mod hold;
 mod messages;
 mod replace;
 mod semaphore;
+mod stage;
 mod start;
 
 use std::cmp::Reverse;
@@ -18,6 +19,7 @@ pub use hold::{Backoff, Budget, Holding, Limit};
 pub use messages::{Batch, Command, Input, Ran, Timestamp, Token, Verdict};
 pub use replace::Replacement;
 pub use semaphore::Semaphores;
+pub use stage::Stage;
 
 /// Decides what runs when (architecture, rules 1 to 6, 8 and 9).
 ///

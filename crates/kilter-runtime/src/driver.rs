@@ -4,6 +4,7 @@ mod board;
 mod debts;
 mod hold;
 mod listen;
+mod look;
 mod opened;
 mod read;
 mod resolve;
@@ -12,6 +13,7 @@ mod stop;
 mod surroundings;
 mod timeout;
 mod treatment;
+mod window;
 mod work;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -38,10 +40,12 @@ use hold::Holder;
 pub use hold::{Anew, Declared, Hold};
 pub(crate) use shelf::Read;
 use shelf::Shelves;
+use stop::Message;
 pub use stop::Stop;
-use stop::{Alarm, Doing, Mail, Message};
+use stop::{Alarm, Doing, Mail};
 use surroundings::Lazy;
 use timeout::Timed;
+pub use window::{Standing, Standings, Tally, Unseen, Watched, Which, Window};
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;
@@ -365,6 +369,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             }
             Message::Told(told) => self.told(told),
             Message::Heard(told) => self.heard(&told),
+            Message::Asked(question) => self.answer_question(question),
             Message::Begun(deadline) => self.has_begun(deadline),
             Message::Log { level, type_name, name, message } => {
                 let message = &self.board.sealed(&type_name, &name, message);

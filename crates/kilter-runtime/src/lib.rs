@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | when the pass is over |
 //! | up to `jobs` workers | calls that may wait, one batch each; results by channel to the caller's | with the pass |
+//! | one for each provider that [tells itself](kilter_provider::Watch::Told) | listens to it | with the pass |
 //! | that of a [`watch::Hub`] | reads events of the file system, tells who subscribed | when the hub is dropped |
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].
@@ -31,7 +32,9 @@ mod step;
 pub mod watch;
 mod worker;
 
-pub use driver::{Anew, Declared, Hold, Mode, Options, RunError, Stop};
+pub use driver::{
+    Anew, Declared, Hold, Mode, Options, RunError, Standing, Standings, Stop, Tally, Unseen, Watched, Which, Window,
+};
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, Observer, Silent};
 pub use prepare::{Prepared, Rejected, plan_of, survey};

@@ -119,6 +119,9 @@ pub(crate) enum Command {
     /// Bring the machine to the declared state and hold it: watch, mend, and read the manifest again
     #[command(after_help = examples::RUN)]
     Run(RunArgs),
+    /// Show what a run holds, and why anything is not in its state
+    #[command(after_help = examples::STATUS)]
+    Status(StatusArgs),
     /// Read resources of a type: all, or by name
     #[command(after_help = examples::GET)]
     Get(GetArgs),
@@ -248,6 +251,23 @@ pub(crate) struct RunArgs {
     pub(crate) no_flush: bool,
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
+}
+
+/// Arguments of `kilter status`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The resources, written `type[title]`; those that are not in their state when none is named
+    #[arg(value_name = "RESOURCE")]
+    pub(crate) resources: Vec<String>,
+    /// All resources
+    #[arg(short, long, conflicts_with = "resources")]
+    pub(crate) all: bool,
+    /// Print what happens from now on, as it happens, each event a line of JSON
+    #[arg(short, long, conflicts_with_all = ["resources", "all"])]
+    pub(crate) follow: bool,
+    /// How it is printed
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
 }
 
 /// Arguments of `kilter plan`.

@@ -9,6 +9,7 @@
 
 mod cli;
 mod commands;
+mod desk;
 mod draw;
 mod exit;
 mod facts;
@@ -77,6 +78,7 @@ fn carry_out(cli: &Cli) -> Exit {
         Command::Apply(args) => commands::apply::run(args, global),
         Command::Plan(args) => commands::plan::run(args, global),
         Command::Run(args) => commands::run::run(args, global),
+        Command::Status(args) => commands::status::run(args, global),
         Command::Get(args) => commands::get::run(args, global),
         Command::Set(args) => commands::set::run(args, global),
         Command::Act(args) => commands::act::run(args, global),

@@ -72,7 +72,7 @@ pub(super) struct Hold {
     /// Settled vertices that something happened to, and that have to wait for their time.
     pending: BTreeSet<VertexId>,
     /// When a vertex is to be woken.
-    due: BTreeMap<VertexId, Timestamp>,
+    pub(super) due: BTreeMap<VertexId, Timestamp>,
     /// When the bucket of a vertex was, or will be, full but for what was taken: the time of its next token.
     buckets: BTreeMap<VertexId, Timestamp>,
     /// How long a vertex that failed is left alone, and until when.

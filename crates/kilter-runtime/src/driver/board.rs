@@ -5,15 +5,16 @@ mod sending;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{EdgeId, Graph, Machine, Ran, Settlement, Verdict, VertexId};
-use kilter_model::{Attributes, Difference, Meta, Policy, Value};
+use kilter_model::{AttributeName, Attributes, Difference, Meta, Policy, Value};
 use kilter_provider::{Context, Found, Level, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::resolve::{self, Resolution};
+use super::window::Tally;
 use super::{Mode, Options};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
@@ -51,6 +52,8 @@ pub(super) struct Board<'run> {
     reports: Vec<(VertexId, ResourceReport)>,
     /// While a state is held: what is not in its state, instead of all that ever happened.
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
+    /// What was done to resources while a state is held.
+    tallies: FxHashMap<VertexId, Tally>,
     used: FxHashSet<u16>,
     counts: Counts,
 }
@@ -99,6 +102,7 @@ impl<'run> Board<'run> {
             served: FxHashSet::default(),
             reports: Vec::new(),
             standing: None,
+            tallies: FxHashMap::default(),
             used: FxHashSet::default(),
             counts: Counts::default(),
         }
@@ -318,6 +322,9 @@ impl<'run> Board<'run> {
         }
         let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
+        if self.standing.is_some() {
+            tally(self.tallies.entry(vertex).or_default(), status, refreshed, &draft.differences);
+        }
         let report = ResourceReport {
             reference: resource.reference.clone(),
             span: resource.span,
@@ -432,26 +439,67 @@ impl<'run> Board<'run> {
         self.standing = Some(BTreeMap::new());
     }
 
-    pub(super) fn report(mut self) -> Report {
-        if let Some(standing) = self.standing.take() {
-            let of = |status| standing.values().filter(|report| report.status == status).count();
-            let counts = Counts {
-                total: self.prepared.resources().len(),
-                in_sync: self.prepared.resources().len() - standing.len(),
-                would_change: of(Status::WouldChange),
-                would_refresh: of(Status::WouldRefresh),
-                unknown: of(Status::Unknown),
-                failed: of(Status::Failed),
-                skipped: of(Status::Skipped),
-                interrupted: of(Status::Interrupted),
-                ..Counts::default()
+    /// How many resources are in which state, while one is held. What is under way is as it was before that.
+    pub(super) fn standing_counts(&self) -> Counts {
+        let total = self.prepared.resources().len();
+        let mut counts = Counts { total, in_sync: total, ..Counts::default() };
+        for report in self.standing.iter().flat_map(BTreeMap::values) {
+            let of_status = match report.status {
+                Status::WouldChange => &mut counts.would_change,
+                Status::WouldRefresh => &mut counts.would_refresh,
+                Status::Unknown => &mut counts.unknown,
+                Status::Failed => &mut counts.failed,
+                Status::Skipped => &mut counts.skipped,
+                Status::Interrupted => &mut counts.interrupted,
+                Status::InSync | Status::Changed | Status::Refreshed => continue,
             };
+            *of_status += 1;
+            counts.in_sync -= 1;
+        }
+        counts
+    }
+
+    /// How often anything has settled, and how.
+    pub(super) fn settled(&self) -> Counts {
+        self.counts
+    }
+
+    /// What is to be told of a resource that is not in its state, while one is held.
+    pub(super) fn standing_of(&self, vertex: VertexId) -> Option<&ResourceReport> {
+        self.standing.as_ref()?.get(&vertex)
+    }
+
+    /// Why the last try of a resource failed that is tried again.
+    pub(super) fn failure_under_way(&self, vertex: VertexId) -> Option<EcoString> {
+        self.drafts.get(&vertex)?.failure.clone()
+    }
+
+    /// What was done to a resource.
+    pub(super) fn tally(&self, vertex: VertexId) -> Tally {
+        self.tallies.get(&vertex).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn report(mut self) -> Report {
+        let counts = self.standing_counts();
+        if let Some(standing) = self.standing.take() {
             let resources = standing.into_values().collect();
             return Report { resources, counts, ..Report::default() };
         }
         self.reports.sort_by_key(|(vertex, _)| *vertex);
         let resources = self.reports.into_iter().map(|(_, report)| report).collect();
         Report { resources, counts: self.counts, ..Report::default() }
+    }
+}
+
+/// Counts what was done to a resource.
+fn tally(tally: &mut Tally, status: Status, refreshed: bool, differences: &[Difference]) {
+    tally.changes += u64::from(status == Status::Changed);
+    tally.failures += u64::from(status == Status::Failed);
+    tally.refreshes += u64::from(refreshed && matches!(status, Status::Changed | Status::Refreshed));
+    if status == Status::Changed {
+        let mut attributes: Vec<AttributeName> = differences.iter().map(|each| each.attribute.clone()).collect();
+        attributes.dedup();
+        tally.last_change = Some((SystemTime::now(), attributes.into()));
     }
 }
 

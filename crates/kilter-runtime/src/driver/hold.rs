@@ -14,10 +14,11 @@ use rustc_hash::FxHashMap;
 
 use super::listen::{Listening, Told as Listened};
 use super::stop::Message;
+use super::window::Window;
 use super::{Driver, RunError};
 use crate::observer::Event;
 use crate::prepare::Prepared;
-use crate::watch::{Hub, Lost, PathWatch, Scope, Subscriber, Told};
+use crate::watch::{Counts, Hub, Lost, PathWatch, Scope, Subscriber, Told};
 
 /// Who subscribes to what is declared: no resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
@@ -32,6 +33,8 @@ pub struct Hold<'a> {
     pub longest: Option<Duration>,
     /// Where it is declared.
     pub declared: &'a mut (dyn Declared + 'a),
+    /// Where others look on.
+    pub window: Option<&'a Window>,
 }
 
 /// Where a state is declared that is held.
@@ -120,8 +123,8 @@ impl<'run> Holder<'run> {
         hold: Hold<'h>,
         sender: &Sender<Message>,
     ) -> Result<Holder<'run>, RunError> {
-        let Hold { converged, until_converged, longest, declared } = hold;
-        let hold = Hold { converged, until_converged, longest, declared };
+        let Hold { converged, until_converged, longest, declared, window } = hold;
+        let hold = Hold { converged, until_converged, longest, declared, window };
         let tell = {
             let sender = sender.clone();
             move |told| {
@@ -174,6 +177,9 @@ impl<'run> Holder<'run> {
         let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
         let (is_converged, is_enough, is_superseded) = (false, false, false);
         let flush_after = Timestamp::default();
+        if let Some(window) = window {
+            window.opens(Some(sender.clone()));
+        }
         let told = told.into_iter().map(|(provider, names)| Arc::new(Listened::new(provider, names)));
         let listening = Listening::new(told.collect());
         Ok(Holder {
@@ -197,6 +203,21 @@ impl<'run> Holder<'run> {
 
     pub(super) fn is_superseded(&self) -> bool {
         self.is_superseded
+    }
+
+    /// The resources that are looked at every so often, each with the time of its next look.
+    pub(super) fn next_looks(&self) -> impl Iterator<Item = (Timestamp, VertexId)> {
+        self.polls.iter().map(|Reverse(look)| *look)
+    }
+
+    /// How often a resource is looked at, if nothing tells of it.
+    pub(super) fn interval(&self, vertex: VertexId) -> Option<Duration> {
+        self.intervals.get(&vertex).copied().map(Duration::from_millis)
+    }
+
+    /// What the hub holds.
+    pub(super) fn watches(&self) -> Counts {
+        self.hub.counts()
     }
 
     /// Something is not watched any more.
@@ -383,8 +404,16 @@ fn poll_of(resource: &Resource) -> Poll {
     resource.meta().map_or(Poll::Watched, |meta| meta.poll)
 }
 
+/// Whether a resource is watched, as far as that is possible.
+pub(super) fn is_watched(resource: &Resource) -> bool {
+    poll_of(resource) == Poll::Watched
+}
+
 impl Drop for Holder<'_> {
     fn drop(&mut self) {
+        if let Some(window) = self.hold.window {
+            window.opens(None);
+        }
         // Nobody is told any more.
         self.hub.unwatch(DECLARED);
     }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::listen;
 use super::shelf::Read;
 use super::timeout::Deadline;
+use super::window::Question;
 use super::{LOOK, RunError};
 use crate::step::Done;
 use crate::watch::Told;
@@ -174,6 +175,8 @@ pub(super) enum Message {
     Begun(Arc<Deadline>),
     /// A watch tells something.
     Told(Told),
+    /// Somebody looks on.
+    Asked(Question),
     /// A provider does.
     Heard(Arc<listen::Told>),
 }

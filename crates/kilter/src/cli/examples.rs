@@ -40,6 +40,17 @@ Examples:
 What somebody else changes is brought back at once; a manifest that is edited is read anew, and one
 that is wrong changes nothing. The first interrupt lets what is under way finish.";
 
+pub(super) const STATUS: &str = "\
+Examples:
+  kilter status                        what is not in its state, and why
+  kilter status 'file[/etc/motd]'      one resource: what tells of it, what was done to it
+  kilter status --all --format json
+  kilter status --follow | jq .        events, as they happen
+
+A `kilter run` is asked through a socket in its state directory (--state-dir). The exit code is 0 when
+everything is in its state or on its way to it, 4 when something has failed or is skipped because of
+that, 1 when there is no run to ask.";
+
 pub(super) const GET: &str = "\
 Examples:
   kilter get user                      all users, as a table

@@ -15,4 +15,5 @@ pub(crate) mod routine;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod set;
+pub(crate) mod status;
 pub(crate) mod types;

@@ -12,6 +12,7 @@ use kilter_runtime::{Anew, Declared, Event, Hold, Mode, Observer, Options, Prepa
 
 use super::pass::{Pass, fail};
 use crate::cli::{Global, ManifestArgs, ReportFormat, RunArgs};
+use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
 use crate::render::progress::{Progress, Shown};
@@ -37,16 +38,27 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let pass = pass(args);
     // Nobody comes in between when what is declared is read anew.
     let _lock = pass.lock(global)?;
+    let desk = desk(pass, global)?;
+    let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
     loop {
         let mut declared = Manifests { input: &args.input, registry: &registry, loaded: &loaded, noted, next: None };
-        let report =
-            carried_out(&loaded.prepared, held(args, &mut declared, status.is_some()), pass, status.as_ref(), global)?;
+        let hold = Hold { window: desk.as_ref().map(Desk::window), ..held(args, &mut declared, status.is_some()) };
+        let report = carried_out(&loaded.prepared, hold, pass, outside, global)?;
         let Manifests { noted: last, next, .. } = declared;
         match next {
             Some(next) => (loaded, noted) = (next, last),
             None => return Ok(conclude(&report, pass, global)),
         }
     }
+}
+
+/// Where the run is asked for what it holds. One that changes nothing leaves no trace, and is asked nothing.
+fn desk(pass: Pass, global: &Global) -> Result<Option<Desk>, Exit> {
+    if pass.mode == Mode::Noop {
+        return Ok(None);
+    }
+    let opened = Desk::open(&global.state_dir()?);
+    Ok(opened.map_err(|error| say::warning(format_args!("`kilter status` cannot ask this run: {error}"))).ok())
 }
 
 /// What is read again and again has to be there again and again.
@@ -85,6 +97,7 @@ fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool)
         until_converged: args.converged_exit,
         longest: args.max_runtime.map(Duration::from_secs),
         declared,
+        window: None,
     }
 }
 
@@ -92,7 +105,7 @@ fn carried_out(
     prepared: &Prepared<'_>,
     hold: Hold<'_>,
     pass: Pass,
-    status: Option<&File>,
+    outside: Outside<'_>,
     global: &Global,
 ) -> Result<Report, Exit> {
     let stop = Arc::new(Stop::new().map_err(fail)?);
@@ -105,7 +118,7 @@ fn carried_out(
         state_dir: Some(StateDir::new(global.state_dir()?)),
     };
     let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
-    let mut watching = Watching { progress: Progress::new(shown, prepared.resources().len()), status };
+    let mut watching = Watching { progress: Progress::new(shown, prepared.resources().len()), outside };
     let result = prepared.hold(&options, hold, &stop, &mut watching);
     watching.progress.clear();
     result.map_err(fail)
@@ -171,15 +184,26 @@ fn conclude(report: &Report, pass: Pass, global: &Global) -> Exit {
     signals::exit().unwrap_or(told)
 }
 
-/// Shows what happens, and writes down whether it is converged.
+/// Who is told of what happens, beside those who sit in front of it.
+#[derive(Clone, Copy)]
+struct Outside<'a> {
+    /// Where it is written down whether the run is converged.
+    status: Option<&'a File>,
+    desk: Option<&'a Desk>,
+}
+
+/// Shows what happens, and tells it.
 struct Watching<'a> {
     progress: Progress,
-    status: Option<&'a File>,
+    outside: Outside<'a>,
 }
 
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
-        if let (Event::Converged(converged), Some(mut status)) = (&event, self.status)
+        if let Some(desk) = self.outside.desk {
+            desk.tell(&event);
+        }
+        if let (Event::Converged(converged), Some(mut status)) = (&event, self.outside.status)
             && let Err(error) = status.write_all(format!("{converged}\n").as_bytes())
         {
             say::warning(format_args!("the status file cannot be written: {error}"));

@@ -4,6 +4,7 @@ pub(crate) mod diff;
 pub(crate) mod json;
 pub(crate) mod progress;
 pub(crate) mod report;
+pub(crate) mod status;
 
 use anstyle::{AnsiColor, Style};
 

@@ -29,5 +29,6 @@ mod run;
 mod scripts;
 mod secrets;
 mod set;
+mod status;
 mod support;
 mod types;

@@ -1,0 +1,107 @@
+//! What those see who look at a run that holds a state.
+
+use std::time::Duration;
+
+use ecow::EcoString;
+use kilter_engine::{Stage, Timestamp, VertexId};
+use kilter_provider::Watch;
+use rustc_hash::FxHashMap;
+
+use super::window::{Question, Standing, Standings, Watched, Which};
+use super::{Driver, Mode, hold};
+
+impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
+    /// Answers somebody who looks on.
+    pub(super) fn answer_question(&mut self, question: Question) {
+        self.tick();
+        let Some(standings) = self.standings(&question.which) else { return };
+        // Whoever has gone needs no answer.
+        let _ = question.answer.send(standings);
+    }
+
+    fn standings(&self, which: &Which) -> Option<Standings> {
+        let holder = self.holder.as_ref()?;
+        let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
+        let looks: FxHashMap<VertexId, Duration> =
+            holder.next_looks().map(|(at, vertex)| (vertex, until(at))).collect();
+        let (mut vertices, mut unknown) = (Vec::new(), Vec::new());
+        let all = || self.prepared.graph.vertices();
+        match which {
+            Which::All => vertices.extend(all()),
+            Which::Notable => vertices.extend(all().filter(|vertex| self.is_notable(*vertex))),
+            Which::Named(names) => {
+                for name in names {
+                    match self.lookup.referred(name) {
+                        Some(vertex) => vertices.push(vertex),
+                        None => unknown.push(name.clone()),
+                    }
+                }
+            }
+        }
+        let under_way = all().filter(|vertex| self.machine.settlement(*vertex).is_none()).count();
+        let watches = holder.watches();
+        Some(Standings {
+            held_for: self.start.elapsed(),
+            noop: self.options.mode == Mode::Noop,
+            quiet_for: self
+                .machine
+                .quiet_since()
+                .map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
+            counts: self.board.standing_counts(),
+            under_way,
+            settled: self.board.settled(),
+            watches: watches.watches,
+            overflows: watches.overflows,
+            resources: vertices.into_iter().map(|vertex| self.standing(vertex, looks.get(&vertex).copied())).collect(),
+            unknown,
+        })
+    }
+
+    fn is_notable(&self, vertex: VertexId) -> bool {
+        self.machine.settlement(vertex).is_none()
+            || self.board.standing_of(vertex).is_some()
+            || self.machine.is_watched_only(vertex)
+    }
+
+    fn standing(&self, vertex: VertexId, next_look: Option<Duration>) -> Standing {
+        let resource = self.prepared.resource(vertex);
+        let report = self.board.standing_of(vertex);
+        let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
+        let (word, waits_for) = match self.machine.stage(vertex) {
+            Stage::Unwatched => ("unwatched", None),
+            Stage::Waiting(parent) => ("waiting", Some(parent)),
+            Stage::Ready => ("ready", None),
+            Stage::Checking => ("checking", None),
+            Stage::Changing => ("changing", None),
+            Stage::Refreshing => ("refreshing", None),
+            Stage::Delayed => ("delayed", None),
+            // What was changed is in its state.
+            Stage::Settled(_) => (report.map_or("in_sync", |report| report.status.word()), None),
+        };
+        let failure = report.map_or_else(|| self.board.failure_under_way(vertex), |report| report.failure.clone());
+        Standing {
+            reference: resource.reference.clone(),
+            word,
+            because_of: match waits_for {
+                Some(parent) => Some(self.prepared.resource(parent).reference.clone()),
+                None => report.and_then(|report| report.because_of.clone()),
+            },
+            failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
+            report: report.cloned(),
+            watched_only: self.machine.is_watched_only(vertex),
+            watched: self.watched(vertex),
+            next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
+            tally: self.board.tally(vertex),
+        }
+    }
+
+    fn watched(&self, vertex: VertexId) -> Watched {
+        let resource = self.prepared.resource(vertex);
+        if let Some(interval) = self.holder.as_ref().and_then(|holder| holder.interval(vertex)) {
+            return Watched::Polled(interval);
+        }
+        let watches = self.prepared.provider(vertex).watches(&resource.name, &resource.attributes);
+        let tells = watches.iter().any(|watch| matches!(watch, Watch::Path { .. } | Watch::Told));
+        if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }
+    }
+}

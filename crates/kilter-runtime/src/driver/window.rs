@@ -1,0 +1,153 @@
+//! A look at a run from outside: what is held, and why anything is not in its state.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use ecow::EcoString;
+use kilter_model::{AttributeName, ResourceRef};
+
+use super::stop::Message;
+use crate::report::{Counts, ResourceReport};
+
+/// Through it other threads look at a run that holds a state.
+#[derive(Debug, Default)]
+pub struct Window {
+    driver: Mutex<Option<Sender<Message>>>,
+}
+
+/// Which resources somebody wants to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those that are not in their state, and those that something is done to.
+    Notable,
+    /// All.
+    All,
+    /// These.
+    Named(Vec<ResourceRef>),
+}
+
+/// A question, and where the answer goes.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) which: Which,
+    pub(super) answer: Sender<Standings>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unseen {
+    /// There is no run, or one that is between what was declared and what is.
+    #[error("nothing is held just now: what is declared is read anew, or the run is about to end")]
+    NoRun,
+    /// The run is at something that cannot be left alone for so long.
+    #[error("the run is busy and does not answer")]
+    Busy,
+}
+
+impl Window {
+    /// Looks; waits no longer than this.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn look(&self, which: Which, longest: Duration) -> Result<Standings, Unseen> {
+        let (sender, receiver) = channel();
+        let question = Question { which, answer: sender };
+        match &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(driver) => driver.send(Message::Asked(question)).map_err(|_| Unseen::NoRun)?,
+            None => return Err(Unseen::NoRun),
+        }
+        receiver.recv_timeout(longest).map_err(|error| match error {
+            std::sync::mpsc::RecvTimeoutError::Timeout => Unseen::Busy,
+            std::sync::mpsc::RecvTimeoutError::Disconnected => Unseen::NoRun,
+        })
+    }
+
+    pub(super) fn opens(&self, driver: Option<Sender<Message>>) {
+        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = driver;
+    }
+}
+
+/// What is held, at one moment.
+#[derive(Clone, Debug)]
+pub struct Standings {
+    /// For how long this graph has been held.
+    pub held_for: Duration,
+    /// Whether everything is only looked at.
+    pub noop: bool,
+    /// For how long nothing has happened but that resources were found in their state; none while something does.
+    pub quiet_for: Option<Duration>,
+    /// How many resources there are, and in which states.
+    pub counts: Counts,
+    /// Of how many resources it is not known yet, or not any more, whether they are in their state.
+    pub under_way: usize,
+    /// How often anything has settled since this graph is held, and how.
+    pub settled: Counts,
+    /// What the kernel watches: directories, mostly.
+    pub watches: usize,
+    /// How often events were lost, each time everything was looked at.
+    pub overflows: u64,
+    /// The resources that were asked for.
+    pub resources: Vec<Standing>,
+    /// Those that were named and are not declared.
+    pub unknown: Vec<ResourceRef>,
+}
+
+/// Where a resource stands.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The resource.
+    pub reference: ResourceRef,
+    /// A word for it: that of its [`Status`](crate::Status) when it has settled, otherwise `unwatched`, `waiting`, `ready`, `checking`,
+    /// `changing`, `refreshing` or `delayed`.
+    pub word: &'static str,
+    /// What it waits for, or is blocked by.
+    pub because_of: Option<ResourceRef>,
+    /// Why the last try failed.
+    pub failure: Option<EcoString>,
+    /// What is to be told of it, when it has settled and is not in its state.
+    pub report: Option<ResourceReport>,
+    /// Whether it was repaired too often and is only watched.
+    pub watched_only: bool,
+    /// What tells that it may have changed.
+    pub watched: Watched,
+    /// When it is looked at even if nothing happens to it.
+    pub next_look: Option<Duration>,
+    /// What was done to it since this graph is held.
+    pub tally: Tally,
+}
+
+/// What tells that a resource may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Events.
+    ByEvents,
+    /// Nothing: it is looked at every so often.
+    Polled(Duration),
+    /// Nothing: it is looked at once, and when what it depends on changes.
+    Once,
+}
+
+impl Watched {
+    /// A word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Watched::ByEvents => "events",
+            Watched::Polled(_) => "poll",
+            Watched::Once => "once",
+        }
+    }
+}
+
+/// What was done to a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// How often it was changed.
+    pub changes: u64,
+    /// How often it was refreshed.
+    pub refreshes: u64,
+    /// How often it failed.
+    pub failures: u64,
+    /// When it was changed last, and which attributes.
+    pub last_change: Option<(SystemTime, Box<[AttributeName]>)>,
+}

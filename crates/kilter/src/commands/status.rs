@@ -1,0 +1,102 @@
+//! `kilter status`: what a run holds, and why anything is not in its state.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use kilter_model::ResourceRef;
+use serde_json::{Value as Json, json};
+
+use crate::cli::{Global, ReportFormat, StatusArgs};
+use crate::exit::Exit;
+use crate::render::status;
+use crate::{desk, say};
+
+/// Runs the command.
+pub(crate) fn run(args: &StatusArgs, global: &Global) -> Exit {
+    match ask(args, global) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
+    let which = which(args)?;
+    let state_dir = global.state_dir()?;
+    let stream = connect(&state_dir)?;
+    if args.follow {
+        return follow(stream);
+    }
+    let answer = asked(&stream, &json!({"ask": "status", "which": which}));
+    let answer = answer.map_err(|error| say::fail(format_args!("the run does not answer: {error}")))?;
+    if let Some(why) = answer["error"].as_str() {
+        return Err(say::fail(why));
+    }
+    let unknown = answer["unknown"].as_array().map_or(0, Vec::len);
+    for name in answer["unknown"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+        say::error(format_args!("{name} is not among the resources that are held"));
+    }
+    let shown = match args.format {
+        ReportFormat::Json => say::data(&format!("{answer:#}\n")),
+        ReportFormat::Human => say::data(&status::text(&answer)),
+    };
+    let count = |key: &str| answer["counts"][key].as_u64().unwrap_or(0);
+    Ok(match shown {
+        Exit::Done if unknown > 0 => Exit::NotStarted,
+        Exit::Done if count("failed") + count("skipped") > 0 => Exit::Failed,
+        other => other,
+    })
+}
+
+/// What is asked for; a resource may be named by its type and title.
+fn which(args: &StatusArgs) -> Result<Json, Exit> {
+    if args.all {
+        return Ok("all".into());
+    }
+    let parsed = args.resources.iter().map(|name| match name.parse::<ResourceRef>() {
+        Ok(reference) => Ok(reference.to_string()),
+        Err(error) => Err(say::fail_with(
+            format_args!("`{name}` names no resource: {error}"),
+            ["a resource is written `type[title]`: 'file[/etc/motd]'"],
+        )),
+    });
+    let named = parsed.collect::<Result<Vec<_>, _>>()?;
+    Ok(if named.is_empty() { "notable".into() } else { named.into() })
+}
+
+fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
+    let path = desk::path(state_dir);
+    UnixStream::connect(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => say::fail_with(
+            format_args!("no `kilter run` holds a state with the state directory {}", state_dir.display()),
+            ["start one: kilter run MANIFEST", "or name its directory with --state-dir"],
+        ),
+        _ => say::fail(format_args!("cannot ask the run at {}: {error}", path.display())),
+    })
+}
+
+/// Asks, and reads the answer to its end.
+fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
+    stream.write_all(format!("{question}\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, "it has ended meanwhile"));
+    }
+    serde_json::from_str(&answer).map_err(io::Error::from)
+}
+
+/// Prints events until the run ends.
+fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
+    let told = |error: io::Error| say::fail(format_args!("the run does not answer: {error}"));
+    stream.write_all(format!("{}\n", json!({"ask": "follow"})).as_bytes()).map_err(told)?;
+    for line in BufReader::new(stream).lines() {
+        let line = line.map_err(told)?;
+        match say::write(&format!("{line}\n")) {
+            Ok(()) => {}
+            // Who reads has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(say::fail(format_args!("cannot write to the standard output: {error}"))),
+        }
+    }
+    Ok(Exit::Done)
+}

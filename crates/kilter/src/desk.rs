@@ -1,0 +1,283 @@
+//! Where a run that holds a state is asked for it: a socket in the state directory.
+//!
+//! A line of JSON asks, lines of JSON answer: `{"ask": "status", "which": "notable"}` (or `"all"`, or a list of references) by one
+//! document, `{"ask": "follow"}` by one for each event until either side closes. The state directory is its owner's alone, and so
+//! is the socket.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use kilter_model::ResourceRef;
+use kilter_runtime::{Event, Which, Window};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use serde_json::{Value as Json, json};
+
+use crate::render::status;
+
+/// Its name in the state directory.
+const NAME: &str = "status.sock";
+
+/// So many are answered at a time.
+const CLIENTS: usize = 32;
+
+/// How long a question may take to arrive, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a run has to answer, which may be at something that it does itself.
+const BUSY: Duration = Duration::from_secs(60);
+
+/// How many bytes a question has at most.
+const QUESTION: u64 = 1 << 20;
+
+/// So many events wait for somebody who follows; what is more is lost to them, and they are told.
+const BEHIND: usize = 4096;
+
+/// Where the socket is.
+pub(crate) fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join(NAME)
+}
+
+/// Answers questions until it is dropped.
+pub(crate) struct Desk {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    closing: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    window: Window,
+    followers: Mutex<Vec<Follower>>,
+    clients: AtomicUsize,
+}
+
+struct Follower {
+    lines: SyncSender<Arc<str>>,
+    /// How many events it has missed.
+    lost: u64,
+}
+
+impl Desk {
+    /// Opens the socket. Whoever holds the lock on the state directory is the only one to do so.
+    pub(crate) fn open(state_dir: &Path) -> io::Result<Desk> {
+        let path = path(state_dir);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (shared, end) = (Arc::<Shared>::default(), closing.try_clone()?);
+        let to_answer = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("status".into()).spawn(move || attend(&listener, &end, &to_answer))?;
+        Ok(Desk { shared, path, closing, thread: Some(thread) })
+    }
+
+    /// Through it the run is looked at.
+    pub(crate) fn window(&self) -> &Window {
+        &self.shared.window
+    }
+
+    /// Tells those who follow.
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        let mut followers = self.shared.followers();
+        if followers.is_empty() {
+            return;
+        }
+        let Some(json) = status::event(event) else { return };
+        let line: Arc<str> = format!("{json}\n").into();
+        followers.retain_mut(|follower| follower.tell(&line));
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // The counter can only be full after 2^64 writes.
+        let _ = rustix::io::write(&self.closing, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // Whatever became of it, nobody is answered any more.
+            let _ = thread.join();
+        }
+        self.shared.followers().clear();
+        // A socket that is left says that nobody listens.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Shared {
+    fn followers(&self) -> MutexGuard<'_, Vec<Follower>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Follower {
+    /// Whether it is still there.
+    fn tell(&mut self, line: &Arc<str>) -> bool {
+        if self.lost > 0 {
+            let missed: Arc<str> = format!("{}\n", json!({"event": "lost", "events": self.lost})).into();
+            match self.lines.try_send(missed) {
+                Ok(()) => self.lost = 0,
+                Err(TrySendError::Full(_)) => {
+                    self.lost += 1;
+                    return true;
+                }
+                Err(TrySendError::Disconnected(_)) => return false,
+            }
+        }
+        match self.lines.try_send(Arc::clone(line)) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                self.lost += 1;
+                true
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+}
+
+/// Takes calls until the desk is closed.
+fn attend(listener: &UnixListener, end: &OwnedFd, shared: &Arc<Shared>) {
+    loop {
+        let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        match poll(&mut ready, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if !ready[1].revents().is_empty() {
+            return;
+        }
+        // Who has gone again needs no answer.
+        let Ok((stream, _)) = listener.accept() else { continue };
+        let shared = Arc::clone(shared);
+        if shared.clients.fetch_add(1, Ordering::AcqRel) >= CLIENTS {
+            shared.clients.fetch_sub(1, Ordering::AcqRel);
+            refuse(&stream, "too many ask at the same time: try again");
+            continue;
+        }
+        let answering = std::thread::Builder::new().name("status answer".into()).spawn(move || {
+            let lines = answer(&stream, &shared);
+            shared.clients.fetch_sub(1, Ordering::AcqRel);
+            // Its end ends what is followed.
+            drop(shared);
+            if let Some(lines) = lines {
+                follow(stream, &lines);
+            }
+        });
+        // Without a thread the stream is closed, which the other side is told.
+        drop(answering);
+    }
+}
+
+fn refuse(mut stream: &UnixStream, why: &str) {
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    // Who has gone needs no answer.
+    let _ = stream.write_all(format!("{}\n", json!({"error": why})).as_bytes());
+}
+
+/// Answers a question; what is to be followed is returned.
+fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<Receiver<Arc<str>>> {
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+    let mut question = String::new();
+    if BufReader::new(stream.take(QUESTION)).read_line(&mut question).is_err() {
+        refuse(stream, "the question did not come, or is no text");
+        return None;
+    }
+    let asked = match Asked::of(&question) {
+        Ok(asked) => asked,
+        Err(why) => {
+            refuse(stream, why);
+            return None;
+        }
+    };
+    let Asked::Status(which) = asked else {
+        let (lines, receiver) = sync_channel(BEHIND);
+        shared.followers().push(Follower { lines, lost: 0 });
+        return Some(receiver);
+    };
+    let answer = match shared.window.look(which, BUSY) {
+        Ok(standings) => status::json(&standings),
+        Err(why) => json!({"error": why.to_string()}),
+    };
+    // Who has gone needs no answer.
+    let _ = stream.write_all(format!("{answer}\n").as_bytes());
+    None
+}
+
+fn follow(mut stream: UnixStream, lines: &Receiver<Arc<str>>) {
+    while let Ok(line) = lines.recv() {
+        if stream.write_all(line.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// What somebody asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Status(Which),
+    Follow,
+}
+
+impl Asked {
+    fn of(question: &str) -> Result<Asked, &'static str> {
+        const WHAT: &str =
+            "ask {\"ask\": \"status\", \"which\": \"notable\", \"all\" or [REFERENCE, …]} or {\"ask\": \"follow\"}";
+        let json: Json = serde_json::from_str(question).map_err(|_| WHAT)?;
+        match (json["ask"].as_str(), &json["which"]) {
+            (Some("follow"), _) => Ok(Asked::Follow),
+            (Some("status"), Json::Null) => Ok(Asked::Status(Which::Notable)),
+            (Some("status"), Json::String(which)) if which == "notable" => Ok(Asked::Status(Which::Notable)),
+            (Some("status"), Json::String(which)) if which == "all" => Ok(Asked::Status(Which::All)),
+            (Some("status"), Json::Array(names)) => {
+                let named = names.iter().map(|name| name.as_str().and_then(|name| name.parse::<ResourceRef>().ok()));
+                named.collect::<Option<_>>().map(|named| Asked::Status(Which::Named(named))).ok_or(WHAT)
+            }
+            _ => Err(WHAT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_one_of_two() {
+        assert_eq!(Asked::of("{\"ask\": \"follow\"}"), Ok(Asked::Follow));
+        assert_eq!(Asked::of("{\"ask\": \"status\"}\n"), Ok(Asked::Status(Which::Notable)));
+        assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": \"all\"}"), Ok(Asked::Status(Which::All)));
+        let named = Which::Named(vec!["file[/a b]".parse().unwrap()]);
+        assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": [\"file[/a b]\"]}"), Ok(Asked::Status(named)));
+        for wrong in
+            ["", "status", "{}", "{\"ask\": \"status\", \"which\": [1]}", "{\"ask\": \"status\", \"which\": 3}"]
+        {
+            assert!(Asked::of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_is_too_slow_is_told_what_it_has_missed() {
+        let (lines, receiver) = sync_channel(2);
+        let mut follower = Follower { lines, lost: 0 };
+        let line = |text: &str| Arc::from(text);
+        assert!(["a", "b", "c", "d"].into_iter().all(|text| follower.tell(&line(text))));
+        assert_eq!((&*receiver.recv().unwrap(), &*receiver.recv().unwrap()), ("a", "b"));
+        assert!(follower.tell(&line("e")));
+        assert_eq!(&*receiver.recv().unwrap(), "{\"event\":\"lost\",\"events\":2}\n");
+        assert_eq!(&*receiver.recv().unwrap(), "e");
+        drop(receiver);
+        assert!(!follower.tell(&line("f")));
+    }
+}

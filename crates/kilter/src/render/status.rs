@@ -1,0 +1,231 @@
+//! What `kilter status` shows: JSON as a run tells it (docs/reference/status.md), and text for people made of that.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kilter_runtime::{Counts, Event, Standing, Standings, Watched};
+use serde_json::{Map, Value as Json, json};
+
+use super::diff::visible;
+use super::{CHANGED, FAILED, FAINT, NAME, json, styled};
+
+/// What is held, as JSON.
+pub(crate) fn json(standings: &Standings) -> Json {
+    let mut of_all = counts(&standings.counts);
+    of_all["total"] = standings.counts.total.into();
+    of_all["under_way"] = standings.under_way.into();
+    json!({
+        "process": std::process::id(),
+        "held_for_ms": ms(standings.held_for),
+        "noop": standings.noop,
+        "quiet_for_ms": standings.quiet_for.map(ms),
+        "counts": of_all,
+        "settled": counts(&standings.settled),
+        "watches": standings.watches,
+        "overflows": standings.overflows,
+        "resources": standings.resources.iter().map(standing).collect::<Vec<_>>(),
+        "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn counts(counts: &Counts) -> Json {
+    json!({
+        "in_sync": counts.in_sync,
+        "changed": counts.changed,
+        "refreshed": counts.refreshed,
+        "would_change": counts.would_change,
+        "would_refresh": counts.would_refresh,
+        "unknown": counts.unknown,
+        "failed": counts.failed,
+        "skipped": counts.skipped,
+        "interrupted": counts.interrupted,
+    })
+}
+
+/// One resource; keys that say nothing are left out.
+fn standing(standing: &Standing) -> Json {
+    let mut json = match standing.report.as_ref().map(json::resource) {
+        Some(Json::Object(report)) => report,
+        _ => Map::new(),
+    };
+    ["status", "type", "title", "duration_ms", "tries"].into_iter().for_each(|key| drop(json.remove(key)));
+    let mut put = |key: &str, value: Json| drop(json.insert(key.into(), value));
+    put("resource", standing.reference.to_string().into());
+    put("state", standing.word.into());
+    if let Some(cause) = &standing.because_of {
+        put("because_of", cause.to_string().into());
+    }
+    if let Some(failure) = &standing.failure {
+        put("failure", failure.as_str().into());
+    }
+    if standing.watched_only {
+        put("watched_only", true.into());
+    }
+    put("watched", standing.watched.word().into());
+    if let Watched::Polled(interval) = standing.watched {
+        put("every_ms", ms(interval));
+    }
+    if let Some(next) = standing.next_look {
+        put("next_look_ms", ms(next));
+    }
+    let tally = &standing.tally;
+    put("changes", tally.changes.into());
+    put("refreshes", tally.refreshes.into());
+    put("failures", tally.failures.into());
+    if let Some((at, attributes)) = &tally.last_change {
+        let attributes: Vec<&str> = attributes.iter().map(|name| name.as_str()).collect();
+        put("last_change", json!({"unix_ms": unix(*at), "attributes": attributes}));
+    }
+    Json::Object(json)
+}
+
+/// An event for those who follow; none for what only moves a display.
+pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
+    let mut json = match event {
+        Event::Begun { reference, doing } => {
+            json!({"event": "begun", "resource": reference.to_string(), "doing": doing})
+        }
+        Event::Settled(report) => {
+            let mut json = json::resource(report);
+            json["event"] = "settled".into();
+            json
+        }
+        Event::Retrying { reference, failure, delay } => {
+            json!({"event": "retrying", "resource": reference.to_string(), "failure": failure, "delay_ms": delay})
+        }
+        Event::Log { level, type_name, name, message } => {
+            json!({"event": "log", "level": level.word(), "type": type_name, "name": name, "message": message})
+        }
+        Event::Converged(converged) => json!({"event": "converged", "converged": converged}),
+        Event::Demoted { reference, repairs, within } => {
+            json!({"event": "demoted", "resource": reference.to_string(), "repairs": repairs, "within_ms": within})
+        }
+        Event::Unwatched { count, why } => json!({"event": "unwatched", "resources": count, "why": why}),
+        Event::Rewatched { count } => json!({"event": "rewatched", "resources": count}),
+        Event::Reloading => json!({"event": "reloading"}),
+        Event::Interrupted(in_flight) => json!({"event": "interrupted", "in_flight": in_flight}),
+        Event::Waiting { .. } | Event::Pausing | Event::Progress { .. } => return None,
+    };
+    json["unix_ms"] = unix(SystemTime::now());
+    Some(json)
+}
+
+fn ms(duration: Duration) -> Json {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+fn unix(at: SystemTime) -> Json {
+    ms(at.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// The same for people.
+pub(crate) fn text(json: &Json) -> String {
+    let counts = &json["counts"];
+    let count = |key: &str| counts[key].as_u64().unwrap_or(0);
+    let mut parts = vec![format!("{} in their state", count("in_sync").saturating_sub(count("under_way")))];
+    let words = [
+        ("under_way", "under way"),
+        ("would_change", "would be changed"),
+        ("would_refresh", "would be refreshed"),
+        ("unknown", "not known"),
+        ("failed", "failed"),
+        ("skipped", "skipped"),
+        ("interrupted", "interrupted"),
+    ];
+    parts.extend(
+        words.into_iter().filter(|(key, _)| count(key) > 0).map(|(key, word)| format!("{} {word}", count(key))),
+    );
+    let verb = if json["noop"] == true { "only watches" } else { "holds" };
+    let mut text = format!(
+        "process {} {verb} {} resources, for {}: {}",
+        json["process"],
+        count("total"),
+        long(&json["held_for_ms"]),
+        parts.join(", ")
+    );
+    if !json["quiet_for_ms"].is_null() {
+        text += &format!("; quiet for {}", long(&json["quiet_for_ms"]));
+    }
+    text.push('\n');
+    for resource in json["resources"].as_array().into_iter().flatten() {
+        text += &one(resource);
+    }
+    text
+}
+
+fn one(json: &Json) -> String {
+    let shown = |key: &str| visible(json[key].as_str().unwrap_or_default());
+    let state = json["state"].as_str().unwrap_or_default();
+    let style = match state {
+        "failed" => FAILED,
+        "in_sync" | "skipped" => FAINT,
+        _ => CHANGED,
+    };
+    let mut text = format!("{} {}", styled(NAME, shown("resource")), styled(style, state.replace('_', " ")));
+    match state {
+        "waiting" => text += &format!(" for {}", shown("because_of")),
+        _ if json["because_of"].is_string() => text += &format!(" because of {}", shown("because_of")),
+        _ => {}
+    }
+    text.push('\n');
+    for line in json["failure"].as_str().into_iter().flat_map(str::lines) {
+        text += &format!("    {}\n", styled(FAILED, visible(line)));
+    }
+    for difference in json["differences"].as_array().into_iter().flatten() {
+        text +=
+            &format!("    {} is not as it should be\n", visible(difference["attribute"].as_str().unwrap_or_default()));
+    }
+    text + &format!("    {}\n", styled(FAINT, circumstances(json).join("; ")))
+}
+
+/// What tells of a resource, and what was done to it.
+fn circumstances(json: &Json) -> Vec<String> {
+    let mut parts = vec![match json["watched"].as_str() {
+        Some("poll") => format!("looked at every {}", long(&json["every_ms"])),
+        Some("once") => "nothing tells of it".to_owned(),
+        _ => "watched".to_owned(),
+    }];
+    if json["watched_only"] == true {
+        parts.push("no longer repaired, since somebody else wants it otherwise".to_owned());
+    }
+    if !json["next_look_ms"].is_null() {
+        parts.push(format!("next look in {}", long(&json["next_look_ms"])));
+    }
+    for (key, word) in [("changes", "changed"), ("refreshes", "refreshed"), ("failures", "failed")] {
+        match json[key].as_u64().unwrap_or(0) {
+            0 => {}
+            1 => parts.push(format!("{word} once")),
+            many => parts.push(format!("{word} {many} times")),
+        }
+    }
+    if let Some(at) = json["last_change"]["unix_ms"].as_u64() {
+        let now = unix(SystemTime::now()).as_u64().unwrap_or(0);
+        let attributes = json["last_change"]["attributes"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        let attributes: Vec<String> = attributes.map(visible).collect();
+        parts.push(format!("last {} ago: {}", long(&now.saturating_sub(at).into()), attributes.join(", ")));
+    }
+    parts
+}
+
+/// A time of so many milliseconds in its two largest units.
+fn long(ms: &Json) -> String {
+    let ms = ms.as_u64().unwrap_or(0);
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_two_units() {
+        let said = [0, 999, 59_999, 60_000, 3_600_000, 90_000_000].map(|ms| long(&json!(ms)));
+        assert_eq!(said, ["0 ms", "999 ms", "59 s", "1 min 0 s", "1 h 0 min", "1 d 1 h"]);
+    }
+}

@@ -1,0 +1,152 @@
+//! `kilter status`: what a run holds, and why anything is not in its state.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value as Json;
+
+use crate::run::{Running, content, manifest, wait};
+use crate::support::*;
+
+const MANIFEST: &str = "resources:\n  file[DIR/a]: {content: declared}\n  file[DIR/no/b]: {content: x}\n  \
+                        file[DIR/c]: {content: x, require: \"file[DIR/no/b]\"}\n  \
+                        file[DIR/d]: {content: x, meta: {poll: 60}}\n  exec[slow]: {command: sleep 1000}\n  \
+                        file[DIR/e]: {content: x, require: \"exec[slow]\"}\n";
+
+const SHORT: &str = "resources:\n  file[DIR/a]: {content: declared}\n  exec[once]: {command: \"true\"}\n";
+
+fn begun(place: &Place) -> Running {
+    let running = Running::begin(place, &[&manifest(place, MANIFEST)]);
+    wait("the file, the failure and the command", || {
+        let state = |name: &str| status(place, &[name])["resources"][0]["state"].clone();
+        content(&place.path().join("a")) == "declared"
+            && state("exec[slow]") == "changing"
+            && content(&place.path().join("d")) == "x"
+    });
+    running
+}
+
+fn state(place: &Place) -> PathBuf {
+    place.path().join("state")
+}
+
+/// What `kilter status` prints as JSON; null when it cannot.
+fn status(place: &Place, names: &[&str]) -> Json {
+    let names: Vec<String> =
+        names.iter().map(|name| name.replace("DIR", &place.path().display().to_string())).collect();
+    let args = ["status", "--format", "json"].into_iter().chain(names.iter().map(String::as_str));
+    let ended = place.run(&args.collect::<Vec<_>>());
+    serde_json::from_str(&ended.stdout).unwrap_or(Json::Null)
+}
+
+#[test]
+fn it_says_of_each_resource_where_it_stands_and_why() {
+    let place = Place::new();
+    let _running = begun(&place);
+    let one = |name: &str| status(&place, &[name])["resources"][0].clone();
+    wait("what is blocked", || one("file[DIR/c]")["state"] == "skipped");
+    let (a, b, c, d, e) =
+        (one("file[DIR/a]"), one("file[DIR/no/b]"), one("file[DIR/c]"), one("file[DIR/d]"), one("file[DIR/e]"));
+    assert_eq!((&a["state"], &a["watched"], &a["changes"]), (&"in_sync".into(), &"events".into(), &1.into()));
+    assert!(a["last_change"]["attributes"].as_array().unwrap().contains(&"content".into()), "{a}");
+    assert_eq!((&b["state"], &b["failures"]), (&"failed".into(), &1.into()));
+    assert!(b["failure"].as_str().unwrap().contains("no"), "{b}");
+    assert_eq!(c["because_of"], "file[DIR/no/b]");
+    assert_eq!((&d["watched"], &d["every_ms"]), (&"poll".into(), &60_000.into()));
+    assert!(d["next_look_ms"].as_u64().unwrap() <= 60_000, "{d}");
+    assert_eq!((&e["state"], &e["because_of"]), (&"waiting".into(), &"exec[slow]".into()));
+
+    let notable = status(&place, &[]);
+    let names: Vec<&Json> = notable["resources"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
+    assert_eq!(names, ["failed", "skipped", "changing", "waiting"], "{notable}");
+    let count = |key: &str| notable["counts"][key].as_u64().unwrap();
+    assert_eq!((count("total"), count("failed"), count("skipped"), count("under_way")), (6, 1, 1, 2));
+    assert_eq!(status(&place, &["--all"])["resources"].as_array().unwrap().len(), 6);
+    let ended = place.run(&["status"]);
+    assert_eq!(ended.code, 4, "{ended:?}");
+    assert!(ended.stdout.contains("6 resources") && ended.stdout.contains("waiting for exec[slow]"), "{ended:?}");
+
+    std::fs::create_dir(place.path().join("no")).unwrap();
+    wait("what failed, since its directory is there", || one("file[DIR/c]")["state"] == "in_sync");
+    assert_eq!(place.run(&["status", "--quiet"]).code, 0);
+}
+
+#[test]
+fn what_is_not_there_to_be_asked_for_is_said() {
+    let place = Place::new();
+    let ended = place.run(&["status"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("no `kilter run` holds a state") && ended.stderr.contains("--state-dir"),
+        "{ended:?}"
+    );
+    let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
+    wait("the run", || place.run(&["status"]).code == 0);
+    let ended = place.run(&["status", "file[/nowhere]", "exec[once]"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("file[/nowhere] is not among the resources") && ended.stdout.contains("exec[once]"));
+    assert_eq!(place.run(&["status", "nothing"]).code, 1);
+    let socket = state(&place).join("status.sock");
+    let found = std::fs::symlink_metadata(&socket).unwrap();
+    assert!(found.file_type().is_socket() && found.mode() & 0o777 == 0o600, "{found:?}");
+    running.end();
+    assert!(!socket.exists());
+    assert_eq!(place.run(&["status"]).code, 1);
+}
+
+#[test]
+fn a_socket_that_a_killed_run_left_is_no_run() {
+    let place = Place::new();
+    drop(begun(&place));
+    assert!(state(&place).join("status.sock").exists());
+    assert_eq!(place.run(&["status"]).code, 1);
+    let _running = begun(&place);
+}
+
+#[test]
+fn events_are_followed_as_they_happen() {
+    let place = Place::new();
+    let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
+    wait("the run", || place.run(&["status"]).code == 0);
+    let mut follower = place.command(&["status", "--follow"]);
+    let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    // It says nothing until something happens, so something happens until it has begun to listen.
+    let a = place.path().join("a");
+    let settled = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            lines
+                .by_ref()
+                .map(|line| serde_json::from_str::<Json>(&line.unwrap()).unwrap())
+                .find(|event| event["event"] == "settled")
+                .unwrap()
+        });
+        while !seen.is_finished() {
+            std::fs::write(&a, "changed").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        seen.join().unwrap()
+    });
+    assert_eq!((&settled["status"], &settled["differences"][0]["attribute"]), (&"changed".into(), &"content".into()));
+    assert!(settled["resource"].as_str().unwrap().ends_with("/a]") && settled["unix_ms"].is_u64(), "{settled}");
+    running.end();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.iter().any(|line| line.contains("\"interrupted\"")), "{rest:?}");
+    assert_eq!(follower.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn secrets_are_not_told() {
+    let place = Place::new();
+    let secret = "{content: {sensitive: {file: DIR/source}}, mode: \"0600\"}";
+    std::fs::write(place.path().join("source"), "hunter2").unwrap();
+    let text = format!("resources:\n  file[DIR/no/s]: {secret}\n  file[DIR/s]: {secret}\n");
+    let running = Running::begin(&place, &[&manifest(&place, &text)]);
+    wait("the file", || content(&place.path().join("s")) == "hunter2");
+    wait("the failure", || status(&place, &[])["counts"]["failed"] == 1);
+    let told = status(&place, &["--all"]).to_string() + &place.run(&["status", "--all"]).stdout;
+    assert!(told.contains("/no/s]") && !told.contains("hunter2"), "{told}");
+    running.end();
+}

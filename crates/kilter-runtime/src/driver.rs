@@ -258,6 +258,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         self.look_at_declared();
         loop {
             self.tick();
+            self.tell_alive();
             self.heed_stop();
             self.machine.commands_into(&mut commands);
             let mut idle = commands.is_empty();

@@ -3,7 +3,7 @@
 use kilter_model::ResourceRef;
 use kilter_provider::Level;
 
-use crate::report::ResourceReport;
+use crate::report::{Counts, ResourceReport};
 
 /// Something that happened during a run.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,10 @@ pub enum Event<'a> {
     },
     /// A state is held: everything has settled for as long as was asked for, or no longer has.
     Converged(bool),
+    /// A state is held: for now nothing is left to be done, and so many resources are in which state.
+    Quiet(Counts),
+    /// A state is held, and the run is well: told as often as was asked for, however little happens.
+    Alive,
     /// A resource was repaired too often and is only watched from now on: somebody else wants it otherwise.
     Demoted {
         /// The resource.

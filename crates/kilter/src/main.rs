@@ -14,6 +14,7 @@ mod draw;
 mod exit;
 mod facts;
 mod load;
+mod manager;
 mod markdown;
 mod mold;
 mod panics;

@@ -33,6 +33,8 @@ pub struct Hold<'a> {
     pub longest: Option<Duration>,
     /// Where it is declared.
     pub declared: &'a mut (dyn Declared + 'a),
+    /// How often it is told that the run is well.
+    pub alive: Option<Duration>,
     /// Where others look on.
     pub window: Option<&'a Window>,
 }
@@ -111,6 +113,10 @@ pub(super) struct Holder<'run> {
     pub(super) listening: Listening,
     /// When what was done is made durable, at the earliest.
     flush_after: Timestamp,
+    /// When it is told next that the run is well.
+    alive_at: Timestamp,
+    /// Whether nothing is left to be done, and that has been told.
+    is_quiet: bool,
     is_converged: bool,
     is_enough: bool,
     is_superseded: bool,
@@ -123,8 +129,8 @@ impl<'run> Holder<'run> {
         hold: Hold<'h>,
         sender: &Sender<Message>,
     ) -> Result<Holder<'run>, RunError> {
-        let Hold { converged, until_converged, longest, declared, window } = hold;
-        let hold = Hold { converged, until_converged, longest, declared, window };
+        let Hold { converged, until_converged, longest, declared, alive, window } = hold;
+        let hold = Hold { converged, until_converged, longest, declared, alive, window };
         let tell = {
             let sender = sender.clone();
             move |told| {
@@ -175,7 +181,7 @@ impl<'run> Holder<'run> {
         let polls = intervals.iter().map(|(vertex, interval)| Reverse((Timestamp(*interval), *vertex))).collect();
         // It may have been edited since it was read, when nobody watched.
         let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
-        let (is_converged, is_enough, is_superseded) = (false, false, false);
+        let (is_quiet, is_converged, is_enough, is_superseded) = (false, false, false, false);
         let flush_after = Timestamp::default();
         if let Some(window) = window {
             window.opens(Some(sender.clone()));
@@ -190,6 +196,8 @@ impl<'run> Holder<'run> {
             intervals,
             listening,
             flush_after,
+            alive_at: Timestamp::default(),
+            is_quiet,
             is_converged,
             is_enough,
             is_superseded,
@@ -253,11 +261,15 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         self.flush_what_was_done();
         let Some(holder) = &mut self.holder else { return false };
         let Some(since) = self.machine.quiet_since() else {
+            holder.is_quiet = false;
             if std::mem::take(&mut holder.is_converged) {
                 self.observer.event(Event::Converged(false));
             }
             return false;
         };
+        if !std::mem::replace(&mut holder.is_quiet, true) {
+            self.observer.event(Event::Quiet(self.board.standing_counts()));
+        }
         let quiet = Duration::from_millis(self.now.0.saturating_sub(since.0));
         if !holder.is_converged && holder.hold.converged.is_some_and(|asked| quiet >= asked) {
             holder.is_converged = true;
@@ -283,6 +295,16 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         }
     }
 
+    /// Tells that the run is well, when it is time to.
+    pub(super) fn tell_alive(&mut self) {
+        let Some(holder) = self.holder.as_mut().filter(|holder| holder.alive_at <= self.now) else { return };
+        if let Some(interval) = holder.hold.alive {
+            let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
+            holder.alive_at = Timestamp(self.now.0.saturating_add(interval));
+            self.observer.event(Event::Alive);
+        }
+    }
+
     /// How long there is to wait, at most, until something is to be looked at.
     pub(super) fn next_time(&self) -> Option<Duration> {
         let holder = self.holder.as_ref()?;
@@ -295,9 +317,10 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
         let Reading { due, look, .. } = holder.reading;
         let read = due.into_iter().chain(look).map(|at| until(at.0));
+        let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
         let flush = (self.in_flight == 0 && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
-        poll.into_iter().chain(converged).chain(longest).chain(read).chain(heard).chain(flush).min()
+        poll.into_iter().chain(converged).chain(longest).chain(read).chain(alive).chain(heard).chain(flush).min()
     }
 
     /// Looks at what nothing tells of, when its time has come, and at the clock.

@@ -16,7 +16,7 @@ use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
 use crate::render::progress::{Progress, Shown};
-use crate::{providers, say, signals};
+use crate::{manager, providers, say, signals};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
 const QUIET: Duration = Duration::from_secs(5);
@@ -97,6 +97,7 @@ fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool)
         until_converged: args.converged_exit,
         longest: args.max_runtime.map(Duration::from_secs),
         declared,
+        alive: manager::watchdog(),
         window: None,
     }
 }
@@ -203,6 +204,7 @@ impl Observer for Watching<'_> {
         if let Some(desk) = self.outside.desk {
             desk.tell(&event);
         }
+        manager::tell(&event);
         if let (Event::Converged(converged), Some(mut status)) = (&event, self.outside.status)
             && let Err(error) = status.write_all(format!("{converged}\n").as_bytes())
         {

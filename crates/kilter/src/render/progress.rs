@@ -145,6 +145,7 @@ impl Observer for Progress {
                 let what = format!("{count} resources cannot be watched and are looked at every so often: {why}");
                 self.tell(CHANGED, &what);
             }
+            Event::Quiet(_) | Event::Alive => {}
             Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
             Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
             Event::Interrupted(in_flight) => {

@@ -103,7 +103,8 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Rewatched { count } => json!({"event": "rewatched", "resources": count}),
         Event::Reloading => json!({"event": "reloading"}),
         Event::Interrupted(in_flight) => json!({"event": "interrupted", "in_flight": in_flight}),
-        Event::Waiting { .. } | Event::Pausing | Event::Progress { .. } => return None,
+        Event::Quiet(of) => json!({"event": "quiet", "counts": counts(of)}),
+        Event::Alive | Event::Waiting { .. } | Event::Pausing | Event::Progress { .. } => return None,
     };
     json["unix_ms"] = unix(SystemTime::now());
     Some(json)

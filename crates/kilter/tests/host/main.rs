@@ -8,6 +8,7 @@ mod confinement;
 mod hosts;
 mod main_job;
 mod providers;
+mod service;
 
 use std::path::{Path, PathBuf};
 

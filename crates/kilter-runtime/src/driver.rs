@@ -2,6 +2,7 @@
 
 mod board;
 mod debts;
+mod handover;
 mod hold;
 mod listen;
 mod look;
@@ -21,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Holding, Input, Machine, Settlement, Timestamp, VertexId};
+use kilter_engine::{Command, Holding, Input, Machine, Replacement, Settlement, Timestamp, VertexId};
 use kilter_provider::{Durability, Strictness};
 use opened::Opened;
 
@@ -36,6 +37,8 @@ use crate::step::{Done, Item};
 use crate::worker::Workers;
 use board::Board;
 use debts::owed;
+pub use handover::{Handover, Takeover};
+use handover::{Kept, Parts};
 use hold::Holder;
 pub use hold::{Anew, Declared, Hold};
 pub(crate) use shelf::Read;
@@ -109,10 +112,15 @@ impl Prepared<'_> {
     /// When the state directory or the journal cannot be used. What providers cannot do is in the
     /// report.
     pub fn execute(&self, options: &Options, stop: &Stop, observer: &mut dyn Observer) -> Result<Report, RunError> {
-        self.drive(options, None, stop, observer)
+        match self.drive(options, None, None, stop, observer)? {
+            Held::Ended(report) => Ok(*report),
+            // Nothing is held, so nothing supersedes it.
+            Held::Superseded(_) => Ok(Report::default()),
+        }
     }
 
-    /// Brings everything to its state and holds it, until somebody stops it or `hold` says that it is enough.
+    /// Brings everything to its state and holds it, until somebody stops it, `hold` says that it is enough, or something
+    /// else is declared.
     ///
     /// # Errors
     /// When the state directory, the journal or the watches cannot be used. What providers cannot do is in the
@@ -123,17 +131,33 @@ impl Prepared<'_> {
         hold: Hold<'_>,
         stop: &Stop,
         observer: &mut dyn Observer,
-    ) -> Result<Report, RunError> {
-        self.drive(options, Some(hold), stop, observer)
+    ) -> Result<Held, RunError> {
+        self.drive(options, Some(hold), None, stop, observer)
+    }
+
+    /// Goes on where another graph was held: what is declared as it was keeps its state, and is not looked at for that.
+    ///
+    /// # Errors
+    /// Those of [`hold`](Prepared::hold).
+    pub fn take_over(
+        &self,
+        takeover: Takeover,
+        options: &Options,
+        hold: Hold<'_>,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Held, RunError> {
+        self.drive(options, Some(hold), Some(takeover), stop, observer)
     }
 
     fn drive(
         &self,
         options: &Options,
         hold: Option<Hold<'_>>,
+        before: Option<Takeover>,
         stop: &Stop,
         observer: &mut dyn Observer,
-    ) -> Result<Report, RunError> {
+    ) -> Result<Held, RunError> {
         let _lock = match (&options.state_dir, options.mode) {
             (Some(state_dir), Mode::Apply) => Some(state_dir.hold()?),
             (Some(state_dir), Mode::Noop) => {
@@ -148,33 +172,61 @@ impl Prepared<'_> {
         };
         let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry);
         let outlook = Outlook::new(self, &lookup, options.mode);
-        let opened = Opened::new(self.registry.len());
         let lazy = Lazy::new(self);
-        let (sender, receiver) = channel();
+        let mut board = Board::new(self, &lookup, options);
+        let (parts, opened, mut kept) = match before {
+            Some(Takeover { parts, opened, kept }) => (Some(parts), opened, kept),
+            None => (None, Opened::new(self.registry.len()), Kept::default()),
+        };
+        let (mut wakes, mut start, mut carried) = (Vec::new(), Instant::now(), None);
+        let (old, watching, (sender, receiver)) = match parts {
+            Some(parts) => {
+                (wakes, start, carried) = (parts.wakes, parts.start, Some(parts.board));
+                (Some(parts.machine), Some(parts.watching), (parts.sender, parts.receiver))
+            }
+            None => (None, None, channel()),
+        };
+        if hold.is_some() {
+            board.holds(carried, &mut kept);
+        }
+        let now = Timestamp(start.elapsed().as_millis() as u64);
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
-        let holder = hold.map(|hold| Holder::begin(self, hold, &sender)).transpose()?;
+        let window = hold.as_ref().and_then(|hold| hold.window);
+        let holder = hold.map(|hold| Holder::begin(self, hold, &sender, watching, &kept, now)).transpose()?;
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
-        let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
-        let machine = match &holder {
-            Some(holder) => {
-                let holding = Holding { unwatched: holder.listening.unwatched(), ..self.holding() };
-                Machine::holding(graph, vertices, &owed, Timestamp::default(), holding)
+        let (graph, vertices, semaphores) = (self.graph.clone(), self.vertices(options.mode), self.semaphores());
+        let holding =
+            holder.as_ref().map(|holder| Holding { unwatched: holder.listening.unwatched(), ..self.holding() });
+        let machine = match (old, holding) {
+            (Some(mut machine), Some(holding)) => {
+                machine.replace(
+                    now,
+                    Replacement { graph, vertices, holding, semaphores, kept: &kept.old_of, owed: &owed },
+                );
+                machine.input(now, Input::Resume);
+                machine
             }
-            None => Machine::new(graph, vertices, &owed),
+            (_, Some(holding)) => Machine::holding(graph, vertices, &owed, now, holding).sharing(semaphores),
+            (_, None) => Machine::new(graph, vertices, &owed).sharing(semaphores),
         };
-        let machine = machine.sharing(self.semaphores());
-        let mut board = Board::new(self, &lookup, options);
-        if holder.is_some() {
-            board.holds();
+        for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
+            if let Some(settlement) = machine.settlement(vertex) {
+                outlook.settled(vertex, settlement);
+            }
         }
+        let wakes = wakes.into_iter().filter_map(|(at, old)| Some((at, kept.new_of(old)?))).collect();
         let told = holder.iter().flat_map(|holder| holder.listening.told.iter().cloned());
         let (told, ending) = (told.collect::<Vec<_>>(), Alarm::new());
-        let report = thread::scope(|scope| {
+        let ended = thread::scope(|scope| {
             let _ends = ending.at_the_end();
             for told in &told {
-                let (sender, ending) = (sender.clone(), &ending);
-                scope.spawn(move || listen::listen(self, told, &sender, ending));
+                let (to_listener, ending) = (sender.clone(), &ending);
+                let thread = thread::Builder::new().name("listen".into());
+                let listener = thread.spawn_scoped(scope, move || listen::listen(self, told, &to_listener, ending));
+                if let Err(error) = listener {
+                    listen::deaf(told, &sender, &error);
+                }
             }
             let driver = Driver {
                 prepared: self,
@@ -194,9 +246,9 @@ impl Prepared<'_> {
                 holder,
                 journal,
                 observer,
-                start: Instant::now(),
-                now: Timestamp::default(),
-                wakes: Vec::new(),
+                start,
+                now,
+                wakes,
                 in_flight: 0,
                 seen_requests: 0,
                 broken: None,
@@ -209,8 +261,29 @@ impl Prepared<'_> {
             driver.run()
         });
         stop.listen(None);
-        Ok(report)
+        if let Some(window) = window {
+            window.opens(None);
+        }
+        Ok(match ended {
+            Ended::Report(report) => Held::Ended(report),
+            Ended::Superseded(parts) => Held::Superseded(Box::new(Handover { parts: *parts, opened })),
+        })
     }
+}
+
+/// How the holding of a state has ended.
+#[derive(Debug)]
+pub enum Held {
+    /// Nothing is held any more.
+    Ended(Box<Report>),
+    /// Something else is declared: whoever holds that takes this over.
+    Superseded(Box<Handover>),
+}
+
+/// How a driver has ended.
+enum Ended {
+    Report(Box<Report>),
+    Superseded(Box<Parts>),
 }
 
 struct Driver<'run, 'scope, 'env: 'scope> {
@@ -253,7 +326,7 @@ struct Driver<'run, 'scope, 'env: 'scope> {
 }
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
-    fn run(mut self) -> Report {
+    fn run(mut self) -> Ended {
         let mut commands = Vec::new();
         self.look_at_declared();
         loop {
@@ -274,7 +347,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 continue;
             }
             if self.broken.is_some() && self.in_flight == 0 || self.machine.is_finished() {
-                return self.finish();
+                return Ended::Report(Box::new(self.finish()));
+            }
+            if self.in_flight == 0 && !self.is_ending() && self.is_superseded() {
+                return Ended::Superseded(Box::new(self.hand_over()));
             }
             if self.rest() {
                 continue;
@@ -303,7 +379,25 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
 
     /// Whether nothing further is begun: somebody asked for it, or a failure was fatal.
     fn is_ending(&self) -> bool {
-        self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(Holder::is_over)
+        self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(Holder::is_enough)
+    }
+
+    /// Whether something else is declared, for which this run makes way.
+    fn is_superseded(&self) -> bool {
+        self.holder.as_ref().is_some_and(Holder::is_superseded)
+    }
+
+    /// Nothing further is begun: something else is declared.
+    fn make_way(&mut self) {
+        self.machine.input(self.now, Input::Pause);
+        self.take_back();
+    }
+
+    /// Leaves everything to whoever holds what is declared now. Nothing is in flight.
+    fn hand_over(self) -> Parts {
+        let Driver { machine, board, holder, wakes, sender, receiver, start, .. } = self;
+        let watching = holder.expect("only what is held is superseded").leave();
+        Parts { machine, watching, board: board.leave(), wakes, sender, receiver, start }
     }
 
     /// What has not been begun is not begun any more.
@@ -383,6 +477,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     /// Without a journal nothing further may change: what is in flight is finished, the rest is left.
     fn carry_out(&mut self, command: Command) {
         match command {
+            // It begins with what is declared now.
+            Command::Settled(_, Settlement::Interrupted) if self.is_superseded() && !self.is_ending() => {}
             Command::Settled(vertex, settlement) => {
                 self.outlook.settled(vertex, settlement);
                 self.board.settle(vertex, settlement, &self.machine, self.observer);
@@ -433,7 +529,6 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         report.ended_by = ended_by;
         report.owed = owed;
         report.journal = self.broken;
-        report.superseded = self.holder.as_ref().is_some_and(Holder::is_superseded);
         report.interrupted = self.stop.requests() > 0;
         report.unflushed = unflushed;
         report.duration = self.start.elapsed();

@@ -145,8 +145,6 @@ pub struct Report {
     /// Refreshes that remain owed and are served by the next run: who changed, and who is to be
     /// refreshed.
     pub owed: Vec<(ResourceRef, ResourceRef)>,
-    /// Whether the run made way for another one, of what is declared now.
-    pub superseded: bool,
     /// How long it took.
     pub duration: Duration,
 }

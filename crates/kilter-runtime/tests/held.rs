@@ -12,7 +12,7 @@ use kilter_model::{
     Value,
 };
 use kilter_provider::{Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness};
-use kilter_runtime::{Anew, Declared, Event, Hold, Mode, Observer, Options, Report, Stop, plan_of};
+use kilter_runtime::{Anew, Declared, Event, Held, Hold, Mode, Observer, Options, Report, Stop, plan_of};
 
 /// A provider that cannot set what is called `bad`.
 struct Slots {
@@ -120,8 +120,9 @@ fn held(slots: &Arc<Slots>, millis: u64) -> (Report, Vec<String>) {
     let hold =
         Hold { converged: None, until_converged: false, longest, declared: &mut Fixed, alive: None, window: None };
     let mut logged = Logged::default();
-    let report = prepared.hold(&options, hold, &Stop::new().unwrap(), &mut logged).unwrap();
-    (report, logged.0)
+    let held = prepared.hold(&options, hold, &Stop::new().unwrap(), &mut logged).unwrap();
+    let Held::Ended(report) = held else { panic!("nothing else is declared") };
+    (*report, logged.0)
 }
 
 #[test]

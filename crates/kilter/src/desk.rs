@@ -9,15 +9,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kilter_model::ResourceRef;
-use kilter_runtime::{Event, Which, Window};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use kilter_runtime::{Event, Standings, Unseen, Which, Window};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde_json::{Value as Json, json};
 
 use crate::render::status;
@@ -28,8 +28,20 @@ const NAME: &str = "status.sock";
 /// So many are answered at a time.
 const CLIENTS: usize = 32;
 
-/// How long a question may take to arrive, and an answer to be taken.
+/// How long a question may take to arrive, and a part of an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether somebody who follows is still there, while nothing happens.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long nobody is answered when the system has no descriptor left.
+const EXHAUSTED: Duration = Duration::from_millis(500);
+
+/// For how long it is tried to look at a run that is between what was declared and what is.
+const BETWEEN: Duration = Duration::from_secs(5);
+
+/// How long those who follow may take to be told the end.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How long a run has to answer, which may be at something that it does itself.
 const BUSY: Duration = Duration::from_secs(60);
@@ -58,9 +70,29 @@ struct Shared {
     window: Window,
     followers: Mutex<Vec<Follower>>,
     clients: AtomicUsize,
+    /// How many have followed so far.
+    followed: AtomicU64,
+}
+
+/// Somebody who is answered, or follows; no longer when this is dropped.
+struct Client(Arc<Shared>);
+
+impl Client {
+    /// One more, unless there are too many.
+    fn new(shared: &Arc<Shared>) -> Option<Client> {
+        let client = Client(Arc::clone(shared));
+        (shared.clients.fetch_add(1, Ordering::AcqRel) < CLIENTS).then_some(client)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 struct Follower {
+    number: u64,
     lines: SyncSender<Arc<str>>,
     /// How many events it has missed.
     lost: u64,
@@ -96,7 +128,7 @@ impl Desk {
             return;
         }
         let Some(json) = status::event(event) else { return };
-        let line: Arc<str> = format!("{json}\n").into();
+        let line: Arc<str> = line(&json).into();
         followers.retain_mut(|follower| follower.tell(&line));
     }
 }
@@ -110,6 +142,10 @@ impl Drop for Desk {
             let _ = thread.join();
         }
         self.shared.followers().clear();
+        let begun = Instant::now();
+        while self.shared.clients.load(Ordering::Acquire) > 0 && begun.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         // A socket that is left says that nobody listens.
         let _ = std::fs::remove_file(&self.path);
     }
@@ -157,21 +193,20 @@ fn attend(listener: &UnixListener, end: &OwnedFd, shared: &Arc<Shared>) {
         if !ready[1].revents().is_empty() {
             return;
         }
-        // Who has gone again needs no answer.
-        let Ok((stream, _)) = listener.accept() else { continue };
-        let shared = Arc::clone(shared);
-        if shared.clients.fetch_add(1, Ordering::AcqRel) >= CLIENTS {
-            shared.clients.fetch_sub(1, Ordering::AcqRel);
+        let Ok((stream, _)) = listener.accept() else {
+            // Who waits is still there, and would be told of without end.
+            let timeout = Timespec { tv_sec: 0, tv_nsec: EXHAUSTED.subsec_nanos().into() };
+            let _ = poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&timeout));
+            continue;
+        };
+        let Some(client) = Client::new(shared) else {
             refuse(&stream, "too many ask at the same time: try again");
             continue;
-        }
+        };
         let answering = std::thread::Builder::new().name("status answer".into()).spawn(move || {
-            let lines = answer(&stream, &shared);
-            shared.clients.fetch_sub(1, Ordering::AcqRel);
-            // Its end ends what is followed.
-            drop(shared);
-            if let Some(lines) = lines {
-                follow(stream, &lines);
+            if let Some((number, lines)) = answer(&stream, &client.0) {
+                follow(&stream, &lines);
+                client.0.followers().retain(|follower| follower.number != number);
             }
         });
         // Without a thread the stream is closed, which the other side is told.
@@ -186,7 +221,7 @@ fn refuse(mut stream: &UnixStream, why: &str) {
 }
 
 /// Answers a question; what is to be followed is returned.
-fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<Receiver<Arc<str>>> {
+fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc<str>>)> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
     let mut question = String::new();
@@ -202,25 +237,71 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<Receiver<Arc<str>>
         }
     };
     let Asked::Status(which) = asked else {
+        // Who follows may take its time; what it misses meanwhile, it is told.
+        stream.set_write_timeout(None).ok()?;
         let (lines, receiver) = sync_channel(BEHIND);
-        shared.followers().push(Follower { lines, lost: 0 });
-        return Some(receiver);
+        let number = shared.followed.fetch_add(1, Ordering::Relaxed);
+        shared.followers().push(Follower { number, lines, lost: 0 });
+        return Some((number, receiver));
     };
-    let answer = match shared.window.look(which, BUSY) {
+    let answer = match look(&shared.window, &which) {
         Ok(standings) => status::json(&standings),
         Err(why) => json!({"error": why.to_string()}),
     };
     // Who has gone needs no answer.
-    let _ = stream.write_all(format!("{answer}\n").as_bytes());
+    let _ = stream.write_all(line(&answer).as_bytes());
     None
 }
 
-fn follow(mut stream: UnixStream, lines: &Receiver<Arc<str>>) {
-    while let Ok(line) = lines.recv() {
-        if stream.write_all(line.as_bytes()).is_err() {
-            return;
+/// Looks; what is declared may be read anew just now, which takes a moment.
+fn look(window: &Window, which: &Which) -> Result<Standings, Unseen> {
+    let begun = Instant::now();
+    loop {
+        match window.look(which.clone(), BUSY) {
+            Err(Unseen::NoRun) if begun.elapsed() < BETWEEN => std::thread::sleep(Duration::from_millis(20)),
+            answer => return answer,
         }
     }
+}
+
+/// Passes lines on until the run ends, or nobody is there any more.
+fn follow(mut stream: &UnixStream, lines: &Receiver<Arc<str>>) {
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(line) if stream.write_all(line.as_bytes()).is_ok() => {}
+            Err(RecvTimeoutError::Timeout) if is_there(stream) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                // Who has gone need not be told.
+                let _ = stream.write_all(line(&json!({"event": "end"})).as_bytes());
+                return;
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => return,
+        }
+    }
+}
+
+/// Whether the other side has not closed its end.
+fn is_there(stream: &UnixStream) -> bool {
+    let mut ready = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut ready, Some(&now)) {
+        Ok(_) => ready[0].revents().is_empty(),
+        Err(_) => true,
+    }
+}
+
+/// A document on a line, in which nothing steers a terminal.
+fn line(json: &Json) -> String {
+    let mut line = String::new();
+    for c in json.to_string().chars() {
+        match c {
+            // Only texts hold them, in which they may be written so.
+            '\u{7f}'..='\u{9f}' => line += &format!("\\u{:04x}", u32::from(c)),
+            c => line.push(c),
+        }
+    }
+    line.push('\n');
+    line
 }
 
 /// What somebody asks for.
@@ -268,9 +349,14 @@ mod tests {
     }
 
     #[test]
+    fn a_line_steers_no_terminal() {
+        assert_eq!(line(&json!("a\u{9b}2J\u{7f}\u{1b}ü")), "\"a\\u009b2J\\u007f\\u001bü\"\n");
+    }
+
+    #[test]
     fn who_is_too_slow_is_told_what_it_has_missed() {
         let (lines, receiver) = sync_channel(2);
-        let mut follower = Follower { lines, lost: 0 };
+        let mut follower = Follower { number: 0, lines, lost: 0 };
         let line = |text: &str| Arc::from(text);
         assert!(["a", "b", "c", "d"].into_iter().all(|text| follower.tell(&line(text))));
         assert_eq!((&*receiver.recv().unwrap(), &*receiver.recv().unwrap()), ("a", "b"));

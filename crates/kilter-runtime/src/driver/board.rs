@@ -13,6 +13,7 @@ use kilter_model::{AttributeName, Attributes, Difference, Meta, Policy, Value};
 use kilter_provider::{Context, Found, Level, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::handover::{Carried, Kept};
 use super::resolve::{self, Resolution};
 use super::window::Tally;
 use super::{Mode, Options};
@@ -60,7 +61,7 @@ pub(super) struct Board<'run> {
 
 /// What a report is made of.
 #[derive(Default)]
-struct Draft {
+pub(super) struct Draft {
     differences: Vec<Difference>,
     told: Vec<Difference>,
     is_unsettled: bool,
@@ -435,8 +436,32 @@ impl<'run> Board<'run> {
     }
 
     /// Keeps what is not in its state, and nothing of what was mended.
-    pub(super) fn holds(&mut self) {
-        self.standing = Some(BTreeMap::new());
+    ///
+    /// What is known of resources that are kept is known still. One that others take values from in another way is not kept: it is
+    /// to be asked for them.
+    pub(super) fn holds(&mut self, carried: Option<Carried>, kept: &mut Kept) {
+        let carried = carried.unwrap_or_default();
+        for (vertex, confidential) in &self.senders {
+            let old = kept.old_of.get(vertex.0 as usize).copied().flatten();
+            let sends =
+                |old: &VertexId| carried.outputs.contains_key(old) && carried.senders.get(old) == Some(confidential);
+            if !old.as_ref().is_some_and(sends) && kept.is_kept(*vertex) {
+                kept.forget(*vertex);
+            }
+        }
+        self.outputs = kept.map(carried.outputs);
+        self.found = kept.map(carried.found);
+        self.drafts = kept.map(carried.drafts);
+        self.tallies = kept.map(carried.tallies);
+        self.standing = Some(kept.map(carried.standing));
+        (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
+    }
+
+    /// What the board of the next graph goes on with.
+    pub(super) fn leave(self) -> Carried {
+        let Board { senders, outputs, sent, found, drafts, standing, tallies, used, counts, .. } = self;
+        let standing = standing.unwrap_or_default();
+        Carried { senders, outputs, sent, found, drafts, standing, tallies, used, counts }
     }
 
     /// How many resources are in which state, while one is held. What is under way is as it was before that.

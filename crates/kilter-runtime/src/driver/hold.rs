@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use ecow::EcoString;
 use kilter_engine::{Budget, Input, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
 use kilter_provider::{POLL, Watch};
 use rustc_hash::FxHashMap;
 
+use super::handover::{Kept, Subscribers, Watching};
 use super::listen::{Listening, Told as Listened};
 use super::stop::Message;
 use super::window::Window;
@@ -57,7 +59,7 @@ pub trait Declared {
 pub enum Anew {
     /// The same as before.
     Same,
-    /// Something else: the run makes way for it.
+    /// Something else, which is held from now on.
     Other,
     /// Nothing that can be held. What is held goes on, and the files are looked at from time to time: there may be others
     /// among them that nobody watches.
@@ -104,8 +106,9 @@ impl Reading {
 pub(super) struct Holder<'run> {
     hold: Hold<'run>,
     reading: Reading,
-    /// Lives as long as the run.
+    /// Lives as long as the state is held, over all graphs.
     hub: Hub,
+    subscribers: Subscribers,
     /// When a resource is looked at next that nothing tells of, and how often that is.
     polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     intervals: FxHashMap<VertexId, u64>,
@@ -123,26 +126,28 @@ pub(super) struct Holder<'run> {
 }
 
 impl<'run> Holder<'run> {
-    /// Has everything watched, before anything is looked at.
+    /// Has everything watched, before anything is looked at. What is kept is watched already.
     pub(super) fn begin<'h: 'run>(
         prepared: &Prepared<'_>,
         hold: Hold<'h>,
         sender: &Sender<Message>,
+        before: Option<Watching>,
+        kept: &Kept,
+        now: Timestamp,
     ) -> Result<Holder<'run>, RunError> {
         let Hold { converged, until_converged, longest, declared, alive, window } = hold;
         let hold = Hold { converged, until_converged, longest, declared, alive, window };
-        let tell = {
-            let sender = sender.clone();
-            move |told| {
-                // Without a driver nobody is told any more.
-                let _ = sender.send(Message::Told(told));
-            }
-        };
-        let hub = Hub::start(tell).map_err(RunError::Watch)?;
-        let mut intervals = FxHashMap::default();
-        let mut watches = Vec::with_capacity(prepared.resources().len() + 1);
-        let mut told: BTreeMap<u16, Vec<_>> = BTreeMap::new();
+        let Watching { hub, subscribers, polls, mut intervals, mut told, flush_after, alive_at, is_converged } =
+            match before {
+                Some(before) => before.renumbered(kept),
+                None => Watching::new(prepared.resources().len(), sender)?,
+            };
+        let mut polls = polls;
+        let mut watches = Vec::new();
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
+            if kept.is_kept(vertex) {
+                continue;
+            }
             let mut paths = Vec::new();
             match poll_of(resource) {
                 Poll::Watched => {}
@@ -168,9 +173,11 @@ impl<'run> Holder<'run> {
                 }
             }
             if !paths.is_empty() {
-                watches.push((Subscriber(vertex.0), paths));
+                watches.push((subscribers.of(vertex), paths));
             }
         }
+        let new = intervals.iter().filter(|(vertex, _)| !kept.is_kept(**vertex));
+        polls.extend(new.map(|(vertex, interval)| Reverse((Timestamp(now.0.saturating_add(*interval)), *vertex))));
         let declared = hold.declared.files().into_iter();
         let declared = declared.map(|path| PathWatch { path, scope: Scope::This });
         watches.push((DECLARED, declared.collect()));
@@ -178,25 +185,24 @@ impl<'run> Holder<'run> {
             // The driver takes it when it begins.
             let _ = sender.send(Message::Told(Told::Lost(lost)));
         }
-        let polls = intervals.iter().map(|(vertex, interval)| Reverse((Timestamp(*interval), *vertex))).collect();
         // It may have been edited since it was read, when nobody watched.
         let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
-        let (is_quiet, is_converged, is_enough, is_superseded) = (false, false, false, false);
-        let flush_after = Timestamp::default();
+        let (is_quiet, is_enough, is_superseded) = (false, false, false);
         if let Some(window) = window {
             window.opens(Some(sender.clone()));
         }
         let told = told.into_iter().map(|(provider, names)| Arc::new(Listened::new(provider, names)));
-        let listening = Listening::new(told.collect());
+        let listening = Listening::new(told.collect(), now);
         Ok(Holder {
             hold,
             reading,
             hub,
+            subscribers,
             polls,
             intervals,
             listening,
             flush_after,
-            alive_at: Timestamp::default(),
+            alive_at,
             is_quiet,
             is_converged,
             is_enough,
@@ -205,12 +211,20 @@ impl<'run> Holder<'run> {
     }
 
     /// Whether nothing further is to be done.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_enough || self.is_superseded
+    pub(super) fn is_enough(&self) -> bool {
+        self.is_enough
     }
 
+    /// Whether something else is declared, and nothing further is begun before that is held.
     pub(super) fn is_superseded(&self) -> bool {
         self.is_superseded
+    }
+
+    /// What the holder of the next graph goes on with.
+    pub(super) fn leave(self) -> Watching {
+        let Holder { hub, subscribers, polls, intervals, listening, flush_after, alive_at, is_converged, .. } = self;
+        let told = listening.told.iter().map(|told| (told.provider(), told.names().to_vec())).collect();
+        Watching { hub, subscribers, polls, intervals, told, flush_after, alive_at, is_converged }
     }
 
     /// The resources that are looked at every so often, each with the time of its next look.
@@ -233,8 +247,8 @@ impl<'run> Holder<'run> {
         if subscriber == DECLARED {
             self.reading.is_unwatched = true;
             self.reading.looked(now);
-        } else {
-            self.poll(VertexId(subscriber.0), now, interval);
+        } else if let Some(vertex) = self.subscribers.vertex(subscriber) {
+            self.poll(vertex, now, interval);
         }
     }
 
@@ -373,20 +387,22 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     }
 
     fn changed(&mut self, subscriber: Subscriber) {
-        if subscriber != DECLARED {
-            return self.machine.input(self.now, Input::Stale(VertexId(subscriber.0)));
+        if subscriber == DECLARED {
+            // What came before it may have taken a while.
+            self.tick();
         }
-        // What came before it may have taken a while.
-        self.tick();
-        if let Some(holder) = &mut self.holder {
+        let Some(holder) = &mut self.holder else { return };
+        if subscriber == DECLARED {
             holder.reading.touched(self.now);
+        } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
+            self.machine.input(self.now, Input::Stale(vertex));
         }
     }
 
     /// Reads what is declared when somebody has written it, and nobody does any more.
     pub(super) fn look_at_declared(&mut self) {
         let Some(holder) = &mut self.holder else { return };
-        if holder.is_over() {
+        if holder.is_enough || holder.is_superseded {
             // Who comes next compares it with what was read.
             holder.reading = Reading::default();
             return;
@@ -411,6 +427,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             Anew::Other => {
                 holder.is_superseded = true;
                 self.observer.event(Event::Reloading);
+                self.make_way();
             }
         }
     }
@@ -432,12 +449,41 @@ pub(super) fn is_watched(resource: &Resource) -> bool {
     poll_of(resource) == Poll::Watched
 }
 
-impl Drop for Holder<'_> {
-    fn drop(&mut self) {
-        if let Some(window) = self.hold.window {
-            window.opens(None);
+impl Watching {
+    /// Of a first graph: nothing is watched yet.
+    fn new(count: usize, sender: &Sender<Message>) -> Result<Watching, RunError> {
+        let sender = sender.clone();
+        let tell = move |told| {
+            // Without a driver nobody is told any more.
+            let _ = sender.send(Message::Told(told));
+        };
+        Ok(Watching {
+            hub: Hub::start(tell).map_err(RunError::Watch)?,
+            subscribers: Subscribers::of_first(count),
+            polls: BinaryHeap::new(),
+            intervals: FxHashMap::default(),
+            told: BTreeMap::new(),
+            flush_after: Timestamp::default(),
+            alive_at: Timestamp::default(),
+            is_converged: false,
+        })
+    }
+
+    /// The same for the resources that are kept; the others are watched no longer.
+    fn renumbered(self, kept: &Kept) -> Watching {
+        let (subscribers, gone) = self.subscribers.renumbered(kept);
+        gone.into_iter().for_each(|subscriber| self.hub.unwatch(subscriber));
+        let polls = self.polls.into_iter().filter_map(|Reverse((at, old))| Some(Reverse((at, kept.new_of(old)?))));
+        let of_kept = |names: Vec<(EcoString, VertexId)>| -> Vec<_> {
+            names.into_iter().filter_map(|(name, old)| Some((name, kept.new_of(old)?))).collect()
+        };
+        let told = self.told.into_iter().map(|(provider, names)| (provider, of_kept(names)));
+        Watching {
+            subscribers,
+            polls: polls.collect(),
+            intervals: kept.map(self.intervals),
+            told: told.filter(|(_, names)| !names.is_empty()).collect(),
+            ..self
         }
-        // Nobody is told any more.
-        self.hub.unwatch(DECLARED);
     }
 }

@@ -61,6 +61,14 @@ impl Told {
         Told { provider, names, news: Mutex::default() }
     }
 
+    pub(super) fn provider(&self) -> u16 {
+        self.provider
+    }
+
+    pub(super) fn names(&self) -> &[(EcoString, VertexId)] {
+        &self.names
+    }
+
     fn news(&self) -> MutexGuard<'_, News> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +98,11 @@ impl Teller<'_> {
 
 impl Tell for Teller<'_> {
     fn watching(&self) {
-        self.add(|news| news.status = Some(Status::Watching));
+        self.add(|news| {
+            // Nobody has listened meanwhile, and nobody has heard of that yet.
+            news.any |= matches!(news.status, Some(Status::Lost(_)));
+            news.status = Some(Status::Watching);
+        });
     }
 
     fn changed(&self, name: &str) {
@@ -134,6 +146,12 @@ pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Told>, sender: &Sender<
     }
 }
 
+/// Nobody listens to a provider, since the system has no thread for it.
+pub(super) fn deaf(told: &Arc<Told>, sender: &Sender<Message>, error: &std::io::Error) {
+    let why = eco_format!("no thread can be made that listens: {error}");
+    Teller { told, sender }.add(|news| news.status = Some(Status::Lost(why)));
+}
+
 /// The providers that are listened to, as the driver sees them.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
@@ -142,12 +160,18 @@ pub(super) struct Listening {
     lost: BTreeSet<u16>,
     /// Those that have not said anything yet.
     silent: BTreeSet<u16>,
+    since: Timestamp,
 }
 
 impl Listening {
-    pub(super) fn new(told: Vec<Arc<Told>>) -> Listening {
+    pub(super) fn new(told: Vec<Arc<Told>>, since: Timestamp) -> Listening {
         let silent = told.iter().map(|told| told.provider).collect();
-        Listening { told, lost: BTreeSet::new(), silent }
+        Listening { told, lost: BTreeSet::new(), silent, since }
+    }
+
+    /// Whether this one is still listened to: another graph has others.
+    fn has(&self, told: &Arc<Told>) -> bool {
+        self.told.iter().any(|known| Arc::ptr_eq(known, told))
     }
 
     /// The resources that are not looked at before their watch has begun.
@@ -157,13 +181,16 @@ impl Listening {
 
     /// When those that say nothing are taken for lost.
     pub(super) fn patience(&self) -> Option<Timestamp> {
-        (!self.silent.is_empty()).then_some(Timestamp(TO_BEGIN))
+        (!self.silent.is_empty()).then_some(Timestamp(self.since.0.saturating_add(TO_BEGIN)))
     }
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     /// Takes what a provider has told.
-    pub(super) fn heard(&mut self, told: &Told) {
+    pub(super) fn heard(&mut self, told: &Arc<Told>) {
+        if !self.holder.as_ref().is_some_and(|holder| holder.listening.has(told)) {
+            return;
+        }
         let News { status, any, changed } = std::mem::take(&mut *told.news());
         let mut is_anything = any;
         if let Some(status) = status {
@@ -199,6 +226,9 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         }
         // It is tried again and again, which need not be told each time.
         if holder.listening.lost.insert(told.provider) {
+            let type_name = &self.prepared.registry.at(usize::from(told.provider)).schema().name;
+            // It may repeat what the script has read.
+            let why = &self.board.sealed(type_name.as_str(), "", why.to_owned());
             self.observer.event(Event::Unwatched { count: told.names.len(), why });
         }
     }

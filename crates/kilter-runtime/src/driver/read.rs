@@ -104,7 +104,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         if parked.is_empty() {
             return;
         }
-        if self.is_ending() {
+        if self.is_ending() || self.is_superseded() {
             return self.drop_vertices(&parked);
         }
         // Those that may take so long only are asked for one by one, when the others have been.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_provider::{Interrupt, Level, Log};
@@ -130,7 +130,10 @@ impl Alarm {
     /// Waits until it is raised, so long at most.
     pub(super) fn wait(&self, longest: Duration) {
         let Ok(event) = &self.event else {
-            std::thread::sleep(longest.min(LOOK));
+            let begun = Instant::now();
+            while begun.elapsed() < longest && !self.interrupt().is_raised() {
+                std::thread::sleep(longest.saturating_sub(begun.elapsed()).min(LOOK));
+            }
             return;
         };
         let timeout = Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };

@@ -48,8 +48,8 @@ Examples:
   kilter status --follow | jq .        events, as they happen
 
 A `kilter run` is asked through a socket in its state directory (--state-dir). The exit code is 0 when
-everything is in its state or on its way to it, 4 when something has failed or is skipped because of
-that, 1 when there is no run to ask.";
+everything is in its state or on its way to it, 2 when something is not and left so (policy, noop), 4 when
+something has failed or is skipped because of that, 1 when there is no run to ask.";
 
 pub(super) const GET: &str = "\
 Examples:

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kilter_provider::{Durability, Registry};
-use kilter_runtime::{Anew, Declared, Event, Hold, Mode, Observer, Options, Prepared, Report, StateDir, Stop};
+use kilter_runtime::{
+    Anew, Declared, Event, Held, Hold, Mode, Observer, Options, Prepared, Report, StateDir, Stop, Takeover,
+};
 
 use super::pass::{Pass, fail};
 use crate::cli::{Global, ManifestArgs, ReportFormat, RunArgs};
@@ -40,14 +42,21 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let _lock = pass.lock(global)?;
     let desk = desk(pass, global)?;
     let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
+    let mut takeover = None;
     loop {
         let mut declared = Manifests { input: &args.input, registry: &registry, loaded: &loaded, noted, next: None };
         let hold = Hold { window: desk.as_ref().map(Desk::window), ..held(args, &mut declared, status.is_some()) };
-        let report = carried_out(&loaded.prepared, hold, pass, outside, global)?;
+        let held = carried_out(&loaded.prepared, takeover, hold, pass, outside, global)?;
         let Manifests { noted: last, next, .. } = declared;
-        match next {
-            Some(next) => (loaded, noted) = (next, last),
-            None => return Ok(conclude(&report, pass, global)),
+        match (held, next) {
+            (Held::Superseded(handover), Some(next)) => {
+                takeover = Some(handover.onto(&loaded.prepared, &next.prepared));
+                (loaded, noted) = (next, last);
+            }
+            (Held::Ended(report), _) => return Ok(conclude(&report, pass, global)),
+            (Held::Superseded(_), None) => {
+                return Err(say::fail("what is declared now was not read: this is a defect"));
+            }
         }
     }
 }
@@ -104,11 +113,12 @@ fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool)
 
 fn carried_out(
     prepared: &Prepared<'_>,
+    takeover: Option<Takeover>,
     hold: Hold<'_>,
     pass: Pass,
     outside: Outside<'_>,
     global: &Global,
-) -> Result<Report, Exit> {
+) -> Result<Held, Exit> {
     let stop = Arc::new(Stop::new().map_err(fail)?);
     signals::stop(&stop);
     let options = Options {
@@ -120,7 +130,10 @@ fn carried_out(
     };
     let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
     let mut watching = Watching { progress: Progress::new(shown, prepared.resources().len()), outside };
-    let result = prepared.hold(&options, hold, &stop, &mut watching);
+    let result = match takeover {
+        Some(takeover) => prepared.take_over(takeover, &options, hold, &stop, &mut watching),
+        None => prepared.hold(&options, hold, &stop, &mut watching),
+    };
     watching.progress.clear();
     result.map_err(fail)
 }

@@ -1,8 +1,9 @@
 //! `kilter status`: what a run holds, and why anything is not in its state.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use kilter_model::ResourceRef;
 use serde_json::{Value as Json, json};
@@ -11,6 +12,9 @@ use crate::cli::{Global, ReportFormat, StatusArgs};
 use crate::exit::Exit;
 use crate::render::status;
 use crate::{desk, say};
+
+/// How long a run may take to answer: a little longer than it takes to say that it is busy.
+const LONGEST: Duration = Duration::from_secs(70);
 
 /// Runs the command.
 pub(crate) fn run(args: &StatusArgs, global: &Global) -> Exit {
@@ -43,6 +47,7 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
     Ok(match shown {
         Exit::Done if unknown > 0 => Exit::NotStarted,
         Exit::Done if count("failed") + count("skipped") > 0 => Exit::Failed,
+        Exit::Done if count("would_change") + count("would_refresh") + count("unknown") > 0 => Exit::Pending,
         other => other,
     })
 }
@@ -76,10 +81,13 @@ fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
 
 /// Asks, and reads the answer to its end.
 fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
-    stream.write_all(format!("{question}\n").as_bytes())?;
+    // Who is refused before that can still read why.
+    let asked = stream.write_all(format!("{question}\n").as_bytes());
+    stream.set_read_timeout(Some(LONGEST))?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    BufReader::new(stream).read_line(&mut answer)?;
     if answer.is_empty() {
+        asked?;
         return Err(io::Error::new(ErrorKind::UnexpectedEof, "it has ended meanwhile"));
     }
     serde_json::from_str(&answer).map_err(io::Error::from)
@@ -88,15 +96,28 @@ fn asked(mut stream: &UnixStream, question: &Json) -> io::Result<Json> {
 /// Prints events until the run ends.
 fn follow(mut stream: UnixStream) -> Result<Exit, Exit> {
     let told = |error: io::Error| say::fail(format_args!("the run does not answer: {error}"));
-    stream.write_all(format!("{}\n", json!({"ask": "follow"})).as_bytes()).map_err(told)?;
+    let asked = stream.write_all(format!("{}\n", json!({"ask": "follow"})).as_bytes());
     for line in BufReader::new(stream).lines() {
         let line = line.map_err(told)?;
+        if line == "{\"event\":\"end\"}" {
+            return Ok(Exit::Done);
+        }
+        if let Some(why) = refused(&line) {
+            return Err(say::fail(why));
+        }
         match say::write(&format!("{line}\n")) {
             Ok(()) => {}
             // Who reads has seen enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Done),
             Err(error) => return Err(say::fail(format_args!("cannot write to the standard output: {error}"))),
         }
     }
-    Ok(Exit::Done)
+    asked.map_err(told)?;
+    Err(say::fail("the run has ended, and did not say so: it was killed"))
+}
+
+/// Why nothing is told, if that is what a line says.
+fn refused(line: &str) -> Option<String> {
+    let json: Json = serde_json::from_str(line).ok()?;
+    Some(json["error"].as_str()?.to_owned())
 }

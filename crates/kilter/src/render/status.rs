@@ -175,6 +175,16 @@ fn one(json: &Json) -> String {
         text +=
             &format!("    {} is not as it should be\n", visible(difference["attribute"].as_str().unwrap_or_default()));
     }
+    for unknown in json["unknown"].as_array().into_iter().flatten() {
+        let part = |key: &str| visible(unknown[key].as_str().unwrap_or_default());
+        text += &format!("    {} is known {}\n", part("attribute"), part("reason"));
+    }
+    for cause in json["refreshed_by"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+        text += &format!("    refreshed by {}\n", visible(cause));
+    }
+    for line in json["notes"].as_array().into_iter().flatten().filter_map(Json::as_str).flat_map(str::lines) {
+        text += &format!("    | {}\n", visible(line));
+    }
     text + &format!("    {}\n", styled(FAINT, circumstances(json).join("; ")))
 }
 

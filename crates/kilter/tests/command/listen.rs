@@ -97,6 +97,19 @@ fn a_watch_that_ends_is_told_once_and_begun_again() {
 }
 
 #[test]
+fn what_a_watch_says_at_last_holds_no_secret() {
+    let place = Place::new();
+    let note = notes(&place, "simple", "echo \"what is in it: $(cat a)\" >&2; exit 3").join("a");
+    std::fs::write(&note, "hunter2").unwrap();
+    std::fs::write(place.path().join("source"), "hunter2").unwrap();
+    let text = "resources:\n  note[a]: {text: {sensitive: {file: DIR/source}}}\n";
+    let running = Running::begin(&place, &["-I", ".", &manifest(&place, text)]);
+    wait("the loss", || running.told("cannot be watched") == 1);
+    let (_, out, err) = running.end();
+    assert!(!err.contains("hunter2") && !out.contains("hunter2") && err.contains("exit code 3"), "{err}");
+}
+
+#[test]
 fn a_watch_that_says_nothing_is_not_waited_for() {
     let place = Place::new();
     let note = notes(&place, "simple", "sleep 1000").join("a");

@@ -31,4 +31,5 @@ mod secrets;
 mod set;
 mod status;
 mod support;
+mod swap;
 mod types;

@@ -138,6 +138,24 @@ fn events_are_followed_as_they_happen() {
 }
 
 #[test]
+fn those_who_follow_and_go_leave_nothing_behind() {
+    let place = Place::new();
+    let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
+    wait("the run", || place.run(&["status"]).code == 0);
+    let process = status(&place, &[])["process"].to_string();
+    let count = || ["fd", "task"].map(|kind| std::fs::read_dir(format!("/proc/{process}/{kind}")).unwrap().count());
+    let before = count();
+    for _ in 0..40 {
+        let mut follower = place.command(&["status", "--follow"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        follower.kill().unwrap();
+        follower.wait().unwrap();
+    }
+    wait("all to be forgotten, though nothing happens", || count() == before);
+    running.end();
+}
+
+#[test]
 fn secrets_are_not_told() {
     let place = Place::new();
     let secret = "{content: {sensitive: {file: DIR/source}}, mode: \"0600\"}";

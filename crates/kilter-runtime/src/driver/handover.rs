@@ -1,0 +1,231 @@
+//! From one graph to the next, without letting go of what is held: what is declared in another way begins anew, everything else
+//! goes on.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
+
+use ecow::EcoString;
+use kilter_engine::{Machine, Settlement, Timestamp, VertexId};
+use kilter_model::{Attributes, Resource, Value};
+use kilter_provider::Found;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::board::Draft;
+use super::opened::Opened;
+use super::stop::Message;
+use super::window::Tally;
+use crate::lookup::Lookup;
+use crate::prepare::Prepared;
+use crate::report::{Counts, ResourceReport};
+use crate::watch::{Hub, Subscriber};
+
+/// What is held, on its way to what is declared now.
+pub struct Handover {
+    pub(super) parts: Parts,
+    pub(super) opened: Opened,
+}
+
+/// The same, and which of the new resources are the old ones.
+pub struct Takeover {
+    pub(super) parts: Parts,
+    pub(super) opened: Opened,
+    pub(super) kept: Kept,
+}
+
+impl std::fmt::Debug for Handover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handover")
+    }
+}
+
+/// What a driver leaves to the next one.
+pub(super) struct Parts {
+    pub(super) machine: Machine,
+    pub(super) watching: Watching,
+    pub(super) board: Carried,
+    pub(super) wakes: Vec<(Timestamp, VertexId)>,
+    pub(super) sender: Sender<Message>,
+    pub(super) receiver: Receiver<Message>,
+    pub(super) start: Instant,
+}
+
+/// What tells that something has changed.
+pub(super) struct Watching {
+    pub(super) hub: Hub,
+    pub(super) subscribers: Subscribers,
+    pub(super) polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
+    pub(super) intervals: FxHashMap<VertexId, u64>,
+    /// The resources of providers that tell themselves.
+    pub(super) told: BTreeMap<u16, Vec<(EcoString, VertexId)>>,
+    pub(super) flush_after: Timestamp,
+    pub(super) alive_at: Timestamp,
+    pub(super) is_converged: bool,
+}
+
+/// What is known of resources.
+#[derive(Default)]
+pub(super) struct Carried {
+    pub(super) senders: FxHashMap<VertexId, bool>,
+    pub(super) outputs: FxHashMap<VertexId, Attributes>,
+    pub(super) sent: Vec<Value>,
+    pub(super) found: FxHashMap<VertexId, Found>,
+    pub(super) drafts: FxHashMap<VertexId, Draft>,
+    pub(super) standing: BTreeMap<VertexId, ResourceReport>,
+    pub(super) tallies: FxHashMap<VertexId, Tally>,
+    pub(super) used: FxHashSet<u16>,
+    pub(super) counts: Counts,
+}
+
+/// Which vertex each was before, where nothing about it has changed, and the other way round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    pub(super) old_of: Vec<Option<VertexId>>,
+    pub(super) new_of: Vec<Option<VertexId>>,
+}
+
+impl Kept {
+    /// The vertex that an old one is now.
+    pub(super) fn new_of(&self, old: VertexId) -> Option<VertexId> {
+        self.new_of.get(old.0 as usize).copied().flatten()
+    }
+
+    pub(super) fn is_kept(&self, new: VertexId) -> bool {
+        self.old_of.get(new.0 as usize).is_some_and(Option::is_some)
+    }
+
+    /// The old vertex begins anew.
+    pub(super) fn forget(&mut self, new: VertexId) {
+        if let Some(old) = self.old_of[new.0 as usize].take() {
+            self.new_of[old.0 as usize] = None;
+        }
+    }
+
+    /// What is known of old vertices, as it is known of the new ones.
+    pub(super) fn map<T, M: FromIterator<(VertexId, T)>>(&self, old: impl IntoIterator<Item = (VertexId, T)>) -> M {
+        old.into_iter().filter_map(|(vertex, value)| Some((self.new_of(vertex)?, value))).collect()
+    }
+}
+
+impl Handover {
+    /// Compares what is declared now with what was declared before.
+    #[must_use]
+    pub fn onto(self, before: &Prepared<'_>, after: &Prepared<'_>) -> Takeover {
+        let Handover { parts, opened } = self;
+        let lookup = Lookup::new(&before.catalog.resources, &before.providers, before.registry);
+        let mut kept =
+            Kept { old_of: Vec::with_capacity(after.resources().len()), new_of: vec![None; before.resources().len()] };
+        for vertex in after.graph.vertices() {
+            let resource = after.resource(vertex);
+            let old = lookup.referred(&resource.reference).filter(|old| {
+                let provider = |prepared: &Prepared<'_>, vertex: VertexId| prepared.providers[vertex.0 as usize];
+                provider(before, *old) == provider(after, vertex)
+                    && is_same(before.resource(*old), resource)
+                    // What was not begun, to make way, begins.
+                    && parts.machine.settlement(*old) != Some(Settlement::Interrupted)
+            });
+            if let Some(old) = old {
+                kept.new_of[old.0 as usize] = Some(vertex);
+            }
+            kept.old_of.push(old);
+        }
+        Takeover { parts, opened, kept }
+    }
+}
+
+/// Whether a resource is declared as it was. One that is made of what others send may be another one with other variables.
+fn is_same(one: &Resource, other: &Resource) -> bool {
+    one.name == other.name
+        && one.attributes == other.attributes
+        && one.meta() == other.meta()
+        && one.deferred().is_empty()
+        && other.deferred().is_empty()
+}
+
+/// By which numbers the hub knows the resources: they stay when the vertices get others.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers {
+    of: Vec<Subscriber>,
+    vertices: Vec<Option<VertexId>>,
+}
+
+impl Subscribers {
+    /// Those of the first graph.
+    pub(super) fn of_first(count: usize) -> Subscribers {
+        let vertices = (0..).map(VertexId).take(count);
+        Subscribers {
+            of: vertices.clone().map(|vertex| Subscriber(vertex.0)).collect(),
+            vertices: vertices.map(Some).collect(),
+        }
+    }
+
+    pub(super) fn of(&self, vertex: VertexId) -> Subscriber {
+        self.of[vertex.0 as usize]
+    }
+
+    pub(super) fn vertex(&self, subscriber: Subscriber) -> Option<VertexId> {
+        self.vertices.get(subscriber.0 as usize).copied().flatten()
+    }
+
+    /// The same for the new vertices, and those that nobody has any more. Their numbers are given to others: what is told of the
+    /// former one costs the other a look.
+    pub(super) fn renumbered(self, kept: &Kept) -> (Subscribers, Vec<Subscriber>) {
+        let mut vertices = self.vertices;
+        let mut gone = Vec::new();
+        for (number, vertex) in (0..).zip(vertices.iter_mut()) {
+            let was_used = vertex.is_some();
+            *vertex = vertex.and_then(|old| kept.new_of(old));
+            if was_used && vertex.is_none() {
+                gone.push(Subscriber(number));
+            }
+        }
+        let free: Vec<u32> =
+            (0..).zip(&vertices).filter(|(_, vertex)| vertex.is_none()).map(|(number, _)| number).collect();
+        let mut free = free.into_iter();
+        let mut of = Vec::with_capacity(kept.old_of.len());
+        for (vertex, old) in (0..).map(VertexId).zip(&kept.old_of) {
+            let number = match old {
+                Some(old) => self.of[old.0 as usize].0,
+                None => free.next().unwrap_or_else(|| {
+                    vertices.push(None);
+                    vertices.len() as u32 - 1
+                }),
+            };
+            vertices[number as usize] = Some(vertex);
+            of.push(Subscriber(number));
+        }
+        (Subscribers { of, vertices }, gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscribers_keep_their_numbers_and_leave_them_to_others() {
+        let kept = |old_of: &[Option<u32>], count: usize| {
+            let old_of: Vec<Option<VertexId>> = old_of.iter().map(|old| old.map(VertexId)).collect();
+            let mut new_of = vec![None; count];
+            for (vertex, old) in (0..).map(VertexId).zip(&old_of) {
+                if let Some(old) = old {
+                    new_of[old.0 as usize] = Some(vertex);
+                }
+            }
+            Kept { old_of, new_of }
+        };
+        let numbers = |subscribers: &Subscribers, count: u32| {
+            (0..count).map(|at| subscribers.of(VertexId(at)).0).collect::<Vec<_>>()
+        };
+        let first = Subscribers::of_first(3);
+        let (second, gone) = first.renumbered(&kept(&[Some(2), None, Some(0), None], 3));
+        assert_eq!((numbers(&second, 4), gone), (vec![2, 1, 0, 3], vec![Subscriber(1)]));
+        assert!((0..4).all(|at| second.vertex(second.of(VertexId(at))) == Some(VertexId(at))));
+        let (third, gone) = second.renumbered(&kept(&[Some(3)], 4));
+        assert_eq!((numbers(&third, 1), gone), (vec![3], vec![Subscriber(0), Subscriber(1), Subscriber(2)]));
+        assert_eq!((third.vertex(Subscriber(1)), third.vertex(Subscriber(9))), (None, None));
+        let (fourth, gone) = third.renumbered(&kept(&[None, Some(0)], 1));
+        assert_eq!((numbers(&fourth, 2), gone), (vec![0, 3], Vec::new()));
+    }
+}

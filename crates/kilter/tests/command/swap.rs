@@ -1,0 +1,154 @@
+//! A manifest that is edited while it is held: what is declared as before goes on.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use crate::run::{Running, content, manifest, wait};
+use crate::support::*;
+
+fn status(place: &Place, args: &[&str]) -> Json {
+    let ended = place.run(&[&["status", "--format", "json"], args].concat());
+    serde_json::from_str(&ended.stdout).unwrap_or(Json::Null)
+}
+
+/// How often anything has settled.
+fn settled(place: &Place) -> u64 {
+    let status = status(place, &[]);
+    let settled = status["settled"].as_object().map(|settled| settled.values().filter_map(Json::as_u64).sum());
+    settled.unwrap_or(0)
+}
+
+const FIRST: &str = "resources:\n  file[DIR/a]: {content: a}\n  file[DIR/b]: {content: b}\n  file[DIR/c]: {content: c}\n  \
+                     exec[guarded]: {command: \"false\", unless: \"sh -c 'echo x >> DIR/checks'\"}\n";
+
+#[test]
+fn only_what_is_declared_in_another_way_is_looked_at_again() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let running = Running::begin(&place, &[&manifest(&place, FIRST)]);
+    wait("the first", || settled(&place) >= 4 && content(&file("c")) == "c" && content(&file("checks")) == "x\n");
+    std::thread::sleep(Duration::from_millis(300));
+    let before = settled(&place);
+    manifest(
+        &place,
+        &FIRST
+            .replace("content: b", "content: other")
+            .replace("file[DIR/c]: {content: c}", "file[DIR/d]: {content: d}"),
+    );
+    wait("what is new", || content(&file("b")) == "other" && content(&file("d")) == "d");
+    std::thread::sleep(Duration::from_millis(500));
+    // Each that was changed is looked at once more, since its own change was seen.
+    let looked = settled(&place) - before;
+    assert!((2..=4).contains(&looked), "two resources are declared in another way, and {looked} were looked at");
+    assert_eq!(content(&file("checks")), "x\n", "what is declared as before is not asked again");
+    assert_eq!(running.told("what is declared has changed"), 1);
+
+    // What is kept is watched still, what is gone no longer, what is new now.
+    for name in ["a", "b", "c", "d"] {
+        std::fs::write(file(name), "changed").unwrap();
+    }
+    wait("what is declared", || ["a", "b", "d"].iter().all(|name| content(&file(name)) != "changed"));
+    assert_eq!(content(&file("c")), "changed");
+    let a = format!("file[{}]", file("a").display());
+    assert_eq!(status(&place, &[&a])["resources"][0]["changes"], 2, "what was done to it is known still");
+
+    manifest(&place, &FIRST.replace("command: \"false\"", "command: \"true\""));
+    wait("the command, which is another one", || content(&file("checks")) == "x\nx\n");
+    wait("the file that is declared again", || content(&file("c")) == "c");
+    running.end();
+}
+
+#[test]
+fn what_waits_for_its_time_goes_on_waiting() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ]\"], meta: {retry: -1, delay: 300}}\n  \
+                file[DIR/behind]: {content: x, require: \"exec[late]\"}\n  file[DIR/a]: {content: one}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("tries", || content(&file("tries")).len() >= 4);
+    manifest(&place, &text.replace("content: one", "content: two"));
+    wait("the edit", || content(&file("a")) == "two");
+    let tries = content(&file("tries")).len();
+    wait("more tries", || content(&file("tries")).len() > tries + 2);
+    assert!(!file("behind").exists());
+    std::fs::write(file("may"), "").unwrap();
+    wait("what waited for it", || content(&file("behind")) == "x");
+    running.end();
+}
+
+#[test]
+fn a_refresh_that_is_owed_is_owed_behind_an_edit() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  file[DIR/a]: {content: one, notify: \"exec[note]\"}\n  \
+                exec[note]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ] && echo noted >> DIR/log\"], refreshonly: true}\n  file[DIR/b]: {content: one}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the failure", || content(&file("tries")).len() >= 4);
+    manifest(&place, &text.replace("file[DIR/b]: {content: one}", "file[DIR/b]: {content: two}"));
+    wait("the edit", || content(&file("b")) == "two");
+    std::fs::write(file("may"), "").unwrap();
+    wait("the refresh", || content(&file("log")) == "noted\n");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(content(&file("log")), "noted\n");
+    running.end();
+}
+
+#[test]
+fn values_of_others_are_there_for_those_who_come_later() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  exec[token]: {command: [sh, -c, \"echo x >> DIR/runs; echo secret-$$\"]}\n  \
+                file[DIR/one]: {content: \"${exec[token].stdout}\"}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the value", || content(&file("one")).starts_with("secret-"));
+    manifest(&place, &format!("{text}  file[DIR/two]: {{content: \"${{exec[token].stdout}}\"}}\n"));
+    wait("the value for another", || content(&file("two")).starts_with("secret-"));
+    assert_eq!(content(&file("one")), content(&file("two")));
+    assert_eq!(content(&file("runs")), "x\n", "it has run once");
+    // One whose values nobody took was not kept.
+    manifest(&place, &format!("{text}  exec[other]: {{command: echo other}}\n"));
+    wait("the edit", || status(&place, &["exec[other]"])["resources"][0]["state"] == "in_sync");
+    manifest(
+        &place,
+        &format!(
+            "{text}  exec[other]: {{command: echo other}}\n  file[DIR/three]: {{content: \"${{exec[other].stdout}}\"}}\n"
+        ),
+    );
+    wait("its value", || content(&file("three")) == "other");
+    running.end();
+}
+
+#[test]
+fn many_edits_leave_nothing_behind() {
+    let place = Place::new();
+    let text = |number: usize| {
+        let files = (0..200).map(|at| format!("  file[DIR/{at}]: {{content: x}}\n"));
+        let others = (0..20).map(|at| format!("  file[DIR/{number}-{at}]: {{content: x}}\n"));
+        format!("resources:\n{}", files.chain(others).collect::<String>())
+    };
+    // Nobody reads what it prints.
+    let running = Running::begin(&place, &["--quiet", &manifest(&place, &text(0))]);
+    let is_held = |number: usize| (0..20).all(|at| place.path().join(format!("{number}-{at}")).exists());
+    wait("the first", || is_held(0) && settled(&place) >= 220);
+    let mut seen = Vec::new();
+    for number in 1..=30 {
+        manifest(&place, &text(number));
+        wait("an edit", || is_held(number));
+        let process = status(&place, &[])["process"].to_string();
+        let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().count();
+        let memory = content(format!("/proc/{process}/statm").as_ref());
+        let pages: u64 = memory.split(' ').nth(1).unwrap().parse().unwrap();
+        let watches = status(&place, &[])["watches"].as_u64().unwrap();
+        seen.push((descriptors, threads, pages, watches));
+    }
+    // What answers a question has a descriptor and a thread of its own for a moment.
+    let most = |from: &[(usize, usize, u64, u64)]| from.iter().map(|(fds, threads, ..)| fds + threads).max().unwrap();
+    assert!(most(&seen[20..]) <= most(&seen[..10]) + 2, "{seen:?}");
+    let (early, late) = (seen[9].2, seen[29].2);
+    assert!(late < early + 512, "two megabytes are no noise: {seen:?}");
+    assert_eq!(seen[9].3, seen[29].3, "{seen:?}");
+    assert!(settled(&place) < 220 + 31 * 20 * 4, "what is kept is not looked at: {}", settled(&place));
+    running.end();
+}

@@ -146,7 +146,8 @@ fn those_who_follow_and_go_leave_nothing_behind() {
     let count = || ["fd", "task"].map(|kind| std::fs::read_dir(format!("/proc/{process}/{kind}")).unwrap().count());
     let before = count();
     for _ in 0..40 {
-        let mut follower = place.command(&["status", "--follow"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut follower =
+            place.command(&["status", "--follow"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
         follower.kill().unwrap();
         follower.wait().unwrap();

@@ -116,9 +116,16 @@ impl Handover {
         let lookup = Lookup::new(&before.catalog.resources, &before.providers, before.registry);
         let mut kept =
             Kept { old_of: Vec::with_capacity(after.resources().len()), new_of: vec![None; before.resources().len()] };
+        let mut next = VertexId(0);
         for vertex in after.graph.vertices() {
             let resource = after.resource(vertex);
-            let old = lookup.referred(&resource.reference).filter(|old| {
+            // Most are in the order in which they were.
+            let is_next = |next: &VertexId| {
+                before.resources().get(next.0 as usize).is_some_and(|before| before.reference == resource.reference)
+            };
+            let of_reference = Some(next).filter(is_next).or_else(|| lookup.referred(&resource.reference));
+            next = of_reference.map_or(next, |old| VertexId(old.0 + 1));
+            let old = of_reference.filter(|old| {
                 let provider = |prepared: &Prepared<'_>, vertex: VertexId| prepared.providers[vertex.0 as usize];
                 provider(before, *old) == provider(after, vertex)
                     && is_same(before.resource(*old), resource)

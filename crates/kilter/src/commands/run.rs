@@ -35,30 +35,38 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
     are_files(&args.input.manifests)?;
     let registry = providers::registry(global);
-    let mut noted = Noted::default();
-    let mut loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted)?;
+    let noted = Noted::default();
+    let loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted)?;
     let pass = pass(args);
     // Nobody comes in between when what is declared is read anew.
     let _lock = pass.lock(global)?;
     let desk = desk(pass, global)?;
     let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
-    let mut takeover = None;
-    loop {
-        let mut declared = Manifests { input: &args.input, registry: &registry, loaded: &loaded, noted, next: None };
-        let hold = Hold { window: desk.as_ref().map(Desk::window), ..held(args, &mut declared, status.is_some()) };
-        let held = carried_out(&loaded.prepared, takeover, hold, pass, outside, global)?;
-        let Manifests { noted: last, next, .. } = declared;
-        match (held, next) {
-            (Held::Superseded(handover), Some(next)) => {
-                takeover = Some(handover.onto(&loaded.prepared, &next.prepared));
-                (loaded, noted) = (next, last);
-            }
-            (Held::Ended(report), _) => return Ok(conclude(&report, pass, global)),
-            (Held::Superseded(_), None) => {
-                return Err(say::fail("what is declared now was not read: this is a defect"));
+    std::thread::scope(|scope| {
+        let (mut loaded, mut noted, mut takeover) = (loaded, noted, None);
+        loop {
+            let mut declared =
+                Manifests { input: &args.input, registry: &registry, loaded: &loaded, noted, next: None };
+            let hold = Hold { window: desk.as_ref().map(Desk::window), ..held(args, &mut declared, status.is_some()) };
+            let held = carried_out(&loaded.prepared, takeover, hold, pass, outside, global)?;
+            let Manifests { noted: last, next, .. } = declared;
+            match (held, next) {
+                (Held::Superseded(handover), Some(next)) => {
+                    takeover = Some(handover.onto(&loaded.prepared, &next.prepared));
+                    let former = std::mem::replace(&mut loaded, next);
+                    noted = last;
+                    // To take many resources apart takes longer than to hold others in their place.
+                    let taking_apart = std::thread::Builder::new().name("former".into());
+                    // Without a thread it is done here.
+                    drop(taking_apart.spawn_scoped(scope, move || drop(former)));
+                }
+                (Held::Ended(report), _) => return Ok(conclude(&report, pass, global)),
+                (Held::Superseded(_), None) => {
+                    return Err(say::fail("what is declared now was not read: this is a defect"));
+                }
             }
         }
-    }
+    })
 }
 
 /// Where the run is asked for what it holds. One that changes nothing leaves no trace, and is asked nothing.

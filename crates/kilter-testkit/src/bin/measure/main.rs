@@ -8,6 +8,7 @@
 mod floods;
 mod floor;
 mod fresh;
+mod held;
 mod peer;
 mod run;
 mod scripts;

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::fresh::Fresh;
 use super::run::{Bench, Cost, best, calls, once};
 use super::table::Table;
-use super::{floods, floor, peer, scripts, workload};
+use super::{floods, floor, held, peer, scripts, workload};
 
 type Measure = fn(&Bench, &mut Table);
 
@@ -23,6 +23,8 @@ pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("chain", false, chain),
     ("linear", false, linear),
     ("scripts", false, scripts::scripts),
+    ("held", false, held::held),
+    ("mended", false, held::mended),
     ("calls", true, system_calls),
     ("memory", true, memory),
     ("floods", true, floods::floods),

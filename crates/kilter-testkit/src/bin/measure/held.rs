@@ -1,0 +1,201 @@
+//! What it costs to hold a state.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+
+use super::run::{Bench, best};
+use super::table::Table;
+
+const MANY: usize = 100_000;
+const DIRECTORIES: usize = 100;
+/// So many of them are declared in another way by an edit.
+const EDITED: usize = 10;
+/// How often something is changed by somebody else.
+const CHANGES: usize = 400;
+
+/// A run that holds a state.
+struct Running<'a> {
+    child: Child,
+    bench: &'a Bench,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // It has ended by itself, as a rule.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl<'a> Running<'a> {
+    fn begin(bench: &'a Bench, manifest: &Path) -> Running<'a> {
+        let mut command = bench.kilter(&["run", "--quiet"]);
+        let command = command.arg(manifest).stdin(Stdio::null()).stdout(Stdio::null());
+        Running { child: command.spawn().expect("kilter is there"), bench }
+    }
+
+    fn socket(&self) -> Option<UnixStream> {
+        UnixStream::connect(self.bench.scratch().join("state/status.sock")).ok()
+    }
+
+    /// Whether nothing is left to be done.
+    fn is_quiet(&self) -> bool {
+        let Some(mut socket) = self.socket() else { return false };
+        let mut answer = String::new();
+        socket.write_all(b"{\"ask\": \"status\"}\n").expect("it listens");
+        BufReader::new(socket).read_line(&mut answer).expect("it answers");
+        answer.contains("\"quiet_for_ms\":") && !answer.contains("\"quiet_for_ms\":null")
+    }
+
+    fn wait_until_quiet(&self) {
+        while !self.is_quiet() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Milliseconds of processor time that all its threads have used.
+    fn cpu(&self) -> f64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let of = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        let used = |text: String| text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0);
+        tasks.filter_map(Result::ok).map(|task| used(of(task))).sum::<f64>() / 1e6
+    }
+}
+
+fn path(directory: &Path, number: usize) -> PathBuf {
+    directory.join(format!("{:02}/{number}", number % DIRECTORIES))
+}
+
+fn manifest(directory: &Path, count: usize, edition: usize) -> PathBuf {
+    let content = |number: usize| if number < EDITED { edition } else { 0 };
+    let one = |number| format!("  file[{}]: {{content: \"{}\"}}\n", path(directory, number).display(), content(number));
+    let text: String = (0..count).map(one).collect();
+    let (new, manifest) = (directory.join("m.new"), directory.join("m.yaml"));
+    fs::write(&new, format!("resources:\n{text}")).expect("there is room");
+    fs::rename(&new, &manifest).expect("there is room");
+    manifest
+}
+
+fn place(bench: &Bench, name: &str) -> PathBuf {
+    let directory = bench.directory(name);
+    for number in 0..DIRECTORIES {
+        fs::create_dir(directory.join(format!("{number:02}"))).expect("there is room");
+    }
+    directory
+}
+
+/// 100,000 files: to the state, at rest, and through an edit.
+pub(crate) fn held(bench: &Bench, table: &mut Table) {
+    let directory = place(bench, "held");
+    let declared = manifest(&directory, MANY, 0);
+    best(1, || bench.apply(&declared, &[]));
+    let once = best(3, || bench.apply(&declared, &[]));
+    let begun = Instant::now();
+    let running = Running::begin(bench, &declared);
+    running.wait_until_quiet();
+    let to_quiet = begun.elapsed().as_secs_f64() * 1e3;
+    table.ratio("100,000 files held, start to converged", to_quiet, once.wall, "ms", "one pass", 3.0);
+    // What was done is made durable, and what asked has gone.
+    std::thread::sleep(Duration::from_secs(3));
+    let before = running.cpu();
+    std::thread::sleep(Duration::from_secs(10));
+    table.limit("the same, CPU in ten seconds in which nothing happens", running.cpu() - before, "ms", 0.0);
+    let mut follower = running.socket().expect("it listens");
+    follower.write_all(b"{\"ask\": \"follow\"}\n").expect("it listens");
+    let mut events = BufReader::new(follower).lines().map(|line| line.expect("it goes on"));
+    let mut least = f64::MAX;
+    for edition in 1..=10 {
+        manifest(&directory, MANY, edition);
+        let time = |word: &str, line: &str| {
+            let event = line.contains(&format!("\"event\":\"{word}\""));
+            event.then(|| {
+                line.split("\"unix_ms\":").nth(1)?.trim_end_matches('}').split(',').next()?.parse::<f64>().ok()
+            })?
+        };
+        let from = events.find_map(|line| time("reloading", &line)).expect("it is read");
+        let settled = events.by_ref().filter_map(|line| time("settled", &line)).nth(EDITED - 1);
+        least = least.min(settled.expect("it is held") - from);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    table.limit("the same, ten declared otherwise, read to held", least, "ms", 50.0);
+}
+
+/// A file that somebody else changes, of 10,000: from the write to its content being back.
+pub(crate) fn mended(bench: &Bench, table: &mut Table) {
+    let count = 10_000;
+    let directory = place(bench, "mended");
+    let running = Running::begin(bench, &manifest(&directory, count, 0));
+    running.wait_until_quiet();
+    let kilter = latencies(&directory, count);
+    drop(running);
+    let ended = AtomicBool::new(false);
+    let floor = std::thread::scope(|scope| {
+        let watching = bare(&directory);
+        scope.spawn(|| rewrite(&directory, watching, &ended));
+        let floor = latencies(&directory, count);
+        ended.store(true, Ordering::Release);
+        // The last event wakes it.
+        fs::write(path(&directory, 1), "end").expect("there is room");
+        floor
+    });
+    for (word, at) in [("median", CHANGES / 2), ("99 of 100", CHANGES * 99 / 100)] {
+        let what = format!("10,000 files held, a write mended, {word}");
+        table.ratio(&what, kilter[at], floor[at], "ms", "a bare loop", 3.0);
+    }
+}
+
+/// How long it takes until the content is back, in milliseconds, in order.
+fn latencies(directory: &Path, count: usize) -> Vec<f64> {
+    let mut seen: Vec<f64> = (0..CHANGES)
+        .map(|change| {
+            // Each is another one: what is changed again and again is given up.
+            let path = path(directory, EDITED + change * 17 % (count - EDITED));
+            let begun = Instant::now();
+            fs::write(&path, "changed").expect("there is room");
+            while fs::read(&path).map_or(true, |content| content != b"0") {
+                // Who looks without pause keeps others from writing.
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            let took = begun.elapsed().as_secs_f64() * 1e3;
+            std::thread::sleep(Duration::from_millis(10));
+            took
+        })
+        .collect();
+    seen.sort_by(f64::total_cmp);
+    seen
+}
+
+/// Watches the same directories, and nothing else.
+fn bare(directory: &Path) -> (rustix::fd::OwnedFd, Vec<i32>) {
+    let inotify = inotify::init(CreateFlags::CLOEXEC).expect("there is inotify");
+    let watches = (0..DIRECTORIES).map(|number| {
+        let path = directory.join(format!("{number:02}"));
+        inotify::add_watch(&inotify, path, WatchFlags::CLOSE_WRITE).expect("there is room for a watch")
+    });
+    let watches = watches.collect();
+    (inotify, watches)
+}
+
+/// Writes each file that was written once more, unless it is as it should be.
+fn rewrite(directory: &Path, (inotify, watches): (rustix::fd::OwnedFd, Vec<i32>), ended: &AtomicBool) {
+    let mut buffer = [const { MaybeUninit::uninit() }; 4096];
+    let mut events = Reader::new(&inotify, &mut buffer);
+    while !ended.load(Ordering::Acquire) {
+        let event = events.next().expect("the watches stay");
+        let _: ReadFlags = event.events();
+        let number = watches.iter().position(|watch| *watch == event.wd()).expect("it is one of these");
+        let name = event.file_name().expect("it is in a directory").to_string_lossy().into_owned();
+        let path = directory.join(format!("{number:02}")).join(name);
+        if fs::read(&path).is_ok_and(|content| content != b"0") {
+            fs::write(&path, "0").expect("there is room");
+        }
+    }
+}

@@ -449,6 +449,13 @@ pub trait Provider: Send + Sync {
         vec![Watch::Every(POLL)]
     }
 
+    /// Whether what is wanted of a resource depends on which others are declared ([`Context::manages`]): it is looked at
+    /// again when those change while it is held.
+    fn heeds_others(&self, should: &Attributes) -> bool {
+        let _ = should;
+        false
+    }
+
     /// Tells what changes, for as long as it can, or until it is interrupted: then it returns at once. Called on a thread
     /// of its own where [`Watch::Told`] is what a resource is watched by, and again a while after it has returned.
     ///

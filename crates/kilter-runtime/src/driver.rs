@@ -204,7 +204,17 @@ impl Prepared<'_> {
                     now,
                     Replacement { graph, vertices, holding, semaphores, kept: &kept.old_of, owed: &owed },
                 );
-                machine.input(now, Input::Resume);
+                for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
+                    let resource = self.resource(vertex);
+                    let heeds = self.provider(vertex).heeds_others(&resource.attributes);
+                    // What has failed may have failed for want of what is declared now, and so may what somebody else wanted otherwise.
+                    if heeds || machine.settlement(vertex) == Some(Settlement::Failed) {
+                        machine.input(now, Input::Stale(vertex));
+                    }
+                    if machine.is_watched_only(vertex) {
+                        machine.input(now, Input::Reinstate(vertex));
+                    }
+                }
                 machine
             }
             (_, Some(holding)) => Machine::holding(graph, vertices, &owed, now, holding).sharing(semaphores),
@@ -328,7 +338,16 @@ struct Driver<'run, 'scope, 'env: 'scope> {
 impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn run(mut self) -> Ended {
         let mut commands = Vec::new();
+        if let Some(holder) = &mut self.holder
+            && holder.begins_anew()
+        {
+            self.observer.event(Event::Converged(false));
+        }
         self.look_at_declared();
+        // What is declared may have been edited while the graph before made way: then nothing is begun.
+        if !self.holder.as_ref().is_some_and(Holder::is_reading) {
+            self.machine.input(self.now, Input::Resume);
+        }
         loop {
             self.tick();
             self.tell_alive();
@@ -507,7 +526,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
 
     fn finish(mut self) -> Report {
         for vertex in self.prepared.graph.vertices() {
-            if self.machine.settlement(vertex).is_none() {
+            let is_left = match self.machine.settlement(vertex) {
+                None => true,
+                // It was not begun, to make way for what is declared now, and that has not been said.
+                Some(settlement) => {
+                    settlement == Settlement::Interrupted
+                        && self.board.standing_of(vertex).is_none()
+                        && self.is_superseded()
+                }
+            };
+            if is_left {
                 self.board.settle(vertex, Settlement::Interrupted, &self.machine, self.observer);
             }
         }

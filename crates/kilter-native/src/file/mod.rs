@@ -232,6 +232,11 @@ impl Provider for FileProvider {
         paths.map(|(path, scope)| Watch::Path { path: PathBuf::from(path), scope }).collect()
     }
 
+    /// What is declared below it is left alone, and so is a source that is declared.
+    fn heeds_others(&self, should: &Attributes) -> bool {
+        should.text("source").is_some() || ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true))
+    }
+
     fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
         self.touched.flush().map_err(|errno| {
             ProviderError::new(eco_format!("the changed files may not survive a crash: flushing them failed: {errno}"))

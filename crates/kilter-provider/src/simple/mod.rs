@@ -223,6 +223,10 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.watches(name, should)
     }
 
+    fn heeds_others(&self, should: &Attributes) -> bool {
+        self.inner.heeds_others(should)
+    }
+
     fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
         self.inner.watch(cx, tell)
     }

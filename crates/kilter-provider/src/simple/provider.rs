@@ -163,6 +163,12 @@ pub trait SimpleProvider: Send + Sync {
         vec![Watch::Every(POLL)]
     }
 
+    /// As [`Provider::heeds_others`](crate::Provider::heeds_others).
+    fn heeds_others(&self, should: &Attributes) -> bool {
+        let _ = should;
+        false
+    }
+
     /// As [`Provider::watch`](crate::Provider::watch).
     ///
     /// # Errors

@@ -449,6 +449,13 @@ impl<'run> Board<'run> {
                 kept.forget(*vertex);
             }
         }
+        if self.options.mode == Mode::Noop || carried.noop {
+            // What would be done depends on what else would be.
+            self.prepared.graph.vertices().for_each(|vertex| kept.forget(vertex));
+        }
+        self.forget_receivers(kept);
+        self.resolved = kept.map(carried.resolved);
+        self.changed = kept.map(carried.changed);
         self.outputs = kept.map(carried.outputs);
         self.found = kept.map(carried.found);
         self.drafts = kept.map(carried.drafts);
@@ -457,11 +464,34 @@ impl<'run> Board<'run> {
         (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
     }
 
+    /// What takes values from others that begin anew begins anew.
+    fn forget_receivers(&self, kept: &mut Kept) {
+        let all = self.prepared.resources().iter().zip((0..).map(VertexId));
+        let mut receivers: Vec<_> = all.filter(|(resource, _)| !resource.deferred().is_empty()).collect();
+        loop {
+            let before = receivers.len();
+            receivers.retain(|(resource, vertex)| {
+                let references = resource.deferred().iter().flat_map(|deferred| deferred.template.references());
+                let mut senders = references.filter_map(|reference| self.lookup.referred(&reference));
+                let is_kept = kept.is_kept(*vertex) && senders.all(|sender| kept.is_kept(sender));
+                if !is_kept && kept.is_kept(*vertex) {
+                    kept.forget(*vertex);
+                }
+                is_kept
+            });
+            if receivers.len() == before {
+                return;
+            }
+        }
+    }
+
     /// What the board of the next graph goes on with.
     pub(super) fn leave(self) -> Carried {
-        let Board { senders, outputs, sent, found, drafts, standing, tallies, used, counts, .. } = self;
+        let noop = self.options.mode == Mode::Noop;
+        let Board { senders, outputs, resolved, changed, sent, found, drafts, standing, tallies, used, counts, .. } =
+            self;
         let standing = standing.unwrap_or_default();
-        Carried { senders, outputs, sent, found, drafts, standing, tallies, used, counts }
+        Carried { senders, outputs, resolved, changed, noop, sent, found, drafts, standing, tallies, used, counts }
     }
 
     /// How many resources are in which state, while one is held. What is under way is as it was before that.

@@ -3,12 +3,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
 use ecow::EcoString;
 use kilter_engine::{Machine, Settlement, Timestamp, VertexId};
-use kilter_model::{Attributes, Resource, Value};
+use kilter_model::{Attributes, Meta, Resource, Value};
 use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -69,6 +70,10 @@ pub(super) struct Watching {
 pub(super) struct Carried {
     pub(super) senders: FxHashMap<VertexId, bool>,
     pub(super) outputs: FxHashMap<VertexId, Attributes>,
+    pub(super) resolved: FxHashMap<VertexId, Arc<Attributes>>,
+    pub(super) changed: FxHashMap<VertexId, Settlement>,
+    /// Whether everything is only looked at.
+    pub(super) noop: bool,
     pub(super) sent: Vec<Value>,
     pub(super) found: FxHashMap<VertexId, Found>,
     pub(super) drafts: FxHashMap<VertexId, Draft>,
@@ -97,7 +102,7 @@ impl Kept {
 
     /// The old vertex begins anew.
     pub(super) fn forget(&mut self, new: VertexId) {
-        if let Some(old) = self.old_of[new.0 as usize].take() {
+        if let Some(old) = self.old_of.get_mut(new.0 as usize).and_then(Option::take) {
             self.new_of[old.0 as usize] = None;
         }
     }
@@ -114,6 +119,7 @@ impl Handover {
     pub fn onto(self, before: &Prepared<'_>, after: &Prepared<'_>) -> Takeover {
         let Handover { parts, opened } = self;
         let lookup = Lookup::new(&before.catalog.resources, &before.providers, before.registry);
+        let surroundings = before.catalog.vars == after.catalog.vars && before.catalog.facts == after.catalog.facts;
         let mut kept =
             Kept { old_of: Vec::with_capacity(after.resources().len()), new_of: vec![None; before.resources().len()] };
         let mut next = VertexId(0);
@@ -128,7 +134,7 @@ impl Handover {
             let old = of_reference.filter(|old| {
                 let provider = |prepared: &Prepared<'_>, vertex: VertexId| prepared.providers[vertex.0 as usize];
                 provider(before, *old) == provider(after, vertex)
-                    && is_same(before.resource(*old), resource)
+                    && is_same(before.resource(*old), resource, surroundings)
                     // What was not begun, to make way, begins.
                     && parts.machine.settlement(*old) != Some(Settlement::Interrupted)
             });
@@ -141,13 +147,18 @@ impl Handover {
     }
 }
 
-/// Whether a resource is declared as it was. One that is made of what others send may be another one with other variables.
-fn is_same(one: &Resource, other: &Resource) -> bool {
+/// Whether a resource is declared as it was. What is made of what others send may be another one with other `surroundings`, and
+/// what is only looked at may be another one with other resources: of those nothing is left to wait for.
+fn is_same(one: &Resource, other: &Resource, surroundings: bool) -> bool {
     one.name == other.name
         && one.attributes == other.attributes
         && one.meta() == other.meta()
-        && one.deferred().is_empty()
-        && other.deferred().is_empty()
+        && !one.meta().is_some_and(Meta::only_looks)
+        && one.deferred().len() == other.deferred().len()
+        && (surroundings || one.deferred().is_empty())
+        && one.deferred().iter().zip(other.deferred()).all(|(one, other)| {
+            one.attribute == other.attribute && one.sensitive == other.sensitive && one.template == other.template
+        })
 }
 
 /// By which numbers the hub knows the resources: they stay when the vertices get others.
@@ -175,20 +186,20 @@ impl Subscribers {
         self.vertices.get(subscriber.0 as usize).copied().flatten()
     }
 
-    /// The same for the new vertices, and those that nobody has any more. Their numbers are given to others: what is told of the
-    /// former one costs the other a look.
+    /// The same for the new vertices, and those that nobody has any more. Their numbers are given to others the next time: what has
+    /// just been told of the former ones is told of nobody.
     pub(super) fn renumbered(self, kept: &Kept) -> (Subscribers, Vec<Subscriber>) {
         let mut vertices = self.vertices;
-        let mut gone = Vec::new();
+        let (mut gone, mut free) = (Vec::new(), Vec::new());
         for (number, vertex) in (0..).zip(vertices.iter_mut()) {
             let was_used = vertex.is_some();
             *vertex = vertex.and_then(|old| kept.new_of(old));
-            if was_used && vertex.is_none() {
-                gone.push(Subscriber(number));
+            match (was_used, *vertex) {
+                (true, None) => gone.push(Subscriber(number)),
+                (false, _) => free.push(number),
+                (true, Some(_)) => {}
             }
         }
-        let free: Vec<u32> =
-            (0..).zip(&vertices).filter(|(_, vertex)| vertex.is_none()).map(|(number, _)| number).collect();
         let mut free = free.into_iter();
         let mut of = Vec::with_capacity(kept.old_of.len());
         for (vertex, old) in (0..).map(VertexId).zip(&kept.old_of) {
@@ -227,12 +238,12 @@ mod tests {
         };
         let first = Subscribers::of_first(3);
         let (second, gone) = first.renumbered(&kept(&[Some(2), None, Some(0), None], 3));
-        assert_eq!((numbers(&second, 4), gone), (vec![2, 1, 0, 3], vec![Subscriber(1)]));
+        assert_eq!((numbers(&second, 4), gone), (vec![2, 3, 0, 4], vec![Subscriber(1)]));
         assert!((0..4).all(|at| second.vertex(second.of(VertexId(at))) == Some(VertexId(at))));
         let (third, gone) = second.renumbered(&kept(&[Some(3)], 4));
-        assert_eq!((numbers(&third, 1), gone), (vec![3], vec![Subscriber(0), Subscriber(1), Subscriber(2)]));
+        assert_eq!((numbers(&third, 1), gone), (vec![4], vec![Subscriber(0), Subscriber(2), Subscriber(3)]));
         assert_eq!((third.vertex(Subscriber(1)), third.vertex(Subscriber(9))), (None, None));
         let (fourth, gone) = third.renumbered(&kept(&[None, Some(0)], 1));
-        assert_eq!((numbers(&fourth, 2), gone), (vec![0, 3], Vec::new()));
+        assert_eq!((numbers(&fourth, 2), gone), (vec![0, 4], Vec::new()));
     }
 }

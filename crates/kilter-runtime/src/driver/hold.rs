@@ -215,6 +215,16 @@ impl<'run> Holder<'run> {
         self.is_enough
     }
 
+    /// Whether it has been told that everything is converged, which it has to become anew.
+    pub(super) fn begins_anew(&mut self) -> bool {
+        std::mem::take(&mut self.is_converged)
+    }
+
+    /// Whether what is declared is about to be read.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.due.is_some()
+    }
+
     /// Whether something else is declared, and nothing further is begun before that is held.
     pub(super) fn is_superseded(&self) -> bool {
         self.is_superseded
@@ -422,7 +432,8 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         reading.is_wrong = read == Anew::Wrong;
         reading.looked(self.now);
         match read {
-            Anew::Same | Anew::Wrong => {}
+            // What was held back for it is begun.
+            Anew::Same | Anew::Wrong => self.machine.input(self.now, Input::Resume),
             Anew::Unsettled => reading.touched(self.now),
             Anew::Other => {
                 holder.is_superseded = true;

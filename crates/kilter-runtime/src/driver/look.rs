@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_engine::{Stage, Timestamp, VertexId};
+use kilter_engine::{Settlement, Stage, Timestamp, VertexId};
 use kilter_provider::Watch;
 use rustc_hash::FxHashMap;
 
@@ -38,7 +38,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
                 }
             }
         }
-        let under_way = all().filter(|vertex| self.machine.settlement(*vertex).is_none()).count();
+        let under_way = all().filter(|vertex| self.is_under_way(*vertex)).count();
         let watches = holder.watches();
         Some(Standings {
             held_for: self.start.elapsed(),
@@ -58,9 +58,15 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     }
 
     fn is_notable(&self, vertex: VertexId) -> bool {
-        self.machine.settlement(vertex).is_none()
-            || self.board.standing_of(vertex).is_some()
-            || self.machine.is_watched_only(vertex)
+        self.is_under_way(vertex) || self.board.standing_of(vertex).is_some() || self.machine.is_watched_only(vertex)
+    }
+
+    /// Whether something is still to be done to it. What was not begun, to make way for what is declared now, is begun then.
+    fn is_under_way(&self, vertex: VertexId) -> bool {
+        match self.machine.settlement(vertex) {
+            None => true,
+            Some(settlement) => settlement == Settlement::Interrupted && self.board.standing_of(vertex).is_none(),
+        }
     }
 
     fn standing(&self, vertex: VertexId, next_look: Option<Duration>) -> Standing {
@@ -75,6 +81,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             Stage::Changing => ("changing", None),
             Stage::Refreshing => ("refreshing", None),
             Stage::Delayed => ("delayed", None),
+            Stage::Settled(Settlement::Interrupted) if report.is_none() => ("ready", None),
             // What was changed is in its state.
             Stage::Settled(_) => (report.map_or("in_sync", |report| report.status.word()), None),
         };

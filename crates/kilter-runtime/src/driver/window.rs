@@ -71,7 +71,7 @@ impl Window {
 /// What is held, at one moment.
 #[derive(Clone, Debug)]
 pub struct Standings {
-    /// For how long this graph has been held.
+    /// For how long a state has been held, through all graphs.
     pub held_for: Duration,
     /// Whether everything is only looked at.
     pub noop: bool,
@@ -81,7 +81,7 @@ pub struct Standings {
     pub counts: Counts,
     /// Of how many resources it is not known yet, or not any more, whether they are in their state.
     pub under_way: usize,
-    /// How often anything has settled since this graph is held, and how.
+    /// How often anything has settled since the run began, and how.
     pub settled: Counts,
     /// What the kernel watches: directories, mostly.
     pub watches: usize,
@@ -113,7 +113,7 @@ pub struct Standing {
     pub watched: Watched,
     /// When it is looked at even if nothing happens to it.
     pub next_look: Option<Duration>,
-    /// What was done to it since this graph is held.
+    /// What was done to it since the run began, or since it is declared as it is.
     pub tally: Tally,
 }
 

@@ -120,6 +120,109 @@ fn values_of_others_are_there_for_those_who_come_later() {
 }
 
 #[test]
+fn what_heeds_others_is_looked_at_when_they_change() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  file[DIR/conf]: {ensure: directory, purge: true, recurse: true}\n  file[DIR/conf/a]: {content: a}\n";
+    let both = format!("{text}  file[DIR/conf/b]: {{content: b}}\n");
+    let running = Running::begin(&place, &[&manifest(&place, &both)]);
+    wait("both", || file("conf/a").exists() && file("conf/b").exists());
+    manifest(&place, text);
+    wait("what is not declared any more to be purged", || !file("conf/b").exists());
+    assert!(file("conf/a").exists());
+    running.end();
+}
+
+#[test]
+fn what_was_given_up_is_repaired_again() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  file[DIR/f]: {content: one, notify: \"exec[rival]\"}\n";
+    let rival = "  exec[rival]: {command: [sh, -c, \"echo two > DIR/f\"], refreshonly: true}\n";
+    let running = Running::begin(&place, &["--quiet", &manifest(&place, &format!("{text}{rival}"))]);
+    let f = format!("file[{}]", file("f").display());
+    wait("the end of its budget", || status(&place, &[&f])["resources"][0]["watched_only"] == true);
+    manifest(&place, &text.replace(", notify: \"exec[rival]\"", ""));
+    wait("the file, without its rival", || content(&file("f")) == "one");
+    running.end();
+}
+
+#[test]
+fn what_was_not_begun_is_not_called_done() {
+    let place = Place::new();
+    let text = "resources:\n  exec[first]: {command: sleep 3}\n  exec[second]: {command: \"touch DIR/second\"}\n";
+    let running = Running::begin(&place, &["--jobs", "1", &manifest(&place, text)]);
+    wait("the first", || status(&place, &["exec[first]"])["resources"][0]["state"] == "changing");
+    manifest(&place, &format!("{text}  file[DIR/new]: {{content: x}}\n"));
+    wait("the edit", || running.told("what is declared has changed") == 1);
+    let second = status(&place, &["exec[second]"]);
+    assert_eq!(
+        (&second["resources"][0]["state"], &second["counts"]["under_way"]),
+        (&"ready".into(), &2.into()),
+        "{second}"
+    );
+    let (code, out, _) = running.end();
+    assert!(code == Some(143) && out.contains("exec[second] not done: interrupted"), "{out}");
+    assert!(!place.path().join("second").exists());
+}
+
+#[test]
+fn what_is_edited_while_another_edit_waits_is_never_done() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  exec[slow]: {command: sleep 3}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
+    manifest(&place, &format!("{text}  file[DIR/wrong]: {{content: x}}\n"));
+    wait("the edit", || running.told("what is declared has changed") == 1);
+    manifest(&place, &format!("{text}  file[DIR/right]: {{content: x}}\n"));
+    wait("the last edit", || file("right").exists());
+    assert!(!file("wrong").exists());
+    running.end();
+}
+
+#[test]
+fn what_only_looks_is_looked_at_anew() {
+    let place = Place::new();
+    let text = "resources:\n  file[DIR/f]: {content: x, owner: kilter-nobody-has-this}\n";
+    let running = Running::begin(&place, &["--noop", &manifest(&place, text)]);
+    std::thread::sleep(Duration::from_millis(500));
+    manifest(&place, &format!("{text}  user[kilter-nobody-has-this]: {{}}\n"));
+    wait("the edit", || running.told("what is declared has changed") == 1);
+    std::thread::sleep(Duration::from_millis(1000));
+    let (_, out, _) = running.end();
+    assert!(out.contains("2 to change") && !out.contains("failed\n2 resources"), "{out}");
+}
+
+#[test]
+fn an_edit_is_converged_anew() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let converged = file("converged").display().to_string();
+    let text = "resources:\n  file[DIR/a]: {content: a}\n";
+    let options = ["--converged-timeout", "1", "--converged-status-file", &converged];
+    let running = Running::begin(&place, &[&options[..], &[&manifest(&place, text)]].concat());
+    wait("the first time", || content(&file("converged")) == "true\n");
+    manifest(&place, &format!("{text}  file[DIR/b]: {{content: b}}\n"));
+    wait("the second time", || content(&file("converged")) == "true\nfalse\ntrue\n");
+    running.end();
+}
+
+#[test]
+fn a_comment_runs_nothing_again() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  exec[token]: {command: echo hi}\n  exec[deploy]: {command: [sh, -c, \"echo ${exec[token].stdout} >> DIR/deployed\"]}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the first time", || content(&file("deployed")) == "hi\n");
+    manifest(&place, &format!("# a comment\n{text}"));
+    wait("the edit", || running.told("what is declared has changed") == 1);
+    std::thread::sleep(Duration::from_millis(1000));
+    assert_eq!(content(&file("deployed")), "hi\n");
+    running.end();
+}
+
+#[test]
 fn many_edits_leave_nothing_behind() {
     let place = Place::new();
     let text = |number: usize| {

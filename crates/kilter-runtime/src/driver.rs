@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_engine::{Command, Holding, Input, Machine, Replacement, Settlement, Timestamp, VertexId};
+use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, VertexId};
 use kilter_provider::{Durability, Strictness};
 use opened::Opened;
 
@@ -195,30 +195,12 @@ impl Prepared<'_> {
         let window = hold.as_ref().and_then(|hold| hold.window);
         let holder = hold.map(|hold| Holder::begin(self, hold, &sender, watching, &kept, now)).transpose()?;
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
-        let (graph, vertices, semaphores) = (self.graph.clone(), self.vertices(options.mode), self.semaphores());
-        let holding =
-            holder.as_ref().map(|holder| Holding { unwatched: holder.listening.unwatched(), ..self.holding() });
-        let machine = match (old, holding) {
-            (Some(mut machine), Some(holding)) => {
-                machine.replace(
-                    now,
-                    Replacement { graph, vertices, holding, semaphores, kept: &kept.old_of, owed: &owed },
-                );
-                for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
-                    let resource = self.resource(vertex);
-                    let heeds = self.provider(vertex).heeds_others(&resource.attributes);
-                    // What has failed may have failed for want of what is declared now, and so may what somebody else wanted otherwise.
-                    if heeds || machine.settlement(vertex) == Some(Settlement::Failed) {
-                        machine.input(now, Input::Stale(vertex));
-                    }
-                    if machine.is_watched_only(vertex) {
-                        machine.input(now, Input::Reinstate(vertex));
-                    }
-                }
-                machine
+        let machine = match &holder {
+            Some(holder) => self.holding_machine(options.mode, old, &kept, holder.listening.unwatched(), &owed, now),
+            None => {
+                let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
+                Machine::new(graph, vertices, &owed).sharing(self.semaphores())
             }
-            (_, Some(holding)) => Machine::holding(graph, vertices, &owed, now, holding).sharing(semaphores),
-            (_, None) => Machine::new(graph, vertices, &owed).sharing(semaphores),
         };
         for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
             if let Some(settlement) = machine.settlement(vertex) {

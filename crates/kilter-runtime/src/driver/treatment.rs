@@ -1,12 +1,17 @@
 //! What resources and their metaparameters are to the machine.
 
+use std::collections::BTreeSet;
+
 use ecow::EcoString;
-use kilter_engine::{Holding, Limit, Semaphores, Vertex, VertexId};
+use kilter_engine::{
+    Holding, Input, Limit, Machine, Replacement, Semaphores, Settlement, Timestamp, Token, Vertex, VertexId,
+};
 use kilter_model::{EventLimit, Feature, Meta};
 use kilter_provider::{Batch as Batching, Placement};
 use rustc_hash::FxHashMap;
 
 use super::Mode;
+use super::handover::Kept;
 use crate::prepare::Prepared;
 
 impl Prepared<'_> {
@@ -30,6 +35,36 @@ impl Prepared<'_> {
             }
         })
         .collect()
+    }
+
+    /// The machine that holds the state of the resources, and goes on where `before` has held another one.
+    pub(super) fn holding_machine(
+        &self,
+        mode: Mode,
+        before: Option<Machine>,
+        kept: &Kept,
+        unwatched: BTreeSet<VertexId>,
+        owed: &[Token],
+        now: Timestamp,
+    ) -> Machine {
+        let (graph, vertices, semaphores) = (self.graph.clone(), self.vertices(mode), self.semaphores());
+        let holding = Holding { unwatched, ..self.holding() };
+        let Some(mut machine) = before else {
+            return Machine::holding(graph, vertices, owed, now, holding).sharing(semaphores);
+        };
+        machine.replace(now, Replacement { graph, vertices, holding, semaphores, kept: &kept.old_of, owed });
+        for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
+            let heeds = self.provider(vertex).heeds_others(&self.resource(vertex).attributes);
+            // What has failed may have failed for want of what is declared now.
+            if heeds || machine.settlement(vertex) == Some(Settlement::Failed) {
+                machine.input(now, Input::Stale(vertex));
+            }
+            // Who wanted it otherwise may be declared no longer.
+            if machine.is_watched_only(vertex) {
+                machine.input(now, Input::Reinstate(vertex));
+            }
+        }
+        machine
     }
 
     /// How the state of the resources is held, as their metaparameters say.

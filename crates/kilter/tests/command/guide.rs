@@ -61,7 +61,7 @@ fn the_watch_in_bash_does_what_the_guide_says() {
     place.file("providers/files.prov", script);
     let manifest = place.file("m.yaml", fence("yaml manifest"));
     let note = place.path().join("home/notes/shopping");
-    let _running = Running::begin(&place, &["-I", ".", &manifest]);
+    let running = Running::begin(&place, &["-I", ".", &manifest]);
     // Before there is a note there is no directory to watch: the watch is begun again.
     wait("the note, watched", || {
         std::fs::write(&note, "changed").is_ok() && {
@@ -71,6 +71,8 @@ fn the_watch_in_bash_does_what_the_guide_says() {
     });
     std::fs::remove_file(&note).unwrap();
     wait("the note that was removed", || content(&note) == "milk & bread\n");
+    // Killed, it would leave the watch behind until that writes.
+    running.end();
 }
 
 #[test]

@@ -24,6 +24,13 @@ pub struct Exchange<'a> {
     pub seal: &'a Seal,
 }
 
+impl Exchange<'_> {
+    /// Whether it goes on until somebody ends it, as a watch does.
+    pub fn is_endless(&self) -> bool {
+        self.invocation.deadline.is_none()
+    }
+}
+
 /// Runs scripts. There is one for all scripts of a run: it may look at each call, or answer in a script's place.
 ///
 /// Calls come from several threads.

@@ -2,18 +2,18 @@
 
 mod seals;
 mod sending;
+mod standing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{EdgeId, Graph, Machine, Ran, Settlement, Verdict, VertexId};
-use kilter_model::{AttributeName, Attributes, Difference, Meta, Policy, Value};
+use kilter_model::{Attributes, Difference, Meta, Policy, Value};
 use kilter_provider::{Context, Found, Level, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::handover::{Carried, Kept};
 use super::resolve::{self, Resolution};
 use super::window::Tally;
 use super::{Mode, Options};
@@ -324,7 +324,7 @@ impl<'run> Board<'run> {
         let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
         if self.standing.is_some() {
-            tally(self.tallies.entry(vertex).or_default(), status, refreshed, &draft.differences);
+            self.tallies.entry(vertex).or_default().count(status, refreshed, &draft.differences);
         }
         let report = ResourceReport {
             reference: resource.reference.clone(),
@@ -435,105 +435,6 @@ impl<'run> Board<'run> {
         !self.used.is_empty()
     }
 
-    /// Keeps what is not in its state, and nothing of what was mended.
-    ///
-    /// What is known of resources that are kept is known still. One that others take values from in another way is not kept: it is
-    /// to be asked for them.
-    pub(super) fn holds(&mut self, carried: Option<Carried>, kept: &mut Kept) {
-        let carried = carried.unwrap_or_default();
-        for (vertex, confidential) in &self.senders {
-            let old = kept.old_of.get(vertex.0 as usize).copied().flatten();
-            let sends =
-                |old: &VertexId| carried.outputs.contains_key(old) && carried.senders.get(old) == Some(confidential);
-            if !old.as_ref().is_some_and(sends) && kept.is_kept(*vertex) {
-                kept.forget(*vertex);
-            }
-        }
-        if self.options.mode == Mode::Noop || carried.noop {
-            // What would be done depends on what else would be.
-            self.prepared.graph.vertices().for_each(|vertex| kept.forget(vertex));
-        }
-        self.forget_receivers(kept);
-        self.resolved = kept.map(carried.resolved);
-        self.changed = kept.map(carried.changed);
-        self.outputs = kept.map(carried.outputs);
-        self.found = kept.map(carried.found);
-        self.drafts = kept.map(carried.drafts);
-        self.tallies = kept.map(carried.tallies);
-        self.standing = Some(kept.map(carried.standing));
-        (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
-    }
-
-    /// What takes values from others that begin anew begins anew.
-    fn forget_receivers(&self, kept: &mut Kept) {
-        let all = self.prepared.resources().iter().zip((0..).map(VertexId));
-        let mut receivers: Vec<_> = all.filter(|(resource, _)| !resource.deferred().is_empty()).collect();
-        loop {
-            let before = receivers.len();
-            receivers.retain(|(resource, vertex)| {
-                let references = resource.deferred().iter().flat_map(|deferred| deferred.template.references());
-                let mut senders = references.filter_map(|reference| self.lookup.referred(&reference));
-                let is_kept = kept.is_kept(*vertex) && senders.all(|sender| kept.is_kept(sender));
-                if !is_kept && kept.is_kept(*vertex) {
-                    kept.forget(*vertex);
-                }
-                is_kept
-            });
-            if receivers.len() == before {
-                return;
-            }
-        }
-    }
-
-    /// What the board of the next graph goes on with.
-    pub(super) fn leave(self) -> Carried {
-        let noop = self.options.mode == Mode::Noop;
-        let Board { senders, outputs, resolved, changed, sent, found, drafts, standing, tallies, used, counts, .. } =
-            self;
-        let standing = standing.unwrap_or_default();
-        Carried { senders, outputs, resolved, changed, noop, sent, found, drafts, standing, tallies, used, counts }
-    }
-
-    /// How many resources are in which state, while one is held. What is under way is as it was before that.
-    pub(super) fn standing_counts(&self) -> Counts {
-        let total = self.prepared.resources().len();
-        let mut counts = Counts { total, in_sync: total, ..Counts::default() };
-        for report in self.standing.iter().flat_map(BTreeMap::values) {
-            let of_status = match report.status {
-                Status::WouldChange => &mut counts.would_change,
-                Status::WouldRefresh => &mut counts.would_refresh,
-                Status::Unknown => &mut counts.unknown,
-                Status::Failed => &mut counts.failed,
-                Status::Skipped => &mut counts.skipped,
-                Status::Interrupted => &mut counts.interrupted,
-                Status::InSync | Status::Changed | Status::Refreshed => continue,
-            };
-            *of_status += 1;
-            counts.in_sync -= 1;
-        }
-        counts
-    }
-
-    /// How often anything has settled, and how.
-    pub(super) fn settled(&self) -> Counts {
-        self.counts
-    }
-
-    /// What is to be told of a resource that is not in its state, while one is held.
-    pub(super) fn standing_of(&self, vertex: VertexId) -> Option<&ResourceReport> {
-        self.standing.as_ref()?.get(&vertex)
-    }
-
-    /// Why the last try of a resource failed that is tried again.
-    pub(super) fn failure_under_way(&self, vertex: VertexId) -> Option<EcoString> {
-        self.drafts.get(&vertex)?.failure.clone()
-    }
-
-    /// What was done to a resource.
-    pub(super) fn tally(&self, vertex: VertexId) -> Tally {
-        self.tallies.get(&vertex).cloned().unwrap_or_default()
-    }
-
     pub(super) fn report(mut self) -> Report {
         let counts = self.standing_counts();
         if let Some(standing) = self.standing.take() {
@@ -543,18 +444,6 @@ impl<'run> Board<'run> {
         self.reports.sort_by_key(|(vertex, _)| *vertex);
         let resources = self.reports.into_iter().map(|(_, report)| report).collect();
         Report { resources, counts: self.counts, ..Report::default() }
-    }
-}
-
-/// Counts what was done to a resource.
-fn tally(tally: &mut Tally, status: Status, refreshed: bool, differences: &[Difference]) {
-    tally.changes += u64::from(status == Status::Changed);
-    tally.failures += u64::from(status == Status::Failed);
-    tally.refreshes += u64::from(refreshed && matches!(status, Status::Changed | Status::Refreshed));
-    if status == Status::Changed {
-        let mut attributes: Vec<AttributeName> = differences.iter().map(|each| each.attribute.clone()).collect();
-        attributes.dedup();
-        tally.last_change = Some((SystemTime::now(), attributes.into()));
     }
 }
 

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use ecow::EcoString;
@@ -13,6 +13,7 @@ use kilter_model::{Attributes, Meta, Resource, Value};
 use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::RunError;
 use super::board::Draft;
 use super::opened::Opened;
 use super::stop::Message;
@@ -43,13 +44,21 @@ impl std::fmt::Debug for Handover {
 
 /// What a driver leaves to the next one.
 pub(super) struct Parts {
-    pub(super) machine: Machine,
-    pub(super) watching: Watching,
-    pub(super) board: Carried,
+    pub(super) machine: Option<Machine>,
+    pub(super) watching: Option<Watching>,
+    pub(super) board: Option<Carried>,
     pub(super) wakes: Vec<(Timestamp, VertexId)>,
     pub(super) sender: Sender<Message>,
     pub(super) receiver: Receiver<Message>,
     pub(super) start: Instant,
+}
+
+impl Parts {
+    /// What the first driver begins with.
+    pub(super) fn first() -> Parts {
+        let (sender, receiver) = channel();
+        Parts { machine: None, watching: None, board: None, wakes: Vec::new(), sender, receiver, start: Instant::now() }
+    }
 }
 
 /// What tells that something has changed.
@@ -63,6 +72,45 @@ pub(super) struct Watching {
     pub(super) flush_after: Timestamp,
     pub(super) alive_at: Timestamp,
     pub(super) is_converged: bool,
+}
+
+impl Watching {
+    /// Of a first graph: nothing is watched yet.
+    pub(super) fn new(count: usize, sender: &Sender<Message>) -> Result<Watching, RunError> {
+        let sender = sender.clone();
+        let tell = move |told| {
+            // Without a driver nobody is told any more.
+            let _ = sender.send(Message::Told(told));
+        };
+        Ok(Watching {
+            hub: Hub::start(tell).map_err(RunError::Watch)?,
+            subscribers: Subscribers::of_first(count),
+            polls: BinaryHeap::new(),
+            intervals: FxHashMap::default(),
+            told: BTreeMap::new(),
+            flush_after: Timestamp::default(),
+            alive_at: Timestamp::default(),
+            is_converged: false,
+        })
+    }
+
+    /// The same for the resources that are kept; the others are watched no longer.
+    pub(super) fn renumbered(self, kept: &Kept) -> Watching {
+        let (subscribers, gone) = self.subscribers.renumbered(kept);
+        gone.into_iter().for_each(|subscriber| self.hub.unwatch(subscriber));
+        let polls = self.polls.into_iter().filter_map(|Reverse((at, old))| Some(Reverse((at, kept.new_of(old)?))));
+        let of_kept = |names: Vec<(EcoString, VertexId)>| -> Vec<_> {
+            names.into_iter().filter_map(|(name, old)| Some((name, kept.new_of(old)?))).collect()
+        };
+        let told = self.told.into_iter().map(|(provider, names)| (provider, of_kept(names)));
+        Watching {
+            subscribers,
+            polls: polls.collect(),
+            intervals: kept.map(self.intervals),
+            told: told.filter(|(_, names)| !names.is_empty()).collect(),
+            ..self
+        }
+    }
 }
 
 /// What is known of resources.
@@ -122,6 +170,7 @@ impl Handover {
         let surroundings = before.catalog.vars == after.catalog.vars && before.catalog.facts == after.catalog.facts;
         let mut kept =
             Kept { old_of: Vec::with_capacity(after.resources().len()), new_of: vec![None; before.resources().len()] };
+        let settlement = |old: VertexId| parts.machine.as_ref().and_then(|machine| machine.settlement(old));
         let mut next = VertexId(0);
         for vertex in after.graph.vertices() {
             let resource = after.resource(vertex);
@@ -136,7 +185,7 @@ impl Handover {
                 provider(before, *old) == provider(after, vertex)
                     && is_same(before.resource(*old), resource, surroundings)
                     // What was not begun, to make way, begins.
-                    && parts.machine.settlement(*old) != Some(Settlement::Interrupted)
+                    && settlement(*old) != Some(Settlement::Interrupted)
             });
             if let Some(old) = old {
                 kept.new_of[old.0 as usize] = Some(vertex);

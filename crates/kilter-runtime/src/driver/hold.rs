@@ -1,20 +1,19 @@
 //! Holding a state: what watches tell, what is looked at every so often, and when it is enough.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use ecow::EcoString;
 use kilter_engine::{Budget, Input, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
 use kilter_provider::{POLL, Watch};
 use rustc_hash::FxHashMap;
 
 use super::handover::{Kept, Subscribers, Watching};
-use super::listen::{Listening, Told as Listened};
+use super::listen::{Listened, Listening};
 use super::stop::Message;
 use super::window::Window;
 use super::{Driver, RunError};
@@ -137,12 +136,11 @@ impl<'run> Holder<'run> {
     ) -> Result<Holder<'run>, RunError> {
         let Hold { converged, until_converged, longest, declared, alive, window } = hold;
         let hold = Hold { converged, until_converged, longest, declared, alive, window };
-        let Watching { hub, subscribers, polls, mut intervals, mut told, flush_after, alive_at, is_converged } =
+        let Watching { hub, subscribers, mut polls, mut intervals, mut told, flush_after, alive_at, is_converged } =
             match before {
                 Some(before) => before.renumbered(kept),
                 None => Watching::new(prepared.resources().len(), sender)?,
             };
-        let mut polls = polls;
         let mut watches = Vec::new();
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
             if kept.is_kept(vertex) {
@@ -458,43 +456,4 @@ fn poll_of(resource: &Resource) -> Poll {
 /// Whether a resource is watched, as far as that is possible.
 pub(super) fn is_watched(resource: &Resource) -> bool {
     poll_of(resource) == Poll::Watched
-}
-
-impl Watching {
-    /// Of a first graph: nothing is watched yet.
-    fn new(count: usize, sender: &Sender<Message>) -> Result<Watching, RunError> {
-        let sender = sender.clone();
-        let tell = move |told| {
-            // Without a driver nobody is told any more.
-            let _ = sender.send(Message::Told(told));
-        };
-        Ok(Watching {
-            hub: Hub::start(tell).map_err(RunError::Watch)?,
-            subscribers: Subscribers::of_first(count),
-            polls: BinaryHeap::new(),
-            intervals: FxHashMap::default(),
-            told: BTreeMap::new(),
-            flush_after: Timestamp::default(),
-            alive_at: Timestamp::default(),
-            is_converged: false,
-        })
-    }
-
-    /// The same for the resources that are kept; the others are watched no longer.
-    fn renumbered(self, kept: &Kept) -> Watching {
-        let (subscribers, gone) = self.subscribers.renumbered(kept);
-        gone.into_iter().for_each(|subscriber| self.hub.unwatch(subscriber));
-        let polls = self.polls.into_iter().filter_map(|Reverse((at, old))| Some(Reverse((at, kept.new_of(old)?))));
-        let of_kept = |names: Vec<(EcoString, VertexId)>| -> Vec<_> {
-            names.into_iter().filter_map(|(name, old)| Some((name, kept.new_of(old)?))).collect()
-        };
-        let told = self.told.into_iter().map(|(provider, names)| (provider, of_kept(names)));
-        Watching {
-            subscribers,
-            polls: polls.collect(),
-            intervals: kept.map(self.intervals),
-            told: told.filter(|(_, names)| !names.is_empty()).collect(),
-            ..self
-        }
-    }
 }

@@ -48,17 +48,17 @@ enum Status {
 
 /// A provider that is listened to.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Listened {
     provider: u16,
     /// Its resources, in the order of their names.
     names: Vec<(EcoString, VertexId)>,
     news: Mutex<News>,
 }
 
-impl Told {
-    pub(super) fn new(provider: u16, mut names: Vec<(EcoString, VertexId)>) -> Told {
+impl Listened {
+    pub(super) fn new(provider: u16, mut names: Vec<(EcoString, VertexId)>) -> Listened {
         names.sort_unstable();
-        Told { provider, names, news: Mutex::default() }
+        Listened { provider, names, news: Mutex::default() }
     }
 
     pub(super) fn provider(&self) -> u16 {
@@ -80,7 +80,7 @@ impl Told {
 
 /// Where a provider tells something. The driver is told once of all that it has not taken yet.
 struct Teller<'a> {
-    told: &'a Arc<Told>,
+    told: &'a Arc<Listened>,
     sender: &'a Sender<Message>,
 }
 
@@ -118,7 +118,7 @@ impl Tell for Teller<'_> {
 }
 
 /// Listens to a provider, again and again, until the alarm is raised.
-pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Told>, sender: &Sender<Message>, ending: &Alarm) {
+pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Listened>, sender: &Sender<Message>, ending: &Alarm) {
     let provider = prepared.registry.at(usize::from(told.provider));
     let mail = Mail(sender.clone());
     let teller = Teller { told, sender };
@@ -147,7 +147,7 @@ pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Told>, sender: &Sender<
 }
 
 /// Nobody listens to a provider, since the system has no thread for it.
-pub(super) fn deaf(told: &Arc<Told>, sender: &Sender<Message>, error: &std::io::Error) {
+pub(super) fn deaf(told: &Arc<Listened>, sender: &Sender<Message>, error: &std::io::Error) {
     let why = eco_format!("no thread can be made that listens: {error}");
     Teller { told, sender }.add(|news| news.status = Some(Status::Lost(why)));
 }
@@ -155,7 +155,7 @@ pub(super) fn deaf(told: &Arc<Told>, sender: &Sender<Message>, error: &std::io::
 /// The providers that are listened to, as the driver sees them.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
-    pub(super) told: Vec<Arc<Told>>,
+    pub(super) told: Vec<Arc<Listened>>,
     /// Those of which it has been told that they do not watch.
     lost: BTreeSet<u16>,
     /// Those that have not said anything yet.
@@ -164,13 +164,13 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    pub(super) fn new(told: Vec<Arc<Told>>, since: Timestamp) -> Listening {
+    pub(super) fn new(told: Vec<Arc<Listened>>, since: Timestamp) -> Listening {
         let silent = told.iter().map(|told| told.provider).collect();
         Listening { told, lost: BTreeSet::new(), silent, since }
     }
 
     /// Whether this one is still listened to: another graph has others.
-    fn has(&self, told: &Arc<Told>) -> bool {
+    fn has(&self, told: &Arc<Listened>) -> bool {
         self.told.iter().any(|known| Arc::ptr_eq(known, told))
     }
 
@@ -187,7 +187,7 @@ impl Listening {
 
 impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     /// Takes what a provider has told.
-    pub(super) fn heard(&mut self, told: &Arc<Told>) {
+    pub(super) fn heard(&mut self, told: &Arc<Listened>) {
         if !self.holder.as_ref().is_some_and(|holder| holder.listening.has(told)) {
             return;
         }
@@ -217,7 +217,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     }
 
     /// Resources are looked at from time to time while their provider does not tell what changes.
-    fn unheard(&mut self, told: &Told, why: &str) {
+    fn unheard(&mut self, told: &Listened, why: &str) {
         let Some(holder) = &mut self.holder else { return };
         let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
         for vertex in told.vertices() {
@@ -240,7 +240,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             return;
         }
         let silent = std::mem::take(&mut holder.listening.silent);
-        let told: Vec<Arc<Told>> =
+        let told: Vec<Arc<Listened>> =
             holder.listening.told.iter().filter(|told| silent.contains(&told.provider)).cloned().collect();
         for told in told {
             let provider = self.prepared.registry.at(usize::from(told.provider));

@@ -61,14 +61,6 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         self.is_under_way(vertex) || self.board.standing_of(vertex).is_some() || self.machine.is_watched_only(vertex)
     }
 
-    /// Whether something is still to be done to it. What was not begun, to make way for what is declared now, is begun then.
-    fn is_under_way(&self, vertex: VertexId) -> bool {
-        match self.machine.settlement(vertex) {
-            None => true,
-            Some(settlement) => settlement == Settlement::Interrupted && self.board.standing_of(vertex).is_none(),
-        }
-    }
-
     fn standing(&self, vertex: VertexId, next_look: Option<Duration>) -> Standing {
         let resource = self.prepared.resource(vertex);
         let report = self.board.standing_of(vertex);

@@ -181,7 +181,7 @@ pub(super) enum Message {
     /// Somebody looks on.
     Asked(Question),
     /// A provider does.
-    Heard(Arc<listen::Told>),
+    Heard(Arc<listen::Listened>),
 }
 
 impl std::fmt::Debug for Done {

@@ -75,11 +75,11 @@ impl ScriptProvider {
 
     /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks
     /// for that, and nor can one that only tells what it would do, whatever the metadata says.
-    fn limited(&self, invocation: Invocation, request: &Request<'_>) -> Invocation {
+    fn limited(&self, mut invocation: Invocation, request: &Request<'_>) -> Invocation {
         let is_preview = matches!(request, Request::Update(_, Mode::Preview));
         let is_read = !matches!(request, Request::Update(..));
         let confined = is_preview || is_read && self.metadata.confine;
-        let mut invocation = invocation.deadline(self.deadline(request));
+        invocation.deadline = self.deadline(request);
         if let Request::Watch = request {
             // It is read as it comes.
             invocation.stdout = Capture::First(0);
@@ -88,14 +88,14 @@ impl ScriptProvider {
         invocation.leftovers(if is_preview || is_read { Leftovers::Ended } else { Leftovers::LeftAlone })
     }
 
-    fn deadline(&self, request: &Request<'_>) -> Duration {
+    /// How long a call may take; a watch goes on until it is ended.
+    fn deadline(&self, request: &Request<'_>) -> Option<Duration> {
         let limits = &self.surroundings.limits;
         match request {
-            Request::Describe => limits.describe,
-            Request::List | Request::Find(_) => self.metadata.timeout.unwrap_or(limits.read),
-            Request::Update(..) => self.metadata.timeout.unwrap_or(limits.change),
-            // It has no end of its own.
-            Request::Watch => Duration::MAX,
+            Request::Describe => Some(limits.describe),
+            Request::List | Request::Find(_) => Some(self.metadata.timeout.unwrap_or(limits.read)),
+            Request::Update(..) => Some(self.metadata.timeout.unwrap_or(limits.change)),
+            Request::Watch => None,
         }
     }
 

@@ -10,11 +10,6 @@ use kilter_script::{Exchange, Exchanges, Live};
 use super::player::Player;
 use super::recorder::Recorder;
 
-/// Whether a call has no end that could be recorded. With mold, `watch` is a one-time action like any other.
-fn is_watch(exchange: &Exchange<'_>) -> bool {
-    exchange.action == "watch" && exchange.convention != "mold"
-}
-
 /// Runs scripts, and writes down what comes of it.
 pub(super) struct Recorded(pub(super) Arc<Recorder>);
 
@@ -25,7 +20,8 @@ impl Exchanges for Recorded {
         cancel: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
-        if is_watch(exchange) {
+        // What has no end cannot be recorded.
+        if exchange.is_endless() {
             return Live.run(exchange, cancel, observer);
         }
         let asked = RecordedExchange::asked(exchange);
@@ -52,7 +48,7 @@ impl Exchanges for Played {
         _: Option<Cancel<'_>>,
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
-        if is_watch(exchange) {
+        if exchange.is_endless() {
             return Err(SpawnError::Told { text: "a recording has no watches".into() });
         }
         let recorded = self.0.exchange(&RecordedExchange::asked(exchange));

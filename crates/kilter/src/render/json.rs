@@ -1,35 +1,39 @@
 //! Reports for programs (docs/reference/json.md).
 
 use kilter_model::{Difference, to_json};
-use kilter_runtime::{Report, ResourceReport};
+use kilter_runtime::{Counts, Report, ResourceReport};
 use serde_json::{Map, Value as Json, json};
 
 /// A whole report.
 pub(crate) fn report(report: &Report, noop: bool) -> Json {
-    let counts = &report.counts;
     let owed: Vec<Json> =
         report.owed.iter().map(|(a, b)| json!({"because_of": a.to_string(), "resource": b.to_string()})).collect();
     json!({
         "noop": noop,
         "resources": report.resources.iter().map(resource).collect::<Vec<_>>(),
-        "counts": {
-            "total": counts.total,
-            "in_sync": counts.in_sync,
-            "changed": counts.changed,
-            "refreshed": counts.refreshed,
-            "would_change": counts.would_change,
-            "would_refresh": counts.would_refresh,
-            "unknown": counts.unknown,
-            "failed": counts.failed,
-            "skipped": counts.skipped,
-            "interrupted": counts.interrupted,
-        },
+        "counts": counts(&report.counts),
         "interrupted": report.interrupted,
         "ended_by": report.ended_by.as_ref().map(ToString::to_string),
         "unflushed": report.unflushed.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "journal": report.journal.as_deref(),
         "owed_refreshes": owed,
         "duration_ms": report.duration.as_millis() as u64,
+    })
+}
+
+/// How many resources are in which state.
+pub(crate) fn counts(counts: &Counts) -> Json {
+    json!({
+        "total": counts.total,
+        "in_sync": counts.in_sync,
+        "changed": counts.changed,
+        "refreshed": counts.refreshed,
+        "would_change": counts.would_change,
+        "would_refresh": counts.would_refresh,
+        "unknown": counts.unknown,
+        "failed": counts.failed,
+        "skipped": counts.skipped,
+        "interrupted": counts.interrupted,
     })
 }
 

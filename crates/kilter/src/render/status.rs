@@ -10,8 +10,7 @@ use super::{CHANGED, FAILED, FAINT, NAME, json, styled};
 
 /// What is held, as JSON.
 pub(crate) fn json(standings: &Standings) -> Json {
-    let mut of_all = counts(&standings.counts);
-    of_all["total"] = standings.counts.total.into();
+    let mut of_all = json::counts(&standings.counts);
     of_all["under_way"] = standings.under_way.into();
     json!({
         "process": std::process::id(),
@@ -19,7 +18,7 @@ pub(crate) fn json(standings: &Standings) -> Json {
         "noop": standings.noop,
         "quiet_for_ms": standings.quiet_for.map(ms),
         "counts": of_all,
-        "settled": counts(&standings.settled),
+        "settled": settled(&standings.settled),
         "watches": standings.watches,
         "overflows": standings.overflows,
         "resources": standings.resources.iter().map(standing).collect::<Vec<_>>(),
@@ -27,18 +26,11 @@ pub(crate) fn json(standings: &Standings) -> Json {
     })
 }
 
-fn counts(counts: &Counts) -> Json {
-    json!({
-        "in_sync": counts.in_sync,
-        "changed": counts.changed,
-        "refreshed": counts.refreshed,
-        "would_change": counts.would_change,
-        "would_refresh": counts.would_refresh,
-        "unknown": counts.unknown,
-        "failed": counts.failed,
-        "skipped": counts.skipped,
-        "interrupted": counts.interrupted,
-    })
+/// How often resources have settled, and how: all of it together says nothing.
+fn settled(counts: &Counts) -> Json {
+    let mut json = json::counts(counts);
+    json.as_object_mut().map(|counts| counts.remove("total"));
+    json
 }
 
 /// One resource; keys that say nothing are left out.
@@ -103,7 +95,7 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Rewatched { count } => json!({"event": "rewatched", "resources": count}),
         Event::Reloading => json!({"event": "reloading"}),
         Event::Interrupted(in_flight) => json!({"event": "interrupted", "in_flight": in_flight}),
-        Event::Quiet(of) => json!({"event": "quiet", "counts": counts(of)}),
+        Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
         Event::Alive | Event::Waiting { .. } | Event::Pausing | Event::Progress { .. } => return None,
     };
     json["unix_ms"] = unix(SystemTime::now());

@@ -1,0 +1,182 @@
+//! From what is declared to a driver, and from its end to what is told of that.
+
+use std::thread;
+
+use kilter_engine::{Machine, Timestamp};
+
+use super::board::Board;
+use super::debts::owed;
+use super::handover::{Handover, Kept, Parts, Takeover};
+use super::hold::{Hold, Holder};
+use super::opened::Opened;
+use super::shelf::Shelves;
+use super::stop::{Alarm, Mail, Stop};
+use super::surroundings::Lazy;
+use super::{Driver, Ended, Mode, Options, RunError, listen};
+use crate::journal::Journal;
+use crate::lookup::Lookup;
+use crate::observer::Observer;
+use crate::outlook::Outlook;
+use crate::prepare::Prepared;
+use crate::report::Report;
+use crate::worker::Workers;
+
+impl Prepared<'_> {
+    /// Carries the run out, once.
+    ///
+    /// # Errors
+    /// When the state directory or the journal cannot be used. What providers cannot do is in the
+    /// report.
+    pub fn execute(&self, options: &Options, stop: &Stop, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        match self.drive(options, None, None, stop, observer)? {
+            Held::Ended(report) => Ok(*report),
+            // Nothing is held, so nothing supersedes it.
+            Held::Superseded(_) => Ok(Report::default()),
+        }
+    }
+
+    /// Brings everything to its state and holds it, until somebody stops it, `hold` says that it is enough, or something
+    /// else is declared.
+    ///
+    /// # Errors
+    /// When the state directory, the journal or the watches cannot be used. What providers cannot do is in the
+    /// report, which tells what is not in its state at the end.
+    pub fn hold(
+        &self,
+        options: &Options,
+        hold: Hold<'_>,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Held, RunError> {
+        self.drive(options, Some(hold), None, stop, observer)
+    }
+
+    /// Goes on where another graph was held: what is declared as it was keeps its state, and is not looked at for that.
+    ///
+    /// # Errors
+    /// Those of [`hold`](Prepared::hold).
+    pub fn take_over(
+        &self,
+        takeover: Takeover,
+        options: &Options,
+        hold: Hold<'_>,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Held, RunError> {
+        self.drive(options, Some(hold), Some(takeover), stop, observer)
+    }
+
+    fn drive(
+        &self,
+        options: &Options,
+        hold: Option<Hold<'_>>,
+        before: Option<Takeover>,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Held, RunError> {
+        let _lock = match (&options.state_dir, options.mode) {
+            (Some(state_dir), Mode::Apply) => Some(state_dir.hold()?),
+            (Some(state_dir), Mode::Noop) => {
+                state_dir.verify()?;
+                None
+            }
+            (None, _) => None,
+        };
+        let journal = match &options.state_dir {
+            Some(state_dir) => Some(Journal::open(state_dir.path(), options.durability)?),
+            None => None,
+        };
+        let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry);
+        let outlook = Outlook::new(self, &lookup, options.mode);
+        let lazy = Lazy::new(self);
+        let mut board = Board::new(self, &lookup, options);
+        let (parts, opened, mut kept) = match before {
+            Some(Takeover { parts, opened, kept }) => (parts, opened, kept),
+            None => (Parts::first(), Opened::new(self.registry.len()), Kept::default()),
+        };
+        let Parts { machine: old, watching, board: carried, wakes, sender, receiver, start } = parts;
+        if hold.is_some() {
+            board.holds(carried, &mut kept);
+        }
+        let now = Timestamp(start.elapsed().as_millis() as u64);
+        stop.listen(Some(sender.clone()));
+        let mail = Mail(sender.clone());
+        let window = hold.as_ref().and_then(|hold| hold.window);
+        let holder = hold.map(|hold| Holder::begin(self, hold, &sender, watching, &kept, now)).transpose()?;
+        let owed = owed(&lookup, journal.as_ref(), &self.graph);
+        let machine = match &holder {
+            Some(holder) => self.holding_machine(options.mode, old, &kept, holder.listening.unwatched(), &owed, now),
+            None => {
+                let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
+                Machine::new(graph, vertices, &owed).sharing(self.semaphores())
+            }
+        };
+        for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
+            if let Some(settlement) = machine.settlement(vertex) {
+                outlook.settled(vertex, settlement);
+            }
+        }
+        let wakes = wakes.into_iter().filter_map(|(at, old)| Some((at, kept.new_of(old)?))).collect();
+        let told = holder.iter().flat_map(|holder| holder.listening.told.iter().cloned());
+        let (told, ending) = (told.collect::<Vec<_>>(), Alarm::new());
+        let ended = thread::scope(|scope| {
+            let _ends = ending.at_the_end();
+            for told in &told {
+                let (to_listener, ending) = (sender.clone(), &ending);
+                let thread = thread::Builder::new().name("listen".into());
+                let listener = thread.spawn_scoped(scope, move || listen::listen(self, told, &to_listener, ending));
+                if let Err(error) = listener {
+                    listen::deaf(told, &sender, &error);
+                }
+            }
+            let driver = Driver {
+                prepared: self,
+                lookup: &lookup,
+                outlook: &outlook,
+                opened: &opened,
+                lazy: &lazy,
+                shelves: Shelves::new(self.registry.len(), self.catalog.resources.len()),
+                options,
+                stop,
+                mail: &mail,
+                sender,
+                receiver,
+                workers: Workers::new(scope, options.jobs),
+                machine,
+                board,
+                holder,
+                journal,
+                observer,
+                start,
+                now,
+                wakes,
+                in_flight: 0,
+                seen_requests: 0,
+                broken: None,
+                fatal: None,
+                going_on: Vec::new(),
+                timed: Vec::new(),
+                items: Vec::new(),
+                done: Vec::new(),
+            };
+            driver.run()
+        });
+        stop.listen(None);
+        if let Some(window) = window {
+            window.opens(None);
+        }
+        Ok(match ended {
+            Ended::Report(report) => Held::Ended(report),
+            Ended::Superseded(parts) => Held::Superseded(Box::new(Handover { parts: *parts, opened })),
+        })
+    }
+}
+
+/// How the holding of a state has ended.
+#[derive(Debug)]
+pub enum Held {
+    /// Nothing is held any more.
+    Ended(Box<Report>),
+    /// Something else is declared: whoever holds that takes this over.
+    Superseded(Box<Handover>),
+}

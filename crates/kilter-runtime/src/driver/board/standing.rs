@@ -1,0 +1,129 @@
+//! What is known of resources while a state is held.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use ecow::EcoString;
+use kilter_engine::VertexId;
+use kilter_model::{AttributeName, Difference};
+
+use super::Board;
+use crate::driver::Mode;
+use crate::driver::handover::{Carried, Kept};
+use crate::driver::window::Tally;
+use crate::report::{Counts, ResourceReport, Status};
+
+impl Board<'_> {
+    /// Keeps what is not in its state, and nothing of what was mended.
+    ///
+    /// What is known of resources that are kept is known still. One that others take values from in another way is not kept: it is
+    /// to be asked for them.
+    pub(in super::super) fn holds(&mut self, carried: Option<Carried>, kept: &mut Kept) {
+        let carried = carried.unwrap_or_default();
+        for (vertex, confidential) in &self.senders {
+            let old = kept.old_of.get(vertex.0 as usize).copied().flatten();
+            let sends =
+                |old: &VertexId| carried.outputs.contains_key(old) && carried.senders.get(old) == Some(confidential);
+            if !old.as_ref().is_some_and(sends) && kept.is_kept(*vertex) {
+                kept.forget(*vertex);
+            }
+        }
+        if self.options.mode == Mode::Noop || carried.noop {
+            // What would be done depends on what else would be.
+            self.prepared.graph.vertices().for_each(|vertex| kept.forget(vertex));
+        }
+        self.forget_receivers(kept);
+        self.resolved = kept.map(carried.resolved);
+        self.changed = kept.map(carried.changed);
+        self.outputs = kept.map(carried.outputs);
+        self.found = kept.map(carried.found);
+        self.drafts = kept.map(carried.drafts);
+        self.tallies = kept.map(carried.tallies);
+        self.standing = Some(kept.map(carried.standing));
+        (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
+    }
+
+    /// What takes values from others that begin anew begins anew.
+    fn forget_receivers(&self, kept: &mut Kept) {
+        let all = self.prepared.resources().iter().zip((0..).map(VertexId));
+        let mut receivers: Vec<_> = all.filter(|(resource, _)| !resource.deferred().is_empty()).collect();
+        loop {
+            let before = receivers.len();
+            receivers.retain(|(resource, vertex)| {
+                let references = resource.deferred().iter().flat_map(|deferred| deferred.template.references());
+                let mut senders = references.filter_map(|reference| self.lookup.referred(&reference));
+                let is_kept = kept.is_kept(*vertex) && senders.all(|sender| kept.is_kept(sender));
+                if !is_kept && kept.is_kept(*vertex) {
+                    kept.forget(*vertex);
+                }
+                is_kept
+            });
+            if receivers.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// What the board of the next graph goes on with.
+    pub(in super::super) fn leave(self) -> Carried {
+        let noop = self.options.mode == Mode::Noop;
+        let Board { senders, outputs, resolved, changed, sent, found, drafts, standing, tallies, used, counts, .. } =
+            self;
+        let standing = standing.unwrap_or_default();
+        Carried { senders, outputs, resolved, changed, noop, sent, found, drafts, standing, tallies, used, counts }
+    }
+
+    /// How many resources are in which state, while one is held. What is under way is as it was before that.
+    pub(in super::super) fn standing_counts(&self) -> Counts {
+        let total = self.prepared.resources().len();
+        let mut counts = Counts { total, in_sync: total, ..Counts::default() };
+        for report in self.standing.iter().flat_map(BTreeMap::values) {
+            let of_status = match report.status {
+                Status::WouldChange => &mut counts.would_change,
+                Status::WouldRefresh => &mut counts.would_refresh,
+                Status::Unknown => &mut counts.unknown,
+                Status::Failed => &mut counts.failed,
+                Status::Skipped => &mut counts.skipped,
+                Status::Interrupted => &mut counts.interrupted,
+                Status::InSync | Status::Changed | Status::Refreshed => continue,
+            };
+            *of_status += 1;
+            counts.in_sync -= 1;
+        }
+        counts
+    }
+
+    /// How often anything has settled, and how.
+    pub(in super::super) fn settled(&self) -> Counts {
+        self.counts
+    }
+
+    /// What is to be told of a resource that is not in its state, while one is held.
+    pub(in super::super) fn standing_of(&self, vertex: VertexId) -> Option<&ResourceReport> {
+        self.standing.as_ref()?.get(&vertex)
+    }
+
+    /// Why the last try of a resource failed that is tried again.
+    pub(in super::super) fn failure_under_way(&self, vertex: VertexId) -> Option<EcoString> {
+        self.drafts.get(&vertex)?.failure.clone()
+    }
+
+    /// What was done to a resource.
+    pub(in super::super) fn tally(&self, vertex: VertexId) -> Tally {
+        self.tallies.get(&vertex).cloned().unwrap_or_default()
+    }
+}
+
+impl Tally {
+    /// Counts what was done.
+    pub(super) fn count(&mut self, status: Status, refreshed: bool, differences: &[Difference]) {
+        self.changes += u64::from(status == Status::Changed);
+        self.failures += u64::from(status == Status::Failed);
+        self.refreshes += u64::from(refreshed && matches!(status, Status::Changed | Status::Refreshed));
+        if status == Status::Changed {
+            let mut attributes: Vec<AttributeName> = differences.iter().map(|each| each.attribute.clone()).collect();
+            attributes.dedup();
+            self.last_change = Some((SystemTime::now(), attributes.into()));
+        }
+    }
+}

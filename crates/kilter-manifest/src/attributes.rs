@@ -58,9 +58,9 @@ impl<'e, 't> Body<'e, 't> {
         self.given.resize(type_.attributes().len(), false);
         self.guess = 0;
         let values = Values::of_resource(self.environment, self.index, number, entry.at().is_some());
-        let is_export = entry.key.tree().is_export();
+        let is_literal = entry.key.tree().is_literal();
         for (key, value) in entry.body().entries() {
-            if is_export && self.is_left_out(type_, key, value) {
+            if is_literal && self.is_left_out(type_, key, value) {
                 continue;
             }
             self.entry(key, value, number, type_, &values, &mut resource, catalog);

@@ -69,6 +69,8 @@ pub struct Compiled {
     pub catalog: Catalog,
     /// Where attributes are written; costs nothing until it is asked.
     pub places: Places,
+    /// What is accepted and hardly meant.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Compiles manifests to a catalog.
@@ -98,7 +100,7 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     environment.evaluate_rest();
     catalog.secrets = environment.sensitive_vars();
     let (problems, secrets) = environment.finish();
-    let compiled = Compiled { catalog, places: Places::new() };
+    let compiled = Compiled { catalog, places: Places::new(), warnings: sorted(loaded.warnings.clone()) };
     if problems.is_empty() {
         sources.secrets = secrets;
         return (compiled, problems);

@@ -12,7 +12,7 @@ use crate::offsets::place;
 use crate::scalar;
 use crate::source::Sources;
 use crate::tree::{Kind, View};
-use crate::yaml::{Parsed, parse};
+use crate::yaml::{Parsed, parse_text};
 
 /// How deep values may be nested, aliases followed.
 const MAX_DEPTH: u32 = 100;
@@ -36,7 +36,7 @@ pub struct Defined {
 /// # Errors
 /// Everything that is wrong with it, in the order of the places.
 pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagnostic>> {
-    let Parsed { tree, mut problems, complete } = parse(id, sources);
+    let Parsed { tree, mut problems, complete, .. } = parse_text(id, sources);
     let mut roots = tree.roots();
     let (first, second) = (roots.next(), roots.next());
     if let Some(second) = second {

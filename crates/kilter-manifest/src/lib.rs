@@ -15,6 +15,7 @@
 //! - text to tree: `yaml`, `block` and `json` (fast ways for the common forms), `tree`, `scalar`;
 //! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
 //!   values), `resources`, `attributes`, `relations`, `meta`;
+//! - graphs of mgmt to such a tree: `mgmt`;
 //! - tree to type: `definition`;
 //! - problems: [`Diagnostic`], `render`, `offsets`.
 //!
@@ -29,6 +30,7 @@ mod environment;
 mod json;
 mod load;
 mod meta;
+mod mgmt;
 mod offsets;
 mod places;
 mod relations;

@@ -21,6 +21,7 @@ const SECTIONS: [&str; 4] = ["vars", "defaults", "resources", "include"];
 pub(crate) struct Loaded {
     pub(crate) trees: Vec<Tree>,
     pub(crate) problems: Vec<Diagnostic>,
+    pub(crate) warnings: Vec<Diagnostic>,
     /// Whether all of the manifest is here: only then can anything be said to be missing.
     pub(crate) complete: bool,
     /// The texts that could not be read to their end.
@@ -43,7 +44,8 @@ impl Loaded {
 /// it.
 pub(crate) fn load(sources: &mut Sources, inputs: &Inputs<'_>) -> Loaded {
     let ids: Vec<SourceId> = sources.ids().collect();
-    let loaded = Loaded { trees: Vec::new(), problems: Vec::new(), complete: true, broken: Vec::new() };
+    let loaded =
+        Loaded { trees: Vec::new(), problems: Vec::new(), warnings: Vec::new(), complete: true, broken: Vec::new() };
     let mut walk = Walk { sources, inputs, loaded, stack: Vec::new(), done: Vec::new() };
     for id in ids {
         walk.visit(id);
@@ -72,8 +74,9 @@ impl Walk<'_> {
         if self.done.contains(&name) {
             return;
         }
-        let Parsed { tree, problems, complete } = parse(id, self.sources);
+        let Parsed { tree, problems, warnings, complete } = parse(id, self.sources);
         self.loaded.problems.extend(problems);
+        self.loaded.warnings.extend(warnings);
         if !complete {
             self.loaded.broken.push(id);
         }

@@ -229,12 +229,12 @@ impl<'e, 't> Resources<'e, 't> {
         if !key.is_scalar() || key.is_null() {
             return None;
         }
-        if key.tree().is_export() { Some(key.text().into()) } else { self.environment.text(key) }
+        if key.tree().is_literal() { Some(key.text().into()) } else { self.environment.text(key) }
     }
 
     /// What `when` says.
     fn is_wanted(&self, body: View<'t>) -> bool {
-        let Some(when) = body.get("when").filter(|_| !body.tree().is_export()) else { return true };
+        let Some(when) = body.get("when").filter(|_| !body.tree().is_literal()) else { return true };
         if !when.is_scalar() || when.is_null() {
             let problem = Diagnostic::new("`when` expects an expression").at(when.span());
             self.environment.report(problem.hint("such as when: facts.os.family == \"debian\""));

@@ -12,6 +12,8 @@ pub struct Source {
     pub name: EcoString,
     /// The text, in YAML or JSON.
     pub text: Arc<String>,
+    /// Whether what has no meaning any more is accepted in it, with a warning.
+    lenient: bool,
 }
 
 impl Source {
@@ -21,7 +23,18 @@ impl Source {
         if text.starts_with('\u{feff}') {
             text.drain(..'\u{feff}'.len_utf8());
         }
-        Source { name: name.into(), text: Arc::new(text) }
+        Source { name: name.into(), text: Arc::new(text), lenient: false }
+    }
+
+    /// The same text, in which what has no meaning any more is accepted if `lenient` says so, with a warning.
+    #[must_use]
+    pub fn leniently(self, lenient: bool) -> Source {
+        Source { lenient, ..self }
+    }
+
+    /// Whether what has no meaning any more is accepted in it.
+    pub fn is_lenient(&self) -> bool {
+        self.lenient
     }
 
     /// Whether the name says that the text is JSON.

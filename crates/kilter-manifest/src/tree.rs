@@ -66,6 +66,8 @@ pub(crate) struct Tree {
     nodes: Vec<Node>,
     roots: Vec<u32>,
     merged: Cell<u32>,
+    /// Whether it was made of something else than a manifest.
+    is_literal: bool,
 }
 
 /// A node and the tree it is in. Never an alias: those are followed.
@@ -98,10 +100,10 @@ impl Tree {
         }
     }
 
-    /// Whether it is a list of resources as `kilter get --format json` prints it. Its values are what they are:
-    /// nothing in them is an expression.
-    pub(crate) fn is_export(&self) -> bool {
-        self.roots().next().is_some_and(|root| root.kind() == Kind::Sequence)
+    /// Whether its values are what they are, nothing in them an expression: it is a list of resources as
+    /// `kilter get --format json` prints it, or was made of something else than a manifest.
+    pub(crate) fn is_literal(&self) -> bool {
+        self.is_literal || self.roots().next().is_some_and(|root| root.kind() == Kind::Sequence)
     }
 
     /// Resources with what is said of each: the entries below `resources`, or the elements of an export.
@@ -310,7 +312,8 @@ impl Builder {
         let text = Arc::clone(&sources.get(source).text);
         // A manifest has a node for every 16 bytes or so; what is not needed is never touched.
         let nodes = Vec::with_capacity(text.len() / 16 + 8);
-        let tree = Tree { source, text, texts: Vec::new(), nodes, roots: Vec::new(), merged: Cell::new(0) };
+        let tree =
+            Tree { source, text, texts: Vec::new(), nodes, roots: Vec::new(), merged: Cell::new(0), is_literal: false };
         Builder { tree, open: Vec::new(), anchors: FxHashMap::default(), problems: Vec::new() }
     }
 
@@ -435,6 +438,14 @@ impl Builder {
             self.tree.roots.clear();
         }
         (self.tree, self.problems)
+    }
+}
+
+impl Builder {
+    /// The tree of what is no manifest: its values are what they are.
+    pub(crate) fn finish_literal(mut self) -> (Tree, Vec<Diagnostic>) {
+        self.tree.is_literal = true;
+        self.finish(true)
     }
 }
 

@@ -100,7 +100,7 @@ impl<'e, 't> Values<'e, 't> {
     #[inline]
     fn scalar(&self, view: View<'t>, wanted: &DataType) -> Built {
         let text = view.text();
-        if !is_plain(text) && !view.tree().is_export() {
+        if !is_plain(text) && !view.tree().is_literal() {
             return self.template(view);
         }
         if let Some(value) = read_as(&wanted.open(), text) {
@@ -225,7 +225,7 @@ impl<'e, 't> Values<'e, 't> {
         let mut entries = view.entries();
         if let (Some((key, value)), None) = (entries.next(), entries.next()) {
             match key.text() {
-                "sensitive" if !view.tree().is_export() => return values.sensitive(value),
+                "sensitive" if !view.tree().is_literal() => return values.sensitive(value),
                 "base64" if value.is_scalar() && takes_bytes(wanted) => return values.bytes(value, wanted),
                 _ => {}
             }
@@ -233,7 +233,7 @@ impl<'e, 't> Values<'e, 't> {
         let mut keys = Vec::with_capacity(view.count());
         let mut built = Vec::with_capacity(view.count());
         for (key, value) in view.entries() {
-            let literal = || view.tree().is_export().then(|| Cow::Borrowed(key.text()));
+            let literal = || view.tree().is_literal().then(|| Cow::Borrowed(key.text()));
             let Some(name) = literal().or_else(|| self.environment.text(key)) else {
                 built.push(Built::Broken);
                 continue;

@@ -7,6 +7,7 @@ use kilter_model::SourceId;
 use crate::block;
 use crate::diagnostic::Diagnostic;
 use crate::json;
+use crate::mgmt;
 use crate::source::Sources;
 use crate::tree::{Builder, Kind, Tree};
 
@@ -18,11 +19,22 @@ const MAX_BYTES: usize = 256 << 20;
 pub(crate) struct Parsed {
     pub(crate) tree: Tree,
     pub(crate) problems: Vec<Diagnostic>,
+    pub(crate) warnings: Vec<Diagnostic>,
     pub(crate) complete: bool,
 }
 
-/// Parses one text.
+/// Parses one text, of whichever kind it is, to the tree of a manifest.
 pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
+    let parsed = parse_text(id, sources);
+    if !parsed.complete || !mgmt::is_graph(&parsed.tree) {
+        return parsed;
+    }
+    let mgmt::Graph { tree, problems, warnings } = mgmt::lower(&parsed.tree, id, sources);
+    Parsed { tree, problems: [parsed.problems, problems].concat(), warnings, complete: true }
+}
+
+/// Parses one text as it is.
+pub(crate) fn parse_text(id: SourceId, sources: &Sources) -> Parsed {
     let source = sources.get(id);
     let mut builder = Builder::new(id, sources);
     let text = &*source.text;
@@ -58,7 +70,7 @@ pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
 
 fn finish(builder: Builder, complete: bool) -> Parsed {
     let (tree, problems) = builder.finish(complete);
-    Parsed { tree, problems, complete }
+    Parsed { tree, problems, warnings: Vec::new(), complete }
 }
 
 fn events(text: &str, builder: &mut Builder) -> Result<(), ScanError> {

@@ -1,6 +1,7 @@
 //! The resource types that kilter brings along.
 //!
-//! [`native`] returns a provider for each: `exec`, `file`, `group`, `host`, `notify`, `user`. Each reads and
+//! [`native`] returns a provider for each: `exec`, `file`, `group`, `host`,
+//! `kv`, `noop`, `notify`, `password`, `test`, `timer`, `user`, `value`. Each reads and
 //! changes the system it is given: the real one, or one that a test has made up below a directory.
 //!
 //! When a provider is called, with what and in which order is left to the engine and its runtime;
@@ -13,8 +14,15 @@ mod exec;
 mod file;
 mod group;
 mod host;
+mod kept;
+mod kv;
+mod noop;
 mod notify;
+mod password;
+mod test;
+mod timer;
 mod user;
+mod value;
 mod words;
 
 use std::sync::Arc;
@@ -26,8 +34,14 @@ pub use exec::ExecProvider;
 pub use file::FileProvider;
 pub use group::GroupProvider;
 pub use host::HostProvider;
+pub use kv::KvProvider;
+pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
+pub use password::PasswordProvider;
+pub use test::TestProvider;
+pub use timer::TimerProvider;
 pub use user::UserProvider;
+pub use value::ValueProvider;
 
 /// The providers of all built-in types on this machine.
 pub fn native() -> Vec<Arc<dyn Provider>> {
@@ -37,8 +51,14 @@ pub fn native() -> Vec<Arc<dyn Provider>> {
         Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
+        Arc::new(KvProvider::new()),
+        Arc::new(NoopProvider::new()),
         Arc::new(NotifyProvider::new()),
+        Arc::new(PasswordProvider::new()),
+        Arc::new(TestProvider::new()),
+        Arc::new(TimerProvider::new()),
         Arc::new(UserProvider::sharing(accounts)),
+        Arc::new(ValueProvider::new()),
     ]
 }
 

@@ -1,8 +1,10 @@
 //! The type `notify`: says something.
 
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
+use kilter_model::{Attributes, Behaviour, Change, Feature, Hash, Outcome, State, TypeSchema, Value};
 use kilter_provider::{Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted};
 
 const DESC: &str = "\
@@ -14,8 +16,7 @@ resources:
     message: This is ${facts.networking.hostname}.
 ```
 
-A message is no change: nothing on the system is different afterwards. It is logged at level *notice* whenever the \
-resource is checked, in a plan too, and once more when another resource refreshes it; it never counts as changed and \
+A message is no change: nothing on the system is different afterwards. It is logged whenever the resource is checked, in a plan too, and once more when another resource refreshes it; it never counts as changed and \
 sends no refreshes. (In Puppet it is a change in every run.)";
 
 fn schema() -> TypeSchema {
@@ -28,26 +29,80 @@ fn schema() -> TypeSchema {
             "What is said; by default the title. It may hold outputs of other resources: \
              `message: ${exec[token].stdout}` is said when they have run. Sensitive values are shown as `[redacted]`.",
         )
+        .attribute(
+            "level",
+            "Enum[debug, info, notice, warning, err, critical, alert, emerg]",
+            Behaviour::Parameter,
+            "How grave it is, in the words of syslog: `warning`.",
+        )
+        .default("notice")
+        .attribute(
+            "refreshonly",
+            "Boolean",
+            Behaviour::Parameter,
+            "Whether it is said only when another resource refreshes this one.",
+        )
+        .default(Value::Boolean(false))
+        .attribute(
+            "syslog",
+            "Boolean",
+            Behaviour::Parameter,
+            "Whether it is said to the system's log as well (`/dev/log`).",
+        )
+        .default(Value::Boolean(false))
+        .attribute("journal", "Boolean", Behaviour::Parameter, "Whether it is said to the journal of systemd as well.")
+        .default(Value::Boolean(false))
+        .attribute(
+            "fields",
+            "Hash[Pattern[/\\A[A-Z][A-Z0-9_]{0,63}\\z/], String]",
+            Behaviour::Parameter,
+            "Fields that the journal has beside the message: `{ UNIT: app.service }`.",
+        )
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
 
 /// Provides the type `notify`.
 pub struct NotifyProvider {
     schema: LazyLock<TypeSchema>,
+    syslog: PathBuf,
+    journal: PathBuf,
 }
 
 impl NotifyProvider {
     /// The provider.
     pub fn new() -> NotifyProvider {
-        NotifyProvider { schema: LazyLock::new(schema) }
+        NotifyProvider::at("/dev/log".into(), "/run/systemd/journal/socket".into())
     }
 
     fn say(&self, cx: &Context<'_>, wanted: Wanted<'_>) {
-        let message = match wanted.should.and_then(|should| should.get("message")) {
+        let none = Attributes::new();
+        let should = wanted.should.unwrap_or(&none);
+        let message = match should.get("message") {
             Some(message) => message.to_string(),
             None => wanted.name.to_string(),
         };
-        cx.log(Level::Notice, "notify", wanted.name, &message);
+        let level = should.text("level").and_then(level).unwrap_or(Level::Notice);
+        cx.log(level, "notify", wanted.name, &message);
+        // Who only looks says nothing to others.
+        if cx.only_looks() {
+            return;
+        }
+        let line = Line { level, message: &message, fields: should.get("fields").and_then(Value::as_hash) };
+        for (attribute, socket) in [("syslog", &self.syslog), ("journal", &self.journal)] {
+            if should.truth(attribute) != Some(true) {
+                continue;
+            }
+            let said = if attribute == "syslog" { line.to_syslog(socket) } else { line.to_journal(socket) };
+            if let Err(error) = said {
+                let why = format!("it cannot be said to {}: {error}", socket.display());
+                cx.log(Level::Warning, "notify", wanted.name, &why);
+            }
+        }
+    }
+
+    /// The provider, which says things at these sockets.
+    fn at(syslog: PathBuf, journal: PathBuf) -> NotifyProvider {
+        NotifyProvider { schema: LazyLock::new(schema), syslog, journal }
     }
 }
 
@@ -55,6 +110,67 @@ impl Default for NotifyProvider {
     fn default() -> NotifyProvider {
         NotifyProvider::new()
     }
+}
+
+/// The level of a word.
+fn level(word: &str) -> Option<Level> {
+    let levels = [
+        Level::Debug,
+        Level::Info,
+        Level::Notice,
+        Level::Warning,
+        Level::Err,
+        Level::Critical,
+        Level::Alert,
+        Level::Emerg,
+    ];
+    levels.into_iter().find(|level| level.word() == word)
+}
+
+/// What is said to the logs of the system.
+struct Line<'a> {
+    level: Level,
+    message: &'a str,
+    fields: Option<&'a Hash>,
+}
+
+impl Line<'_> {
+    /// In the form of RFC 3164, as local programs send it: the facility is that of daemons.
+    fn to_syslog(&self, socket: &Path) -> std::io::Result<()> {
+        const DAEMON: u8 = 3;
+        let priority = DAEMON * 8 + self.level.severity();
+        let line = self.message.replace('\n', " ");
+        send(socket, format!("<{priority}>kilter[{}]: {line}", std::process::id()).as_bytes())
+    }
+
+    /// In the native protocol of the journal (systemd, `JOURNAL_NATIVE_PROTOCOL`): a field whose value has several lines is
+    /// its name, its length in eight bytes, and the value.
+    fn to_journal(&self, socket: &Path) -> std::io::Result<()> {
+        let severity = self.level.severity().to_string();
+        let own = [("MESSAGE", self.message), ("PRIORITY", &severity), ("SYSLOG_IDENTIFIER", "kilter")];
+        let fields =
+            self.fields.into_iter().flatten().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+        let mut datagram = Vec::new();
+        for (name, value) in own.into_iter().chain(fields.filter(|(name, _)| *name != "MESSAGE")) {
+            datagram.extend_from_slice(name.as_bytes());
+            if value.contains('\n') {
+                datagram.push(b'\n');
+                datagram.extend_from_slice(&(value.len() as u64).to_le_bytes());
+            } else {
+                datagram.push(b'=');
+            }
+            datagram.extend_from_slice(value.as_bytes());
+            datagram.push(b'\n');
+        }
+        send(socket, &datagram)
+    }
+}
+
+/// Says it, unless whoever listens is too slow: nobody waits for a log.
+fn send(socket: &Path, datagram: &[u8]) -> std::io::Result<()> {
+    let sender = UnixDatagram::unbound()?;
+    sender.set_nonblocking(true)?;
+    sender.send_to(datagram, socket).map(drop)
 }
 
 impl Provider for NotifyProvider {
@@ -79,7 +195,7 @@ impl Provider for NotifyProvider {
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         // Nobody who only asks what there is wants to hear it.
-        if wanted.should.is_some() {
+        if wanted.should.is_some_and(|should| should.truth("refreshonly") != Some(true)) {
             self.say(cx, wanted);
         }
         let name = [("name", Value::String(wanted.name.clone()))];
@@ -159,5 +275,52 @@ mod tests {
         let should = Attributes::from_iter([("message", Value::sensitive("hunter2".into()))]);
         provider.get_one(&cx, Wanted::new(&"x".into(), Some(&should))).unwrap();
         assert_eq!(*lines.0.lock().unwrap(), ["notice: notify[x]: [redacted]"]);
+    }
+
+    #[test]
+    fn a_message_has_its_level_and_is_said_to_the_logs_of_the_system() {
+        let place = tempfile::tempdir().unwrap();
+        let (syslog, journal) = (place.path().join("log"), place.path().join("journal"));
+        let provider = NotifyProvider::at(syslog.clone(), journal.clone());
+        let lines = Lines::default();
+        let cx = Context::bare().with_log(&lines);
+        let mut should = Attributes::from_iter([("message", "two\nlines"), ("level", "critical")]);
+        for attribute in ["syslog", "journal"] {
+            should.push(attribute, true);
+        }
+        should.push("fields", Value::hash([("UNIT", Value::from("app"))]));
+        let name = EcoString::from("x");
+        let wanted = Wanted::new(&name, Some(&should));
+        // Nobody listens yet, which is told, and is no failure.
+        provider.get_one(&cx, wanted).unwrap();
+        assert_eq!(lines.0.lock().unwrap().iter().filter(|line| line.contains("it cannot be said to")).count(), 2);
+        let [syslog, journal] = [syslog, journal].map(|path| UnixDatagram::bind(path).unwrap());
+        provider.get_one(&cx, wanted).unwrap();
+        let received = |socket: &UnixDatagram| {
+            let mut buffer = [0; 512];
+            let length = socket.recv(&mut buffer).unwrap();
+            buffer[..length].to_vec()
+        };
+        let line = String::from_utf8(received(&syslog)).unwrap();
+        assert_eq!(line, format!("<26>kilter[{}]: two lines", std::process::id()));
+        let expected = b"MESSAGE\n\x09\0\0\0\0\0\0\0two\nlines\nPRIORITY=2\nSYSLOG_IDENTIFIER=kilter\nUNIT=app\n";
+        assert_eq!(received(&journal), expected);
+        assert!(lines.0.lock().unwrap().iter().any(|line| line.starts_with("critical: notify[x]: two")));
+        // A plan says nothing to others.
+        provider.get_one(&cx.with_only_looks(true), wanted).unwrap();
+        syslog.set_nonblocking(true).unwrap();
+        assert!(syslog.recv(&mut [0; 8]).is_err());
+    }
+
+    #[test]
+    fn a_message_for_refreshes_is_said_at_refreshes_only() {
+        let (provider, lines) = (NotifyProvider::new(), Lines::default());
+        let cx = Context::bare().with_log(&lines);
+        let should = Attributes::from_iter([("refreshonly", true)]);
+        let name = EcoString::from("x");
+        provider.get_one(&cx, Wanted::new(&name, Some(&should))).unwrap();
+        assert!(lines.0.lock().unwrap().is_empty());
+        provider.refresh(&cx, Wanted::new(&name, Some(&should)));
+        assert_eq!(lines.0.lock().unwrap().len(), 1);
     }
 }

@@ -217,6 +217,8 @@ pub enum Watch {
         /// How far that goes.
         scope: Scope,
     },
+    /// Something happens to what is kept in the state directory: a path from there. Nothing does where nothing is kept.
+    Kept(PathBuf),
     /// Nothing tells: it is looked at every so often.
     Every(Duration),
     /// The provider does, in [`Provider::watch`], by the name of the resource.
@@ -449,6 +451,13 @@ pub trait Provider: Send + Sync {
         vec![Watch::Every(POLL)]
     }
 
+    /// Whether each change of a resource is an act of its own rather than the repair of a state: nobody can fight over
+    /// it, and it is never done too often.
+    fn acts_anew(&self, should: &Attributes) -> bool {
+        let _ = should;
+        false
+    }
+
     /// Whether what is wanted of a resource depends on which others are declared ([`Context::manages`]): it is looked at
     /// again when those change while it is held.
     fn heeds_others(&self, should: &Attributes) -> bool {
@@ -460,12 +469,13 @@ pub trait Provider: Send + Sync {
     /// of its own where [`Watch::Told`] is what a resource is watched by, and again a while after it has returned.
     ///
     /// First it says that it is [watching](Tell::watching). What was changed before that is looked for; what changes
-    /// later is told, too often rather than not at all.
+    /// later is told, too often rather than not at all. `watched` are the resources that are watched by it, in the order
+    /// of their names; it may tell of others too.
     ///
     /// # Errors
     /// When it cannot watch, or not any longer.
-    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
-        let _ = (cx, tell);
+    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+        let _ = (cx, watched, tell);
         Err(ProviderError::new(eco_format!("the provider `{}` has no watch", self.name())))
     }
 

@@ -77,13 +77,18 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// The state directory that was given, or the usual one.
+    /// The state directory that was given, or the usual one, if there is one.
+    pub(crate) fn state_dir_if_any(&self) -> Option<PathBuf> {
+        let given = self.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
+        given.or_else(paths::state_dir)
+    }
+
+    /// The same.
     ///
     /// # Errors
     /// When there is none; it has been said.
     pub(crate) fn state_dir(&self) -> Result<PathBuf, Exit> {
-        let given = self.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
-        given.or_else(paths::state_dir).ok_or_else(|| {
+        self.state_dir_if_any().ok_or_else(|| {
             say::fail_with("there is no directory to keep state in: HOME is not set", ["give one with --state-dir"])
         })
     }
@@ -170,6 +175,9 @@ pub(crate) struct ManifestArgs {
     /// Read external facts here, in the place of the usual directories; repeatable
     #[arg(long = "facts-dir", value_name = "DIR", value_hint = clap::ValueHint::DirPath, help_heading = INPUT)]
     pub(crate) facts_dirs: Vec<PathBuf>,
+    /// Accept what graphs of mgmt had once and has no effect any more, with a warning
+    #[arg(long, help_heading = INPUT)]
+    pub(crate) lenient: bool,
     /// Seconds that an executable manifest may take
     #[arg(
         long,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_manifest::{Compiled, Inputs, Source, Sources, compile_partly};
+use kilter_manifest::{Compiled, Inputs, Source, Sources, compile_partly, render_warnings};
 use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::{Prepared, plan_of};
@@ -89,7 +89,7 @@ pub(crate) fn prepare_noting<'r>(
     for path in &input.manifests {
         noted.note(path);
         match recording::ask("manifest", || path.to_string_lossy().into(), || read(path, &facts, timeout)) {
-            Ok(source) => given.push(source),
+            Ok(source) => given.push(source.leniently(input.lenient)),
             Err(message) => failed = Some(say::fail(message)),
         }
     }
@@ -164,6 +164,9 @@ fn compiled<'r>(
     if !problems.is_empty() {
         let problems = reject::with_others(problems, compiled, &sources, registry);
         return Err(reject::say(&problems, &sources, audience));
+    }
+    if !compiled.warnings.is_empty() {
+        say::line(render_warnings(&compiled.warnings, &sources, true).trim_end());
     }
     match plan_of(compiled.catalog, registry) {
         Ok(prepared) => {

@@ -96,7 +96,10 @@ impl PlanFile {
     /// What the plan was made from, and what would change: those who read it are shown the changes
     /// beside it as well, and what counts is what is sealed.
     fn inputs(&self) -> Map<String, Json> {
-        let source = |source: &Source| json!({ "name": &*source.name, "text": &*source.text });
+        let source = |source: &Source| match source.is_lenient() {
+            true => json!({ "name": &*source.name, "text": &*source.text, "lenient": true }),
+            false => json!({ "name": &*source.name, "text": &*source.text }),
+        };
         let values = |values: &mut dyn Iterator<Item = (&EcoString, &Value)>| -> Map<String, Json> {
             values.map(|(name, value)| (name.to_string(), to_canonical_json_clear(value))).collect()
         };
@@ -198,7 +201,10 @@ pub(crate) fn is_plan(text: &str) -> bool {
 }
 
 fn parsed(json: &Json, is_secret: bool) -> Option<PlanFile> {
-    let source = |json: &Json| Some(Source::new(json.get("name")?.as_str()?, json.get("text")?.as_str()?));
+    let source = |json: &Json| {
+        let lenient = json.get("lenient").and_then(Json::as_bool).unwrap_or(false);
+        Some(Source::new(json.get("name")?.as_str()?, json.get("text")?.as_str()?).leniently(lenient))
+    };
     let include = |json: &Json| {
         let text = |key: &str| Some(EcoString::from(json.get(key)?.as_str()?));
         Some(((text("from")?, text("path")?), source(json.get("source")?)?))

@@ -23,7 +23,7 @@ enum Content {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 7] = [
+pub(super) const TABLE: [Page; 13] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     Page {
         file: "docs/reference/types/exec.md",
@@ -41,13 +41,34 @@ pub(super) const TABLE: [Page; 7] = [
         file: "docs/reference/types/host.md",
         content: Content::Printed(&["types", "host", "--format", "markdown"]),
     },
+    Page { file: "docs/reference/types/kv.md", content: Content::Printed(&["types", "kv", "--format", "markdown"]) },
+    Page {
+        file: "docs/reference/types/noop.md",
+        content: Content::Printed(&["types", "noop", "--format", "markdown"]),
+    },
     Page {
         file: "docs/reference/types/notify.md",
         content: Content::Printed(&["types", "notify", "--format", "markdown"]),
     },
     Page {
+        file: "docs/reference/types/password.md",
+        content: Content::Printed(&["types", "password", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/test.md",
+        content: Content::Printed(&["types", "test", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/timer.md",
+        content: Content::Printed(&["types", "timer", "--format", "markdown"]),
+    },
+    Page {
         file: "docs/reference/types/user.md",
         content: Content::Printed(&["types", "user", "--format", "markdown"]),
+    },
+    Page {
+        file: "docs/reference/types/value.md",
+        content: Content::Printed(&["types", "value", "--format", "markdown"]),
     },
 ];
 

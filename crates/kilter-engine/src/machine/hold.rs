@@ -20,6 +20,8 @@ pub struct Holding {
     pub limits: BTreeMap<VertexId, Limit>,
     /// Vertices that get all their tries back when they are in their state (`retryreset`).
     pub forgiving: BTreeSet<VertexId>,
+    /// Vertices that have no budget: what is done to them nobody could undo.
+    pub tireless: BTreeSet<VertexId>,
 }
 
 /// How often something is repaired before it is only watched: somebody else wants it otherwise.
@@ -266,7 +268,7 @@ impl Machine {
     /// Counts a repair. A vertex that is repaired too often is only watched from now on.
     pub(super) fn repaired(&mut self, vertex: VertexId) {
         let now = self.now;
-        let Some(hold) = &mut self.hold else { return };
+        let Some(hold) = self.hold.as_mut().filter(|hold| !hold.settings.tireless.contains(&vertex)) else { return };
         let Budget { repairs, within } = hold.settings.budget;
         let times = hold.repairs.entry(vertex).or_default();
         times.push_back(now);

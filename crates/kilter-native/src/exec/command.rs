@@ -36,6 +36,17 @@ pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, Pro
     }
 }
 
+/// What runs when the command has succeeded, if anything does.
+pub(super) fn done_of(should: &Attributes) -> Option<Result<Command, Problem>> {
+    Some(one("done", should.get("done")?, shell_of(should)))
+}
+
+/// What tells, a line at a time, that something has changed.
+pub(super) fn watch_of(should: &Attributes) -> Result<Command, Problem> {
+    let watch = should.get("watch").ok_or_else(|| Problem::with("watch", "it has none"))?;
+    one("watch", watch, shell_of(should))
+}
+
 /// The commands of `unless` or `onlyif`: one text, or a list of texts and lists of words.
 pub(super) fn guards_of(attribute: &str, should: &Attributes) -> Result<Vec<Command>, Problem> {
     let Some(declared) = should.get(attribute) else { return Ok(Vec::new()) };

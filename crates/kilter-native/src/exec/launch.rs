@@ -26,8 +26,7 @@ impl Launch<'_> {
     pub(super) fn run(&self, command: &Command, keep: impl FnOnce(&mut Invocation)) -> Result<Finished, EcoString> {
         let mut invocation = self.invocation(command)?;
         keep(&mut invocation);
-        let interrupt = self.cx.interrupt();
-        kilter_process::run(&invocation, Some(Cancel { flag: interrupt.flag(), fd: interrupt.fd() })).map_err(|error| {
+        kilter_process::run(&invocation, Some(cancel(self.cx))).map_err(|error| {
             match error {
                 SpawnError::Cancelled { .. } => "it was interrupted".into(),
                 // The error names the program, which is part of the secret.
@@ -37,7 +36,11 @@ impl Launch<'_> {
         })
     }
 
-    fn invocation(&self, command: &Command) -> Result<Invocation, EcoString> {
+    /// What is to be started.
+    ///
+    /// # Errors
+    /// When it cannot be: its user is not known.
+    pub(super) fn invocation(&self, command: &Command) -> Result<Invocation, EcoString> {
         let (program, args) = command.argv.split_first().ok_or("the command is empty")?;
         let mut invocation = Invocation::new(program).args(args).cwd(self.should.text("cwd").unwrap_or("/"));
         invocation = invocation.env("PATH", search_path(self.should));
@@ -101,6 +104,12 @@ impl Launch<'_> {
         let row = self.accounts.group(self.cx, &word(group)).map_err(|error| error.message)?;
         row.map(|row| row.gid).ok_or_else(|| format!("group: there is no group `{group}`").into())
     }
+}
+
+/// What ends a command in flight.
+pub(super) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
+    let interrupt = cx.interrupt();
+    Cancel { flag: interrupt.flag(), fd: interrupt.fd() }
 }
 
 /// What is wrong with `user` and `group`.

@@ -7,20 +7,23 @@ mod perform;
 mod schema;
 mod secrets;
 pub(crate) mod split;
+mod stamp;
+mod watch;
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     Batch, Context, Direction, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope,
-    Seal, Wanted, Watch, Wish,
+    Seal, Tell, Wanted, Watch, Wish,
 };
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System};
 use crate::words::{texts, word};
-use command::{command_of, guards_of, program_path, refresh_of, shell_of};
+use command::{command_of, done_of, guards_of, program_path, refresh_of, shell_of, watch_of};
 use guard::Verdict;
 use launch::{Launch, account_problems, environment};
 use secrets::Secrets;
@@ -58,11 +61,15 @@ impl ExecProvider {
 
     fn verdict(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Result<Verdict, ProviderError> {
         let has_run = self.ran().remove(name);
-        if should.truth("refreshonly") == Some(true) || (has_run && !guard::has_guards(should)) {
+        let is_trusted = !guard::has_guards(should) || should.truth("verify") == Some(false);
+        if should.truth("refreshonly") == Some(true) || (has_run && is_trusted) {
             return Ok(Verdict::Settled);
         }
         if !guard::has_guards(should) {
             return Ok(Verdict::Due(EVERY_TIME.into()));
+        }
+        if let Some(why) = stamp::newer(cx, name, should).map_err(ProviderError::new)? {
+            return Ok(Verdict::Due(why));
         }
         Ok(match guard::ask(&self.launch(cx, should))? {
             Verdict::Due(why) if has_run => {
@@ -79,7 +86,16 @@ impl ExecProvider {
             Err(problem) => return Outcome::failed(problem.to_string()),
         };
         let launch = self.launch(cx, should);
+        let begun = SystemTime::now();
         let mut outcome = perform::perform(&launch, &command);
+        if outcome.is_done() {
+            outcome = Self::also_done(&launch, outcome);
+        }
+        if outcome.is_done()
+            && let Err(why) = stamp::ran(cx, change.name, should, begun)
+        {
+            outcome.failure = Some(why);
+        }
         if outcome.is_done() && change.refresh {
             outcome = self.also_refreshed(&launch, change.name, outcome);
         }
@@ -87,6 +103,16 @@ impl ExecProvider {
             self.ran().insert(change.name.clone());
         }
         outcome
+    }
+
+    /// The command has succeeded; what is to run then may still fail.
+    fn also_done(launch: &Launch<'_>, outcome: Outcome) -> Outcome {
+        let done = match done_of(launch.should) {
+            None => return outcome,
+            Some(Ok(done)) => perform::perform(launch, &done),
+            Some(Err(problem)) => Outcome::failed(problem.to_string()),
+        };
+        Outcome { failure: done.failure, notes: [outcome.notes, done.notes].concat(), ..outcome }
     }
 
     /// The command has just run, which serves a refresh that is owed; a command of its own for
@@ -192,6 +218,8 @@ impl Provider for ExecProvider {
                 Some(Err(problem)) => problems.push(problem),
             }
             problems.extend(should.get("refresh").and_then(|_| refresh_of(name, should).err()));
+            problems.extend(done_of(should).and_then(Result::err));
+            problems.extend(should.get("watch").and_then(|_| watch_of(should).err()));
             problems.extend(["unless", "onlyif"].iter().filter_map(|attribute| guards_of(attribute, should).err()));
         }
         problems.extend(relative_paths(should));
@@ -218,13 +246,26 @@ impl Provider for ExecProvider {
         Placement::Worker
     }
 
-    /// What `creates` names; a guard that runs a command is asked every so often. A command without either runs when the
-    /// run begins, and when it is refreshed.
+    /// What `creates`, `watchfiles` and `mtimes` name, and what `watch` tells; a guard that runs a command is asked every so
+    /// often where nothing tells. A command without any of these runs when the run begins, and when it is refreshed.
     fn watches(&self, _: &str, should: &Attributes) -> Vec<Watch> {
         let made = texts(should.get("creates"));
         let made = made.into_iter().map(|path| Watch::Path { path: path.as_str().into(), scope: Scope::This });
-        let asked = guard::spawns(should).then_some(Watch::Every(POLL));
-        made.chain(asked).collect()
+        let is_told = should.get("watch").is_some();
+        let asked = (guard::spawns(should) && !is_told).then_some(Watch::Every(POLL));
+        let paths = ["watchfiles", "mtimes"].into_iter().flat_map(|attribute| texts(should.get(attribute)));
+        let paths = paths.map(|path| Watch::Path { path: path.trim_end_matches('/').into(), scope: Scope::Entries });
+        made.chain(paths).chain(is_told.then_some(Watch::Told)).chain(asked).collect()
+    }
+
+    /// One that has no guard has no state.
+    fn acts_anew(&self, should: &Attributes) -> bool {
+        !guard::has_guards(should) || should.truth("verify") == Some(false)
+    }
+
+    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+        watch::listen(self, cx, watched, tell);
+        Ok(())
     }
 
     fn batch(&self) -> Batch {
@@ -243,7 +284,7 @@ impl Provider for ExecProvider {
         let shell = shell_of(should);
         let title = Value::from(name);
         let mut commands = vec![should.get("command").unwrap_or(&title)];
-        commands.extend(should.get("refresh"));
+        commands.extend(["refresh", "done", "watch"].into_iter().filter_map(|attribute| should.get(attribute)));
         let guards = ["unless", "onlyif"].into_iter().filter_map(|attribute| should.get(attribute));
         commands.extend(guards.flat_map(Value::as_list));
         let mut seen = FxHashSet::default();
@@ -263,7 +304,9 @@ fn is_relative(program: &str) -> bool {
 fn relative_paths(should: &Attributes) -> Vec<Problem> {
     let mut paths: Vec<(&str, EcoString)> = Vec::new();
     paths.extend(should.text("cwd").map(|cwd| ("cwd", cwd.into())));
-    paths.extend(texts(should.get("creates")).into_iter().map(|path| ("creates", path)));
+    for attribute in ["creates", "watchfiles", "mtimes"] {
+        paths.extend(texts(should.get(attribute)).into_iter().map(|path| (attribute, path)));
+    }
     let directories = texts(should.get("path"));
     paths.extend(directories.iter().flat_map(|part| part.split(':')).map(|directory| ("path", directory.into())));
     paths.retain(|(_, path)| !path.starts_with('/'));

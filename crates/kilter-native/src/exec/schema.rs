@@ -42,7 +42,7 @@ const GUARD: &str = "Variant[String[1], Array[Variant[String[1], Array[Variant[S
 const SECONDS: &str = "Variant[Integer[0], Float[0]]";
 
 pub(super) fn schema() -> TypeSchema {
-    let schema = surroundings(guards(commands(TypeSchema::new("exec", DESC))));
+    let schema = surroundings(watching(guards(commands(TypeSchema::new("exec", DESC)))));
     limits(schema)
         .attribute("due", "String", Behaviour::ReadOnly, "Why the command has to run; not there when it need not.")
         .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
@@ -66,10 +66,16 @@ fn commands(schema: TypeSchema) -> TypeSchema {
             "shell",
             "Variant[Boolean, Pattern[/\\A\\//]]",
             parameter,
-            "Whether texts (`command`, `refresh`, `unless`, `onlyif`) are handed to a shell: `true` for `/bin/sh`, or the path of \
+            "Whether texts (`command`, `done`, `refresh`, `watch`, `unless`, `onlyif`) are handed to a shell: `true` for `/bin/sh`, or the path of \
              one: `/bin/bash`. Lists of words never are.",
         )
         .default(Value::Boolean(false))
+        .attribute(
+            "done",
+            COMMAND,
+            parameter,
+            "What runs when `command` has succeeded; if it fails, so has the command: `touch /var/lib/app/done`.",
+        )
         .attribute(
             "refresh",
             COMMAND,
@@ -103,12 +109,45 @@ fn guards(schema: TypeSchema) -> TypeSchema {
             "Run only if this command succeeds: `test -e /srv/app`. Several as for `unless`: all must succeed.",
         )
         .attribute(
+            "mtimes",
+            "Variant[String[1], Array[String[1], 1]]",
+            parameter,
+            "Run when one of these files was modified since the command last succeeded, whatever `creates`, `unless` and \
+             `onlyif` say: `/etc/app.conf`. Each must be there. Of no effect without another guard; `onlyif: \"false\"` makes it the only one.",
+        )
+        .attribute(
+            "verify",
+            "Boolean",
+            parameter,
+            "Whether the guards are asked again after the command, so that one that still asks for it is a failure.",
+        )
+        .default(Value::Boolean(true))
+        .attribute(
             "refreshonly",
             "Boolean",
             parameter,
             "Run only when another resource refreshes this one (and the other guards agree): `true`.",
         )
         .default(Value::Boolean(false))
+}
+
+fn watching(schema: TypeSchema) -> TypeSchema {
+    let parameter = Behaviour::Parameter;
+    schema
+        .attribute(
+            "watch",
+            COMMAND,
+            parameter,
+            "A command that goes on for as long as a state is held (`kilter run`). With each line that it writes the resource is looked at, \
+             or run if it has no guard: `inotifywait -m /srv/in`. One that ends is begun again, after longer pauses each time.",
+        )
+        .attribute(
+            "watchfiles",
+            "Variant[String[1], Array[String[1], 1]]",
+            parameter,
+            "Files and directories with which the same happens when somebody changes them, or what is directly in them: \
+             `[/etc/app.conf, /etc/app.d]`.",
+        )
 }
 
 fn surroundings(schema: TypeSchema) -> TypeSchema {

@@ -494,3 +494,62 @@ fn it_wants_its_files_and_accounts_first() {
 fn independent_commands_run_side_by_side() {
     assert_eq!(Bench::new().provider.batch(), Batch::One);
 }
+
+#[test]
+fn what_is_to_run_when_it_has_succeeded_decides_with_it() {
+    let bench = Bench::new();
+    let log = bench.path("log");
+    let wanted = with(sh(format!("echo first >> {log}")), "done", format!("echo then >> {log}"));
+    assert!(bench.set(&wanted).is_done());
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "first\nthen\n");
+    let failing = bench.set(&with(wanted.clone(), "done", "exit 3"));
+    assert!(failure(&failing).contains("returned 3"), "{failing:?}");
+    let wanted = with(sh("exit 1"), "done", format!("echo then >> {log}"));
+    assert!(!bench.set(&wanted).is_done());
+    assert_eq!(bench.lines("log"), 3);
+}
+
+#[test]
+fn a_guard_is_trusted_to_have_been_right_if_asked() {
+    let bench = Bench::new();
+    let wanted = with(with(sh("true"), "onlyif", "true"), "verify", false);
+    assert_eq!(bench.check(&wanted).len(), 1);
+    assert!(bench.set(&wanted).is_done());
+    assert_eq!(bench.check(&wanted), []);
+    // The next look asks again.
+    assert_eq!(bench.check(&wanted).len(), 1);
+}
+
+#[test]
+fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
+    let bench = Bench::new();
+    let (input, state) = (bench.path("input"), bench.scratch.path().join("state"));
+    let wanted = with(with(sh("true"), "onlyif", "false"), "mtimes", input.clone());
+    let cx = Context::bare().with_var_dir(Some(&state));
+    let name = EcoString::from("work");
+    let why = || bench.provider.get_one(&cx, Wanted::new(&name, Some(&wanted)));
+    let drift = || why().unwrap().drift.first().and_then(|difference| difference.message.clone());
+    let set = || {
+        let is = State::present("work", Attributes::new());
+        let change = Change { name: &name, is: &is, should: Some(&wanted), differences: &[], refresh: false };
+        assert_eq!(bench.provider.set(&cx, &[change], Mode::Apply).remove(0).failure, None);
+    };
+    assert!(why().unwrap_err().message.contains("cannot tell when"));
+    let modified = |ago: u64| {
+        let file = std::fs::File::create(&input).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(ago)).unwrap();
+    };
+    modified(60);
+    assert!(drift().unwrap().contains("has not run since"));
+    set();
+    assert_eq!(drift(), None);
+    modified(30);
+    assert_eq!(drift(), None, "it was modified before it ran");
+    let file = std::fs::File::create(&input).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
+    assert!(drift().unwrap().contains("was modified since it ran"));
+    let looks = Context::bare().with_only_looks(true);
+    std::fs::remove_file(&input).unwrap();
+    let state = bench.provider.get_one(&looks, Wanted::new(&name, Some(&wanted))).unwrap();
+    assert!(state.drift[0].message.as_deref().unwrap().contains("does not exist yet"));
+}

@@ -6,7 +6,7 @@ use kilter_provider::{Declared, Match, Problem, Wish};
 
 use super::{accept, mode, place};
 use crate::accounts::{number, number_problem};
-use crate::words::sealed_like;
+use crate::words::{sealed_like, texts};
 
 /// What the schema cannot say.
 pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
@@ -19,12 +19,25 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
     if let Some(source) = should.text("source").filter(|source| !place::is_normal(source)) {
         problems.push(not_normal("source", source));
     }
+    let fragments = texts(should.get("fragments"));
+    problems.extend(
+        fragments.iter().filter(|path| !place::is_normal(place::trim(path))).map(|path| not_normal("fragments", path)),
+    );
     problems.extend(entangled(place::trim(path), should));
     exclusions(&given, &mut problems);
     match should.text("ensure") {
-        Some("absent") => unused(&given, "absent", &["content", "source", "target", "mode"], &mut problems),
-        Some("directory") => unused(&given, "directory", &["content", "target", "validate_cmd"], &mut problems),
-        Some("link") => unused(&given, "link", &["content", "source", "mode", "validate_cmd"], &mut problems),
+        Some("absent") => unused(
+            &given,
+            "absent",
+            &["content", "source", "fragments", "target", "mode", "create", "parents"],
+            &mut problems,
+        ),
+        Some("directory") => {
+            unused(&given, "directory", &["content", "fragments", "target", "validate_cmd"], &mut problems)
+        }
+        Some("link") => {
+            unused(&given, "link", &["content", "source", "fragments", "mode", "validate_cmd"], &mut problems)
+        }
         Some("file") => unused(&given, "file", &["target"], &mut problems),
         _ => {}
     }
@@ -61,7 +74,7 @@ fn entangled(path: &str, should: &Attributes) -> Option<Problem> {
 const OUTSIDE: &str = "copy from a directory that lies elsewhere";
 
 fn exclusions(given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
-    let kinds = ["content", "source", "target"].into_iter().filter(|attribute| given(attribute));
+    let kinds = ["content", "source", "fragments", "target"].into_iter().filter(|attribute| given(attribute));
     let kinds: Vec<_> = kinds.collect();
     if let [first, second, ..] = kinds[..] {
         problems.push(
@@ -78,7 +91,7 @@ fn unused(given: &dyn Fn(&str) -> bool, ensure: &str, attributes: &[&str], probl
             ("absent", _) => problem.hint(eco_format!("remove `{attribute}`, or `ensure: absent`")),
             (_, "target") => problem.hint("a link needs `ensure: link`"),
             ("link", "mode") => problem.hint("links have no mode of their own; declare what it points to"),
-            _ => problem.hint("`content`, `source` and `validate_cmd` are for `ensure: file`"),
+            _ => problem.hint("`content`, `source`, `fragments` and `validate_cmd` are for `ensure: file`"),
         });
     }
 }
@@ -108,7 +121,7 @@ fn may_be_directory(should: &Attributes, given: &dyn Fn(&str) -> bool) -> bool {
     match should.text("ensure") {
         Some("directory" | "absent") => true,
         Some("file" | "link") => false,
-        _ => !given("content") && !given("target"),
+        _ => !given("content") && !given("fragments") && !given("target"),
     }
 }
 
@@ -160,9 +173,9 @@ fn accounts(should: &Attributes, problems: &mut Vec<Problem>) {
 
 fn validate_cmd(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<Problem>) {
     let Some(command) = should.get("validate_cmd") else { return };
-    if !given("content") && !given("source") {
+    if !given("content") && !given("source") && !given("fragments") {
         let problem = Problem::with("validate_cmd", "there is no content to validate");
-        problems.push(problem.hint("add `content` or `source`"));
+        problems.push(problem.hint("add `content`, `source` or `fragments`"));
     }
     if let Err(error) = accept::words(command) {
         let problem = Problem::with("validate_cmd", eco_format!("{error}"));
@@ -215,7 +228,7 @@ fn ensure(should: &mut Attributes) {
     let recurse = should.truth("recurse") == Some(true) || should.truth("purge") == Some(true);
     let follows = if recurse {
         "directory"
-    } else if should.get("content").is_some() || should.get("source").is_some() {
+    } else if ["content", "source", "fragments"].iter().any(|attribute| should.get(attribute).is_some()) {
         "file"
     } else if should.get("target").is_some() {
         "link"
@@ -263,5 +276,8 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
     }
     if let Some(source) = should.text("source") {
         wish(Wish::require("file", place::trim(source)));
+    }
+    for fragment in texts(should.get("fragments")) {
+        wish(Wish::require("file", place::trim(&fragment)));
     }
 }

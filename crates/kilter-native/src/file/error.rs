@@ -37,6 +37,9 @@ pub(super) enum FileError {
         /// What would happen to it.
         what: &'static str,
     },
+    /// There is nothing, and nothing is to be created.
+    #[error("there is no {0}, and `create` is false")]
+    NotCreated(String),
     /// No such account.
     #[error("the {kind} `{name}` does not exist")]
     NoAccount {

@@ -34,7 +34,8 @@ fn foreseen(
     if spec.ensure == Ensure::Absent {
         return removal(cx, path, spec);
     }
-    if !change.is.exists {
+    let makes_parents = || change.should.is_some_and(|should| should.truth("parents") == Some(true));
+    if !change.is.exists && !makes_parents() {
         parent(cx, path)?;
     }
     source(cx, path, spec)?;

@@ -18,6 +18,7 @@ mod durable;
 mod entry;
 mod error;
 mod foresee;
+mod fragments;
 mod keep;
 mod kind;
 mod leftover;
@@ -25,6 +26,7 @@ mod look;
 mod mode;
 mod observe;
 mod own;
+mod parents;
 mod place;
 mod private;
 mod remove;
@@ -40,7 +42,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
+use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Scope, Seal,
     Wanted, Watch, Wish,
@@ -48,6 +50,7 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, Ids, System};
+use crate::words::texts;
 use error::FileError;
 use spec::{Checksum, Spec};
 
@@ -83,6 +86,34 @@ impl Default for FileProvider {
 }
 
 impl FileProvider {
+    /// The state of a file that is declared.
+    fn look(&self, cx: &Context<'_>, name: &EcoString, path: &str, should: &Attributes) -> Result<State, FileError> {
+        let is_made = should.get("fragments").is_some();
+        let effective = match fragments::put_together(should) {
+            // A plan for fragments that another resource is going to create.
+            Err(error) if error.is_missing() && fragments::may_come(cx, name, should) => {
+                let mut state = observe::declared(cx, &self.accounts, name, path, should)?;
+                if state.exists {
+                    let later = Difference::new("content", Value::Undef, Value::Undef);
+                    state.drift.push(later.saying("changes to fragments that are not there yet"));
+                }
+                return Ok(state);
+            }
+            effective => effective?,
+        };
+        let mut state = observe::declared(cx, &self.accounts, name, path, &effective)?;
+        if is_made {
+            fragments::compare(&mut state, &effective);
+        }
+        let is_wanted = should.text("ensure") != Some("absent");
+        // In a plan another resource may be going to create it.
+        let is_certain = !cx.only_looks() || !cx.outlook().is_open_before(name);
+        if !state.exists && is_certain && is_wanted && should.truth("create") == Some(false) {
+            return Err(FileError::NotCreated(path.to_owned()));
+        }
+        Ok(state)
+    }
+
     /// The content of a file that is not there yet, as lines to be added.
     fn introduction(&self, is: &State, should: &Attributes) -> Option<EcoString> {
         let content = should.get("content").filter(|content| !is.exists && !content.holds_sensitive())?;
@@ -116,7 +147,7 @@ impl Provider for FileProvider {
         let path = place::trim(wanted.name);
         let state = match wanted.should {
             _ if !place::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
-            Some(should) => observe::declared(cx, &self.accounts, wanted.name, path, should),
+            Some(should) => self.look(cx, wanted.name, path, should),
             None => observe::whole(&self.accounts, wanted.name, path),
         };
         state.map_err(|error| match wanted.should {
@@ -142,7 +173,17 @@ impl Provider for FileProvider {
             apply::Surroundings { cx, accounts: &self.accounts, touched: &self.touched, cleaned: &self.cleaned };
         let mut batch = apply::Batch::new(around, changes.len());
         for (index, change) in changes.iter().enumerate() {
-            batch.change(index, change);
+            match change.should.map(fragments::put_together).transpose() {
+                Ok(should) => {
+                    if should.as_deref().is_some_and(|should| should.truth("parents") == Some(true))
+                        && !change.is.exists
+                    {
+                        parents::make(&mut batch, index, place::trim(change.name));
+                    }
+                    batch.change(index, &Change { should: should.as_deref(), ..*change });
+                }
+                Err(error) => batch.fail(index, &error),
+            }
         }
         let outcomes = batch.finish();
         if cx.durability() == kilter_provider::Durability::Flushed {
@@ -194,7 +235,7 @@ impl Provider for FileProvider {
     fn placement(&self, should: &Attributes) -> Placement {
         let long = should.iter().any(|(name, value)| match name.as_str() {
             "recurse" | "purge" | "force" => value.as_bool() == Some(true),
-            "source" | "validate_cmd" => !value.is_undef(),
+            "source" | "fragments" | "validate_cmd" => !value.is_undef(),
             _ => false,
         });
         let waits = || {
@@ -229,7 +270,10 @@ impl Provider for FileProvider {
         let scope = if below { Scope::Tree } else { Scope::This };
         let source = should.text("source").map(|source| (source, scope));
         let paths = std::iter::once((name, scope)).chain(source);
-        paths.map(|(path, scope)| Watch::Path { path: PathBuf::from(path), scope }).collect()
+        let paths = paths.map(|(path, scope)| Watch::Path { path: PathBuf::from(path), scope });
+        let fragments = texts(should.get("fragments")).into_iter();
+        let fragment = |path: EcoString| Watch::Path { path: place::trim(&path).into(), scope: Scope::Entries };
+        paths.chain(fragments.map(fragment)).collect()
     }
 
     /// What is declared below it is left alone, and so is a source that is declared.

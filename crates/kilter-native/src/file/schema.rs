@@ -43,7 +43,7 @@ A link among the parents is followed only if it and the directory that holds it 
 or to the user that kilter runs as, and nobody else can write there.
 
 **Comes after**, if they are declared: the nearest directory above the path, the `user` that is its
-`owner`, the `group`, the file that is its `source`. Not after what a link points to.";
+`owner`, the `group`, the file that is its `source`, its `fragments`. Not after what a link points to.";
 
 fn what(schema: TypeSchema) -> TypeSchema {
     schema
@@ -51,6 +51,7 @@ fn what(schema: TypeSchema) -> TypeSchema {
         .attribute("ensure", "Enum[present, absent, file, directory, link]", Behaviour::Property, ENSURE)
         .attribute("content", "Variant[String, Binary]", Behaviour::Property, CONTENT)
         .attribute("source", "String[1]", Behaviour::Parameter, SOURCE)
+        .attribute("fragments", "Array[String[1], 1]", Behaviour::Parameter, FRAGMENTS)
         .attribute("target", "Variant[String[1], Binary]", Behaviour::Property, TARGET)
 }
 
@@ -68,7 +69,7 @@ What is there.
 - `present`: anything; an empty file is created where there is nothing.
 - `absent`: nothing. A directory that is not empty is removed only with `force`.
 
-If it is not given: `file` with `content` or `source`, `link` with `target`, `directory` with
+If it is not given: `file` with `content`, `source` or `fragments`, `link` with `target`, `directory` with
 `recurse` or `purge`, `present` otherwise.";
 
 const CONTENT: &str = "\
@@ -83,7 +84,7 @@ A value from a secret is never shown: neither the content, nor a diff, nor a che
 
 const SOURCE: &str = "\
 The file on this machine that the content is copied from, or with `recurse: true` the directory that
-is copied with everything below. Excludes `content` and `target`.
+is copied with everything below. Excludes `content`, `fragments` and `target`.
 
 A copy has the permission bits of its source, unless `mode` is declared; setuid, setgid and sticky
 bits are only set by `mode`. Owner and group are not taken over. Links in a tree are copied as
@@ -94,6 +95,15 @@ file[/srv/www]:
   source: /usr/share/site
   recurse: true
   mode: \"u=rwX,go=rX\"
+```";
+
+const FRAGMENTS: &str = "\
+The files that the content is put together from, one after the other; of a directory, those directly in it in the order of
+their names. Excludes `content`, `source` and `target`. At most 64 MiB in all.
+
+```yaml
+file[/etc/app.conf]:
+  fragments: [/etc/app/head.conf, /etc/app/conf.d]
 ```";
 
 const TARGET: &str = "\
@@ -172,6 +182,8 @@ fn how(schema: TypeSchema) -> TypeSchema {
         .attribute("backup", "Variant[Boolean, String[1]]", Behaviour::Parameter, BACKUP)
         .attribute("checksum", "Enum[sha256, sha512, mtime, size, none]", Behaviour::Parameter, CHECKSUM)
         .attribute("replace", "Boolean", Behaviour::Parameter, REPLACE)
+        .attribute("create", "Boolean", Behaviour::Parameter, CREATE)
+        .attribute("parents", "Boolean", Behaviour::Parameter, PARENTS)
         .attribute("show_diff", "Boolean", Behaviour::Parameter, SHOW_DIFF)
         .attribute("validate_cmd", "Variant[String[1], Array[String, 1]]", Behaviour::Parameter, VALIDATE_CMD)
 }
@@ -199,6 +211,12 @@ A declared `content` is always compared byte by byte.";
 const REPLACE: &str = "\
 Whether a content, or where a link points to, is replaced where it differs. `false` only creates.
 Default: `true`.";
+
+const CREATE: &str = "\
+Whether it is created where there is nothing. With `false` that is a failure, until somebody else has created it. Default: `true`.";
+
+const PARENTS: &str = "\
+Whether directories that are missing above it are made too, with the mode 0755. They are not looked after later. Default: `false`.";
 
 const SHOW_DIFF: &str = "\
 Whether reports show how a text changes. `false` for contents that are nobody's business. Default: `true`.";

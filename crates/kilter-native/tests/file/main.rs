@@ -4,6 +4,7 @@ mod content;
 mod declared;
 mod ensure;
 mod foresee;
+mod fragments;
 mod harness;
 mod ownership;
 mod parents;

@@ -163,6 +163,12 @@ pub trait SimpleProvider: Send + Sync {
         vec![Watch::Every(POLL)]
     }
 
+    /// As [`Provider::acts_anew`](crate::Provider::acts_anew).
+    fn acts_anew(&self, should: &Attributes) -> bool {
+        let _ = should;
+        false
+    }
+
     /// As [`Provider::heeds_others`](crate::Provider::heeds_others).
     fn heeds_others(&self, should: &Attributes) -> bool {
         let _ = should;
@@ -173,8 +179,8 @@ pub trait SimpleProvider: Send + Sync {
     ///
     /// # Errors
     /// When it cannot watch, or not any longer.
-    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
-        let _ = (cx, tell);
+    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+        let _ = (cx, watched, tell);
         Err(ProviderError::new("the provider has no watch"))
     }
 }

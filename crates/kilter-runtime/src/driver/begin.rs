@@ -19,6 +19,7 @@ use crate::observer::Observer;
 use crate::outlook::Outlook;
 use crate::prepare::Prepared;
 use crate::report::Report;
+use crate::state_dir::StateDir;
 use crate::worker::Workers;
 
 impl Prepared<'_> {
@@ -102,7 +103,9 @@ impl Prepared<'_> {
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
         let window = hold.as_ref().and_then(|hold| hold.window);
-        let holder = hold.map(|hold| Holder::begin(self, hold, &sender, watching, &kept, now)).transpose()?;
+        let state_dir = options.state_dir.as_ref().map(StateDir::path);
+        let holder =
+            hold.map(|hold| Holder::begin(self, hold, &sender, watching, &kept, state_dir, now)).transpose()?;
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
         let machine = match &holder {
             Some(holder) => self.holding_machine(options.mode, old, &kept, holder.listening.unwatched(), &owed, now),

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -132,6 +132,7 @@ impl<'run> Holder<'run> {
         sender: &Sender<Message>,
         before: Option<Watching>,
         kept: &Kept,
+        state_dir: Option<&Path>,
         now: Timestamp,
     ) -> Result<Holder<'run>, RunError> {
         let Hold { converged, until_converged, longest, declared, alive, window } = hold;
@@ -158,6 +159,9 @@ impl<'run> Holder<'run> {
             for watch in prepared.provider(vertex).watches(&resource.name, &resource.attributes) {
                 match watch {
                     Watch::Path { path, scope } => paths.push(PathWatch { path, scope }),
+                    Watch::Kept(path) => {
+                        paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
+                    }
                     Watch::Every(interval) => {
                         let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
                         let known = intervals.entry(vertex).or_insert(interval);

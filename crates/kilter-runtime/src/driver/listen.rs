@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{Input, Timestamp, VertexId};
-use kilter_provider::{Context, POLL, Tell};
+use kilter_provider::{Context, POLL, Tell, Wanted};
 
 use super::Driver;
 use super::stop::{Alarm, Mail, Message};
@@ -122,11 +122,15 @@ pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Listened>, sender: &Sen
     let provider = prepared.registry.at(usize::from(told.provider));
     let mail = Mail(sender.clone());
     let teller = Teller { told, sender };
+    let wanted = |(name, vertex): &(EcoString, VertexId)| (name.clone(), prepared.resource(*vertex));
+    let resources: Vec<_> = told.names.iter().map(wanted).collect();
+    let watched: Vec<Wanted<'_>> =
+        resources.iter().map(|(name, resource)| Wanted::new(name, Some(&resource.attributes))).collect();
     let mut pause = FIRST;
     while !ending.interrupt().is_raised() {
         let begun = Instant::now();
         let cx = Context::bare().with_log(&mail).with_interrupt(ending.interrupt());
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| provider.watch(&cx, &teller)));
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| provider.watch(&cx, &watched, &teller)));
         if ending.interrupt().is_raised() {
             return;
         }

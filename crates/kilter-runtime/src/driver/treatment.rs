@@ -80,6 +80,11 @@ impl Prepared<'_> {
                 holding.forgiving.insert(vertex);
             }
         }
+        for (resource, vertex) in self.resources().iter().zip((0..).map(VertexId)) {
+            if self.provider(vertex).acts_anew(&resource.attributes) {
+                holding.tireless.insert(vertex);
+            }
+        }
         holding
     }
 

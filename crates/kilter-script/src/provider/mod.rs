@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::eco_format;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
-use kilter_provider::{Batch, Context, Mode, POLL, Problem, Provider, ProviderError, Query, Suitability, Tell, Watch};
+use kilter_provider::{
+    Batch, Context, Mode, POLL, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
+};
 
 use crate::condition::Verdict;
 use crate::confined;
@@ -141,7 +143,7 @@ impl Provider for ScriptProvider {
         vec![if self.metadata.actions.watch { Watch::Told } else { Watch::Every(POLL) }]
     }
 
-    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
         self.listen(cx, tell)
     }
 }

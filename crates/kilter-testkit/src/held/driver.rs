@@ -269,6 +269,9 @@ impl<'a> Driver<'a> {
         self.lasting.counts.failures += u64::from(failed);
         let now = self.now;
         let budget = self.lasting.site.budget;
+        let is_tireless = self.lasting.site.tireless.contains(&flight.part);
+        let is_demoted = is_tireless && self.machine.is_watched_only(vertex);
+        ensure(!is_demoted, Property::Limits, vertex, || "it has no budget, and is demoted".to_owned())?;
         let seen = self.seen_of(flight.part);
         match input {
             Input::Checked(_, verdict) => seen.differs = verdict == Verdict::Differs && seen.told <= flight.began,
@@ -277,7 +280,7 @@ impl<'a> Driver<'a> {
                 seen.repairs.retain(|at| now.0 - at.0 < budget.within);
                 let repairs = seen.repairs.len() as u32;
                 let what = || format!("{repairs} repairs in {} ms", budget.within);
-                ensure(repairs <= budget.repairs + 1, Property::Limits, vertex, what)?;
+                ensure(is_tireless || repairs <= budget.repairs + 1, Property::Limits, vertex, what)?;
             }
             _ => {}
         }

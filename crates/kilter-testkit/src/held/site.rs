@@ -47,6 +47,8 @@ pub(super) struct Site {
     pub(super) counts: Vec<u32>,
     pub(super) semaphores: BTreeMap<u32, Vec<u16>>,
     forgiving: BTreeSet<u32>,
+    /// Parts to which no budget applies.
+    pub(super) tireless: BTreeSet<u32>,
     /// What is declared of a part now.
     declared: Vec<(u32, Vertex)>,
     notifying: u32,
@@ -70,6 +72,7 @@ impl Site {
             limits: BTreeMap::new(),
             semaphores: BTreeMap::new(),
             forgiving: (0..count).filter(|_| chance(rng, forgiving)).collect(),
+            tireless: (0..count).filter(|_| chance(rng, 10)).collect(),
             declared: Vec::new(),
             notifying: [10, 50, 100][rng.usize(..3)],
             noop,
@@ -139,6 +142,7 @@ impl Site {
             unwatched,
             limits: self.limits.iter().filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
             forgiving: self.forgiving.iter().filter_map(vertex).collect(),
+            tireless: self.tireless.iter().filter_map(vertex).collect(),
         }
     }
 

@@ -5,6 +5,7 @@ use kilter_model::{Attributes, State, TypeSchema};
 use kilter_provider::{
     Context, Interrupt, Level, Log, Provider, Query, Suitability, Wanted, canonical_name, get_checked,
 };
+use kilter_runtime::StateDir;
 
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
@@ -37,8 +38,10 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         return exit;
     }
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
+    let kept = global.state_dir_if_any().map(StateDir::new);
     let cx = Context::bare()
         .with_log(&log)
+        .with_var_dir(kept.as_ref().map(StateDir::path))
         .with_strictness(global.strict.into())
         .with_asked(&asked)
         .with_interrupt(Interrupt::new(signals::raised(), None));

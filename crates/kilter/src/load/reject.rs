@@ -37,7 +37,7 @@ pub(super) fn with_others(
     sources: &Sources,
     registry: &Registry,
 ) -> Vec<Diagnostic> {
-    let Compiled { catalog, mut places } = compiled;
+    let Compiled { catalog, mut places, .. } = compiled;
     let mut starts: Vec<(Span, VertexId)> =
         catalog.resources.iter().zip(0..).map(|(resource, at)| (resource.span, VertexId(at))).collect();
     starts.sort_unstable();

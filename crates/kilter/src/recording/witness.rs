@@ -320,8 +320,12 @@ impl Provider for Witness {
         self.inner.heeds_others(should)
     }
 
-    fn watch(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
-        self.inner.watch(cx, tell)
+    fn acts_anew(&self, should: &Attributes) -> bool {
+        self.inner.acts_anew(should)
+    }
+
+    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.inner.watch(cx, watched, tell)
     }
 
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {

@@ -16,6 +16,7 @@ mod help;
 mod history;
 mod listen;
 mod meta;
+mod mgmt;
 mod mold;
 mod mold_guide;
 mod mold_provider;

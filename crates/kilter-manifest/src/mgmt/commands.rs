@@ -1,0 +1,78 @@
+//! The kind `exec`.
+
+use ecow::EcoString;
+use kilter_model::Span;
+
+use super::Reader;
+use super::emit::{Lowered, Piece};
+use super::fields::Fields;
+use crate::diagnostic::Diagnostic;
+
+/// A command as a list of words: split at white space, quotes and all, or handed to a shell.
+fn command(fields: &Fields, prefix: &str) -> Option<(Vec<Piece>, Span)> {
+    let (text, at) = fields.text(&format!("{prefix}cmd"))?;
+    let word = |word: &str| Piece::Text(word.into(), at);
+    let mut words: Vec<Piece> = match fields.text(&format!("{prefix}shell")) {
+        Some((shell, _)) => vec![word(shell), word("-c"), word(text)],
+        None => text.split_whitespace().map(word).collect(),
+    };
+    let cwd = fields.text(&format!("{prefix}cwd")).map(|(cwd, _)| cwd);
+    if let Some(cwd) = cwd.filter(|cwd| !prefix.is_empty() && fields.text("cwd").map(|(cwd, _)| cwd) != Some(cwd)) {
+        words.splice(0..0, [word("env"), word("-C"), word(cwd)]);
+    }
+    Some((words, at))
+}
+
+pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    let args = fields.texts("args");
+    match (args, command(fields, "")) {
+        (Some((_, at)), _) if fields.text("shell").is_some() => {
+            let problem = Diagnostic::new("`args` are not for a shell").at(at);
+            reader.report(problem.hint("take `shell` out, or write them into `cmd`"));
+        }
+        (Some((args, at)), _) => {
+            let (program, place) = fields.text("cmd").map_or((&fields.title, fields.at), |(cmd, at)| (cmd, at));
+            let mut words = vec![Piece::Text(program.clone(), place)];
+            words.extend(args.iter().cloned());
+            lowered.push("command", at, Piece::List(words, at));
+        }
+        (None, Some((words, at))) => lowered.push("command", at, Piece::List(words, at)),
+        (None, None) => {
+            let words = fields.title.split_whitespace().map(|word| Piece::Text(word.into(), fields.at));
+            lowered.push("command", fields.at, Piece::List(words.collect(), fields.at));
+        }
+    }
+    for (prefix, attribute, is_guard) in
+        [("watch", "watch", false), ("done", "done", false), ("if", "onlyif", true), ("nif", "unless", true)]
+    {
+        let Some((words, at)) = command(fields, prefix) else { continue };
+        let words = Piece::List(words, at);
+        lowered.push(attribute, at, if is_guard { Piece::List(vec![words], at) } else { words });
+    }
+    for (name, attribute) in [("cwd", "cwd"), ("creates", "creates"), ("user", "user"), ("group", "group")] {
+        if let Some((text, at)) = fields.text(name) {
+            lowered.push(attribute, at, account(name, text, at));
+        }
+    }
+    for name in ["watchfiles", "mtimes"] {
+        if let Some((texts, at)) = fields.texts(name) {
+            lowered.push(name, at, Piece::List(texts.clone(), at));
+        }
+    }
+    if let Some((Piece::Mapping(env, place), at)) = fields.get("env").filter(|(env, _)| !is_empty(env)) {
+        lowered.push("environment", at, Piece::Mapping(env.clone(), *place));
+    }
+    // The metaparameter is the only limit that mgmt has, and its guards are asked before a command, not behind it.
+    lowered.imply("timeout", "0");
+    lowered.imply("verify", "false");
+}
+
+fn is_empty(piece: &Piece) -> bool {
+    matches!(piece, Piece::Mapping(entries, _) if entries.is_empty())
+}
+
+/// A user or a group may be a number.
+fn account(name: &str, text: &EcoString, at: Span) -> Piece {
+    let is_number = matches!(name, "user" | "group") && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { Piece::Plain(text.clone(), at) } else { Piece::Text(text.clone(), at) }
+}

@@ -1,0 +1,145 @@
+//! The tree of a manifest, made of what was read of a graph.
+
+use ecow::EcoString;
+use kilter_model::{SourceId, Span};
+
+use crate::diagnostic::Diagnostic;
+use crate::source::Sources;
+use crate::tree::{Builder, Kind, Tree, View};
+
+/// A value at a place.
+#[derive(Clone, Debug)]
+pub(super) enum Piece {
+    /// A text, whatever it looks like.
+    Text(EcoString, Span),
+    /// What a plain scalar stands for: a number, a truth value.
+    Plain(EcoString, Span),
+    List(Vec<Piece>, Span),
+    Mapping(Vec<(Piece, Piece)>, Span),
+}
+
+impl Piece {
+    /// A value as it is written.
+    pub(super) fn copy(view: View<'_>) -> Piece {
+        let at = view.span();
+        match view.kind() {
+            Kind::Sequence => Piece::List(view.elements().map(Piece::copy).collect(), at),
+            Kind::Mapping => {
+                let entries =
+                    view.entries().map(|(key, value)| (Piece::Text(key.text().into(), key.span()), Piece::copy(value)));
+                Piece::Mapping(entries.collect(), at)
+            }
+            Kind::Plain => Piece::Plain(view.text().into(), at),
+            _ => Piece::Text(view.text().into(), at),
+        }
+    }
+}
+
+/// An attribute, or a metaparameter.
+#[derive(Clone, Debug)]
+pub(super) struct Attribute {
+    pub(super) name: EcoString,
+    pub(super) at: Span,
+    pub(super) value: Piece,
+}
+
+/// A resource of a graph as one of a manifest.
+#[derive(Clone, Debug)]
+pub(super) struct Lowered {
+    /// What it is in the graph.
+    pub(super) kind: &'static str,
+    pub(super) type_name: &'static str,
+    pub(super) title: EcoString,
+    pub(super) at: Span,
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) meta: Option<(Span, Vec<Attribute>)>,
+    /// Who comes after it, and whether that is refreshed.
+    pub(super) followers: Vec<(EcoString, bool, Span)>,
+    /// Whether something about it was wrong.
+    pub(super) is_broken: bool,
+}
+
+impl Lowered {
+    pub(super) fn new(kind: &'static str, type_name: &'static str, title: &str, at: Span) -> Lowered {
+        let (attributes, followers) = (Vec::new(), Vec::new());
+        Lowered { kind, type_name, title: title.into(), at, attributes, meta: None, followers, is_broken: false }
+    }
+
+    pub(super) fn push(&mut self, name: &str, at: Span, value: Piece) {
+        self.attributes.push(Attribute { name: name.into(), at, value });
+    }
+
+    /// Says something that nobody has written, at the place of its name.
+    pub(super) fn imply(&mut self, name: &str, value: &str) {
+        let at = self.at;
+        self.push(name, at, Piece::Plain(value.into(), at));
+    }
+}
+
+/// The tree of these resources, and those that are in it twice.
+pub(super) fn tree(resources: &[Lowered], id: SourceId, sources: &Sources) -> (Tree, Vec<Diagnostic>) {
+    let mut builder = Builder::new(id, sources);
+    builder.start(Kind::Mapping, (0, 0), 0);
+    builder.owned(Kind::Plain, (0, 0), "resources", 0);
+    builder.start(Kind::Mapping, (0, 0), 0);
+    // What is wrong with one was told; what is wrong with the tree is left to whoever reads it.
+    for resource in resources.iter().filter(|resource| !resource.is_broken) {
+        let reference = ecow::eco_format!("{}[{}]", resource.type_name, resource.title);
+        text(&mut builder, &reference, resource.at);
+        builder.start(Kind::Mapping, range(resource.at), 0);
+        entries(&mut builder, &resource.attributes);
+        if let Some((at, meta)) = &resource.meta {
+            text(&mut builder, "meta", *at);
+            builder.start(Kind::Mapping, range(*at), 0);
+            entries(&mut builder, meta);
+            builder.end();
+        }
+        for (word, notify) in [("before", false), ("notify", true)] {
+            let followers = resource.followers.iter().filter(|(_, refreshed, _)| *refreshed == notify);
+            let followers: Vec<Piece> = followers.map(|(to, _, at)| Piece::Text(to.clone(), *at)).collect();
+            if !followers.is_empty() {
+                text(&mut builder, word, resource.at);
+                piece(&mut builder, &Piece::List(followers, resource.at));
+            }
+        }
+        builder.end();
+    }
+    builder.end();
+    builder.end();
+    builder.finish_literal()
+}
+
+fn entries(builder: &mut Builder, attributes: &[Attribute]) {
+    for attribute in attributes {
+        text(builder, &attribute.name, attribute.at);
+        piece(builder, &attribute.value);
+    }
+}
+
+fn piece(builder: &mut Builder, value: &Piece) {
+    match value {
+        Piece::Text(value, at) => text(builder, value, *at),
+        Piece::Plain(value, at) => builder.owned(Kind::Plain, range(*at), value, 0),
+        Piece::List(values, at) => {
+            builder.start(Kind::Sequence, range(*at), 0);
+            values.iter().for_each(|value| piece(builder, value));
+            builder.end();
+        }
+        Piece::Mapping(values, at) => {
+            builder.start(Kind::Mapping, range(*at), 0);
+            for (key, value) in values {
+                piece(builder, key);
+                piece(builder, value);
+            }
+            builder.end();
+        }
+    }
+}
+
+fn text(builder: &mut Builder, text: &str, at: Span) {
+    builder.owned(Kind::Double, range(at), text, 0);
+}
+
+fn range(at: Span) -> (usize, usize) {
+    (at.start as usize, at.end as usize)
+}

@@ -1,0 +1,198 @@
+//! What is given of a resource, by the fields that its kind has.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::Span;
+
+use super::emit::Piece;
+use super::kinds::Kind;
+use super::{Reader, is_list};
+use crate::diagnostic::{Diagnostic, choose};
+use crate::tree::View;
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A text: a scalar as it is written, `0644` too.
+    Text,
+    Truth,
+    /// A whole number.
+    Number,
+    /// A list of texts.
+    Texts,
+    /// A mapping of texts to texts.
+    Words,
+    /// Whatever is written.
+    Any,
+    /// Something that kilter cannot do.
+    Unsupported,
+    /// Something that has had no effect for a long time.
+    Historical,
+}
+
+/// A field that is given.
+struct Field {
+    name: &'static str,
+    at: Span,
+    value: Piece,
+}
+
+/// Those of one resource.
+pub(super) struct Fields {
+    /// What the resource is called.
+    pub(super) title: EcoString,
+    pub(super) at: Span,
+    given: Vec<Field>,
+}
+
+impl Fields {
+    /// Reads them; those that are wrong are reported, and not there.
+    pub(super) fn read(reader: &mut Reader, kind: &Kind, title: &str, at: Span, body: View<'_>) -> Fields {
+        let mut fields = Fields { title: title.into(), at, given: Vec::new() };
+        for (key, value) in body.entries().filter(|(key, _)| !matches!(key.text(), "name" | "meta")) {
+            let Some((name, shape)) = kind.fields.iter().find(|(name, _)| *name == key.text()) else {
+                let known: Vec<&str> = kind.fields.iter().map(|(name, _)| *name).chain(["name", "meta"]).collect();
+                let problem = Diagnostic::new(eco_format!("the kind `{}` has no field `{}`", kind.name, key.text()));
+                reader.report(problem.at(key.span()).hint(choose(key.text(), &known, "its fields")));
+                continue;
+            };
+            match shape {
+                Shape::Historical => reader.historical(eco_format!("`{name}` of `{}`", kind.name), key.span()),
+                Shape::Unsupported if !is_nothing(value) => {
+                    let message = eco_format!("kilter has nothing like `{name}` of the kind `{}`", kind.name);
+                    reader.report(Diagnostic::new(message).at(key.span()));
+                }
+                _ if value.is_null() || *shape == Shape::Unsupported => {}
+                _ => match piece(*shape, value) {
+                    Ok(piece) => fields.given.push(Field { name, at: key.span(), value: piece }),
+                    Err(expected) => {
+                        let problem = Diagnostic::new(eco_format!("`{name}` is {expected}"));
+                        reader.report(problem.at(value.span()));
+                    }
+                },
+            }
+        }
+        fields
+    }
+
+    fn field(&self, name: &str) -> Option<&Field> {
+        self.given.iter().find(|field| field.name == name)
+    }
+
+    /// A value and where its name stands.
+    pub(super) fn get(&self, name: &str) -> Option<(&Piece, Span)> {
+        self.field(name).map(|field| (&field.value, field.at))
+    }
+
+    /// A text that is not empty, and its place.
+    pub(super) fn text(&self, name: &str) -> Option<(&EcoString, Span)> {
+        match &self.field(name)?.value {
+            Piece::Text(text, at) if !text.is_empty() => Some((text, *at)),
+            _ => None,
+        }
+    }
+
+    /// Whether something is so; not, unless it is given.
+    pub(super) fn is(&self, name: &str) -> bool {
+        matches!(self.get(name), Some((Piece::Plain(truth, _), _)) if truth == "true")
+    }
+
+    /// A list that is not empty.
+    pub(super) fn texts(&self, name: &str) -> Option<(&Vec<Piece>, Span)> {
+        match &self.field(name)?.value {
+            Piece::List(texts, at) if !texts.is_empty() => Some((texts, *at)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a field is given as if it were not.
+fn is_nothing(value: View<'_>) -> bool {
+    let is_zero = matches!(value.text(), "" | "0" | "false");
+    value.is_null() || value.is_scalar() && is_zero || !value.is_scalar() && value.count() == 0
+}
+
+fn piece(shape: Shape, value: View<'_>) -> Result<Piece, &'static str> {
+    let at = value.span();
+    let text =
+        |view: View<'_>| (view.is_scalar() && !view.is_null()).then(|| Piece::Text(view.text().into(), view.span()));
+    match shape {
+        Shape::Text => text(value).ok_or("a text"),
+        Shape::Truth => {
+            let truth = value.is_scalar().then(|| truth(value.text())).flatten().ok_or("true or false")?;
+            Ok(Piece::Plain(if truth { "true" } else { "false" }.into(), at))
+        }
+        Shape::Number => {
+            let number = value.is_scalar().then(|| number(value.text())).flatten().ok_or("a whole number")?;
+            Ok(Piece::Plain(eco_format!("{number}"), at))
+        }
+        Shape::Texts if is_list(value) => {
+            let texts: Option<Vec<Piece>> = value.elements().map(text).collect();
+            texts.map(|texts| Piece::List(texts, at)).ok_or("a list of texts")
+        }
+        Shape::Texts => Err("a list of texts"),
+        Shape::Words if value.is_mapping() => {
+            let entry = |(key, value)| Some((text(key)?, text(value)?));
+            let entries: Option<Vec<(Piece, Piece)>> = value.entries().map(entry).collect();
+            entries.map(|entries| Piece::Mapping(entries, at)).ok_or("a mapping of texts")
+        }
+        Shape::Words => Err("a mapping of texts"),
+        Shape::Any | Shape::Unsupported | Shape::Historical => Ok(Piece::copy(value)),
+    }
+}
+
+/// The truth values of YAML 1.1, which mgmt reads.
+pub(super) fn truth(text: &str) -> Option<bool> {
+    match text {
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Some(false),
+        _ => None,
+    }
+}
+
+/// The whole numbers of YAML 1.1: one with a zero in front is octal.
+fn number(text: &str) -> Option<i64> {
+    let text = text.replace('_', "");
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.strip_prefix('+').unwrap_or(&text)),
+    };
+    let (digits, radix) = match (digits.strip_prefix("0x"), digits.strip_prefix("0o"), digits.strip_prefix("0b")) {
+        (Some(digits), ..) => (digits, 16),
+        (_, Some(digits), _) => (digits, 8),
+        (.., Some(digits)) => (digits, 2),
+        _ if digits.len() > 1 && digits.starts_with('0') => (&digits[1..], 8),
+        _ => (digits, 10),
+    };
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    i64::from_str_radix(&format!("{sign}{digits}"), radix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_truth_values_are_those_of_yaml_1_1() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("12", Some(12)),
+            ("-3", Some(-3)),
+            ("+3", Some(3)),
+            ("0644", Some(0o644)),
+            ("0x1f", Some(31)),
+            ("0b101", Some(5)),
+            ("1_000", Some(1000)),
+            ("-010", Some(-8)),
+            ("089", None),
+            ("--1", None),
+            ("", None),
+            ("1.5", None),
+            ("x", None),
+        ] {
+            assert_eq!(number(text), expected, "{text}");
+        }
+        assert_eq!(["yes", "off", "TRUE", "maybe"].map(truth), [Some(true), Some(false), Some(true), None]);
+    }
+}

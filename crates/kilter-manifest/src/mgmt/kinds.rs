@@ -1,0 +1,444 @@
+//! What each kind of mgmt is here.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::Span;
+
+use super::emit::{Lowered, Piece};
+use super::fields::{Fields, Shape};
+use super::{Reader, commands};
+use crate::diagnostic::{Diagnostic, list};
+
+use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
+
+/// A kind of mgmt.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    /// Its type here.
+    pub(super) type_name: &'static str,
+    pub(super) fields: &'static [(&'static str, Shape)],
+    /// Whether it does something when it is notified.
+    pub(super) refreshes: bool,
+    /// Adds what is given to the resource that it is here.
+    pub(super) lower: fn(&mut Reader, &Fields, &mut Lowered),
+}
+
+/// Kinds of mgmt that have no type here yet.
+pub(super) const LATER: [&str; 45] = [
+    "augeas",
+    "aws:ec2",
+    "bmc:firmware",
+    "bmc:power",
+    "consul:kv",
+    "cron",
+    "deploy:tar",
+    "dhcp:host",
+    "dhcp:range",
+    "dhcp:server",
+    "docker:container",
+    "docker:image",
+    "exit",
+    "firewalld",
+    "fwattr",
+    "fwupd:device",
+    "fwupd:remote",
+    "fwupd:system",
+    "gsettings",
+    "gzip",
+    "hetzner:vm",
+    "hostname",
+    "http:client",
+    "http:server",
+    "http:server:file",
+    "http:server:flag",
+    "http:server:proxy",
+    "http:server:ui",
+    "json:edit",
+    "line",
+    "mount",
+    "net",
+    "nspawn",
+    "remote",
+    "schedule",
+    "ssh:authorized_key",
+    "sysctl",
+    "tar",
+    "tftp:file",
+    "tftp:server",
+    "virt",
+    "virt:builder",
+    "virt:network",
+    "virt:network:host",
+    "virt:network:range",
+];
+
+static KINDS: [Kind; 14] = [
+    Kind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
+    Kind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: file },
+    Kind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
+    Kind { name: "kv", type_name: "kv", fields: KV, refreshes: true, lower: kv },
+    Kind { name: "msg", type_name: "notify", fields: MSG, refreshes: true, lower: msg },
+    Kind { name: "noop", type_name: "noop", fields: &[("comment", Text)], refreshes: true, lower: same },
+    Kind { name: "password", type_name: "password", fields: PASSWORD, refreshes: true, lower: same },
+    Kind { name: "pkg", type_name: "package", fields: PKG, refreshes: false, lower: pkg },
+    Kind { name: "print", type_name: "notify", fields: PRINT, refreshes: true, lower: print },
+    Kind { name: "svc", type_name: "service", fields: SVC, refreshes: true, lower: svc },
+    Kind { name: "test", type_name: "test", fields: TEST, refreshes: true, lower: same },
+    Kind { name: "timer", type_name: "timer", fields: &[("interval", Number)], refreshes: true, lower: same },
+    Kind { name: "user", type_name: "user", fields: USER, refreshes: false, lower: user },
+    Kind { name: "value", type_name: "value", fields: &[("any", Any)], refreshes: false, lower: same },
+];
+
+const EXEC: &[(&str, Shape)] = &[
+    ("cmd", Text),
+    ("args", Texts),
+    ("cwd", Text),
+    ("shell", Text),
+    ("env", Words),
+    ("sig", Unsupported),
+    ("watchcmd", Text),
+    ("watchcwd", Text),
+    ("watchshell", Text),
+    ("watchfiles", Texts),
+    ("ifcmd", Text),
+    ("ifcwd", Text),
+    ("ifshell", Text),
+    ("ifequals", Unsupported),
+    ("ifequals_stdout", Unsupported),
+    ("nifcmd", Text),
+    ("nifcwd", Text),
+    ("nifshell", Text),
+    ("creates", Text),
+    ("mtimes", Texts),
+    ("donecmd", Text),
+    ("donecwd", Text),
+    ("doneshell", Text),
+    ("user", Text),
+    ("group", Text),
+    ("send_output", Unsupported),
+    ("send_stdout", Unsupported),
+    ("send_stderr", Unsupported),
+    ("timeout", Historical),
+    ("pollint", Historical),
+    ("state", Historical),
+];
+const FILE: &[(&str, Shape)] = &[
+    ("path", Text),
+    ("dirname", Text),
+    ("basename", Text),
+    ("state", Text),
+    ("content", Text),
+    ("source", Text),
+    ("fragments", Texts),
+    ("owner", Text),
+    ("group", Text),
+    ("mode", Text),
+    ("recurse", Truth),
+    ("force", Truth),
+    ("purge", Truth),
+    ("symlink", Truth),
+    ("selinux", Unsupported),
+];
+const GROUP: &[(&str, Shape)] = &[("state", Text), ("gid", Number)];
+const KV: &[(&str, Shape)] =
+    &[("key", Text), ("value", Text), ("mapped", Truth), ("skiplessthan", Truth), ("skipcmpstyle", Number)];
+const MSG: &[(&str, Shape)] =
+    &[("body", Text), ("priority", Text), ("fields", Words), ("journal", Truth), ("syslog", Truth)];
+const PASSWORD: &[(&str, Shape)] = &[("length", Number), ("saved", Truth), ("check_recovery", Truth)];
+const PKG: &[(&str, Shape)] = &[
+    ("state", Text),
+    ("allowdowngrade", Unsupported),
+    ("allowuntrusted", Unsupported),
+    ("allownonfree", Unsupported),
+    ("allowunsupported", Unsupported),
+];
+const PRINT: &[(&str, Shape)] = &[("msg", Text), ("refresh_only", Truth)];
+const SVC: &[(&str, Shape)] = &[("state", Text), ("startup", Text), ("session", Unsupported)];
+const TEST: &[(&str, Shape)] = &[
+    ("bool", Truth),
+    ("str", Text),
+    ("int", Number),
+    ("int8", Number),
+    ("int16", Number),
+    ("int32", Number),
+    ("int64", Number),
+    ("uint", Number),
+    ("uint8", Number),
+    ("uint16", Number),
+    ("uint32", Number),
+    ("uint64", Number),
+    ("byte", Number),
+    ("rune", Number),
+    ("float32", Any),
+    ("float64", Any),
+    ("complex64", Unsupported),
+    ("complex128", Unsupported),
+    ("bool_ptr", Truth),
+    ("string_ptr", Text),
+    ("int64ptr", Number),
+    ("int8ptr", Number),
+    ("uint8ptr", Number),
+    ("int8ptrptrptr", Number),
+    ("slicestring", Texts),
+    ("mapintfloat", Any),
+    ("mixedstruct", Any),
+    ("interface", Any),
+    ("anotherstr", Text),
+    ("func1", Unsupported),
+    ("validate_bool", Truth),
+    ("validate_error", Text),
+    ("always_group", Truth),
+    ("compare_fail", Truth),
+    ("send_value", Text),
+    ("expect_recv", Texts),
+    ("only_show", Texts),
+    ("waitforerror", Number),
+    ("comment", Text),
+];
+const USER: &[(&str, Shape)] = &[
+    ("state", Text),
+    ("uid", Number),
+    ("gid", Number),
+    ("group", Text),
+    ("groups", Texts),
+    ("homedir", Text),
+    ("shell", Text),
+    ("allowduplicateuid", Truth),
+];
+
+/// The kind of a name.
+pub(super) fn find(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// The names of those that are known.
+pub(super) fn names() -> [&'static str; KINDS.len()] {
+    std::array::from_fn(|at| KINDS[at].name)
+}
+
+/// What is called the same here.
+fn same(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    let Some(kind) = find(lowered.kind) else { return };
+    for (name, _) in kind.fields {
+        copy(fields, name, lowered, name);
+    }
+}
+
+fn copy(fields: &Fields, name: &str, lowered: &mut Lowered, attribute: &str) {
+    if let Some((value, at)) = fields.get(name) {
+        lowered.push(attribute, at, value.clone());
+    }
+}
+
+/// A word out of a few, each with what it is here; none is what is given as the first.
+fn word(
+    reader: &mut Reader,
+    fields: &Fields,
+    name: &str,
+    words: &[(&str, &str)],
+    lowered: &mut Lowered,
+    attribute: &str,
+) {
+    let Some((given, at)) = fields.text(name) else { return };
+    match words.iter().find(|(word, _)| word == given) {
+        Some((_, here)) => lowered.push(attribute, at, Piece::Plain((*here).into(), at)),
+        None => {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let problem = Diagnostic::new(eco_format!("`{name}` is none of what it can be: `{given}`")).at(at);
+            reader.report(problem.hint(list(&known, "allowed are")));
+        }
+    }
+}
+
+const STATES: [(&str, &str); 2] = [("exists", "present"), ("absent", "absent")];
+
+fn state(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    if fields.text("state").is_none() {
+        let problem = Diagnostic::new(eco_format!("a `{}` needs a state", lowered.kind)).at(fields.at);
+        return reader.report(problem.hint("state: exists, or state: absent"));
+    }
+    word(reader, fields, "state", &STATES, lowered, "ensure");
+}
+
+fn group(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    state(reader, fields, lowered);
+    copy(fields, "gid", lowered, "gid");
+}
+
+fn user(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    state(reader, fields, lowered);
+    copy(fields, "uid", lowered, "uid");
+    match (fields.get("gid"), fields.text("group")) {
+        (Some((_, at)), Some(_)) => {
+            let problem = Diagnostic::new("`gid` and `group` say the same thing").at(at);
+            reader.report(problem.hint("give one of them"));
+        }
+        (Some(_), None) => copy(fields, "gid", lowered, "gid"),
+        (None, Some(_)) => copy(fields, "group", lowered, "gid"),
+        (None, None) => {}
+    }
+    if fields.get("groups").is_some() {
+        copy(fields, "groups", lowered, "groups");
+        lowered.imply("membership", "inclusive");
+    }
+    if let Some((home, at)) = fields.text("homedir") {
+        lowered.push("home", at, Piece::Text(without_slash(home), at));
+    }
+    copy(fields, "shell", lowered, "shell");
+    copy(fields, "allowduplicateuid", lowered, "allowdupe");
+}
+
+fn kv(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    for name in ["key", "mapped", "skiplessthan"] {
+        copy(fields, name, lowered, name);
+    }
+    match fields.get("value") {
+        Some(_) => copy(fields, "value", lowered, "value"),
+        None => lowered.imply("ensure", "absent"),
+    }
+    match fields.get("skipcmpstyle") {
+        None => {}
+        Some((Piece::Plain(style, at), _)) if style == "0" => {
+            lowered.push("skipcmpstyle", *at, Piece::Text("int".into(), *at))
+        }
+        Some((Piece::Plain(style, at), _)) if style == "1" => {
+            lowered.push("skipcmpstyle", *at, Piece::Text("str".into(), *at))
+        }
+        Some((_, at)) => reader.report(Diagnostic::new("`skipcmpstyle` is 0 for numbers, or 1 for texts").at(at)),
+    }
+}
+
+fn print(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    copy(fields, "msg", lowered, "message");
+    copy(fields, "refresh_only", lowered, "refreshonly");
+}
+
+const PRIORITIES: [(&str, &str); 8] = [
+    ("Emerg", "emerg"),
+    ("Alert", "alert"),
+    ("Crit", "critical"),
+    ("Err", "err"),
+    ("Warning", "warning"),
+    ("Notice", "notice"),
+    ("Info", "info"),
+    ("Debug", "debug"),
+];
+
+fn msg(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    copy(fields, "body", lowered, "message");
+    if fields.text("priority").is_none() {
+        let known = PRIORITIES.map(|(word, _)| word).join(", ");
+        let problem = Diagnostic::new("a `msg` needs a priority").at(fields.at);
+        reader.report(problem.hint(eco_format!("one of {known}")));
+    }
+    word(reader, fields, "priority", &PRIORITIES, lowered, "level");
+    for name in ["fields", "journal", "syslog"] {
+        copy(fields, name, lowered, name);
+    }
+}
+
+fn svc(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    word(reader, fields, "state", &[("running", "running"), ("stopped", "stopped")], lowered, "ensure");
+    word(reader, fields, "startup", &[("enabled", "true"), ("disabled", "false")], lowered, "enable");
+}
+
+fn pkg(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    let Some((state, at)) = fields.text("state") else { return };
+    let plain = |word: &str| Piece::Plain(word.into(), at);
+    match state.as_str() {
+        "installed" => lowered.push("ensure", at, plain("present")),
+        "uninstalled" => lowered.push("ensure", at, plain("absent")),
+        "newest" => lowered.push("ensure", at, plain("latest")),
+        version => {
+            lowered.push("ensure", at, plain("present"));
+            lowered.push("version", at, Piece::Text(version.into(), at));
+        }
+    }
+}
+
+fn without_slash(path: &str) -> EcoString {
+    match path.trim_end_matches('/') {
+        "" => "/".into(),
+        path => path.into(),
+    }
+}
+
+/// The path of a file: its name, unless the whole or a part of it is given.
+fn path(fields: &Fields) -> (EcoString, Span) {
+    let (path, mut at) = fields.text("path").map_or((&fields.title, fields.at), |(path, at)| (path, at));
+    // The last part keeps its slash, which says what it is.
+    let start = without_slash(path).rfind('/').map_or(0, |slash| slash + 1);
+    let (directory, base) = path.split_at(start);
+    let mut part = |name: &str, otherwise: &str| match fields.text(name) {
+        Some((part, place)) => {
+            at = place;
+            part.clone()
+        }
+        None => otherwise.into(),
+    };
+    let is_given = fields.text("dirname").is_some() || fields.text("basename").is_some();
+    let (directory, base) = (part("dirname", directory), part("basename", base));
+    let whole = if is_given { eco_format!("{}/{base}", directory.trim_end_matches('/')) } else { path.clone() };
+    (whole, at)
+}
+
+fn file(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    let (path, at) = path(fields);
+    let is_directory = path.ends_with('/');
+    lowered.push("path", at, Piece::Text(without_slash(&path), at));
+    let state = fields.text("state").map(|(state, _)| state.as_str());
+    let is_absent = state == Some("absent");
+    let content = fields.get("content").map(|(_, at)| ("content", at));
+    let written = content.or(fields.texts("fragments").map(|(_, at)| ("fragments", at)));
+    if let Some((name, at)) = written.or(fields.text("source").map(|(_, at)| ("source", at))).filter(|_| is_absent) {
+        let problem = Diagnostic::new(eco_format!("`{name}` of a file that is to be absent")).at(at);
+        return reader.report(problem.hint("take it out, or let the state be `exists`"));
+    }
+    if let Some((name, at)) = written.filter(|_| is_directory) {
+        let problem = Diagnostic::new(eco_format!("`{name}` of a directory")).at(at);
+        return reader.report(problem.hint("a path that ends with `/` is that of a directory"));
+    }
+    let is_link = fields.is("symlink");
+    match (state, is_link, is_directory) {
+        (Some("absent"), ..) => lowered.imply("ensure", "absent"),
+        (Some("exists") | None, true, _) => lowered.imply("ensure", "link"),
+        (Some("exists") | None, _, true) => lowered.imply("ensure", "directory"),
+        (Some("exists") | None, ..) => lowered.imply("ensure", "file"),
+        (Some(_), ..) => return word(reader, fields, "state", &STATES, lowered, "ensure"),
+    }
+    if state.is_none() {
+        lowered.imply("create", "false");
+    }
+    contents(fields, is_link, is_directory, is_absent, lowered);
+    for name in ["owner", "group"] {
+        if let Some((account, at)) = fields.text(name) {
+            let is_number = account.bytes().all(|byte| byte.is_ascii_digit());
+            let piece = if is_number { Piece::Plain } else { Piece::Text };
+            lowered.push(name, at, piece(account.clone(), at));
+        }
+    }
+    if fields.text("mode").is_some() {
+        copy(fields, "mode", lowered, "mode");
+    }
+    for name in ["force", "purge"] {
+        copy(fields, name, lowered, name);
+    }
+}
+
+/// Where what is in a file comes from.
+fn contents(fields: &Fields, is_link: bool, is_directory: bool, is_absent: bool, lowered: &mut Lowered) {
+    copy(fields, "content", lowered, "content");
+    if let Some((fragments, at)) = fields.texts("fragments") {
+        lowered.push("fragments", at, Piece::List(fragments.clone(), at));
+    }
+    if let Some((source, at)) = fields.text("source") {
+        let attribute = if is_link { "target" } else { "source" };
+        let source = if is_link { source.clone() } else { without_slash(source) };
+        lowered.push(attribute, at, Piece::Text(source, at));
+        if !is_link && is_directory {
+            copy(fields, "recurse", lowered, "recurse");
+        }
+    } else if fields.is("recurse") && is_directory {
+        // What it means without a source depends on which way it goes.
+        lowered.imply(if is_absent { "force" } else { "parents" }, "true");
+    }
+}

@@ -1,0 +1,249 @@
+//! mgmt's YAML graphs, read as if they were manifests.
+//!
+//! A graph becomes a tree like that of a manifest, each node at the place in the graph that it comes from: whatever is
+//! found wrong with it later is told there. Nothing in it is an expression.
+//!
+//! - `fields`: what is given of a resource, by the fields that its kind has;
+//! - `kinds`: what each kind of mgmt is here;
+//! - `commands`: the kind `exec`;
+//! - `edges`: who comes before whom;
+//! - `emit`: the tree.
+
+mod commands;
+mod edges;
+mod emit;
+mod fields;
+mod kinds;
+
+use std::collections::BTreeMap;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{SourceId, Span};
+
+use crate::diagnostic::{Diagnostic, choose};
+use crate::source::Sources;
+use crate::tree::{Tree, View};
+use emit::{Attribute, Lowered, Piece};
+use fields::Fields;
+
+/// What a graph is as a manifest.
+pub(crate) struct Graph {
+    pub(crate) tree: Tree,
+    pub(crate) problems: Vec<Diagnostic>,
+    /// What is accepted, and has no meaning any more.
+    pub(crate) warnings: Vec<Diagnostic>,
+}
+
+/// Whether a document is a graph of mgmt.
+pub(crate) fn is_graph(tree: &Tree) -> bool {
+    let mut roots = tree.roots();
+    let Some(root) = roots.next().filter(|root| root.is_mapping()) else { return false };
+    if ["vars", "defaults", "include"].iter().any(|section| root.get(section).is_some()) {
+        return false;
+    }
+    let lists = |resources: View<'_>| {
+        resources.is_mapping() && resources.count() > 0 && resources.entries().all(|(_, list)| is_list(list))
+    };
+    root.get("graph").is_some() || root.get("resources").is_some_and(lists)
+}
+
+fn is_list(view: View<'_>) -> bool {
+    view.kind() == crate::tree::Kind::Sequence
+}
+
+/// Reads a graph.
+pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
+    let mut reader = Reader { is_lenient: sources.get(id).is_lenient(), ..Reader::default() };
+    for (at, root) in tree.roots().enumerate() {
+        match at {
+            0 => reader.document(root),
+            _ => reader.report(Diagnostic::new("a graph is one document").at(root.span())),
+        }
+    }
+    let warnings = reader.warnings();
+    let Reader { resources, mut problems, .. } = reader;
+    let (tree, twice) = emit::tree(&resources, id, sources);
+    problems.extend(twice);
+    Graph { tree, problems, warnings }
+}
+
+/// What has been read of a graph.
+#[derive(Default)]
+struct Reader {
+    is_lenient: bool,
+    resources: Vec<Lowered>,
+    problems: Vec<Diagnostic>,
+    /// Keys that were given up, where they stand first, and how many there are.
+    historical: BTreeMap<EcoString, (Span, u32)>,
+}
+
+/// What a whole graph has.
+const SECTIONS: [&str; 5] = ["graph", "comment", "resources", "edges", "collect"];
+
+impl Reader {
+    fn report(&mut self, problem: Diagnostic) {
+        self.problems.push(problem);
+    }
+
+    /// A key that earlier versions of mgmt had, and that has no effect.
+    fn historical(&mut self, key: EcoString, at: Span) {
+        if self.is_lenient {
+            self.historical.entry(key).or_insert((at, 0)).1 += 1;
+            return;
+        }
+        let problem = Diagnostic::new(eco_format!("{key} has no effect any more")).at(at);
+        self.report(problem.hint("take it out, or give --lenient to have it ignored"));
+    }
+
+    fn warnings(&self) -> Vec<Diagnostic> {
+        let warning = |(key, (at, count)): (&EcoString, &(Span, u32))| {
+            let times = if *count > 1 { eco_format!(", here and {} more times", count - 1) } else { EcoString::new() };
+            Diagnostic::new(eco_format!("{key} has no effect any more{times}")).at(*at)
+        };
+        let mut warnings: Vec<Diagnostic> = self.historical.iter().map(warning).collect();
+        warnings.sort_by_key(|warning| warning.span);
+        warnings
+    }
+
+    fn document(&mut self, root: View<'_>) {
+        for (key, _) in root.entries() {
+            match key.text() {
+                "remote" => self.historical("`remote`".into(), key.span()),
+                name if SECTIONS.contains(&name) => {}
+                name => {
+                    let problem = Diagnostic::new(eco_format!("a graph has no key `{name}`")).at(key.span());
+                    self.report(problem.hint(choose(name, &SECTIONS, "its keys")));
+                }
+            }
+        }
+        if !root.get("graph").is_some_and(|name| name.is_scalar() && !name.text().is_empty() && !name.is_null()) {
+            let at = root.get("graph").unwrap_or(root).span();
+            self.report(Diagnostic::new("a graph needs a name").at(at).hint("such as graph: mygraph"));
+        }
+        let collected = self.collected(root);
+        if let Some(resources) = root.get("resources").filter(|resources| !resources.is_null()) {
+            self.kinds(resources, &collected);
+        }
+        if let Some(edges) = root.get("edges").filter(|edges| !edges.is_null()) {
+            self.edges(edges);
+        }
+    }
+
+    /// The kinds whose exported resources are collected: of this machine, those are.
+    fn collected(&mut self, root: View<'_>) -> Vec<EcoString> {
+        let Some(collect) = root.get("collect").filter(|collect| !collect.is_null()) else { return Vec::new() };
+        if !is_list(collect) {
+            self.report(Diagnostic::new("`collect` is a list").at(collect.span()).hint("such as - kind: file"));
+        }
+        let mut kinds = Vec::new();
+        for entry in collect.elements() {
+            for (key, value) in entry.entries() {
+                match key.text() {
+                    "kind" => kinds.push(EcoString::from(value.text())),
+                    "pattern" => self.historical("`pattern` of `collect`".into(), key.span()),
+                    name => {
+                        let problem = Diagnostic::new(eco_format!("`collect` has no key `{name}`")).at(key.span());
+                        self.report(problem.hint("its keys: kind"));
+                    }
+                }
+            }
+            if entry.get("kind").is_none() {
+                self.report(Diagnostic::new("`collect` needs a kind").at(entry.span()).hint("such as - kind: file"));
+            }
+        }
+        kinds
+    }
+
+    fn kinds(&mut self, resources: View<'_>, collected: &[EcoString]) {
+        if !resources.is_mapping() {
+            let problem = Diagnostic::new("`resources` is a mapping of kinds").at(resources.span());
+            return self.report(problem.hint("write `file:` below it, and a list below that"));
+        }
+        for (kind, list) in resources.entries() {
+            let Some(known) = kinds::find(kind.text()) else {
+                self.unknown_kind(kind);
+                continue;
+            };
+            if !is_list(list) && !list.is_null() {
+                let message = eco_format!("`{}` is followed by a list of resources", kind.text());
+                self.report(Diagnostic::new(message).at(list.span()).hint("such as - name: x"));
+            }
+            for resource in list.elements() {
+                self.resource(known, resource, collected);
+            }
+        }
+    }
+
+    fn unknown_kind(&mut self, kind: View<'_>) {
+        let name = kind.text();
+        let problem = match kinds::LATER.contains(&name) {
+            true => Diagnostic::new(eco_format!("there is no type yet for the kind `{name}` of mgmt")),
+            false => {
+                let hint = choose(name, &kinds::names(), "known kinds");
+                Diagnostic::new(eco_format!("unknown kind `{name}`")).hint(hint)
+            }
+        };
+        self.report(problem.at(kind.span()));
+    }
+
+    fn resource(&mut self, kind: &'static kinds::Kind, body: View<'_>, collected: &[EcoString]) {
+        if !body.is_mapping() {
+            let problem = Diagnostic::new("a resource is a mapping").at(body.span());
+            return self.report(problem.hint("such as - name: x"));
+        }
+        let named = body.get("name").filter(|name| name.is_scalar() && !name.is_null() && !name.text().is_empty());
+        let Some(name) = named else {
+            let at = body.get("name").unwrap_or(body).span();
+            return self.report(Diagnostic::new(eco_format!("a `{}` needs a name", kind.name)).at(at));
+        };
+        // One that is exported is of others; of this machine only if it is collected again.
+        let title = match name.text().strip_prefix("@@") {
+            Some(_) if !collected.iter().any(|collected| *collected == kind.name) => return,
+            Some(title) => title,
+            None => name.text(),
+        };
+        if title.is_empty() {
+            return self.report(Diagnostic::new(eco_format!("a `{}` needs a name", kind.name)).at(name.span()));
+        }
+        let before = self.problems.len();
+        let fields = Fields::read(self, kind, title, name.span(), body);
+        let mut lowered = Lowered::new(kind.name, kind.type_name, title, name.span());
+        (kind.lower)(self, &fields, &mut lowered);
+        if let Some(meta) = body.get("meta") {
+            self.meta(meta, &mut lowered);
+        }
+        // Of one that is wrong nothing more is said, but others may refer to it.
+        if self.problems.len() > before {
+            lowered.attributes.clear();
+            lowered.is_broken = true;
+        }
+        self.resources.push(lowered);
+    }
+
+    /// Metaparameters are the same, but for how mgmt says that there is no limit.
+    fn meta(&mut self, meta: View<'_>, lowered: &mut Lowered) {
+        if meta.is_null() {
+            return;
+        }
+        if !meta.is_mapping() {
+            return self.report(Diagnostic::new("`meta` is a mapping").at(meta.span()));
+        }
+        let limit = meta.get("limit").map(|limit| limit.text().to_lowercase());
+        let is_unlimited = limit.as_deref().is_none_or(|limit| matches!(limit, ".inf" | "+.inf"));
+        let mut entries = Vec::new();
+        for (key, value) in meta.entries() {
+            let is_none = match key.text() {
+                "limit" => is_unlimited,
+                // Without a limit it means nothing, and 0 is what it is unless it is given.
+                "burst" => is_unlimited || value.text() == "0",
+                _ => false,
+            };
+            if !is_none && !value.is_null() {
+                entries.push(Attribute { name: key.text().into(), at: key.span(), value: Piece::copy(value) });
+            }
+        }
+        if !entries.is_empty() {
+            lowered.meta = Some((meta.span(), entries));
+        }
+    }
+}

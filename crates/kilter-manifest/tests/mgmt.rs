@@ -1,0 +1,323 @@
+//! Graphs of mgmt: what each kind is here, and what is refused.
+
+use ecow::EcoString;
+use kilter_manifest::{
+    Compiled, Diagnostic, Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Source, Sources, compile, render,
+    render_warnings,
+};
+use kilter_model::expr::Lookup;
+use kilter_model::{Behaviour, Catalog, Poll, RelationKind, TypeSchema, Value};
+
+/// Types that take whatever they are given.
+struct World(Vec<TypeSchema>);
+
+const TYPES: [(&str, &str, &str); 11] = [
+    (
+        "exec",
+        "name",
+        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify",
+    ),
+    ("file", "path", "ensure content source fragments target owner group mode recurse force purge create parents"),
+    ("group", "name", "ensure gid"),
+    ("kv", "name", "ensure key value mapped skiplessthan skipcmpstyle"),
+    ("noop", "name", "comment"),
+    ("notify", "name", "message level refreshonly journal syslog fields"),
+    ("package", "name", "ensure version"),
+    ("password", "name", "length saved check_recovery"),
+    ("service", "name", "ensure enable"),
+    ("timer", "name", "interval"),
+    ("user", "name", "ensure uid gid groups membership home shell allowdupe"),
+];
+
+impl World {
+    fn new() -> World {
+        let schema = |(name, namevar, attributes): &(&str, &str, &str)| {
+            let schema = TypeSchema::new(*name, "").attribute(namevar, "String[1]", Behaviour::Namevar, "");
+            attributes
+                .split(' ')
+                .fold(schema, |schema, attribute| schema.attribute(attribute, "Data", Behaviour::Parameter, ""))
+        };
+        World(TYPES.iter().map(schema).collect())
+    }
+}
+
+impl Schemas for World {
+    fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
+        self.0.iter().find(|schema| schema.name == *type_name)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|schema| schema.name.as_str()).collect()
+    }
+}
+
+impl Facts for World {
+    fn fact(&self, _: &str) -> Lookup {
+        Lookup::Missing
+    }
+
+    fn names(&self) -> Vec<EcoString> {
+        Vec::new()
+    }
+}
+
+impl Loader for World {
+    fn load(&self, _: &str, path: &str) -> Result<Source, String> {
+        match path {
+            "graph.yaml" => Ok(Source::new(path, "graph: g\nresources:\n  noop:\n  - name: included\n")),
+            _ => Err("No such file".to_owned()),
+        }
+    }
+}
+
+impl Secrets for World {
+    fn resolve(&self, _: &SecretSource) -> Result<Value, String> {
+        Err("none".to_owned())
+    }
+}
+
+fn compiled(text: &str, lenient: bool) -> (Result<Compiled, Vec<Diagnostic>>, Sources) {
+    let world = World::new();
+    let mut sources = Sources::new();
+    sources.add(Source::new("g.yaml", text).leniently(lenient));
+    let inputs = Inputs { schemas: &world, facts: &world, secrets: &world, loader: &world, overrides: &[] };
+    (compile(&mut sources, &inputs), sources)
+}
+
+fn catalog(text: &str) -> Catalog {
+    let (result, sources) = compiled(text, false);
+    result.unwrap_or_else(|problems| panic!("{}", render(&problems, &sources, false))).catalog
+}
+
+/// What one resource of a kind becomes: `type[title] {attribute: value, …}`.
+fn lowered(kind: &str, fields: &str) -> String {
+    let catalog = catalog(&format!("graph: g\nresources:\n  {kind}:\n  - {{name: x, {fields}}}\n"));
+    let resource = &catalog.resources[0];
+    let attributes = resource.attributes.iter().map(|(name, value)| format!("{name}: {value}"));
+    format!("{} {{{}}}", resource.reference, attributes.collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn each_kind_is_a_type_here() {
+    for (kind, fields, expected) in [
+        ("noop", "comment: why", "noop[x] {comment: why}"),
+        ("timer", "interval: 30", "timer[x] {interval: 30}"),
+        ("password", "length: 8, saved: yes", "password[x] {length: 8, saved: true}"),
+        ("print", "msg: hello, refresh_only: true", "notify[x] {message: hello, refreshonly: true}"),
+        ("msg", "body: hi, priority: Crit, journal: on", "notify[x] {message: hi, level: critical, journal: true}"),
+        ("group", "state: exists, gid: 10", "group[x] {ensure: present, gid: 10}"),
+        ("group", "state: absent", "group[x] {ensure: absent}"),
+        ("kv", "key: k, value: '3', skipcmpstyle: 1", "kv[x] {key: k, value: 3, skipcmpstyle: str}"),
+        ("kv", "key: k", "kv[x] {key: k, ensure: absent}"),
+        ("kv", "key: k, value:", "kv[x] {key: k, ensure: absent}"),
+        ("svc", "state: running, startup: disabled", "service[x] {ensure: running, enable: false}"),
+        ("svc", "session: false", "service[x] {}"),
+        ("pkg", "state: uninstalled", "package[x] {ensure: absent}"),
+        ("pkg", "state: newest, allowuntrusted: false", "package[x] {ensure: latest}"),
+        ("pkg", "state: '1.0'", "package[x] {ensure: present, version: 1.0}"),
+        (
+            "user",
+            "state: exists, uid: 0x10, group: g, groups: [], homedir: /home/x/, allowduplicateuid: no",
+            "user[x] {ensure: present, uid: 16, gid: g, groups: [], membership: inclusive, home: /home/x, allowdupe: false}",
+        ),
+    ] {
+        assert_eq!(lowered(kind, fields), expected, "{kind} {fields}");
+    }
+}
+
+#[test]
+fn a_file_is_what_its_path_and_state_say() {
+    for (fields, expected) in [
+        ("path: /a, state: exists, content: c, mode: 0741", "path: /a, ensure: file, content: c, mode: 0741"),
+        ("path: /a/, state: exists, owner: 1, group: adm", "path: /a, ensure: directory, owner: 1, group: adm"),
+        ("path: /a, content: c", "path: /a, ensure: file, create: false, content: c"),
+        ("path: /a, state: absent", "path: /a, ensure: absent"),
+        ("path: /a/, state: absent, recurse: true", "path: /a, ensure: absent, force: true"),
+        ("path: /a/b/, state: exists, recurse: true", "path: /a/b, ensure: directory, parents: true"),
+        (
+            "path: /a/, state: exists, source: /s/, recurse: true, purge: true, force: true",
+            "path: /a, ensure: directory, source: /s, recurse: true, force: true, purge: true",
+        ),
+        ("path: /a, state: exists, symlink: true, source: ../b/", "path: /a, ensure: link, target: ../b/"),
+        ("path: /a, state: exists, fragments: [/f, /d/]", "path: /a, ensure: file, fragments: [/f, /d/]"),
+        ("path: /a/b, dirname: /c/, state: exists", "path: /c/b, ensure: file"),
+        ("path: /a/b/, basename: d, state: exists", "path: /a/d, ensure: file"),
+        ("path: /a/b, dirname: /c/, basename: d/, state: exists", "path: /c/d, ensure: directory"),
+        ("path: /a, state: exists, content: ''", "path: /a, ensure: file, content: "),
+    ] {
+        assert_eq!(lowered("file", fields), format!("file[x] {{{expected}}}"), "{fields}");
+    }
+    let named = catalog("graph: g\nresources:\n  file:\n  - {name: /n/, state: exists}\n");
+    assert_eq!(named.resources[0].name, "/n");
+}
+
+#[test]
+fn a_command_is_a_list_of_words_or_a_shell() {
+    let rest = "timeout: 0, verify: false";
+    for (fields, expected) in [
+        ("cmd: sleep  10s", "command: [sleep, 10s]"),
+        ("cmd: touch 'a  b'", "command: [touch, 'a, b']"),
+        ("cmd: a && b, shell: /bin/bash", "command: [/bin/bash, -c, a && b]"),
+        ("cmd: /bin/echo, args: [a b, 'c']", "command: [/bin/echo, a b, c]"),
+        ("args: [y]", "command: [x, y]"),
+        (
+            "cmd: a, ifcmd: test -e /x, nifcmd: c, nifshell: /bin/sh",
+            "command: [a], onlyif: [[test, -e, /x]], unless: [[/bin/sh, -c, c]]",
+        ),
+        ("cmd: a, ifcmd: b, ifcwd: /d, cwd: /e", "command: [a], onlyif: [[env, -C, /d, b]], cwd: /e"),
+        ("cmd: a, watchcmd: w 1, donecmd: d, watchcwd: /e, cwd: /e", "command: [a], watch: [w, 1], done: [d], cwd: /e"),
+        ("cmd: a, user: 1000, group: adm, creates: /c", "command: [a], creates: /c, user: 1000, group: adm"),
+        (
+            "cmd: a, watchfiles: [/w], mtimes: [/m], env: {A: 1}",
+            "command: [a], watchfiles: [/w], mtimes: [/m], environment: {A: 1}",
+        ),
+        ("cmd: a, ifcmd: '', shell: '', watchcmd: ''", "command: [a]"),
+    ] {
+        assert_eq!(lowered("exec", fields), format!("exec[x] {{{expected}, {rest}}}"), "{fields}");
+    }
+    assert_eq!(
+        catalog("graph: g\nresources:\n  exec:\n  - name: echo hi\n").resources[0]
+            .attributes
+            .get("command")
+            .map(Value::to_string),
+        Some("[echo, hi]".into())
+    );
+}
+
+#[test]
+fn nothing_in_a_graph_is_an_expression() {
+    let catalog =
+        catalog("graph: g\nresources:\n  file:\n  - {name: '/${vars.x}', state: exists, content: \"${PATH} $${x}\"}\n");
+    assert_eq!(catalog.resources[0].reference.to_string(), "file[/${vars.x}]");
+    assert_eq!(catalog.resources[0].get("content"), Some(&Value::from("${PATH} $${x}")));
+}
+
+#[test]
+fn metaparameters_mean_what_they_mean_in_manifests() {
+    let catalog = catalog(
+        "graph: g\nresources:\n  noop:\n  - {name: a, meta: {noop: true, retry: 3, delay: 500, poll: 5, autoedge: false, sema: ['s:2']}}\n  \
+         - {name: b, meta: {limit: .inf, burst: 0}}\n  - {name: c, meta: {limit: 0.5, burst: 3}}\n",
+    );
+    let meta = catalog.resources[0].meta().unwrap();
+    assert!(meta.noop && meta.no_autoedge && !meta.no_autogroup);
+    assert_eq!((meta.retry, meta.delay, meta.poll, meta.semaphores[0].count), (3, 500, Poll::Every(5), 2));
+    assert_eq!(catalog.resources[1].meta(), None);
+    assert_eq!(catalog.resources[2].meta().unwrap().limit.unwrap().burst, 3);
+}
+
+#[test]
+fn edges_are_relations_and_refresh_those_that_do_something_about_it() {
+    let catalog = catalog(
+        "graph: g\nresources:\n  noop:\n  - name: a\n  - name: b\n  exec:\n  - {name: c, cmd: c}\nedges:\n\
+         - {name: e1, from: {kind: noop, name: a}, to: {kind: Noop, name: b}, notify: true}\n\
+         - {name: e2, from: {kind: noop, name: b}, to: {kind: exec, name: c}, notify: true}\n\
+         - {from: {kind: noop, name: a}, to: {kind: exec, name: c}}\n",
+    );
+    let relations: Vec<_> =
+        catalog.relations.iter().map(|relation| (relation.first, relation.second, relation.kind)).collect();
+    assert_eq!(relations, [(0, 2, RelationKind::Before), (0, 1, RelationKind::Notify), (1, 2, RelationKind::Before)]);
+}
+
+#[test]
+fn what_is_exported_is_here_only_if_it_is_collected() {
+    let graph = |collect: &str| {
+        let text = format!("graph: g\nresources:\n  noop:\n  - name: mine\n  - name: '@@theirs'\n{collect}edges: []\n");
+        catalog(&text).resources.iter().map(|resource| resource.reference.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(graph(""), ["noop[mine]"]);
+    assert_eq!(graph("collect:\n- kind: file\n"), ["noop[mine]"]);
+    assert_eq!(graph("collect:\n- kind: noop\n"), ["noop[mine]", "noop[theirs]"]);
+}
+
+#[test]
+fn a_manifest_may_include_a_graph() {
+    let catalog = catalog("include: graph.yaml\nresources:\n  noop[own]: {require: \"noop[included]\"}\n");
+    assert_eq!(catalog.relations.len(), 1);
+}
+
+#[test]
+fn each_broken_graph_has_just_its_problems_each_at_its_place() {
+    let cases: &[(&str, &[(&str, &str)])] = &[
+        ("graph: ''\n", &[("a graph needs a name", "1:8")]),
+        ("resources:\n  noop:\n  - name: x\n", &[("a graph needs a name", "1:1")]),
+        ("graph: g\nresource: {}\n", &[("did you mean `resources`?", "2:1")]),
+        ("graph: g\nremote: ssh://x\n", &[("`remote` has no effect any more", "2:1")]),
+        ("graph: g\nresources: []\n", &[("a mapping of kinds", "2:12")]),
+        ("graph: g\nresources:\n  fiel: []\n", &[("did you mean `file`?", "3:3")]),
+        ("graph: g\nresources:\n  virt:\n  - name: x\n", &[("no type yet for the kind `virt`", "3:3")]),
+        ("graph: g\nresources:\n  noop: {name: x}\n", &[("followed by a list", "3:9")]),
+        ("graph: g\nresources:\n  noop:\n  - x\n", &[("a resource is a mapping", "4:5")]),
+        ("graph: g\nresources:\n  noop:\n  - comment: x\n", &[("a `noop` needs a name", "4:5")]),
+        ("graph: g\nresources:\n  noop:\n  - {name: x, commment: y}\n", &[("did you mean `comment`?", "4:15")]),
+        ("graph: g\nresources:\n  noop:\n  - {name: x, comment: [y]}\n", &[("`comment` is a text", "4:24")]),
+        (
+            "graph: g\nresources:\n  timer:\n  - {name: x, interval: often}\n",
+            &[("`interval` is a whole number", "4:25")],
+        ),
+        ("graph: g\nresources:\n  noop:\n  - name: x\n  - name: x\n", &[("`noop[x]` is written twice", "5:11")]),
+        ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {retry: x}}\n", &[("`retry`", "4:29")]),
+        ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {rtry: 1}}\n", &[("did you mean `retry`?", "4:22")]),
+        ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {limit: 1}}\n", &[("needs a `burst`", "4:22")]),
+        ("graph: g\nresources:\n  exec:\n  - {name: x, pollint: 0}\n", &[("give --lenient", "4:15")]),
+        ("graph: g\nresources:\n  exec:\n  - {name: x, ifequals: y}\n", &[("nothing like `ifequals`", "4:15")]),
+        ("graph: g\nresources:\n  exec:\n  - {name: x, args: [a], shell: /s}\n", &[("not for a shell", "4:21")]),
+        (
+            "graph: g\nresources:\n  file:\n  - {name: /x, state: absent, content: y}\n",
+            &[("that is to be absent", "4:31")],
+        ),
+        ("graph: g\nresources:\n  file:\n  - {name: /x/, state: exists, content: y}\n", &[("of a directory", "4:32")]),
+        ("graph: g\nresources:\n  file:\n  - {name: /x, state: present}\n", &[("allowed are", "4:23")]),
+        ("graph: g\nresources:\n  group:\n  - name: x\n", &[("needs a state", "4:11")]),
+        (
+            "graph: g\nresources:\n  user:\n  - {name: x, state: exists, gid: 1, group: g}\n",
+            &[("the same thing", "4:30")],
+        ),
+        ("graph: g\nresources:\n  msg:\n  - {name: x, body: y}\n", &[("needs a priority", "4:12")]),
+        ("graph: g\nresources:\n  msg:\n  - {name: x, priority: loud}\n", &[("Emerg", "4:25")]),
+        ("graph: g\ncollect:\n- pattern: x\n", &[("needs a kind", "3:3"), ("no effect", "3:3")]),
+        (
+            "graph: g\nresources:\n  noop:\n  - name: abc\nedges:\n- {from: {kind: noop, name: abd}, to: {kind: noop, name: abc}}\n",
+            &[("did you mean `abc`?", "6:29")],
+        ),
+        (
+            "graph: g\nedges:\n- {from: {kind: noop, name: x}}\n",
+            &[("no `noop` of the name", "3:29"), ("needs `to`", "3:3")],
+        ),
+        ("graph: g\nedges: 1\n", &[("`edges` is a list", "2:8")]),
+    ];
+    let mut wrong = Vec::new();
+    for (text, expected) in cases {
+        let (result, sources) = compiled(text, false);
+        let mut problems = result.err().unwrap_or_default();
+        problems.sort_by_key(|problem| std::cmp::Reverse(problem.message.clone()));
+        let shown = render(&problems, &sources, false);
+        let found: Vec<(String, String)> = problems
+            .iter()
+            .map(|problem| {
+                let place =
+                    problem.span.map(|span| sources.locate(span)).map(|at| format!("{}:{}", at.line, at.column));
+                (format!("{} | {}", problem.message, problem.hints.join(" | ")), place.unwrap_or_default())
+            })
+            .collect();
+        let fits =
+            |(fragment, place): &(&str, &str)| found.iter().any(|(said, at)| said.contains(fragment) && at == place);
+        if found.len() != expected.len() || !expected.iter().all(fits) {
+            wrong.push(format!("{text}\nexpected {expected:?}, got {found:?}\n{shown}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n----\n"));
+}
+
+#[test]
+fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
+    let text = "graph: g\nremote: ssh://x\nresources:\n  exec:\n  - {name: a, timeout: 0, state: present}\n  \
+                - {name: b, timeout: 0}\ncollect:\n- {kind: exec, pattern: p}\n";
+    let (strict, _) = compiled(text, false);
+    assert_eq!(strict.unwrap_err().len(), 5);
+    let (lenient, sources) = compiled(text, true);
+    let compiled = lenient.unwrap();
+    assert_eq!(compiled.catalog.resources.len(), 2);
+    let told = render_warnings(&compiled.warnings, &sources, false);
+    assert_eq!(told.matches("warning").count(), 4, "{told}");
+    assert!(told.contains("`timeout` of `exec` has no effect any more, here and 1 more times"), "{told}");
+}

@@ -1,0 +1,130 @@
+//! Commands that tell, a line at a time, that something has changed.
+
+use std::time::{Duration, Instant};
+
+use ecow::EcoString;
+use kilter_model::Attributes;
+use kilter_process::{Capture, Event, Stream};
+use kilter_provider::{Context, Level, Tell, Wanted};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::command::watch_of;
+use super::launch::{Launch, cancel};
+use super::secrets::Secrets;
+use super::{ExecProvider, guard};
+use crate::words::ending_of;
+
+/// For how long a command that has ended is left alone: twice as long each time,
+const FIRST: Duration = Duration::from_secs(1);
+/// and no longer than this.
+const LONGEST: Duration = Duration::from_secs(300);
+/// One that went on for so long had begun well.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What it says of itself that is told, in bytes.
+const STDERR: usize = 4096;
+
+/// Few commands wait beside each other, and each does next to nothing.
+const STACK: usize = 256 * 1024;
+
+/// Runs the command of each resource that has one, for as long as it is listened to.
+pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) {
+    std::thread::scope(|scope| {
+        for wanted in watched {
+            let Some(should) = wanted.should.filter(|should| should.get("watch").is_some()) else { continue };
+            let thread = std::thread::Builder::new().name("exec watch".into()).stack_size(STACK);
+            let made = thread.spawn_scoped(scope, || again_and_again(provider, cx, wanted.name, should, tell));
+            if let Err(error) = made {
+                let why = format!("watch: no thread can be made that listens: {error}");
+                cx.log(Level::Warning, "exec", wanted.name, &why);
+            }
+        }
+        // What happens before a command has begun is not told; from now on it begins.
+        tell.watching();
+    });
+}
+
+fn again_and_again(provider: &ExecProvider, cx: &Context<'_>, name: &EcoString, should: &Attributes, tell: &dyn Tell) {
+    let mut pause = FIRST;
+    let secrets = Secrets::of(should);
+    loop {
+        let begun = Instant::now();
+        let why = once(provider, cx, name, should, tell);
+        if cx.interrupt().is_raised() {
+            return;
+        }
+        if begun.elapsed() >= LONG {
+            pause = FIRST;
+        }
+        let why = secrets.redact(&format!("watch: {why}; it is begun again in {} s", pause.as_secs()));
+        cx.log(Level::Warning, "exec", name, &why);
+        wait(cx, pause);
+        if cx.interrupt().is_raised() {
+            return;
+        }
+        // Nobody has listened meanwhile. A command that cannot be asked whether it has to run is not run for that.
+        if guard::has_guards(should) {
+            tell.changed(name);
+        }
+        pause = LONGEST.min(pause * 2);
+    }
+}
+
+/// Runs the command to its end; why it has ended.
+fn once(
+    provider: &ExecProvider,
+    cx: &Context<'_>,
+    name: &EcoString,
+    should: &Attributes,
+    tell: &dyn Tell,
+) -> EcoString {
+    let launch = Launch { cx, should, accounts: &provider.accounts };
+    let command = match watch_of(should) {
+        Ok(command) => command,
+        Err(problem) => return problem.to_string().into(),
+    };
+    let mut invocation = match launch.invocation(&command) {
+        Ok(invocation) => invocation,
+        Err(why) => return why,
+    };
+    invocation.deadline = None;
+    invocation.stdout = Capture::First(0);
+    invocation.stderr = Capture::Last(STDERR);
+    // A line that says nothing is none.
+    let mut says_something = false;
+    let mut hear = |event: Event<'_>| {
+        let Event::Chunk { stream: Stream::Stdout, bytes } = event else { return };
+        let mut changed = false;
+        for &byte in bytes {
+            changed |= byte == b'\n' && std::mem::take(&mut says_something);
+            says_something |= !byte.is_ascii_whitespace();
+        }
+        if changed {
+            tell.changed(name);
+        }
+    };
+    match kilter_process::run_observed(&invocation, Some(cancel(cx)), &mut hear) {
+        Err(_) if command.is_sealed => "its sensitive command cannot be started".into(),
+        Err(error) => error.with_sources().into(),
+        Ok(finished) => {
+            let last_words = ending_of(&finished.stderr.text()).filter(|_| !command.is_sealed);
+            let said = last_words.map(|said| format!(": {said}")).unwrap_or_default();
+            format!("`{}` has ended ({}){said}", command.shown, finished.status).into()
+        }
+    }
+}
+
+/// Waits, unless it is interrupted.
+fn wait(cx: &Context<'_>, pause: Duration) {
+    let interrupt = cx.interrupt();
+    let Some(fd) = interrupt.fd() else { return std::thread::sleep(pause) };
+    let until = Instant::now() + pause;
+    while !interrupt.is_raised() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let timeout = Timespec { tv_sec: left.as_secs().try_into().unwrap_or(1), tv_nsec: left.subsec_nanos().into() };
+        let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout));
+    }
+}

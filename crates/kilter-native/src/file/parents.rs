@@ -1,0 +1,39 @@
+//! Directories above a path that are made with it.
+
+use kilter_model::{Attributes, Change, Difference, State, Value};
+
+use super::apply::Batch;
+use super::error::FileError;
+use super::look::look;
+use super::place;
+
+/// Makes the directories above `path` that are missing, the highest first.
+pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
+    for above in missing(path) {
+        let name = ecow::EcoString::from(above.as_str());
+        let is = State::absent(name.clone());
+        let should = Attributes::from_iter([("ensure", Value::from("directory"))]);
+        let differences = [Difference::new("ensure", "absent".into(), "directory".into())];
+        let change = Change { name: &name, is: &is, should: Some(&should), differences: &differences, refresh: false };
+        batch.change(index, &change);
+        batch.tell(index, format!("made {above}, which was missing above it"));
+    }
+}
+
+fn missing(path: &str) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut above = place::split(path).0;
+    while !above.is_empty() && above != "/" {
+        let is_missing = match look(above, false) {
+            Ok(found) => found.is_none(),
+            Err(error) => FileError::is_missing(&error),
+        };
+        if !is_missing {
+            break;
+        }
+        missing.push(above.to_owned());
+        above = place::split(above).0;
+    }
+    missing.reverse();
+    missing
+}

@@ -1,0 +1,368 @@
+//! The type `kv`: values under keys, in the state directory.
+
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
+use kilter_provider::{
+    Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch,
+};
+
+use crate::kept::{self, Shelf};
+
+const KIND: &str = "kv";
+
+/// Those that are of this machine alone.
+const MAPPED: &str = "kv.mapped";
+
+const DESC: &str = "\
+A value under a key, kept in the state directory.
+
+```yaml
+resources:
+  kv[schema]:
+    key: schema/version
+    value: \"3\"
+    skiplessthan: true
+    notify: exec[migrate]
+  exec[migrate]:
+    command: /usr/local/bin/migrate
+    refreshonly: true
+```
+
+Several resources may speak of one key: `key` is it, the name only by default. Keys and values are texts, kept in clear and \
+readable by the owner of the state directory only; a secret is refused. `kilter get kv` lists them. A refresh sets the value \
+whatever `skiplessthan` says.";
+
+fn schema() -> TypeSchema {
+    TypeSchema::new("kv", DESC)
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether the key has a value.")
+        .default("present")
+        .attribute("name", "String[1]", Behaviour::Namevar, "What the resource is called.")
+        .attribute("key", "String[1]", Behaviour::Parameter, "The key: `schema/version`. The name, unless it is given.")
+        .attribute("value", "String", Behaviour::Property, "The value: `\"3\"`. Whatever is there, if it is not given.")
+        .attribute(
+            "mapped",
+            "Boolean",
+            Behaviour::Parameter,
+            "Whether the value is one of this machine, beside those of other machines under the same key.",
+        )
+        .default(Value::Boolean(false))
+        .attribute(
+            "skiplessthan",
+            "Boolean",
+            Behaviour::Parameter,
+            "Whether a value that is greater than `value` is left as it is.",
+        )
+        .default(Value::Boolean(false))
+        .attribute(
+            "skipcmpstyle",
+            "Enum[int, str]",
+            Behaviour::Parameter,
+            "How it is told which value is greater: as whole numbers (`int`), or as texts, byte by byte (`str`).",
+        )
+        .default("int")
+        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
+        .output("value", "The value that is there.")
+}
+
+/// Provides the type `kv`.
+pub struct KvProvider {
+    schema: LazyLock<TypeSchema>,
+    /// Held from reading a value to writing another.
+    turn: Mutex<()>,
+}
+
+impl KvProvider {
+    /// The provider.
+    pub fn new() -> KvProvider {
+        KvProvider { schema: LazyLock::new(schema), turn: Mutex::new(()) }
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings about what should be; `exactly` whatever is greater.
+    fn put(&self, cx: &Context<'_>, name: &str, should: Option<&Attributes>, exactly: bool) -> Result<(), EcoString> {
+        let none = Attributes::new();
+        let should_be = should.unwrap_or(&none);
+        let (shelf, key) = (shelf(cx, should_be), key(name, should_be));
+        if should.is_none() || should_be.text("ensure") == Some("absent") {
+            return shelf.remove(key);
+        }
+        // A value that came from another resource has not been looked at before.
+        if let Some(problem) = problems(name, should_be).into_iter().next() {
+            return Err(problem.to_string().into());
+        }
+        let _turn = self.turn();
+        let is = text(shelf.read(key)?, key)?;
+        let Some(value) = should_be.text("value") else {
+            return if is.is_some() { Ok(()) } else { shelf.write(key, b"") };
+        };
+        let is_greater = match &is {
+            Some(is) if !exactly => is_greater(is, value, should_be)?,
+            _ => false,
+        };
+        if is_greater || is.as_deref() == Some(value) { Ok(()) } else { shelf.write(key, value.as_bytes()) }
+    }
+}
+
+impl Default for KvProvider {
+    fn default() -> KvProvider {
+        KvProvider::new()
+    }
+}
+
+fn key<'a>(name: &'a str, should: &'a Attributes) -> &'a str {
+    should.text("key").unwrap_or(name)
+}
+
+fn kind(should: &Attributes) -> &'static str {
+    if should.truth("mapped") == Some(true) { MAPPED } else { KIND }
+}
+
+fn shelf<'a>(cx: &'a Context<'a>, should: &Attributes) -> Shelf<'a> {
+    Shelf::of(cx, kind(should))
+}
+
+fn text(bytes: Option<Vec<u8>>, key: &str) -> Result<Option<EcoString>, EcoString> {
+    let text = bytes.map(|bytes| String::from_utf8(bytes).map(EcoString::from)).transpose();
+    text.map_err(|_| eco_format!("what is kept under `{key}` is no text: it was not written by kilter"))
+}
+
+/// Whether a value that is there is to be left, since it is greater.
+fn is_greater(is: &str, value: &str, should: &Attributes) -> Result<bool, EcoString> {
+    if should.truth("skiplessthan") != Some(true) {
+        return Ok(false);
+    }
+    if should.text("skipcmpstyle") == Some("str") {
+        return Ok(is > value);
+    }
+    let number = |text: &str| {
+        text.trim().parse::<i64>().map_err(|_| {
+            eco_format!(
+                "`{text}` is no whole number, so it cannot be told which is greater; `skipcmpstyle: str` compares texts"
+            )
+        })
+    };
+    Ok(number(is)? > number(value)?)
+}
+
+fn problems(name: &str, should: &Attributes) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if should.get("value").is_some_and(Value::holds_sensitive) {
+        let problem = Problem::with("value", "a secret is not kept in clear");
+        problems.push(problem.hint("a secret is handed on as an output, such as ${password[x].password}"));
+    }
+    let attribute = if should.get("key").is_some() { "key" } else { "name" };
+    if should.get("key").is_some_and(Value::holds_sensitive) {
+        problems.push(Problem::with("key", "a key cannot be a secret"));
+    } else if !kept::is_listed(key(name, should)) {
+        problems.push(Problem::with(
+            attribute,
+            "a key has at most 200 bytes, less if it holds other than letters and digits",
+        ));
+    }
+    if should.truth("skiplessthan") == Some(true)
+        && should.text("skipcmpstyle") != Some("str")
+        && should.text("value").is_some_and(|value| value.trim().parse::<i64>().is_err())
+    {
+        let problem = Problem::with("value", "with `skiplessthan` it has to be a whole number");
+        problems.push(problem.hint("or `skipcmpstyle: str`, to compare texts"));
+    }
+    problems
+}
+
+impl Provider for KvProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "kv"
+    }
+
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let names = match query {
+            Query::Named(wanted) => return wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+            Query::All => Shelf::of(cx, KIND).names().map_err(ProviderError::new)?,
+        };
+        names.iter().map(|name| self.get_one(cx, Wanted::new(name, None))).collect()
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let none = Attributes::new();
+        let should = wanted.should.unwrap_or(&none);
+        let key = key(wanted.name, should);
+        let kept = shelf(cx, should).read(key).and_then(|bytes| text(bytes, key)).map_err(ProviderError::new)?;
+        let Some(value) = kept else {
+            let mut state = State::absent(wanted.name.clone());
+            state.attributes.push("ensure", "absent");
+            return Ok(state);
+        };
+        let mut attributes = Attributes::with_capacity(3);
+        attributes.push("ensure", "present");
+        attributes.push("name", wanted.name.clone());
+        attributes.push("value", value.clone());
+        let outputs = Attributes::from_iter([("value", Value::String(value))]);
+        Ok(State { outputs, ..State::present(wanted.name.clone(), attributes) })
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let put = |change: &Change<'_>| {
+            if mode == Mode::Preview {
+                return Outcome::done();
+            }
+            match self.put(cx, change.name, change.should, change.refresh) {
+                Ok(()) => Outcome { refreshed: change.refresh, ..self.sent(cx, change.name, change.should) },
+                Err(why) => Outcome::failed(why),
+            }
+        };
+        changes.iter().map(put).collect()
+    }
+
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        match self.put(cx, wanted.name, wanted.should, true) {
+            Ok(()) => Outcome { refreshed: true, ..self.sent(cx, wanted.name, wanted.should) },
+            Err(why) => Outcome::failed(why),
+        }
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+        problems(name, should)
+    }
+
+    fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        let (Some(is), Some(value)) = (is.attributes.text("value"), should.text("value")) else {
+            return Insync::Default;
+        };
+        match is_greater(is, value, should) {
+            _ if attribute != "value" => Insync::Default,
+            Ok(true) => Insync::Same,
+            Ok(false) => Insync::Default,
+            Err(why) => Insync::Failed(why),
+        }
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        vec![Watch::Kept(kept::path_of(kind(should), key(name, should)))]
+    }
+}
+
+impl KvProvider {
+    /// The outcome of a change, with the value that is there now.
+    fn sent(&self, cx: &Context<'_>, name: &EcoString, should: Option<&Attributes>) -> Outcome {
+        let found = self.get_one(cx, Wanted::new(name, should));
+        Outcome { outputs: found.map(|state| state.outputs).unwrap_or_default(), ..Outcome::done() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Machine {
+        state: tempfile::TempDir,
+        provider: KvProvider,
+    }
+
+    impl Machine {
+        fn new() -> Machine {
+            Machine { state: tempfile::tempdir().unwrap(), provider: KvProvider::new() }
+        }
+
+        /// Brings a resource to its state if it is not; what was done, and the value that is there.
+        fn bring(&self, name: &str, should: &[(&str, &str)]) -> (bool, Option<String>) {
+            let truth = |text: &str| match text {
+                "true" => Value::Boolean(true),
+                text => Value::from(text),
+            };
+            let mut should: Attributes = should.iter().map(|(name, value)| (*name, truth(value))).collect();
+            if should.get("ensure").is_none() {
+                should.push("ensure", "present");
+            }
+            let cx = Context::bare().with_var_dir(Some(self.state.path()));
+            let name = EcoString::from(name);
+            let wanted = Wanted::new(&name, Some(&should));
+            let found = kilter_provider::check(&self.provider, &cx, &[wanted]).remove(0).unwrap();
+            let differs = !found.differences.is_empty();
+            if differs {
+                let (is, differences) = (&found.state, &found.differences[..]);
+                let change = Change { name: &name, is, should: Some(&should), differences, refresh: false };
+                assert_eq!(self.provider.set(&cx, &[change], Mode::Apply)[0].failure, None);
+            }
+            let state = self.provider.get_one(&cx, wanted).unwrap();
+            (differs, state.attributes.text("value").map(str::to_owned))
+        }
+    }
+
+    #[test]
+    fn a_value_is_set_kept_and_removed() {
+        let machine = Machine::new();
+        assert_eq!(machine.bring("hello", &[("value", "world")]), (true, Some("world".into())));
+        assert_eq!(machine.bring("hello", &[("value", "world")]), (false, Some("world".into())));
+        assert_eq!(machine.bring("other", &[("key", "hello"), ("value", "you")]), (true, Some("you".into())));
+        assert_eq!(machine.bring("here", &[("key", "hello"), ("mapped", "true"), ("value", "x")]).1, Some("x".into()));
+        assert_eq!(machine.bring("hello", &[]), (false, Some("you".into())));
+        let cx = Context::bare().with_var_dir(Some(machine.state.path()));
+        let listed = machine.provider.get(&cx, Query::All).unwrap();
+        assert_eq!(listed.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["hello"]);
+        assert_eq!(machine.bring("hello", &[("ensure", "absent")]), (true, None));
+        assert_eq!(machine.bring("hello", &[("ensure", "absent")]), (false, None));
+    }
+
+    #[test]
+    fn a_value_that_is_greater_is_left() {
+        let machine = Machine::new();
+        let stage = |value| [("key", "stage"), ("value", value), ("skiplessthan", "true")];
+        for (value, expected) in [("1", (true, "1")), ("3", (true, "3")), ("2", (false, "3")), ("10", (true, "10"))] {
+            assert_eq!(machine.bring("x", &stage(value)), (expected.0, Some(expected.1.into())), "{value}");
+        }
+        let as_text = [("key", "stage"), ("value", "9"), ("skiplessthan", "true"), ("skipcmpstyle", "str")];
+        assert_eq!(machine.bring("x", &as_text), (true, Some("9".into())));
+        // A refresh sets it all the same.
+        let cx = Context::bare().with_var_dir(Some(machine.state.path()));
+        let should = Attributes::from_iter([
+            ("key", Value::from("stage")),
+            ("value", "2".into()),
+            ("skiplessthan", Value::Boolean(true)),
+        ]);
+        let outcome = machine.provider.refresh(&cx, Wanted::new(&"x".into(), Some(&should)));
+        assert_eq!((outcome.refreshed, outcome.outputs.text("value")), (true, Some("2")));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused_before_anything_is_done() {
+        let provider = KvProvider::new();
+        let said = |name: &str, should: &[(&str, Value)]| {
+            let should: Attributes = should.iter().cloned().collect();
+            provider.validate(name, &should, &[]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        assert!(said("x", &[("value", Value::sensitive("s".into()))]).contains("a secret is not kept in clear"));
+        assert!(said(&"x".repeat(201), &[]).contains("at most 200 bytes"));
+        let wrong = [("value", Value::from("three")), ("skiplessthan", Value::Boolean(true))];
+        assert!(said("x", &wrong).contains("whole number"));
+        assert_eq!(said("x", &[("value", "three".into())]), "");
+    }
+}

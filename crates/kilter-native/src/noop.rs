@@ -1,0 +1,96 @@
+//! The type `noop`: nothing at all.
+
+use std::sync::LazyLock;
+
+use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
+use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch};
+
+const DESC: &str = "\
+Nothing: a place in the graph where others meet.
+
+```yaml
+resources:
+  noop[storage is ready]:
+    comment: Everything that keeps data comes after this.
+    require: [\"file[/srv]\", \"file[/srv/data]\"]
+  file[/srv/data/app]:
+    ensure: directory
+    require: noop[storage is ready]
+```
+
+It is always in its state, never changes and sends no refreshes. A refresh that it gets ends there.";
+
+fn schema() -> TypeSchema {
+    TypeSchema::new("noop", DESC)
+        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
+        .attribute("comment", "String", Behaviour::Parameter, "What it is there for.")
+        .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
+}
+
+/// Provides the type `noop`.
+pub struct NoopProvider {
+    schema: LazyLock<TypeSchema>,
+}
+
+impl NoopProvider {
+    /// The provider.
+    pub fn new() -> NoopProvider {
+        NoopProvider { schema: LazyLock::new(schema) }
+    }
+}
+
+impl Default for NoopProvider {
+    fn default() -> NoopProvider {
+        NoopProvider::new()
+    }
+}
+
+impl Provider for NoopProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "noop"
+    }
+
+    fn name(&self) -> &'static str {
+        "builtin"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => Ok(Vec::new()),
+            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+        }
+    }
+
+    fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let name = [("name", Value::String(wanted.name.clone()))];
+        Ok(State::present(wanted.name.clone(), Attributes::from_iter(name)))
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+        let done = |change: &Change<'_>| match change.should {
+            Some(_) => Outcome::done(),
+            None => Outcome::failed("there is nothing that could be removed"),
+        };
+        changes.iter().map(done).collect()
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,302 @@
+//! The type `password`: a random text that is made once.
+
+use std::sync::LazyLock;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
+use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::kept::{self, Shelf};
+
+const KIND: &str = "password";
+
+/// What a record begins with; the length follows.
+const HEAD: &str = "kilter password 1 ";
+
+/// Harmless in a shell, in a URL and in YAML.
+const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+const DESC: &str = "\
+A random password that is made once, for other resources.
+
+```yaml
+resources:
+  password[database]:
+    length: 32
+  file[/etc/app/secret]:
+    content: \"${password[database].password}\\n\"
+```
+
+It is made of letters and digits, nearly six bits each. The password is sensitive: it is never shown. Who refers to it gets the \
+same one in later runs, from where [outputs are kept](../secrets.md), encrypted. When nobody referred to it in the run \
+that made it, it is gone: a later reference fails until a new one is made. A refresh makes a new one, and so does another \
+declaration.";
+
+fn schema() -> TypeSchema {
+    TypeSchema::new("password", DESC)
+        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
+        .attribute("length", "Integer[1, 65535]", Behaviour::Parameter, "How many characters it has: `32`.")
+        .default(Value::Integer(64))
+        .attribute(
+            "saved",
+            "Boolean",
+            Behaviour::Parameter,
+            "Whether it is kept in clear as well: in the state directory, readable by its owner only. It is then there for \
+             whoever refers to it at any time.",
+        )
+        .default(Value::Boolean(false))
+        .attribute(
+            "check_recovery",
+            "Boolean",
+            Behaviour::Parameter,
+            "Whether a new one is made when what is kept of it cannot be used: it is damaged, or has another length. \
+             Otherwise that is a failure.",
+        )
+        .default(Value::Boolean(false))
+        .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
+        .output("password", "The password; sensitive.")
+}
+
+/// Provides the type `password`.
+pub struct PasswordProvider {
+    schema: LazyLock<TypeSchema>,
+}
+
+/// What is kept of a password: its length, and itself if it is kept in clear.
+struct Record {
+    length: usize,
+    password: Option<EcoString>,
+}
+
+impl Record {
+    fn of(bytes: &[u8]) -> Option<Record> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (length, password) = text.strip_prefix(HEAD)?.split_once('\n')?;
+        let length = length.parse().ok()?;
+        let password = password.strip_suffix('\n').map(EcoString::from);
+        let is_whole = password.as_ref().is_none_or(|password| password.len() == length);
+        is_whole.then_some(Record { length, password })
+    }
+}
+
+impl PasswordProvider {
+    /// The provider.
+    pub fn new() -> PasswordProvider {
+        PasswordProvider { schema: LazyLock::new(schema) }
+    }
+
+    /// Why a password is to be made; none when there is one. With it what is kept in clear.
+    fn look(
+        cx: &Context<'_>,
+        name: &str,
+        should: &Attributes,
+    ) -> Result<Result<Option<EcoString>, EcoString>, EcoString> {
+        let Some(bytes) = Shelf::of(cx, KIND).read(name)? else { return Ok(Err("none has been made yet".into())) };
+        let (wanted, is_saved) = (length(should), should.truth("saved") == Some(true));
+        let why = match Record::of(&bytes) {
+            None => "what is kept of it is damaged".into(),
+            Some(record) if record.length != wanted => {
+                eco_format!("the one that was made has {} characters, not {wanted}", record.length)
+            }
+            Some(Record { password: None, .. }) if is_saved => "the one that was made was not saved".into(),
+            Some(record) => return Ok(Ok(record.password)),
+        };
+        match should.truth("check_recovery") {
+            Some(true) => Ok(Err(why)),
+            _ => Err(eco_format!("{why}: a refresh makes a new one, and so does `check_recovery: true`")),
+        }
+    }
+
+    fn make(cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Outcome {
+        let made = random(length(should)).and_then(|password| {
+            let is_saved = should.truth("saved") == Some(true);
+            let saved = if is_saved { format!("{password}\n") } else { String::new() };
+            Shelf::of(cx, KIND).write(name, format!("{HEAD}{}\n{saved}", password.len()).as_bytes())?;
+            Ok(password)
+        });
+        match made {
+            Ok(password) => {
+                let outputs = Attributes::from_iter([("password", Value::sensitive(Value::String(password)))]);
+                Outcome { outputs, ..Outcome::done() }
+            }
+            Err(why) => Outcome::failed(why),
+        }
+    }
+}
+
+impl Default for PasswordProvider {
+    fn default() -> PasswordProvider {
+        PasswordProvider::new()
+    }
+}
+
+fn length(should: &Attributes) -> usize {
+    let length = should.get("length").and_then(Value::as_integer).unwrap_or(64);
+    usize::try_from(length.max(1)).unwrap_or(64)
+}
+
+/// Letters and digits, each as likely as any other.
+fn random(length: usize) -> Result<EcoString, EcoString> {
+    let mut password = EcoString::with_capacity(length);
+    let mut bytes = [0_u8; 256];
+    while password.len() < length {
+        let count = getrandom(&mut bytes, GetRandomFlags::empty())
+            .map_err(|errno| eco_format!("the system has no random numbers: {errno}"))?;
+        // Numbers from 248 on would make the first letters likelier.
+        let fair = bytes[..count].iter().filter(|byte| usize::from(**byte) < 4 * LETTERS.len());
+        for byte in fair.take(length - password.len()) {
+            password.push(char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
+        }
+    }
+    bytes.fill(0);
+    Ok(password)
+}
+
+impl Provider for PasswordProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "password"
+    }
+
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let names = match query {
+            Query::Named(wanted) => return wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+            Query::All => Shelf::of(cx, KIND).names().map_err(ProviderError::new)?,
+        };
+        names.iter().map(|name| self.get_one(cx, Wanted::new(name, None))).collect()
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let name = [("name", Value::String(wanted.name.clone()))];
+        let mut state = State::present(wanted.name.clone(), Attributes::from_iter(name));
+        let Some(should) = wanted.should else {
+            let kept = Shelf::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
+            return Ok(if kept.is_some() { state } else { State::absent(wanted.name.clone()) });
+        };
+        match Self::look(cx, wanted.name, should).map_err(ProviderError::new)? {
+            Ok(None) => {}
+            Ok(Some(password)) => state.outputs.push("password", Value::sensitive(Value::String(password))),
+            Err(why) => state.drift.push(Difference::new("password", Value::Undef, Value::Undef).saying(why)),
+        }
+        Ok(state)
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let make = |change: &Change<'_>| match (change.should, mode) {
+            (_, Mode::Preview) => Outcome::done(),
+            // A new one serves a refresh as well.
+            (Some(should), _) => {
+                let outcome = Self::make(cx, change.name, should);
+                Outcome { refreshed: change.refresh && outcome.is_done(), ..outcome }
+            }
+            (None, _) => match Shelf::of(cx, KIND).remove(change.name) {
+                Ok(()) => Outcome::done(),
+                Err(why) => Outcome::failed(why),
+            },
+        };
+        changes.iter().map(make).collect()
+    }
+
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        let none = Attributes::new();
+        let outcome = Self::make(cx, wanted.name, wanted.should.unwrap_or(&none));
+        Outcome { refreshed: outcome.is_done(), ..outcome }
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
+        vec![Watch::Kept(kept::path_of(KIND, name))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(cx: &Context<'_>, should: &Attributes) -> Outcome {
+        let is = State::present("db", Attributes::new());
+        let name = EcoString::from("db");
+        let change = Change { name: &name, is: &is, should: Some(should), differences: &[], refresh: false };
+        PasswordProvider::new().set(cx, &[change], Mode::Apply).remove(0)
+    }
+
+    fn look(cx: &Context<'_>, should: &Attributes) -> Result<State, ProviderError> {
+        PasswordProvider::new().get_one(cx, Wanted::new(&"db".into(), Some(should)))
+    }
+
+    fn wanted(length: i64, saved: bool, check_recovery: bool) -> Attributes {
+        let values = [Value::Integer(length), Value::Boolean(saved), Value::Boolean(check_recovery)];
+        Attributes::from_iter(["length", "saved", "check_recovery"].into_iter().zip(values))
+    }
+
+    #[test]
+    fn one_is_made_once_and_is_kept_in_clear_only_if_asked() {
+        let state = tempfile::tempdir().unwrap();
+        let cx = Context::bare().with_var_dir(Some(state.path()));
+        for (saved, name) in [(false, "sealed"), (true, "saved")] {
+            Shelf::of(&cx, KIND).remove("db").unwrap();
+            let should = wanted(20, saved, false);
+            assert_eq!(look(&cx, &should).unwrap().drift.len(), 1, "{name}");
+            let outcome = change(&cx, &should);
+            let sent = outcome.outputs.get("password").unwrap();
+            let Value::Sensitive(_) = sent else { panic!("{sent:?} is shown to everybody") };
+            let password = sent.unwrap_sensitive().as_str().unwrap();
+            assert_eq!(password.len(), 20);
+            let found = look(&cx, &should).unwrap();
+            assert!(found.drift.is_empty());
+            assert_eq!(found.outputs.get("password"), saved.then_some(sent), "{name}");
+            let kept = Shelf::of(&cx, KIND).read("db").unwrap().unwrap();
+            assert_eq!(String::from_utf8(kept).unwrap().contains(password), saved, "{name}");
+        }
+    }
+
+    #[test]
+    fn one_that_does_not_fit_is_replaced_only_if_asked() {
+        let state = tempfile::tempdir().unwrap();
+        let cx = Context::bare().with_var_dir(Some(state.path()));
+        change(&cx, &wanted(20, false, false));
+        for (length, saved, why) in [(21, false, "has 20 characters, not 21"), (20, true, "was not saved")] {
+            let error = look(&cx, &wanted(length, saved, false)).unwrap_err();
+            assert!(error.message.contains(why), "{error}");
+            assert_eq!(look(&cx, &wanted(length, saved, true)).unwrap().drift.len(), 1);
+        }
+        for damaged in [&b"kilter password 1 20\nshort\n"[..], b"", b"\xff", b"kilter password 1 x\n"] {
+            Shelf::of(&cx, KIND).write("db", damaged).unwrap();
+            assert!(look(&cx, &wanted(20, false, false)).unwrap_err().message.contains("damaged"));
+        }
+    }
+
+    #[test]
+    fn a_refresh_makes_a_new_one() {
+        let state = tempfile::tempdir().unwrap();
+        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let should = wanted(64, true, false);
+        let first = change(&cx, &should).outputs;
+        let second = PasswordProvider::new().refresh(&cx, Wanted::new(&"db".into(), Some(&should)));
+        assert!(second.refreshed && second.outputs != first);
+        assert_eq!(look(&cx, &should).unwrap().outputs, second.outputs);
+    }
+}

@@ -1,0 +1,185 @@
+//! The type `test`: an attribute of every kind, and nothing behind it.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
+use kilter_provider::{Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch};
+
+const DESC: &str = "\
+Nothing, with an attribute of every kind: to try a front-end, an editor or the engine.
+
+```yaml
+resources:
+  test[sender]:
+    send_value: hello
+  test[receiver]:
+    str: \"${test[sender].hello}\"
+    int: \"${test[sender].answer}\"
+```
+
+It is always in its state and changes nothing. `validate_bool`, `validate_error` and `waitforerror` make it fail.";
+
+/// The attributes that only take a value, each with its data type.
+const TAKEN: [(&str, &str); 32] = [
+    ("bool", "Boolean"),
+    ("str", "String"),
+    ("int", "Integer"),
+    ("int8", "Integer[-128, 127]"),
+    ("int16", "Integer[-32768, 32767]"),
+    ("int32", "Integer[-2147483648, 2147483647]"),
+    ("int64", "Integer"),
+    ("uint", "Integer[0]"),
+    ("uint8", "Integer[0, 255]"),
+    ("uint16", "Integer[0, 65535]"),
+    ("uint32", "Integer[0, 4294967295]"),
+    ("uint64", "Integer[0]"),
+    ("byte", "Integer[0, 255]"),
+    ("rune", "Integer[-2147483648, 2147483647]"),
+    ("float32", "Numeric"),
+    ("float64", "Numeric"),
+    ("bool_ptr", "Boolean"),
+    ("string_ptr", "String"),
+    ("int64ptr", "Integer"),
+    ("int8ptr", "Integer[-128, 127]"),
+    ("uint8ptr", "Integer[0, 255]"),
+    ("int8ptrptrptr", "Integer[-128, 127]"),
+    ("slicestring", "Array[String]"),
+    ("mapintfloat", "Hash[Variant[String, Integer], Numeric]"),
+    (
+        "mixedstruct",
+        "Struct[{ Optional[somebool] => Boolean, Optional[somestr] => String, Optional[someint] => Integer, Optional[somefloat] => Numeric }]",
+    ),
+    ("interface", "Data"),
+    ("anotherstr", "String"),
+    ("always_group", "Boolean"),
+    ("compare_fail", "Boolean"),
+    ("expect_recv", "Array[String]"),
+    ("only_show", "Array[String]"),
+    ("comment", "String"),
+];
+
+fn schema() -> TypeSchema {
+    let schema = TypeSchema::new("test", DESC).attribute("name", "String[1]", Behaviour::Namevar, "What it is called.");
+    let taken = |schema: TypeSchema, (name, data_type): &(&str, &str)| {
+        schema.attribute(name, data_type, Behaviour::Parameter, "Taken, and of no effect.")
+    };
+    TAKEN
+        .iter()
+        .fold(schema, taken)
+        .attribute("validate_bool", "Boolean", Behaviour::Parameter, "Whether it is found to be wrong before the run.")
+        .default(Value::Boolean(false))
+        .attribute(
+            "validate_error",
+            "String",
+            Behaviour::Parameter,
+            "What is found to be wrong with it before the run.",
+        )
+        .attribute("send_value", "String", Behaviour::Parameter, "What it sends as `hello`.")
+        .attribute(
+            "waitforerror",
+            "Integer[0]",
+            Behaviour::Parameter,
+            "Milliseconds after which a check of it fails; 0 for never.",
+        )
+        .default(Value::Integer(0))
+        .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
+        .output("hello", "What `send_value` says.")
+        .output("answer", "42.")
+}
+
+/// Provides the type `test`.
+pub struct TestProvider {
+    schema: LazyLock<TypeSchema>,
+}
+
+impl TestProvider {
+    /// The provider.
+    pub fn new() -> TestProvider {
+        TestProvider { schema: LazyLock::new(schema) }
+    }
+}
+
+impl Default for TestProvider {
+    fn default() -> TestProvider {
+        TestProvider::new()
+    }
+}
+
+fn wait(should: &Attributes) -> Option<Duration> {
+    let milliseconds = should.get("waitforerror")?.as_integer()?.unsigned_abs();
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+}
+
+impl Provider for TestProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "test"
+    }
+
+    fn name(&self) -> &'static str {
+        "builtin"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => Ok(Vec::new()),
+            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+        }
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let name = Attributes::from_iter([("name", Value::String(wanted.name.clone()))]);
+        let mut state = State::present(wanted.name.clone(), name);
+        let Some(should) = wanted.should else { return Ok(state) };
+        if let Some(wait) = wait(should) {
+            let begun = Instant::now();
+            while begun.elapsed() < wait && !cx.interrupt().is_raised() {
+                std::thread::sleep((wait - begun.elapsed().min(wait)).min(Duration::from_millis(20)));
+            }
+            return Err(ProviderError::new(format!("it fails after {} ms, as it should", wait.as_millis())));
+        }
+        state.outputs.push("hello", should.text("send_value").unwrap_or_default());
+        state.outputs.push("answer", 42);
+        Ok(state)
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+        let done = |change: &Change<'_>| match change.should {
+            Some(_) => Outcome::done(),
+            None => Outcome::failed("there is nothing that could be removed"),
+        };
+        changes.iter().map(done).collect()
+    }
+
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if should.truth("validate_bool") == Some(true) {
+            problems.push(Problem::with("validate_bool", "it is to be found wrong"));
+        }
+        if let Some(what) = should.text("validate_error").filter(|what| !what.is_empty()) {
+            problems.push(Problem::with("validate_error", EcoString::from(what)));
+        }
+        problems
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
+    fn placement(&self, should: &Attributes) -> Placement {
+        if wait(should).is_some() { Placement::Worker } else { Placement::Inline }
+    }
+
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,185 @@
+//! The type `value`: a value of any kind, for other resources.
+
+use std::sync::LazyLock;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{
+    Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value, from_canonical_json, to_canonical_json,
+};
+use kilter_provider::{Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch};
+
+use crate::kept::{self, Shelf};
+
+const KIND: &str = "value";
+
+const DESC: &str = "\
+A value of any kind, kept in the state directory for other resources.
+
+```yaml
+resources:
+  value[ports]:
+    any: { http: 8080, https: 8443 }
+  file[/etc/app.ports]:
+    content: \"${value[ports].any.http} ${value[ports].any.https}\\n\"
+```
+
+It passes on what it is given, outputs of other resources too; with nothing given, what was kept last. It is kept in clear, \
+readable by the owner of the state directory only, so a secret is refused.";
+
+fn schema() -> TypeSchema {
+    TypeSchema::new("value", DESC)
+        .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
+        .attribute("any", "Data", Behaviour::Property, "The value: a text, a number, a list or a mapping.")
+        .features(&[Feature::SimpleGetFilter, Feature::SupportsNoop])
+        .output("any", "The value.")
+}
+
+/// Provides the type `value`.
+pub struct ValueProvider {
+    schema: LazyLock<TypeSchema>,
+}
+
+impl ValueProvider {
+    /// The provider.
+    pub fn new() -> ValueProvider {
+        ValueProvider { schema: LazyLock::new(schema) }
+    }
+
+    fn put(cx: &Context<'_>, name: &str, should: Option<&Attributes>) -> Result<Attributes, EcoString> {
+        let shelf = Shelf::of(cx, KIND);
+        let Some(should) = should else { return shelf.remove(name).map(|()| Attributes::new()) };
+        let Some(any) = should.get("any") else { return Ok(Attributes::new()) };
+        // One that came from another resource has not been looked at before.
+        if let Some(problem) = problem(should) {
+            return Err(problem.to_string().into());
+        }
+        shelf.write(name, format!("{}\n", to_canonical_json(any)).as_bytes())?;
+        Ok(Attributes::from_iter([("any", any.clone())]))
+    }
+}
+
+impl Default for ValueProvider {
+    fn default() -> ValueProvider {
+        ValueProvider::new()
+    }
+}
+
+fn problem(should: &Attributes) -> Option<Problem> {
+    let is_secret = should.get("any").is_some_and(Value::holds_sensitive);
+    let problem = || Problem::with("any", "a secret is not kept in clear").hint("refer to where it comes from");
+    is_secret.then(problem)
+}
+
+impl Provider for ValueProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "value"
+    }
+
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let names = match query {
+            Query::Named(wanted) => return wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
+            Query::All => Shelf::of(cx, KIND).names().map_err(ProviderError::new)?,
+        };
+        names.iter().map(|name| self.get_one(cx, Wanted::new(name, None))).collect()
+    }
+
+    fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        let kept = Shelf::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
+        let mut attributes = Attributes::from_iter([("name", Value::String(wanted.name.clone()))]);
+        let Some(bytes) = kept else {
+            // With nothing wanted of it there is nothing to be made.
+            return Ok(match wanted.should {
+                Some(_) => State::present(wanted.name.clone(), attributes),
+                None => State::absent(wanted.name.clone()),
+            });
+        };
+        let value = serde_json::from_slice(&bytes).ok().and_then(|json| from_canonical_json(&json).ok());
+        let value = match (value, wanted.should.and_then(|should| should.get("any"))) {
+            (Some(value), _) => value,
+            // It is written anew.
+            (None, Some(_)) => return Ok(State::present(wanted.name.clone(), attributes)),
+            (None, None) => return Err(ProviderError::new(eco_format!("what is kept of the value is damaged"))),
+        };
+        attributes.push("any", value.clone());
+        let outputs = Attributes::from_iter([("any", value)]);
+        Ok(State { outputs, ..State::present(wanted.name.clone(), attributes) })
+    }
+
+    fn reads_singly(&self) -> bool {
+        true
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let put = |change: &Change<'_>| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => match Self::put(cx, change.name, change.should) {
+                Ok(outputs) => Outcome { outputs, ..Outcome::done() },
+                Err(why) => Outcome::failed(why),
+            },
+        };
+        changes.iter().map(put).collect()
+    }
+
+    fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+        problem(should).into_iter().collect()
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn set_placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
+        vec![Watch::Kept(kept::path_of(KIND, name))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_any_kind_is_kept_and_sent() {
+        let state = tempfile::tempdir().unwrap();
+        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let (provider, name) = (ValueProvider::new(), EcoString::from("x"));
+        let list = Value::array([Value::Integer(1), "two".into(), Value::Float(3.5), Value::Boolean(true)]);
+        for value in [list, Value::hash([("a", Value::Integer(1))]), "text".into(), Value::Integer(7)] {
+            let should = Attributes::from_iter([("any", value.clone())]);
+            let wanted = Wanted::new(&name, Some(&should));
+            let found = kilter_provider::check(&provider, &cx, &[wanted]).remove(0).unwrap();
+            assert_eq!(found.differences.len(), 1);
+            let (is, differences) = (&found.state, &found.differences[..]);
+            let change = Change { name: &name, is, should: Some(&should), differences, refresh: false };
+            let outcome = provider.set(&cx, &[change], Mode::Apply).remove(0);
+            assert_eq!((outcome.failure, outcome.outputs.get("any")), (None, Some(&value)));
+            let nothing = Attributes::new();
+            let kept = provider.get_one(&cx, Wanted::new(&name, Some(&nothing))).unwrap();
+            assert_eq!(kept.outputs.get("any"), Some(&value));
+            let found = kilter_provider::check(&provider, &cx, &[wanted]).remove(0).unwrap();
+            assert_eq!(found.differences, []);
+        }
+    }
+
+    #[test]
+    fn a_secret_is_refused() {
+        let should = Attributes::from_iter([("any", Value::array([Value::sensitive("s".into())]))]);
+        assert_eq!(ValueProvider::new().validate("x", &should, &[]).len(), 1);
+        assert!(ValueProvider::put(&Context::bare(), "x", Some(&should)).unwrap_err().contains("secret"));
+    }
+}

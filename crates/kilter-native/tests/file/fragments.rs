@@ -1,0 +1,80 @@
+//! Contents that are put together, files that are not created, and directories that are made on the way.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use kilter_model::Value;
+
+use crate::harness::*;
+
+fn list(paths: &[&std::path::Path]) -> Value {
+    Value::array(paths.iter().map(|path| path_text(path)))
+}
+
+#[test]
+fn a_content_is_put_together_from_files_and_directories_in_order() {
+    let home = directory();
+    let (head, parts, path) = (home.path().join("head"), home.path().join("parts"), home.path().join("x"));
+    fs::write(&head, "head\n").unwrap();
+    fs::create_dir_all(parts.join("below")).unwrap();
+    for (name, content) in [("20", "two\n"), ("10", "one\n"), ("below/30", "never\n")] {
+        fs::write(parts.join(name), content).unwrap();
+    }
+    let declared = file(&path, [("fragments", list(&[&head, &parts, &head]))]);
+    bring(&declared);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "head\none\ntwo\nhead\n");
+    assert_eq!(plan(&declared), []);
+    fs::write(parts.join("15"), "between\n").unwrap();
+    let differences = bring(&declared);
+    assert!(differences[0].diff.as_deref().unwrap().contains("+between\n"), "{differences:?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "head\none\nbetween\ntwo\nhead\n");
+    fs::write(&path, "drift").unwrap();
+    assert_eq!(told(&plan(&declared)), ["content"]);
+    bring(&declared);
+    assert_eq!(plan(&declared), []);
+}
+
+#[test]
+fn a_fragment_that_is_missing_is_a_failure_and_changes_nothing() {
+    let home = directory();
+    let path = home.path().join("x");
+    fs::write(&path, "old").unwrap();
+    let declared = file(&path, [("fragments", list(&[&home.path().join("gone")]))]);
+    let error = apply(&declared).unwrap_err();
+    assert!(error.contains("gone"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+}
+
+#[test]
+fn what_is_not_to_be_created_fails_until_somebody_has_created_it() {
+    let home = directory();
+    let path = home.path().join("x");
+    let declared = file(&path, [("content", text("mine\n")), ("create", Value::Boolean(false))]);
+    let error = apply(&declared).unwrap_err();
+    assert!(error.ends_with("and `create` is false"), "{error}");
+    fs::write(&path, "theirs\n").unwrap();
+    bring(&declared);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine\n");
+}
+
+#[test]
+fn directories_above_are_made_if_asked() {
+    let home = directory();
+    let path = home.path().join("a/b/c");
+    let without = file(&path, [("ensure", text("directory"))]);
+    let error = apply(&without).unwrap_err();
+    assert!(error.contains("a/b"), "{error}");
+    let declared = file(&path, [("ensure", text("directory")), ("parents", Value::Boolean(true))]);
+    bring(&declared);
+    assert!(path.is_dir());
+    assert_eq!(fs::metadata(home.path().join("a")).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(plan(&declared), []);
+    let content = file(home.path().join("d/e/f"), [("content", text("x")), ("parents", Value::Boolean(true))]);
+    bring(&content);
+    assert_eq!(fs::read_to_string(home.path().join("d/e/f")).unwrap(), "x");
+    // What stands in the way is left, and told.
+    let blocked = file(home.path().join("d/e/f/g/h"), [("content", text("x")), ("parents", Value::Boolean(true))]);
+    let error = apply(&blocked).unwrap_err();
+    assert!(error.contains("d/e/f"), "{error}");
+    assert_eq!(fs::read_to_string(home.path().join("d/e/f")).unwrap(), "x");
+}

@@ -12,7 +12,7 @@ use crate::tree::View;
 use crate::value::{Built, Values};
 
 /// Metaparameters that are known, with their data types and what they mean.
-pub(crate) const META: [(&str, &str, &str); 13] = [
+pub(crate) const META: [(&str, &str, &str); 18] = [
     ("noop", "Boolean", "Whether the resource is only looked at, never changed."),
     (
         "policy",
@@ -42,10 +42,23 @@ pub(crate) const META: [(&str, &str, &str); 13] = [
     ("autoedge", "Boolean", "Whether automatic edges lead to and from the resource."),
     ("autogroup", "Boolean", "Whether it is changed in one call with others."),
     ("dollar", "Boolean", "Whether its name may begin with `$`; all may."),
+    ("hidden", "Boolean", "Whether nothing is done about it: it has its place among the others, and no more."),
+    ("reverse", "Boolean", "Whether what was there before is restored when it is declared no longer."),
+    (
+        "realize",
+        "Boolean",
+        "Whether an edited manifest is taken up only when the resource has come to its state once, or has failed.",
+    ),
+    (
+        "reset",
+        "Boolean",
+        "Whether it has all its tries again when it is declared in another way while the state is held.",
+    ),
+    ("rewatch", "Boolean", "Whether a watch that has failed is begun anew with another manifest; all are."),
 ];
 
 /// Metaparameters that will be.
-const LATER: [&str; 6] = ["reset", "rewatch", "realize", "reverse", "hidden", "export"];
+const LATER: [&str; 1] = ["export"];
 
 /// The names of those that are known.
 pub(crate) fn names() -> [&'static str; META.len()] {
@@ -220,6 +233,10 @@ fn set(meta: &mut Meta, name: &str, value: &Value) {
         }
         "autoedge" => meta.no_autoedge = !truth,
         "autogroup" => meta.no_autogroup = !truth,
+        "hidden" => meta.hidden = truth,
+        "reverse" => meta.reverse = truth,
+        "realize" => meta.realize = truth,
+        "reset" => meta.reset = truth,
         // Names begin as they like.
         _ => {}
     }

@@ -15,7 +15,7 @@ const TYPES: [(&str, &str, &str); 11] = [
     (
         "exec",
         "name",
-        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify",
+        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify logoutput",
     ),
     ("file", "path", "ensure content source fragments target owner group mode recurse force purge create parents"),
     ("group", "name", "ensure gid"),
@@ -153,7 +153,7 @@ fn a_file_is_what_its_path_and_state_say() {
 
 #[test]
 fn a_command_is_a_list_of_words_or_a_shell() {
-    let rest = "timeout: 0, verify: false";
+    let rest = "timeout: 0, logoutput: true, verify: false";
     for (fields, expected) in [
         ("cmd: sleep  10s", "command: [sleep, 10s]"),
         ("cmd: touch 'a  b'", "command: [touch, 'a, b']"),

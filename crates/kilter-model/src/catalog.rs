@@ -19,6 +19,8 @@ pub struct Catalog {
     pub vars: crate::value::Hash,
     /// The facts that values refer to which are only known during the run.
     pub facts: crate::value::Hash,
+    /// Which manifests it was made of, as one text; empty when it was made of none that is read again.
+    pub origin: EcoString,
     /// The variables that are sensitive: no message holds any part of a text that is made of them.
     pub secrets: Vec<crate::value::Value>,
 }
@@ -49,6 +51,8 @@ pub struct Particulars {
     pub meta: Option<Meta>,
     /// The provider that was named for it; none leaves the choice to kilter.
     pub provider: Option<EcoString>,
+    /// Whether it is what was there before, which is restored: it is declared no longer.
+    pub is_reversal: bool,
 }
 
 /// An attribute whose value comes from the outputs of other resources.
@@ -89,6 +93,14 @@ pub struct Meta {
     pub no_autoedge: bool,
     /// Whether it is changed in a call of its own where others are changed together.
     pub no_autogroup: bool,
+    /// Whether nothing is done about it: it has a place in the graph, and no more.
+    pub hidden: bool,
+    /// Whether what it was before is restored when it is declared no longer.
+    pub reverse: bool,
+    /// Whether another graph waits until this resource has settled once.
+    pub realize: bool,
+    /// Whether it has all its tries again when it is declared in another way.
+    pub reset: bool,
 }
 
 impl Meta {
@@ -222,6 +234,11 @@ impl Resource {
     /// The provider that was named for it.
     pub fn provider(&self) -> Option<&EcoString> {
         self.particulars.as_deref()?.provider.as_ref()
+    }
+
+    /// Whether it is what was there before, which is restored.
+    pub fn is_reversal(&self) -> bool {
+        self.particulars.as_ref().is_some_and(|particulars| particulars.is_reversal)
     }
 
     /// What is said of few resources, to be added to.

@@ -18,6 +18,7 @@
 //! *Start from* [`Provider`] and [`Context`].
 
 mod accept;
+pub mod before;
 mod canonical;
 mod check;
 mod compare;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use ecow::EcoString;
 use kilter_engine::{Cycle, Graph, VertexId};
-use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Resource, TypeName, Value};
+use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Resource, ResourceRef, TypeName, Value};
 use kilter_provider::{Problem, Provider, Registry, canonical_name, canonicalize};
 use rustc_hash::FxHashMap;
 
@@ -86,7 +86,7 @@ fn surveyed(
             }
         };
         providers.push(at as u16);
-        if !is_broken(vertex) {
+        if !is_broken(vertex) && !resource.meta().is_some_and(|meta| meta.hidden) {
             let provider = registry.at(at).as_ref();
             let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
             let declared = resource.name.clone();
@@ -96,12 +96,34 @@ fn surveyed(
             }
         }
     }
+    problems.extend(hidden_senders(catalog));
     if providers.len() == catalog.resources.len() {
         problems.extend(named_twice(catalog, registry, &providers, &renamed));
         problems.extend(managed_twice(catalog, registry, &providers));
         problems.extend(contradictions(catalog, registry, &providers, is_broken));
     }
     (providers, problems)
+}
+
+/// Values that come from resources about which nothing is done.
+fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
+    let is_hidden = |resource: &&Resource| resource.meta().is_some_and(|meta| meta.hidden);
+    let hidden: Vec<&ResourceRef> = catalog.resources.iter().filter(is_hidden).map(|one| &one.reference).collect();
+    let mut problems = Vec::new();
+    if hidden.is_empty() {
+        return problems;
+    }
+    for (resource, vertex) in catalog.resources.iter().zip((0..).map(VertexId)) {
+        for deferred in resource.deferred() {
+            let sender = deferred.template.references().into_iter().find(|reference| hidden.contains(&reference));
+            if let Some(sender) = sender {
+                let problem =
+                    Problem::with(deferred.attribute.as_str(), format!("{sender} is hidden, and sends nothing"));
+                problems.push((vertex, problem.hint("take `hidden` out of its `meta`, or give a value")));
+            }
+        }
+    }
+    problems
 }
 
 /// Resources that have the name of another one now that names are canonical: `0xa123` and `A123`.

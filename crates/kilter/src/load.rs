@@ -19,7 +19,7 @@ use kilter_runtime::{Prepared, plan_of};
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::{self, PlanFile};
-use crate::{facts, recording, say, signals};
+use crate::{facts, recording, reversals, say, signals};
 use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use ask::Types;
@@ -168,6 +168,7 @@ fn compiled<'r>(
     if !compiled.warnings.is_empty() {
         say::line(render_warnings(&compiled.warnings, &sources, true).trim_end());
     }
+    reversals::append(&mut compiled.catalog, &given);
     match plan_of(compiled.catalog, registry) {
         Ok(prepared) => {
             let (includes, facts) = (includes.taken(), facts.taken());

@@ -26,6 +26,7 @@ mod ralsh;
 mod recording;
 mod render;
 mod resources;
+mod reversals;
 mod say;
 mod signals;
 mod table;
@@ -62,6 +63,7 @@ pub(crate) fn run(cli: &Cli) -> Exit {
     if matches!(&cli.command, Command::Provider(args) if args.carries_out_another()) {
         return carry_out(cli);
     }
+    reversals::open(global);
     // What is read is not written to.
     if !matches!(cli.command, Command::History(_))
         && let Err(exit) = mold::open(global)

@@ -64,6 +64,7 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
     }
     // The metaparameter is the only limit that mgmt has, and its guards are asked before a command, not behind it.
     lowered.imply("timeout", "0");
+    lowered.imply("logoutput", "true");
     lowered.imply("verify", "false");
 }
 

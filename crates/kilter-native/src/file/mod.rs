@@ -30,6 +30,7 @@ mod parents;
 mod place;
 mod private;
 mod remove;
+mod restore;
 mod root;
 mod schema;
 mod spec;
@@ -274,6 +275,10 @@ impl Provider for FileProvider {
         let fragments = texts(should.get("fragments")).into_iter();
         let fragment = |path: EcoString| Watch::Path { path: place::trim(&path).into(), scope: Scope::Entries };
         paths.chain(fragments.map(fragment)).collect()
+    }
+
+    fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+        restore::before(self.schema(), should, is)
     }
 
     /// What is declared below it is left alone, and so is a source that is declared.

@@ -22,6 +22,7 @@ use crate::observer::{Event, Observer};
 use crate::outputs::Outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
+use crate::reversals::Reversals;
 use crate::state_dir::StateDir;
 use crate::step::{Done, Item, Should, guarded};
 
@@ -54,6 +55,10 @@ pub(super) struct Board<'run> {
     /// While a state is held: what is not in its state, instead of all that ever happened.
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
     /// What was done to resources while a state is held.
+    /// What resources were before; none if nothing of that is kept.
+    reversals: Option<Reversals>,
+    /// Resources with `realize` that have settled once.
+    realized: FxHashSet<VertexId>,
     tallies: FxHashMap<VertexId, Tally>,
     used: FxHashSet<u16>,
     counts: Counts,
@@ -104,6 +109,8 @@ impl<'run> Board<'run> {
             reports: Vec::new(),
             standing: None,
             tallies: FxHashMap::default(),
+            reversals: reversals(prepared, options),
+            realized: FxHashSet::default(),
             used: FxHashSet::default(),
             counts: Counts::default(),
         }
@@ -135,6 +142,10 @@ impl<'run> Board<'run> {
     pub(super) fn checkable(&mut self, vertices: &[VertexId], items: &mut Vec<Item<'run>>) -> Vec<(VertexId, Verdict)> {
         let mut answers = Vec::new();
         for &vertex in vertices {
+            if self.is_hidden(vertex) {
+                answers.push((vertex, Verdict::InSync));
+                continue;
+            }
             if !self.prepared.resource(vertex).deferred().is_empty() {
                 match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
                     Resolution::Known(attributes) => {
@@ -191,6 +202,46 @@ impl<'run> Board<'run> {
             .collect()
     }
 
+    /// Keeps what resources are that are to be restored later; returns those of which it cannot be kept.
+    pub(super) fn keep_before(&mut self, vertices: &[VertexId], log: &dyn Log) -> Vec<VertexId> {
+        let is_reversed = |vertex: &&VertexId| self.prepared.resource(**vertex).meta().is_some_and(|meta| meta.reverse);
+        let reversed: Vec<VertexId> = vertices.iter().filter(is_reversed).copied().collect();
+        let mut lost = Vec::new();
+        for vertex in reversed {
+            let (resource, provider) = (self.prepared.resource(vertex), self.prepared.provider(vertex));
+            let kept = match &self.reversals {
+                Some(reversals) => {
+                    let cx =
+                        Context::bare().with_log(log).with_var_dir(self.options.state_dir.as_ref().map(StateDir::path));
+                    guarded(provider, || reversals.keep(&cx, provider, resource)).and_then(|kept| kept)
+                }
+                None => Err("there is nowhere to keep it".into()),
+            };
+            if let Err(why) = kept {
+                let why = "what it was before could not be restored later (`reverse`), so it was not changed: "
+                    .to_owned()
+                    + &why;
+                self.fail(vertex, why.into());
+                lost.push(vertex);
+            }
+        }
+        lost
+    }
+
+    /// What was restored, and what is to stay, is not kept any longer.
+    fn forget_before(&self, vertex: VertexId, status: Status) {
+        let resource = self.prepared.resource(vertex);
+        let is_done = matches!(status, Status::InSync | Status::Changed | Status::Refreshed);
+        let is_over = resource.is_reversal() || !resource.meta().is_some_and(|meta| meta.reverse);
+        if let Some(reversals) = &self.reversals
+            && is_done
+            && is_over
+            && self.options.mode == Mode::Apply
+        {
+            reversals.forget(&resource.reference);
+        }
+    }
+
     fn draft(&mut self, vertex: VertexId) -> &mut Draft {
         self.drafts.entry(vertex).or_default()
     }
@@ -234,13 +285,19 @@ impl<'run> Board<'run> {
 
     /// Resources that are about to be read ahead: not in their turn yet, and with nothing to wait for.
     pub(super) fn ahead(&self, vertices: Vec<VertexId>) -> Vec<Item<'run>> {
-        let is_known = |vertex: &VertexId| self.prepared.resource(*vertex).deferred().is_empty();
+        let is_known =
+            |vertex: &VertexId| self.prepared.resource(*vertex).deferred().is_empty() && !self.is_hidden(*vertex);
         vertices.into_iter().filter(is_known).map(|vertex| self.item(vertex)).collect()
     }
 
     /// Whether a check of the resource has failed in this pass.
     pub(super) fn is_tried_again(&self, vertex: VertexId) -> bool {
         self.drafts.get(&vertex).is_some_and(|draft| draft.tries > 0)
+    }
+
+    /// Whether nothing is done about a resource.
+    fn is_hidden(&self, vertex: VertexId) -> bool {
+        self.prepared.resource(vertex).meta().is_some_and(|meta| meta.hidden)
     }
 
     /// Whether a resource is never changed in this run.
@@ -305,6 +362,10 @@ impl<'run> Board<'run> {
         observer: &mut dyn Observer,
     ) {
         let status = status(settlement);
+        if self.prepared.resource(vertex).meta().is_some_and(|meta| meta.realize) {
+            self.realized.insert(vertex);
+        }
+        self.forget_before(vertex, status);
         let mut draft = self.drafts.remove(&vertex);
         if let Some(found) = self.found.remove(&vertex) {
             // It was to be changed, and was not.
@@ -445,6 +506,14 @@ impl<'run> Board<'run> {
         let resources = self.reports.into_iter().map(|(_, report)| report).collect();
         Report { resources, counts: self.counts, ..Report::default() }
     }
+}
+
+/// What resources were before, if any is kept or may have to be.
+fn reversals(prepared: &Prepared<'_>, options: &Options) -> Option<Reversals> {
+    let kept = Reversals::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
+    let is_reversed =
+        || prepared.resources().iter().any(|one| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse));
+    (kept.exists() || is_reversed()).then_some(kept)
 }
 
 fn status(settlement: Settlement) -> Status {

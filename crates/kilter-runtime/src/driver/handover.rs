@@ -127,6 +127,7 @@ pub(super) struct Carried {
     pub(super) drafts: FxHashMap<VertexId, Draft>,
     pub(super) standing: BTreeMap<VertexId, ResourceReport>,
     pub(super) tallies: FxHashMap<VertexId, Tally>,
+    pub(super) realized: FxHashSet<VertexId>,
     pub(super) used: FxHashSet<u16>,
     pub(super) counts: Counts,
 }

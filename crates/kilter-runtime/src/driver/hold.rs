@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use kilter_engine::{Budget, Input, Timestamp, VertexId};
+use kilter_engine::{Budget, Input, Stage, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
 use kilter_provider::{POLL, Watch};
 use rustc_hash::FxHashMap;
@@ -71,6 +71,9 @@ pub enum Anew {
 const SETTLED: u64 = 200;
 /// Milliseconds between two looks at what is declared, where nothing tells.
 const LOOK_AT_DECLARED: u64 = 2000;
+
+/// Milliseconds between two looks at whether resources have come to their state for which it waits.
+const LOOK_AT_REALIZED: u64 = 50;
 
 /// Milliseconds between two times at which what was done is made durable, at least.
 const FLUSH: u64 = 1000;
@@ -145,6 +148,9 @@ impl<'run> Holder<'run> {
         let mut watches = Vec::new();
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
             if kept.is_kept(vertex) {
+                continue;
+            }
+            if is_hidden(resource) {
                 continue;
             }
             let mut paths = Vec::new();
@@ -429,6 +435,14 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         if reading.due.is_none_or(|at| at > self.now) {
             return;
         }
+        if self.is_realizing() {
+            // It is read as soon as they have.
+            let Some(holder) = &mut self.holder else { return };
+            holder.reading.due = Some(Timestamp(self.now.0.saturating_add(LOOK_AT_REALIZED)));
+            return;
+        }
+        let Some(holder) = &mut self.holder else { return };
+        let reading = &mut holder.reading;
         reading.due = None;
         let read = holder.hold.declared.read_anew();
         reading.is_wrong = read == Anew::Wrong;
@@ -445,6 +459,18 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         }
     }
 
+    /// Whether a resource has yet to come to its state once before another one may take its place (`realize`). What has failed, or
+    /// is blocked, may never.
+    fn is_realizing(&self) -> bool {
+        let realizing = self.prepared.resources().iter().zip((0..).map(VertexId));
+        let mut realizing = realizing.filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
+        realizing.any(|(_, vertex)| {
+            self.machine.settlement(vertex).is_none()
+                && !matches!(self.machine.stage(vertex), Stage::Delayed)
+                && !self.board.has_settled(vertex)
+        })
+    }
+
     /// Somebody else wants a resource otherwise.
     pub(super) fn demoted(&mut self, vertex: VertexId) {
         let Budget { repairs, within } = Budget::default();
@@ -459,5 +485,9 @@ fn poll_of(resource: &Resource) -> Poll {
 
 /// Whether a resource is watched, as far as that is possible.
 pub(super) fn is_watched(resource: &Resource) -> bool {
-    poll_of(resource) == Poll::Watched
+    poll_of(resource) == Poll::Watched && !is_hidden(resource)
+}
+
+fn is_hidden(resource: &Resource) -> bool {
+    resource.meta().is_some_and(|meta| meta.hidden)
 }

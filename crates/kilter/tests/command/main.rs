@@ -26,6 +26,7 @@ mod provider_new;
 mod puppet;
 mod ralsh;
 mod record;
+mod reverse;
 mod run;
 mod scripts;
 mod secrets;

@@ -39,6 +39,7 @@ impl Board<'_> {
         self.found = kept.map(carried.found);
         self.drafts = kept.map(carried.drafts);
         self.tallies = kept.map(carried.tallies);
+        self.realized = carried.realized.into_iter().filter_map(|old| kept.new_of(old)).collect();
         self.standing = Some(kept.map(carried.standing));
         (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
     }
@@ -67,10 +68,23 @@ impl Board<'_> {
     /// What the board of the next graph goes on with.
     pub(in super::super) fn leave(self) -> Carried {
         let noop = self.options.mode == Mode::Noop;
-        let Board { senders, outputs, resolved, changed, sent, found, drafts, standing, tallies, used, counts, .. } =
-            self;
-        let standing = standing.unwrap_or_default();
-        Carried { senders, outputs, resolved, changed, noop, sent, found, drafts, standing, tallies, used, counts }
+        let Board { senders, outputs, resolved, changed, sent, found, drafts, standing, tallies, realized, .. } = self;
+        let (used, counts, standing) = (self.used, self.counts, standing.unwrap_or_default());
+        Carried {
+            senders,
+            outputs,
+            resolved,
+            changed,
+            noop,
+            sent,
+            found,
+            drafts,
+            standing,
+            tallies,
+            realized,
+            used,
+            counts,
+        }
     }
 
     /// How many resources are in which state, while one is held. What is under way is as it was before that.
@@ -91,6 +105,11 @@ impl Board<'_> {
             counts.in_sync -= 1;
         }
         counts
+    }
+
+    /// Whether a resource that others wait for (`realize`) has settled once.
+    pub(in super::super) fn has_settled(&self, vertex: VertexId) -> bool {
+        self.realized.contains(&vertex)
     }
 
     /// How often anything has settled, and how.

@@ -1,0 +1,176 @@
+//! What was there before is restored when it is declared no longer; other metaparameters of graphs that change.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::run::{Running, content, wait};
+use crate::support::*;
+
+fn declare(place: &Place, resources: &str) -> String {
+    let text = format!("resources: {{{resources}}}\n");
+    place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()))
+}
+
+fn apply(place: &Place, resources: &str) -> Ended {
+    let path = declare(place, resources);
+    place.run(&["apply", &path])
+}
+
+const REVERSE: &str = "meta: {reverse: true}";
+
+#[test]
+fn a_content_that_was_there_is_restored_and_one_that_was_not_is_removed() {
+    let place = Place::new();
+    let (old, new) = (place.path().join("old"), place.path().join("new"));
+    std::fs::write(&old, "theirs\n").unwrap();
+    std::fs::set_permissions(&old, PermissionsExt::from_mode(0o640)).unwrap();
+    let both = format!(
+        "'file[DIR/old]': {{content: mine, mode: '0600', {REVERSE}}}, 'file[DIR/new]': {{content: mine, {REVERSE}}}"
+    );
+    assert_eq!(apply(&place, &both).code, 0);
+    assert_eq!((content(&old).as_str(), content(&new).as_str()), ("mine", "mine"));
+    // What was there first counts, however often it is changed.
+    assert_eq!(apply(&place, &both.replace("mine", "other")).code, 0);
+    let planned = place.run(&["plan", &declare(&place, "")]);
+    assert_eq!(planned.code, 2);
+    assert!(planned.stdout.contains("file[DIR/new]") && planned.stdout.contains("+theirs"), "{}", planned.stdout);
+    let ended = apply(&place, "");
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(content(&old), "theirs\n");
+    assert_eq!(std::fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(!new.exists());
+    // It is restored once.
+    std::fs::write(&old, "theirs, later\n").unwrap();
+    assert_eq!(apply(&place, "").code, 0);
+    assert_eq!(content(&old), "theirs, later\n");
+}
+
+#[test]
+fn what_was_removed_comes_back() {
+    let place = Place::new();
+    let (file, link) = (place.path().join("file"), place.path().join("link"));
+    std::fs::write(&file, "kept\n").unwrap();
+    symlink("somewhere", &link).unwrap();
+    let gone =
+        format!("'file[DIR/file]': {{ensure: absent, {REVERSE}}}, 'file[DIR/link]': {{ensure: absent, {REVERSE}}}");
+    assert_eq!(apply(&place, &gone).code, 0);
+    assert!(!file.exists() && std::fs::symlink_metadata(&link).is_err());
+    assert_eq!(apply(&place, "").code, 0);
+    assert_eq!(content(&file), "kept\n");
+    assert_eq!(std::fs::read_link(&link).unwrap().to_str(), Some("somewhere"));
+}
+
+#[test]
+fn what_could_not_be_restored_is_not_changed() {
+    let place = Place::new();
+    let (large, full) = (place.path().join("large"), place.path().join("full"));
+    std::fs::write(&large, "x".repeat(100_000)).unwrap();
+    std::fs::create_dir(&full).unwrap();
+    std::fs::write(full.join("inside"), "").unwrap();
+    let ended = apply(
+        &place,
+        &format!(
+            "'file[DIR/large]': {{content: mine, {REVERSE}}}, 'file[DIR/full]': {{ensure: absent, force: true, {REVERSE}}}"
+        ),
+    );
+    assert_eq!(ended.code, 4);
+    for why in ["larger than 64 KiB", "what is in a directory is not kept"] {
+        assert!(ended.stdout.contains(why), "{}", ended.stdout);
+    }
+    assert!(content(&large).starts_with('x') && full.join("inside").exists());
+}
+
+#[test]
+fn other_manifests_restore_nothing_and_neither_does_one_that_is_content() {
+    let place = Place::new();
+    let file = place.path().join("file");
+    let declared = format!("'file[DIR/file]': {{content: mine, {REVERSE}}}");
+    assert_eq!(apply(&place, &declared).code, 0);
+    let other = place.file("other.yaml", "resources: {}\n");
+    assert_eq!(place.run(&["apply", &other]).code, 0);
+    assert_eq!(content(&file), "mine");
+    // From now on it is to stay.
+    assert_eq!(apply(&place, "'file[DIR/file]': {content: mine}").code, 0);
+    assert_eq!(apply(&place, "").code, 0);
+    assert_eq!(content(&file), "mine");
+}
+
+#[test]
+fn a_secret_that_was_replaced_is_kept_encrypted() {
+    let place = Place::new();
+    std::fs::write(place.path().join("secret"), "hunter2").unwrap();
+    assert_eq!(apply(&place, &format!("'file[DIR/secret]': {{content: {{sensitive: new}}, {REVERSE}}}")).code, 0);
+    let kept: Vec<_> = std::fs::read_dir(place.path().join("state/reversals"))
+        .unwrap()
+        .flat_map(|directory| std::fs::read_dir(directory.unwrap().path()).unwrap())
+        .map(|file| std::fs::read(file.unwrap().path()).unwrap())
+        .collect();
+    assert_eq!(kept.len(), 1);
+    assert!(!String::from_utf8_lossy(&kept[0]).contains("hunter2"));
+    let ended = apply(&place, "");
+    assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
+    assert_eq!(content(&place.path().join("secret")), "hunter2");
+}
+
+#[test]
+fn a_damaged_record_is_told_and_restores_nothing() {
+    let place = Place::new();
+    assert_eq!(apply(&place, &format!("'file[DIR/file]': {{content: mine, {REVERSE}}}")).code, 0);
+    let directory = std::fs::read_dir(place.path().join("state/reversals")).unwrap().next().unwrap().unwrap().path();
+    let record = std::fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path();
+    let text = content(&record).replace("file\",", "file2\",").replace("file]", "file2]");
+    std::fs::write(&record, text).unwrap();
+    let ended = apply(&place, "");
+    assert_eq!(ended.code, 0);
+    assert!(ended.stderr.contains("cannot be restored"), "{}", ended.stderr);
+    assert_eq!(content(&place.path().join("file")), "mine");
+}
+
+#[test]
+fn while_a_state_is_held_an_edit_restores() {
+    let place = Place::new();
+    let (file, other) = (place.path().join("file"), place.path().join("other"));
+    let path = declare(&place, &format!("'file[DIR/file]': {{content: mine, {REVERSE}}}"));
+    let running = Running::begin(&place, &[&path]);
+    wait("the file", || content(&file) == "mine");
+    declare(&place, "'file[DIR/other]': {content: mine}");
+    wait("the other, and nothing of the first", || content(&other) == "mine" && !file.exists());
+    running.end();
+}
+
+#[test]
+fn about_what_is_hidden_nothing_is_done_but_it_has_its_place() {
+    let place = Place::new();
+    let resources = "'file[DIR/first]': {content: x}, 'file[DIR/hidden]': {content: x, mode: nonsense, require: 'file[DIR/first]', \
+                     meta: {hidden: true}}, 'file[DIR/last]': {content: x, require: 'file[DIR/hidden]'}";
+    let ended = apply(&place, resources);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(place.path().join("first").exists() && place.path().join("last").exists());
+    assert!(!place.path().join("hidden").exists());
+    let order = place.run(&["graph", &declare(&place, resources)]);
+    assert_eq!(order.stdout.matches("file[DIR/hidden]").count(), 2, "{}", order.stdout);
+    let sends = "'exec[a]': {command: echo x, meta: {hidden: true}}, 'file[DIR/b]': {content: \"${exec[a].stdout}\"}";
+    let refused = apply(&place, sends);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("exec[a] is hidden, and sends nothing"), "{}", refused.stderr);
+}
+
+#[test]
+fn an_edit_waits_for_what_is_to_be_realized() {
+    for (meta, expected) in [("meta: {realize: true}", true), ("meta: {realize: false}", false)] {
+        let place = Place::new();
+        // The second waits for the first, which takes until somebody lets it end.
+        let slow = format!(
+            "'exec[slow]': {{command: 'until test -e DIR/go; do sleep 0.01; done', shell: true}}, \
+             'file[DIR/brief]': {{content: x, require: 'exec[slow]', {meta}}}"
+        );
+        let path = declare(&place, &slow);
+        let running = Running::begin(&place, &[&path]);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        declare(&place, "'file[DIR/next]': {content: x}");
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        place.file("go", "");
+        wait("what is declared next", || place.path().join("next").exists());
+        assert_eq!(place.path().join("brief").exists(), expected, "{meta}");
+        running.end();
+    }
+}

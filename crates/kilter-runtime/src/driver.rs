@@ -13,6 +13,7 @@ mod resolve;
 mod shelf;
 mod stop;
 mod surroundings;
+mod tidings;
 mod timeout;
 mod treatment;
 mod window;
@@ -308,7 +309,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.read(provider, done, rest, foreign);
             }
-            Message::Told(told) => self.told(told),
+            Message::Told => self.take_tidings(),
             Message::Heard(told) => self.heard(&told),
             Message::Asked(question) => self.answer_question(question),
             Message::Begun(deadline) => self.has_begun(deadline),

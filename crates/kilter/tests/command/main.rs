@@ -30,6 +30,7 @@ mod scripts;
 mod secrets;
 mod set;
 mod status;
+mod storm;
 mod support;
 mod swap;
 mod types;

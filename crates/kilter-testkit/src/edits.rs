@@ -150,7 +150,9 @@ pub fn edits(edits: Edits, kilter: impl Fn(&[&str]) -> Command, directory: &Path
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is there");
     place.edit(0, None);
     let path = |name: &str| place.path(name).display().to_string();
-    let running = Running::begin(&mut kilter(&["-I", &path("scripts"), "run", "--quiet", &path("m.yaml")]), state);
+    // One worker: how many there are depends on how much there was to do at once.
+    let running =
+        Running::begin(&mut kilter(&["-I", &path("scripts"), "run", "--quiet", "--jobs", "1", &path("m.yaml")]), state);
     wait("the first state", LONGEST, || place.is_held(0));
     (1..=first).for_each(|edit| place.edit(edit, Some(&running)));
     let before = at_rest(&running, None);

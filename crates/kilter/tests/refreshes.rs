@@ -3,7 +3,7 @@
 //!
 //! Each refresh adds a line to a log of its own. What is *due* before a run is what the journal owes, and what will be owed since
 //! its cause is not in its state. Then a run that ends by itself refreshes exactly what is due, once; one that is killed refreshes
-//! nothing else, nothing twice, and what is due no longer behind it was refreshed. So a refresh happens once more than needed only
+//! nothing else, nothing twice for one change, and what is due no longer behind it was refreshed. So a refresh happens once more than needed only
 //! when the kill fell between its end and its record.
 //!
 //! `KILTER_KILLS` says how often is killed, `KILTER_SEED` where.
@@ -28,8 +28,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// For so long nobody must have written a manifest before it is read, in milliseconds.
 const SETTLED: u64 = 200;
 
-/// A command that is refreshed, and whether it is due.
+/// Which commands are due to be refreshed.
 type Due = [bool; FILES + 2];
+/// How often each was refreshed.
+type Refreshed = [usize; FILES + 2];
 
 /// A command that all files notify.
 const ALL: usize = FILES;
@@ -123,12 +125,12 @@ impl Play {
     }
 
     /// How often each was refreshed.
-    fn refreshed(&self) -> [usize; FILES + 2] {
+    fn refreshed(&self) -> Refreshed {
         std::array::from_fn(|n| self.read(&format!("log{n}")).lines().count())
     }
 
     /// How often each was refreshed since then.
-    fn since(&self, before: [usize; FILES + 2]) -> [usize; FILES + 2] {
+    fn since(&self, before: Refreshed) -> Refreshed {
         let now = self.refreshed();
         std::array::from_fn(|n| now[n] - before[n])
     }
@@ -171,18 +173,23 @@ struct Fell {
     before_the_record: usize,
 }
 
-/// What must hold of a run that was killed.
-#[track_caller]
-fn judge(what: &str, before: Due, after: Due, refreshed: [usize; FILES + 2], fell: &mut Fell) {
-    for n in 0..FILES + 2 {
-        let said =
-            format!("{what}: exec[{n}] was due: {}, is due: {}, refreshed {} times", before[n], after[n], refreshed[n]);
-        // Who is not refreshed before is not due before.
-        assert!(refreshed[n] <= usize::from(before[n]), "{said}");
-        assert!(before[n] || !after[n], "{said}");
-        assert!(!before[n] || after[n] || refreshed[n] == 1, "it is lost: {said}");
+impl Fell {
+    fn count(&mut self, play: &Play, due: Due, refreshed: Refreshed) {
+        self.in_midst += usize::from(!play.owed().is_empty());
+        self.before_the_record += usize::from((0..FILES + 2).any(|n| due[n] && refreshed[n] > 0));
     }
-    fell.before_the_record += usize::from((0..FILES + 2).any(|n| after[n] && refreshed[n] == 1));
+}
+
+/// What must hold of a run that was killed, in which each was refreshed so often `at_most`.
+#[track_caller]
+fn judge(what: &str, before: Due, after: Due, refreshed: Refreshed, at_most: Refreshed) {
+    for n in 0..FILES + 2 {
+        let (before, after, refreshed) = (before[n], after[n], refreshed[n]);
+        let said = format!("{what}: exec[{n}] was due: {before}, is due: {after}, refreshed {refreshed} times");
+        assert!(before || !after, "nothing happened to it: {said}");
+        assert!(refreshed <= at_most[n], "it was recorded, or never owed: {said}");
+        assert!(!before || after || refreshed > 0, "it is lost: {said}");
+    }
 }
 
 /// The median of what a few take.
@@ -220,15 +227,19 @@ fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded()
             let child = play.hold();
             let before = play.refreshed();
             let is_edited = random.bool();
-            let due;
+            let (due, mut at_most);
             if is_edited {
                 version += 1;
                 play.declare(version);
                 due = [true; FILES + 2];
+                at_most = due.map(usize::from);
                 std::thread::sleep(Duration::from_millis(SETTLED));
             } else {
                 let struck: Vec<bool> = (0..FILES).map(|_| random.bool()).collect();
                 due = play.due(|n| struck[n]);
+                at_most = due.map(usize::from);
+                // One may be mended before the next is struck.
+                at_most[ALL] = struck.iter().filter(|struck| **struck).count();
                 for n in (0..FILES).filter(|n| struck[*n]) {
                     std::fs::remove_file(play.path(&format!("f{n}"))).unwrap();
                 }
@@ -236,8 +247,9 @@ fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded()
             std::thread::sleep(longest.mul_f64(random.f64()));
             play.kill(child);
             let what = if is_edited { "edited while it was held" } else { "struck while it was held" };
-            fell.in_midst += usize::from(!play.owed().is_empty());
-            judge(what, due, play.due_for(version), play.since(before), &mut fell);
+            let (after, refreshed) = (play.due_for(version), play.since(before));
+            judge(what, due, after, refreshed, at_most);
+            fell.count(&play, after, refreshed);
             killed += 1;
         } else {
             version += 1;
@@ -249,8 +261,9 @@ fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded()
             let child = play.begin(args);
             std::thread::sleep(longest.mul_f64(random.f64()));
             play.kill(child);
-            fell.in_midst += usize::from(!play.owed().is_empty());
-            judge(args[0], due, play.due_for(version), play.since(before), &mut fell);
+            let (after, refreshed) = (play.due_for(version), play.since(before));
+            judge(args[0], due, after, refreshed, due.map(usize::from));
+            fell.count(&play, after, refreshed);
             killed += 1;
         }
         let args = [&["apply"][..], &converge][random.usize(0..2)];

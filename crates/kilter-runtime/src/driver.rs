@@ -173,6 +173,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             for command in commands.drain(..) {
                 self.carry_out(command);
             }
+            // All resources may have settled at once, and may never again.
+            commands.shrink_to(PORTION);
             while let Ok(message) = self.receiver.try_recv() {
                 self.take(message);
                 // What it brought may have given the machine something to do: no waiting before that.

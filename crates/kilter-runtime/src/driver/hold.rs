@@ -323,6 +323,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             return;
         };
         let unflushed = self.board.flush_now(self.mail);
+        self.board.give_room_back();
         let pause = if unflushed.is_empty() { FLUSH } else { FLUSH_AGAIN };
         holder.flush_after = Timestamp(self.now.0.saturating_add(pause));
         for why in unflushed {

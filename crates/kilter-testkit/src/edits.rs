@@ -93,7 +93,7 @@ impl Place<'_> {
             status.is_some_and(|status| status["resources"][0]["state"] == "in_sync")
         };
         wait("the resource of a script", LONGEST, is_in_sync);
-        if edit % 2 == 0 {
+        if edit.is_multiple_of(2) {
             fs::remove_dir_all(self.path(&(edit - 1).to_string())).expect("it was held");
         }
     }

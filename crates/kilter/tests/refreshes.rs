@@ -56,7 +56,7 @@ impl Play {
         let mut text = String::from("resources:\n");
         for n in 0..FILES {
             // Of every other one it takes a moment until its end is known.
-            let rest = if n % 2 == 0 { "; sleep 0.004" } else { "" };
+            let rest = if n.is_multiple_of(2) { "; sleep 0.004" } else { "" };
             let _ = write!(
                 text,
                 "  file[{directory}/f{n}]: {{content: \"version {version}\\n\", notify: [\"exec[{n}]\", \"exec[{ALL}]\"]}}\n  \
@@ -219,11 +219,11 @@ fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded()
         play.declare(version);
         play.complete(&["apply"]);
     });
-    let (mut fell, mut killed, mut round) = (Fell::default(), 0, 0);
+    let (mut fell, mut killed, mut round) = (Fell::default(), 0, 0_usize);
     while killed < kills {
         round += 1;
         // Every third time it is killed while it holds a state, and something happens to that.
-        if round % 3 == 0 {
+        if round.is_multiple_of(3) {
             let child = play.hold();
             let before = play.refreshed();
             let is_edited = random.bool();
@@ -275,7 +275,7 @@ fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded()
         for n in 0..FILES {
             assert_eq!(play.read(&format!("log{n}")).lines().next_back(), Some(&*format!("version {version}")));
         }
-        if round % 10 == 0 {
+        if round.is_multiple_of(10) {
             let before = play.refreshed();
             play.complete(&["apply"]);
             play.complete(&converge);

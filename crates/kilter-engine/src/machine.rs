@@ -21,6 +21,9 @@ pub use replace::Replacement;
 pub use semaphore::Semaphores;
 pub use stage::Stage;
 
+/// There is always room for so many commands.
+const ROOM: usize = 1024;
+
 /// Decides what runs when (architecture, rules 1 to 6, 8 and 9).
 ///
 /// A machine for one pass ([`Machine::new`]) is finished when everything has settled. One that holds a state
@@ -184,6 +187,8 @@ impl Machine {
             self.start_checks();
         }
         commands.append(&mut self.commands);
+        // All vertices may have settled at once, and may never again.
+        self.commands.shrink_to(ROOM);
     }
 
     fn checked(&mut self, vertex: VertexId, verdict: Verdict) {

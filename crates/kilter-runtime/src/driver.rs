@@ -13,6 +13,7 @@ mod resolve;
 mod shelf;
 mod stop;
 mod surroundings;
+mod tidings;
 mod timeout;
 mod treatment;
 mod window;
@@ -172,6 +173,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             for command in commands.drain(..) {
                 self.carry_out(command);
             }
+            // All resources may have settled at once, and may never again.
+            commands.shrink_to(PORTION);
             while let Ok(message) = self.receiver.try_recv() {
                 self.take(message);
                 // What it brought may have given the machine something to do: no waiting before that.
@@ -308,7 +311,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
                 self.read(provider, done, rest, foreign);
             }
-            Message::Told(told) => self.told(told),
+            Message::Told => self.take_tidings(),
             Message::Heard(told) => self.heard(&told),
             Message::Asked(question) => self.answer_question(question),
             Message::Begun(deadline) => self.has_begun(deadline),

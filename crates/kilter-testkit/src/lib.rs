@@ -11,20 +11,25 @@
 //!
 //! What a machine under test should do is left to the engine, and real providers to their own suites.
 //!
-//! Apart from it are [`hosts`]: real machines, booted by systemd, for tests of the command.
+//! Apart from it are [`hosts`]: real machines, booted by systemd, for tests of the command; and runs of the command that hold a
+//! state, as they are seen from [`outside`], in a [`storm`] of file events and through many [`edits`] of what they hold. Tests and
+//! measurements share those: they differ in how much of it there is.
 //!
 //! *Start from* [`simulate`].
 
 mod chaos;
 mod driver;
+pub mod edits;
 mod held;
 pub mod hosts;
 mod journal;
 mod mutant;
 mod observed;
+pub mod outside;
 mod properties;
 mod shape;
 mod simulation;
+pub mod storm;
 mod stream;
 mod system;
 mod world;

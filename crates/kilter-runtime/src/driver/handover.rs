@@ -17,6 +17,7 @@ use super::RunError;
 use super::board::Draft;
 use super::opened::Opened;
 use super::stop::Message;
+use super::tidings::Tidings;
 use super::window::Tally;
 use crate::lookup::Lookup;
 use crate::prepare::Prepared;
@@ -64,6 +65,7 @@ impl Parts {
 /// What tells that something has changed.
 pub(super) struct Watching {
     pub(super) hub: Hub,
+    pub(super) tidings: Tidings,
     pub(super) subscribers: Subscribers,
     pub(super) polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     pub(super) intervals: FxHashMap<VertexId, u64>,
@@ -77,13 +79,12 @@ pub(super) struct Watching {
 impl Watching {
     /// Of a first graph: nothing is watched yet.
     pub(super) fn new(count: usize, sender: &Sender<Message>) -> Result<Watching, RunError> {
-        let sender = sender.clone();
-        let tell = move |told| {
-            // Without a driver nobody is told any more.
-            let _ = sender.send(Message::Told(told));
-        };
+        let (tidings, sender) = (Tidings::default(), sender.clone());
+        let of_hub = tidings.clone();
+        let tell = move |told| of_hub.add(told, &sender);
         Ok(Watching {
             hub: Hub::start(tell).map_err(RunError::Watch)?,
+            tidings,
             subscribers: Subscribers::of_first(count),
             polls: BinaryHeap::new(),
             intervals: FxHashMap::default(),

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use super::handover::{Kept, Subscribers, Watching};
 use super::listen::{Listened, Listening};
 use super::stop::Message;
+use super::tidings::Tidings;
 use super::window::Window;
 use super::{Driver, RunError};
 use crate::observer::Event;
@@ -110,6 +111,7 @@ pub(super) struct Holder<'run> {
     reading: Reading,
     /// Lives as long as the state is held, over all graphs.
     hub: Hub,
+    tidings: Tidings,
     subscribers: Subscribers,
     /// When a resource is looked at next that nothing tells of, and how often that is.
     polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
@@ -140,11 +142,20 @@ impl<'run> Holder<'run> {
     ) -> Result<Holder<'run>, RunError> {
         let Hold { converged, until_converged, longest, declared, alive, window } = hold;
         let hold = Hold { converged, until_converged, longest, declared, alive, window };
-        let Watching { hub, subscribers, mut polls, mut intervals, mut told, flush_after, alive_at, is_converged } =
-            match before {
-                Some(before) => before.renumbered(kept),
-                None => Watching::new(prepared.resources().len(), sender)?,
-            };
+        let Watching {
+            hub,
+            tidings,
+            subscribers,
+            mut polls,
+            mut intervals,
+            mut told,
+            flush_after,
+            alive_at,
+            is_converged,
+        } = match before {
+            Some(before) => before.renumbered(kept),
+            None => Watching::new(prepared.resources().len(), sender)?,
+        };
         let mut watches = Vec::new();
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
             if kept.is_kept(vertex) {
@@ -191,7 +202,7 @@ impl<'run> Holder<'run> {
         watches.push((DECLARED, declared.collect()));
         for lost in hub.watch_all(watches) {
             // The driver takes it when it begins.
-            let _ = sender.send(Message::Told(Told::Lost(lost)));
+            tidings.add(Told::Lost(lost), sender);
         }
         // It may have been edited since it was read, when nobody watched.
         let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
@@ -205,6 +216,7 @@ impl<'run> Holder<'run> {
             hold,
             reading,
             hub,
+            tidings,
             subscribers,
             polls,
             intervals,
@@ -240,9 +252,11 @@ impl<'run> Holder<'run> {
 
     /// What the holder of the next graph goes on with.
     pub(super) fn leave(self) -> Watching {
-        let Holder { hub, subscribers, polls, intervals, listening, flush_after, alive_at, is_converged, .. } = self;
+        let Holder {
+            hub, tidings, subscribers, polls, intervals, listening, flush_after, alive_at, is_converged, ..
+        } = self;
         let told = listening.told.iter().map(|told| (told.provider(), told.names().to_vec())).collect();
-        Watching { hub, subscribers, polls, intervals, told, flush_after, alive_at, is_converged }
+        Watching { hub, tidings, subscribers, polls, intervals, told, flush_after, alive_at, is_converged }
     }
 
     /// The resources that are looked at every so often, each with the time of its next look.
@@ -319,6 +333,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             return;
         };
         let unflushed = self.board.flush_now(self.mail);
+        self.board.give_room_back();
         let pause = if unflushed.is_empty() { FLUSH } else { FLUSH_AGAIN };
         holder.flush_after = Timestamp(self.now.0.saturating_add(pause));
         for why in unflushed {
@@ -373,8 +388,14 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         holder.is_enough |= holder.hold.longest.is_some_and(|longest| self.start.elapsed() >= longest);
     }
 
-    /// Takes what a watch tells.
-    pub(super) fn told(&mut self, told: Told) {
+    /// Takes what the hub has told.
+    pub(super) fn take_tidings(&mut self) {
+        for told in self.holder.as_ref().map(|holder| holder.tidings.take()).unwrap_or_default() {
+            self.told(told);
+        }
+    }
+
+    fn told(&mut self, told: Told) {
         match told {
             Told::Changed(subscribers) => {
                 for subscriber in subscribers {

@@ -17,7 +17,6 @@ use super::timeout::Deadline;
 use super::window::Question;
 use super::{LOOK, RunError};
 use crate::step::Done;
-use crate::watch::Told;
 
 /// Ends a run from outside: the first request lets what is in flight finish, the second ends that
 /// too.
@@ -176,8 +175,8 @@ pub(super) enum Message {
     },
     /// A worker begins with a call that may take so long only.
     Begun(Arc<Deadline>),
-    /// A watch tells something.
-    Told(Told),
+    /// There are tidings of the hub.
+    Told,
     /// Somebody looks on.
     Asked(Question),
     /// A provider does.

@@ -32,6 +32,7 @@ mod scripts;
 mod secrets;
 mod set;
 mod status;
+mod storm;
 mod support;
 mod swap;
 mod types;

@@ -221,37 +221,3 @@ fn a_comment_runs_nothing_again() {
     assert_eq!(content(&file("deployed")), "hi\n");
     running.end();
 }
-
-#[test]
-fn many_edits_leave_nothing_behind() {
-    let place = Place::new();
-    let text = |number: usize| {
-        let files = (0..200).map(|at| format!("  file[DIR/{at}]: {{content: x}}\n"));
-        let others = (0..20).map(|at| format!("  file[DIR/{number}-{at}]: {{content: x}}\n"));
-        format!("resources:\n{}", files.chain(others).collect::<String>())
-    };
-    // Nobody reads what it prints.
-    let running = Running::begin(&place, &["--quiet", &manifest(&place, &text(0))]);
-    let is_held = |number: usize| (0..20).all(|at| place.path().join(format!("{number}-{at}")).exists());
-    wait("the first", || is_held(0) && settled(&place) >= 220);
-    let mut seen = Vec::new();
-    for number in 1..=30 {
-        manifest(&place, &text(number));
-        wait("an edit", || is_held(number));
-        let process = status(&place, &[])["process"].to_string();
-        let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
-        let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().count();
-        let memory = content(format!("/proc/{process}/statm").as_ref());
-        let pages: u64 = memory.split(' ').nth(1).unwrap().parse().unwrap();
-        let watches = status(&place, &[])["watches"].as_u64().unwrap();
-        seen.push((descriptors, threads, pages, watches));
-    }
-    // What answers a question has a descriptor and a thread of its own for a moment.
-    let most = |from: &[(usize, usize, u64, u64)]| from.iter().map(|(fds, threads, ..)| fds + threads).max().unwrap();
-    assert!(most(&seen[20..]) <= most(&seen[..10]) + 2, "{seen:?}");
-    let (early, late) = (seen[9].2, seen[29].2);
-    assert!(late < early + 512, "two megabytes are no noise: {seen:?}");
-    assert_eq!(seen[9].3, seen[29].3, "{seen:?}");
-    assert!(settled(&place) < 220 + 31 * 20 * 4, "what is kept is not looked at: {}", settled(&place));
-    running.end();
-}

@@ -6,12 +6,16 @@ use std::time::SystemTime;
 use ecow::EcoString;
 use kilter_engine::VertexId;
 use kilter_model::{AttributeName, Difference};
+use rustc_hash::FxHashMap;
 
 use super::Board;
 use crate::driver::Mode;
 use crate::driver::handover::{Carried, Kept};
 use crate::driver::window::Tally;
 use crate::report::{Counts, ResourceReport, Status};
+
+/// For so many resources there is always room.
+const ROOM: usize = 1024;
 
 impl Board<'_> {
     /// Keeps what is not in its state, and nothing of what was mended.
@@ -87,6 +91,13 @@ impl Board<'_> {
         }
     }
 
+    /// Gives the room back that was needed while much was under way: where a run has made everything it is as much as all the
+    /// rest.
+    pub(in super::super) fn give_room_back(&mut self) {
+        give_back(&mut self.found);
+        give_back(&mut self.drafts);
+    }
+
     /// How many resources are in which state, while one is held. What is under way is as it was before that.
     pub(in super::super) fn standing_counts(&self) -> Counts {
         let total = self.prepared.resources().len();
@@ -133,6 +144,13 @@ impl Board<'_> {
     }
 }
 
+/// Shrinks a map that is nearly empty, unless it is small anyway.
+fn give_back<T>(map: &mut FxHashMap<VertexId, T>) {
+    if map.capacity() > ROOM && map.len() < map.capacity() / 4 {
+        map.shrink_to(ROOM);
+    }
+}
+
 impl Tally {
     /// Counts what was done.
     pub(super) fn count(&mut self, status: Status, refreshed: bool, differences: &[Difference]) {
@@ -144,5 +162,20 @@ impl Tally {
             attributes.dedup();
             self.last_change = Some((SystemTime::now(), attributes.into()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_given_back_by_what_is_nearly_empty() {
+        let mut map: FxHashMap<VertexId, [u64; 8]> = (0..50_000).map(|at| (VertexId(at), [0; 8])).collect();
+        give_back(&mut map);
+        assert_eq!(map.len(), 50_000);
+        map.retain(|vertex, _| vertex.0 < 3);
+        give_back(&mut map);
+        assert!(map.len() == 3 && map.capacity() < 4 * ROOM, "{}", map.capacity());
     }
 }

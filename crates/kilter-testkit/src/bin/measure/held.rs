@@ -1,14 +1,12 @@
 //! What it costs to hold a state.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::mem::MaybeUninit;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kilter_testkit::outside::Running;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use super::run::{Bench, best};
@@ -21,53 +19,12 @@ const EDITED: usize = 10;
 /// How often something is changed by somebody else.
 const CHANGES: usize = 400;
 
-/// A run that holds a state.
-struct Running<'a> {
-    child: Child,
-    bench: &'a Bench,
-}
+/// Bytes that a resource may cost beyond what is declared of it.
+const IDLE: f64 = 1024.0;
 
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        // It has ended by itself, as a rule.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl<'a> Running<'a> {
-    fn begin(bench: &'a Bench, manifest: &Path) -> Running<'a> {
-        let mut command = bench.kilter(&["run", "--quiet"]);
-        let command = command.arg(manifest).stdin(Stdio::null()).stdout(Stdio::null());
-        Running { child: command.spawn().expect("kilter is there"), bench }
-    }
-
-    fn socket(&self) -> Option<UnixStream> {
-        UnixStream::connect(self.bench.scratch().join("state/status.sock")).ok()
-    }
-
-    /// Whether nothing is left to be done.
-    fn is_quiet(&self) -> bool {
-        let Some(mut socket) = self.socket() else { return false };
-        let mut answer = String::new();
-        socket.write_all(b"{\"ask\": \"status\"}\n").expect("it listens");
-        BufReader::new(socket).read_line(&mut answer).expect("it answers");
-        answer.contains("\"quiet_for_ms\":") && !answer.contains("\"quiet_for_ms\":null")
-    }
-
-    fn wait_until_quiet(&self) {
-        while !self.is_quiet() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Milliseconds of processor time that all its threads have used.
-    fn cpu(&self) -> f64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
-        let of = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-        let used = |text: String| text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0);
-        tasks.filter_map(Result::ok).map(|task| used(of(task))).sum::<f64>() / 1e6
-    }
+fn begin(bench: &Bench, manifest: &Path) -> Running {
+    let mut command = bench.kilter(&["run", "--quiet"]);
+    Running::begin(command.arg(manifest), &bench.state())
 }
 
 fn path(directory: &Path, number: usize) -> PathBuf {
@@ -99,7 +56,7 @@ pub(crate) fn held(bench: &Bench, table: &mut Table) {
     best(1, || bench.apply(&declared, &[]));
     let once = best(3, || bench.apply(&declared, &[]));
     let begun = Instant::now();
-    let running = Running::begin(bench, &declared);
+    let running = begin(bench, &declared);
     running.wait_until_quiet();
     let to_quiet = begun.elapsed().as_secs_f64() * 1e3;
     table.ratio("100,000 files held, start to converged", to_quiet, once.wall, "ms", "one pass", 3.0);
@@ -108,9 +65,7 @@ pub(crate) fn held(bench: &Bench, table: &mut Table) {
     let before = running.cpu();
     std::thread::sleep(Duration::from_secs(10));
     table.limit("the same, CPU in ten seconds in which nothing happens", running.cpu() - before, "ms", 0.0);
-    let mut follower = running.socket().expect("it listens");
-    follower.write_all(b"{\"ask\": \"follow\"}\n").expect("it listens");
-    let mut events = BufReader::new(follower).lines().map(|line| line.expect("it goes on"));
+    let mut events = running.follow();
     let mut least = f64::MAX;
     for edition in 1..=10 {
         manifest(&directory, MANY, edition);
@@ -128,11 +83,32 @@ pub(crate) fn held(bench: &Bench, table: &mut Table) {
     table.limit("the same, ten declared otherwise, read to held", least, "ms", 50.0);
 }
 
+/// What a file costs that is held and to which nothing happens: twice as many less as many, so that nothing counts that a run
+/// of any size has. First where all was found in its state, then where the run has made all of it.
+pub(crate) fn idle(bench: &Bench, table: &mut Table) {
+    for (what, is_made) in [("found", true), ("made by the run", false)] {
+        let [less, more] = [MANY / 2, MANY].map(|count| {
+            let directory = place(bench, "idle");
+            let declared = manifest(&directory, count, 0);
+            if is_made {
+                best(1, || bench.apply(&declared, &["--no-flush"]));
+            }
+            let running = begin(bench, &declared);
+            running.wait_until_quiet();
+            // What was done is made durable, and what asked has gone.
+            std::thread::sleep(Duration::from_secs(3));
+            running.held().memory as f64 * 1024.0
+        });
+        let of_one = (more - less) / (MANY - MANY / 2) as f64;
+        table.limit(&format!("a file held that was {what}, memory, its declaration included"), of_one, "bytes", IDLE);
+    }
+}
+
 /// A file that somebody else changes, of 10,000: from the write to its content being back.
 pub(crate) fn mended(bench: &Bench, table: &mut Table) {
     let count = 10_000;
     let directory = place(bench, "mended");
-    let running = Running::begin(bench, &manifest(&directory, count, 0));
+    let running = begin(bench, &manifest(&directory, count, 0));
     running.wait_until_quiet();
     let kilter = latencies(&directory, count);
     drop(running);

@@ -9,6 +9,7 @@ mod floods;
 mod floor;
 mod fresh;
 mod held;
+mod outside;
 mod peer;
 mod run;
 mod scripts;

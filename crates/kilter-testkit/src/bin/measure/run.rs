@@ -36,6 +36,11 @@ impl Bench {
         Bench::directory_in(&self.scratch, name)
     }
 
+    /// Where the command has its state.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.scratch.join("state")
+    }
+
     /// The directory in which everything is made.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch
@@ -52,7 +57,7 @@ impl Bench {
     /// The command with a state directory of its own.
     pub(crate) fn kilter(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.kilter);
-        command.args(arguments).env("KILTER_STATE_DIR", self.scratch.join("state"));
+        command.args(arguments).env("KILTER_STATE_DIR", self.state());
         command
     }
 

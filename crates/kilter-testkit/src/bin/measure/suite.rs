@@ -6,7 +6,7 @@ use std::process::Command;
 use super::fresh::Fresh;
 use super::run::{Bench, Cost, best, calls, once};
 use super::table::Table;
-use super::{floods, floor, held, peer, scripts, workload};
+use super::{floods, floor, held, outside, peer, scripts, workload};
 
 type Measure = fn(&Bench, &mut Table);
 
@@ -24,7 +24,10 @@ pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("linear", false, linear),
     ("scripts", false, scripts::scripts),
     ("held", false, held::held),
+    ("idle", false, held::idle),
     ("mended", false, held::mended),
+    ("storm", false, outside::million),
+    ("edits", false, outside::thousand),
     ("calls", true, system_calls),
     ("memory", true, memory),
     ("floods", true, floods::floods),

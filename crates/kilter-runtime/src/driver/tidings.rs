@@ -1,0 +1,116 @@
+//! What the hub tells, until the driver takes it.
+//!
+//! The driver may be at something that takes long, and events go on meanwhile: each subscriber is kept once, however much
+//! happens to it, so that a storm of events costs no memory.
+
+use std::collections::BTreeSet;
+use std::mem::take;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::stop::Message;
+use crate::watch::{Lost, Subscriber, Told};
+
+/// What the hub has told, and the driver has not taken yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tidings(Arc<Mutex<Untaken>>);
+
+#[derive(Debug, Default)]
+struct Untaken {
+    everything: bool,
+    changed: BTreeSet<Subscriber>,
+    lost: Vec<Lost>,
+}
+
+impl Tidings {
+    /// Adds what is told. The driver hears of it once, until it takes all of it.
+    pub(super) fn add(&self, told: Told, driver: &Sender<Message>) {
+        let mut untaken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = untaken.is_empty();
+        untaken.add(told);
+        if is_first && !untaken.is_empty() {
+            // Without a driver nobody is told any more.
+            let _ = driver.send(Message::Told);
+        }
+    }
+
+    /// Takes all of it: what is lost comes first.
+    pub(super) fn take(&self) -> Vec<Told> {
+        take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_told()
+    }
+}
+
+impl Untaken {
+    fn is_empty(&self) -> bool {
+        !self.everything && self.changed.is_empty() && self.lost.is_empty()
+    }
+
+    fn add(&mut self, told: Told) {
+        match told {
+            Told::Changed(subscribers) => self.changed.extend(subscribers),
+            Told::Everything => self.everything = true,
+            Told::Lost(Lost { subscribers, why }) => match self.lost.iter_mut().find(|known| known.why == why) {
+                Some(known) => {
+                    known.subscribers.extend(subscribers);
+                    known.subscribers.sort_unstable();
+                    known.subscribers.dedup();
+                }
+                None => self.lost.push(Lost { subscribers, why }),
+            },
+        }
+    }
+
+    /// What is said of some is said of everything as well.
+    fn into_told(self) -> Vec<Told> {
+        let mut all: Vec<Told> = self.lost.into_iter().map(Told::Lost).collect();
+        if self.everything {
+            all.push(Told::Everything);
+        } else if !self.changed.is_empty() {
+            all.push(Told::Changed(self.changed.into_iter().collect()));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::watch::Why;
+
+    fn changed(numbers: &[u32]) -> Told {
+        Told::Changed(numbers.iter().copied().map(Subscriber).collect())
+    }
+
+    fn lost(numbers: &[u32], why: Why) -> Told {
+        Told::Lost(Lost { subscribers: numbers.iter().copied().map(Subscriber).collect(), why })
+    }
+
+    #[test]
+    fn what_nobody_takes_does_not_pile_up() {
+        let (sender, receiver) = channel();
+        let tidings = Tidings::default();
+        for at in 0..10_000 {
+            tidings.add(changed(&[at % 7, 3]), &sender);
+            tidings.add(lost(&[at % 2], Why::LimitOfUser), &sender);
+        }
+        tidings.add(lost(&[5], Why::Memory), &sender);
+        assert_eq!(receiver.try_iter().count(), 1);
+        let all = [lost(&[0, 1], Why::LimitOfUser), lost(&[5], Why::Memory), changed(&[0, 1, 2, 3, 4, 5, 6])];
+        assert_eq!(tidings.take(), all);
+    }
+
+    #[test]
+    fn what_is_told_behind_the_taking_is_told_anew() {
+        let (sender, receiver) = channel();
+        let tidings = Tidings::default();
+        tidings.add(changed(&[1]), &sender);
+        tidings.add(Told::Everything, &sender);
+        assert_eq!(tidings.take(), [Told::Everything]);
+        assert_eq!(tidings.take(), []);
+        tidings.add(changed(&[2]), &sender);
+        assert_eq!(receiver.try_iter().count(), 2);
+        assert_eq!(tidings.take(), [changed(&[2])]);
+    }
+}

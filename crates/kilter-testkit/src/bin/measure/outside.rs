@@ -1,0 +1,51 @@
+//! What many events and many edits do to a run that holds a state.
+
+use kilter_testkit::edits::{Edits, Lasted, edits};
+use kilter_testkit::storm::{Storm, storm};
+
+use super::run::Bench;
+use super::table::Table;
+
+/// A million operations on files, in bursts.
+pub(crate) fn million(bench: &Bench, table: &mut Table) {
+    let of_it = Storm { bursts: 16, operations: 62_500 };
+    let directory = bench.directory("storm");
+    let weathered = storm(of_it, |args| bench.kilter(args), &directory, &bench.state());
+    eprintln!("{weathered:?}");
+    let megabytes = |kilobytes: u64| kilobytes as f64 / 1024.0;
+    table.limit(
+        "a storm of a million operations on files, memory at most",
+        megabytes(weathered.behind.peak),
+        "MB",
+        16.0,
+    );
+    let longest = weathered.longest.as_secs_f64();
+    table.limit("the same, from the end of a burst to 860 struck files in their state", longest, "s", 5.0);
+    let [changed, looked, allowed] = weathered.limited.map(|count| count as f64);
+    table.limit("the same, looks at a resource with a limit and a burst", changed.max(looked), "looks", allowed);
+}
+
+/// A thousand edits of what is held.
+pub(crate) fn thousand(bench: &Bench, table: &mut Table) {
+    let of_it = Edits { files: 1000, first: 50, further: 1000 };
+    let directory = bench.directory("edits");
+    let lasted = edits(of_it, |args| bench.kilter(args), &directory, &bench.state());
+    eprintln!("{lasted:?}");
+    let Lasted { before, behind, each, .. } = lasted;
+    let more = |before: usize, behind: usize| behind as f64 - before as f64;
+    table.limit(
+        "1,000 edits, more memory than behind 50",
+        (behind.memory as f64 - before.memory as f64) / 1024.0,
+        "MB",
+        1.0,
+    );
+    for (what, count) in [
+        ("descriptors", more(before.descriptors, behind.descriptors)),
+        ("threads", more(before.threads, behind.threads)),
+        ("inotify watches", more(before.watches, behind.watches)),
+        ("processes", more(before.children, behind.children)),
+    ] {
+        table.limit(&format!("the same, more {what}"), count, what, 0.0);
+    }
+    table.limit("the same, an edit, written to held", each.as_secs_f64() * 1e3, "ms", 500.0);
+}

@@ -1,0 +1,37 @@
+//! A run that holds a state, in a storm of file events, and through many edits.
+//!
+//! Much more of both is measured: `docs/performance.md`.
+
+use kilter_testkit::edits::{Edits, edits};
+use kilter_testkit::outside::Held;
+use kilter_testkit::storm::{Storm, storm};
+
+use crate::support::*;
+
+#[test]
+fn in_a_storm_of_events_nothing_is_missed_and_no_memory_taken() {
+    let place = Place::new();
+    let directory = place.path().join("d");
+    std::fs::create_dir(&directory).unwrap();
+    let of_it = Storm { bursts: 3, operations: 20_000 };
+    let weathered = storm(of_it, |args| place.command(args), &directory, &place.path().join("state"));
+    eprintln!("{weathered:?}");
+    let grown = weathered.behind.peak - weathered.before.memory;
+    assert!(grown < 8 * 1024, "{weathered:?}");
+}
+
+#[test]
+fn many_edits_leave_nothing_behind() {
+    let place = Place::new();
+    let directory = place.path().join("d");
+    std::fs::create_dir(&directory).unwrap();
+    let of_it = Edits { files: 200, first: 20, further: 40 };
+    let lasted = edits(of_it, |args| place.command(args), &directory, &place.path().join("state"));
+    eprintln!("{lasted:?}");
+    let (before, behind) = (lasted.before, lasted.behind);
+    let counts = |held: Held| [held.descriptors, held.threads, held.watches, held.children];
+    assert_eq!(counts(before), counts(behind), "descriptors, threads, watches, children: {lasted:?}");
+    assert!(behind.memory < before.memory + 2048, "two megabytes are no noise: {lasted:?}");
+    // Eighteen resources are declared in another way by each, and looked at again since their own changes are seen.
+    assert!(lasted.looks < 80, "what is kept is not looked at: {lasted:?}");
+}

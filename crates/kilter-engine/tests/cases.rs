@@ -218,6 +218,27 @@ fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_
     );
 }
 
+/// Two parents of something that failed are mended one after the other.
+#[test]
+fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whichever_settles_last() {
+    for last in [A, B] {
+        let holding = Holding { backoff: Backoff { first: 0, longest: 0 }, ..Holding::default() };
+        let mut run = Run::holding_as(&[before(A, C), before(B, C)], vertices(3), holding);
+        run.machine.commands();
+        run.give(Input::Checked(A, Verdict::InSync));
+        run.give(Input::Checked(B, Verdict::InSync));
+        assert_eq!(run.give(Input::Checked(C, Verdict::Failed)), [settled(C, Settlement::Failed)]);
+        assert_eq!(run.give(Input::Stale(A)), [check(A)]);
+        assert_eq!(run.give(Input::Stale(B)), [check(B)]);
+        run.give(Input::Checked(A, Verdict::Differs));
+        let answers = [Input::Applied(A, DONE), Input::Checked(B, Verdict::InSync)];
+        let order = if last == A { [answers[1], answers[0]] } else { answers };
+        assert_eq!(run.give(order[0]).len(), 1, "one of them has settled");
+        let came = run.give(order[1]);
+        assert_eq!(came.last(), Some(&check(C)), "{last:?} settled last: {came:?}");
+    }
+}
+
 #[test]
 fn a_refresh_comes_of_a_change_only_and_stays_owed_until_it_has_succeeded() {
     let token = Token { first: A, second: B };

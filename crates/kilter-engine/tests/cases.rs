@@ -239,6 +239,24 @@ fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whiche
     }
 }
 
+/// Events that are answered together: the one that is in order at first sight comes behind what turns out to be blocked.
+#[test]
+fn what_turns_out_to_be_behind_a_failure_is_not_begun_with_what_was_ready_before() {
+    let (behind, fails, sends, owed) = (A, B, C, D);
+    let mut run = Run::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
+    run.machine.commands();
+    run.give(Input::Checked(fails, Verdict::InSync));
+    run.give(Input::Checked(sends, Verdict::Differs));
+    run.give(Input::Applied(sends, DONE));
+    assert_eq!(run.give(Input::Checked(owed, Verdict::Unknown)), [settled(owed, Settlement::Unknown), check(behind)]);
+    run.give(Input::Checked(behind, Verdict::InSync));
+    run.give(Input::Stale(fails));
+    assert_eq!(run.give(Input::Checked(fails, Verdict::Failed)), [settled(fails, Settlement::Failed)]);
+    run.machine.input(run.now, Input::Stale(behind));
+    let blocked = [sends, owed, behind].map(|vertex| settled(vertex, Settlement::Blocked(fails)));
+    assert_eq!(run.give(Input::Stale(sends)), blocked);
+}
+
 #[test]
 fn a_refresh_comes_of_a_change_only_and_stays_owed_until_it_has_succeeded() {
     let token = Token { first: A, second: B };

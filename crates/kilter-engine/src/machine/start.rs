@@ -33,17 +33,19 @@ impl Machine {
     pub(super) fn start_checks(&mut self) {
         let mut vertices = Vec::new();
         while let Some(Reverse(vertex)) = self.ready.pop() {
-            // It may have been its turn more than once since somebody looked.
-            if self.progress[vertex.at()].phase != Phase::Ready || vertices.last() == Some(&vertex) {
+            if self.progress[vertex.at()].phase != Phase::Ready {
                 continue;
             }
             match self.blocker(vertex) {
                 Some(by) => self.settle(vertex, Settlement::Blocked(by)),
                 None if self.interrupted => self.settle(vertex, Settlement::Interrupted),
-                None if !self.takes_semaphores(vertex) => {}
                 None => vertices.push(vertex),
             }
         }
+        // It may have been the turn of one more than once, and what has settled here may have taken others up before it.
+        vertices.sort_unstable();
+        vertices.dedup();
+        vertices.retain(|vertex| self.progress[vertex.at()].phase == Phase::Ready && self.takes_semaphores(*vertex));
         self.start(vertices, Phase::Checking, Command::Check);
     }
 

@@ -179,9 +179,10 @@ impl Machine {
     /// same vector each time need not make one for each vertex of a chain.
     pub fn commands_into(&mut self, commands: &mut Vec<Command>) {
         if !self.is_paused() || self.interrupted {
+            let ready = self.sift_ready();
             self.start_applies();
             self.start_refreshes();
-            self.start_checks();
+            self.start_checks(ready);
         }
         commands.append(&mut self.commands);
     }

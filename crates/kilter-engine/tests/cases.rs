@@ -243,18 +243,26 @@ fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whiche
 #[test]
 fn what_turns_out_to_be_behind_a_failure_is_not_begun_with_what_was_ready_before() {
     let (behind, fails, sends, owed) = (A, B, C, D);
-    let mut run = Run::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
-    run.machine.commands();
-    run.give(Input::Checked(fails, Verdict::InSync));
-    run.give(Input::Checked(sends, Verdict::Differs));
-    run.give(Input::Applied(sends, DONE));
-    assert_eq!(run.give(Input::Checked(owed, Verdict::Unknown)), [settled(owed, Settlement::Unknown), check(behind)]);
-    run.give(Input::Checked(behind, Verdict::InSync));
-    run.give(Input::Stale(fails));
-    assert_eq!(run.give(Input::Checked(fails, Verdict::Failed)), [settled(fails, Settlement::Failed)]);
-    run.machine.input(run.now, Input::Stale(behind));
-    let blocked = [sends, owed, behind].map(|vertex| settled(vertex, Settlement::Blocked(fails)));
-    assert_eq!(run.give(Input::Stale(sends)), blocked);
+    for is_to_be_changed in [false, true] {
+        let mut run = Run::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
+        run.machine.commands();
+        run.give(Input::Checked(fails, Verdict::InSync));
+        run.give(Input::Checked(sends, Verdict::Differs));
+        run.give(Input::Applied(sends, DONE));
+        let unknown = [settled(owed, Settlement::Unknown), check(behind)];
+        assert_eq!(run.give(Input::Checked(owed, Verdict::Unknown)), unknown);
+        run.give(Input::Checked(behind, Verdict::InSync));
+        run.give(Input::Stale(fails));
+        assert_eq!(run.give(Input::Checked(fails, Verdict::Failed)), [settled(fails, Settlement::Failed)]);
+        if is_to_be_changed {
+            assert_eq!(run.give(Input::Stale(behind)), [check(behind)]);
+            run.machine.input(run.now, Input::Checked(behind, Verdict::Differs));
+        } else {
+            run.machine.input(run.now, Input::Stale(behind));
+        }
+        let blocked = [sends, owed, behind].map(|vertex| settled(vertex, Settlement::Blocked(fails)));
+        assert_eq!(run.give(Input::Stale(sends)), blocked);
+    }
 }
 
 #[test]

@@ -182,9 +182,10 @@ impl Machine {
     /// same vector each time need not make one for each vertex of a chain.
     pub fn commands_into(&mut self, commands: &mut Vec<Command>) {
         if !self.is_paused() || self.interrupted {
+            let ready = self.sift_ready();
             self.start_applies();
             self.start_refreshes();
-            self.start_checks();
+            self.start_checks(ready);
         }
         commands.append(&mut self.commands);
         // All vertices may have settled at once, and may never again.
@@ -409,12 +410,14 @@ impl Machine {
             let progress = &mut self.progress[child.at()];
             progress.waiting -= 1;
             progress.blocker = progress.blocker.or(blocker);
-            if progress.waiting == 0 {
-                match progress.phase {
-                    Phase::Waiting => self.make_ready(child),
-                    Phase::Settled(found) => self.parent_settled(child, found, settlement),
-                    _ => {}
+            let is_last = progress.waiting == 0;
+            match progress.phase {
+                Phase::Waiting if is_last => self.make_ready(child),
+                // Whatever those come to that it still waits for: what it failed for may have been this one.
+                Phase::Settled(found) if is_last || settlement == Settlement::Changed => {
+                    self.parent_settled(child, found, settlement);
                 }
+                _ => {}
             }
         }
     }

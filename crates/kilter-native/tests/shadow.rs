@@ -104,7 +104,7 @@ fn users_are_changed(users: &dyn Provider) {
         vec![("groups", Value::strings(["daemon", "kilterb"])), ("membership", "inclusive".into())],
         vec![("groups", Value::array([])), ("membership", "inclusive".into())],
         vec![("home", "/home/moved".into()), ("managehome", true.into())],
-        vec![("home", "/home/elsewhere".into())],
+        vec![("home", "/home/elsewhere/".into())],
         vec![("home", "/home/moved".into())],
         vec![("shell", "/usr/sbin/nologin".into())],
         vec![("comment", "".into())],

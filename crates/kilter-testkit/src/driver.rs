@@ -8,7 +8,7 @@ use crate::chaos::Chaos;
 use crate::journal::{Journal, Record};
 use crate::mutant::{Moment, Mutant};
 use crate::observed::{Act, Mode, Observed};
-use crate::properties::{Property, Violation};
+use crate::properties::{Property, Violation, order};
 use crate::simulation::Counts;
 use crate::stream::digest;
 use crate::system::{Heard, System};
@@ -24,6 +24,7 @@ pub(crate) enum End {
 }
 
 /// What outlives a run.
+#[derive(Clone)]
 pub(crate) struct Lasting {
     pub(crate) system: System,
     pub(crate) journal: Journal,
@@ -106,13 +107,16 @@ impl<'a> Driver<'a> {
     /// The first property that does not hold.
     pub(crate) fn run(mut self) -> Result<End, Violation> {
         loop {
-            for command in self.take_commands() {
+            let commands = self.take_commands();
+            let whole = order::batches_are_whole(&commands, |vertex| self.world.vertex(vertex));
+            for command in commands {
                 if self.chaos.crash == Some(self.commands) {
                     return Ok(self.die());
                 }
                 self.commands += 1;
                 self.carry_out(command)?;
             }
+            whole?;
             self.observed.quiet(&self.machine, &self.lasting.journal)?;
             if self.machine.is_finished() && !self.is_stirred() {
                 break;

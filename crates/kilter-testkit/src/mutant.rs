@@ -57,6 +57,14 @@ pub enum Mutant {
     RetriesTooOften,
     /// A plan does not show one change.
     HidesChange,
+    /// A batch is taken apart.
+    SplitsBatch,
+    /// What is to be alone is put together.
+    JoinsSingles,
+    /// A batch is that of another group.
+    MixesGroups,
+    /// Without batches one change is not made.
+    NeedsBatches,
 }
 
 /// The moment at which commands are distorted.
@@ -72,7 +80,7 @@ pub(crate) struct Moment<'a> {
 
 impl Mutant {
     /// All of them, with the property that has to notice.
-    pub const ALL: [(Mutant, Property); 24] = [
+    pub const ALL: [(Mutant, Property); 28] = [
         (Mutant::StartsBlocked, Property::ParentsFirst),
         (Mutant::StartsEarly, Property::ParentsFirst),
         (Mutant::ChecksTwice, Property::OneAtATime),
@@ -88,15 +96,19 @@ impl Mutant {
         (Mutant::LosesToken, Property::Refreshes),
         (Mutant::LosesRecord, Property::Refreshes),
         (Mutant::WritesWhenCalm, Property::Calm),
-        (Mutant::DropsSettled, Property::ManifestOrder),
+        (Mutant::DropsSettled, Property::Begins),
         (Mutant::SettlesTwice, Property::Ending),
-        (Mutant::DropsCheck, Property::ManifestOrder),
+        (Mutant::DropsCheck, Property::Begins),
         (Mutant::HidesFailure, Property::Ending),
         (Mutant::Wavers, Property::Determinism),
         (Mutant::ShufflesBatch, Property::ManifestOrder),
         (Mutant::HurriesRetry, Property::Retries),
         (Mutant::RetriesTooOften, Property::Retries),
         (Mutant::HidesChange, Property::Plan),
+        (Mutant::SplitsBatch, Property::Batches),
+        (Mutant::JoinsSingles, Property::Batches),
+        (Mutant::MixesGroups, Property::Batches),
+        (Mutant::NeedsBatches, Property::Batches),
     ];
 
     /// What a new run hears of the journal.
@@ -114,6 +126,7 @@ impl Mutant {
             Mutant::Wavers if moment.second => swap_batches(commands),
             Mutant::Wavers | Mutant::LosesToken | Mutant::LosesRecord => {}
             Mutant::OwesLate => owe_late(commands),
+            Mutant::JoinsSingles => join_singles(commands),
             _ => {
                 let taken = std::mem::take(commands);
                 taken.into_iter().for_each(|command| commands.extend(self.instead(command, moment)));
@@ -176,6 +189,11 @@ impl Mutant {
                 batch.vertices.reverse();
                 vec![Command::Check(batch)]
             }
+            (Mutant::SplitsBatch, Command::Check(batch)) => split(batch).into_iter().map(Command::Check).collect(),
+            (Mutant::MixesGroups, Command::Check(mut batch)) => {
+                batch.group += 1;
+                vec![Command::Check(batch)]
+            }
             (Mutant::HurriesRetry, Command::Wake(vertex, mut at)) => {
                 at.0 = at.0.saturating_sub(1);
                 vec![Command::Wake(vertex, at)]
@@ -196,6 +214,43 @@ impl Mutant {
             *change = Some(Settlement::InSync);
         }
     }
+
+    /// What an apply without batches is said to have done.
+    pub(crate) fn done_singly(self, applied: &mut [Option<Settlement>]) {
+        let change = applied.iter_mut().find(|settled| **settled == Some(Settlement::Changed));
+        if let (Mutant::NeedsBatches, Some(change)) = (self, change) {
+            *change = Some(Settlement::InSync);
+        }
+    }
+}
+
+/// A batch in two parts, where it has two.
+pub(crate) fn split(batch: Batch) -> Vec<Batch> {
+    let Batch { group, mut vertices } = batch;
+    let rest = vertices.split_off(vertices.len().div_ceil(2));
+    let parts = [vertices, rest].into_iter().filter(|vertices| !vertices.is_empty());
+    parts.map(|vertices| Batch { group, vertices }).collect()
+}
+
+/// Puts the first two checks of one vertex each and of one group together.
+fn join_singles(commands: &mut Vec<Command>) {
+    let alone = |command: &Command| match command {
+        Command::Check(batch) if batch.vertices.len() == 1 => Some(batch.group),
+        _ => None,
+    };
+    for first in 0..commands.len() {
+        let Some(group) = alone(&commands[first]) else { continue };
+        let Some(second) = (first + 1..commands.len()).find(|at| alone(&commands[*at]) == Some(group)) else {
+            continue;
+        };
+        if let Command::Check(Batch { vertices, .. }) = commands.remove(second)
+            && let Command::Check(batch) = &mut commands[first]
+        {
+            batch.vertices.extend(vertices);
+            batch.vertices.sort_unstable();
+        }
+        return;
+    }
 }
 
 fn alone(moment: &Moment<'_>, vertex: VertexId) -> Batch {
@@ -203,7 +258,7 @@ fn alone(moment: &Moment<'_>, vertex: VertexId) -> Batch {
 }
 
 /// Exchanges the first two batches of checks.
-fn swap_batches(commands: &mut [Command]) {
+pub(crate) fn swap_batches(commands: &mut [Command]) {
     let checks: Vec<usize> =
         (0..commands.len()).filter(|at| matches!(commands[*at], Command::Check(_))).take(2).collect();
     if let [first, second] = checks[..] {

@@ -102,7 +102,8 @@ fn hostile(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Nothing fails any longer: a plan, an apply that does what it showed, and one that does nothing.
+/// Nothing fails any longer: a plan, an apply that does what it showed and does the same without batches, and one that
+/// does nothing.
 fn peaceful(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
     lasting.system.heal();
     let percent = [0, 10, 60][lasting.rng.usize(..3)];
@@ -111,7 +112,13 @@ fn peaceful(world: &World, lasting: &mut Lasting) -> Result<(), Violation> {
     if let Some(mutant) = lasting.mutant {
         mutant.shown(&mut planned);
     }
+    let mut other = lasting.clone();
     let applied = undisturbed(world, Mode::Clean, lasting)?;
+    let mut singly = undisturbed(&world.singly(), Mode::Clean, &mut other)?;
+    if let Some(mutant) = lasting.mutant {
+        mutant.done_singly(&mut singly);
+    }
+    plan::batches_change_nothing(&applied, &singly)?;
     plan::the_apply_did_what_the_plan_showed(&planned, &applied)?;
     undisturbed(world, Mode::Calm, lasting)?;
     Ok(())

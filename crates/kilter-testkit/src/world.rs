@@ -46,6 +46,12 @@ impl World {
         World { graph: self.graph.clone(), vertices }
     }
 
+    /// The same world, in which everything is handed over alone.
+    pub(crate) fn singly(&self) -> World {
+        let vertices = self.vertices.iter().map(|vertex| Vertex { single: true, ..*vertex }).collect();
+        World { graph: self.graph.clone(), vertices }
+    }
+
     /// What the machine is told of a vertex.
     pub(crate) fn vertex(&self, vertex: VertexId) -> &Vertex {
         &self.vertices[vertex.0 as usize]

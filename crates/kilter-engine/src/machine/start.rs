@@ -30,7 +30,9 @@ impl Machine {
         self.start(vertices, Phase::Refreshing, Command::Refresh);
     }
 
-    pub(super) fn start_checks(&mut self) {
+    /// Settles what is ready and may not begin; returns what may be checked. It comes before all else that starts: what
+    /// settles here may take others up, and what is behind those is not begun then.
+    pub(super) fn sift_ready(&mut self) -> Vec<VertexId> {
         let mut vertices = Vec::new();
         while let Some(Reverse(vertex)) = self.ready.pop() {
             if self.progress[vertex.at()].phase != Phase::Ready {
@@ -42,10 +44,15 @@ impl Machine {
                 None => vertices.push(vertex),
             }
         }
-        // It may have been its turn more than once, and no longer since another one was found to be blocked.
+        // It may have been the turn of one more than once, and what has settled here may have taken others up before it.
         vertices.sort_unstable();
         vertices.dedup();
-        vertices.retain(|vertex| self.progress[vertex.at()].phase == Phase::Ready && self.takes_semaphores(*vertex));
+        vertices.retain(|vertex| self.progress[vertex.at()].phase == Phase::Ready);
+        vertices
+    }
+
+    pub(super) fn start_checks(&mut self, mut vertices: Vec<VertexId>) {
+        vertices.retain(|vertex| self.takes_semaphores(*vertex));
         self.start(vertices, Phase::Checking, Command::Check);
     }
 

@@ -84,6 +84,12 @@ impl UserProvider {
     }
 }
 
+/// A path without slashes at its end, but for the root.
+fn bare(home: Option<&Value>) -> Option<&str> {
+    let home = home?.unwrap_sensitive().as_str()?;
+    Some(if home.trim_end_matches('/').is_empty() { home } else { home.trim_end_matches('/') })
+}
+
 impl Provider for UserProvider {
     fn schema(&self) -> &TypeSchema {
         &self.schema
@@ -184,6 +190,8 @@ impl Provider for UserProvider {
         let same = match (attribute, should.get(attribute)) {
             ("gid", Some(gid)) => self.gid_is(is, gid),
             ("groups", Some(_)) => self.groups_are(is, should),
+            // The tools take a slash at the end away, each in its own time.
+            ("home", Some(home)) => bare(is.attributes.get("home")) == bare(Some(home)),
             _ => return Insync::Default,
         };
         if same { Insync::Same } else { Insync::Differs(None) }

@@ -179,6 +179,7 @@ fn what_means_the_same_is_the_same() {
     for attributes in [
         vec![("gid", Value::from("alice"))],
         vec![("gid", "1000".into())],
+        vec![("home", "/home/alice/".into())],
         vec![("groups", Value::strings(["wheel", "adm", "wheel"])), ("membership", "inclusive".into())],
         vec![("groups", Value::strings(["wheel"]))],
         // The primary group may be named as well.

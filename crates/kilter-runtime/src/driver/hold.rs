@@ -317,10 +317,11 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             self.observer.event(Event::Quiet(self.board.standing_counts()));
         }
         let quiet = Duration::from_millis(self.now.0.saturating_sub(since.0));
-        if !holder.is_converged && holder.hold.converged.is_some_and(|asked| quiet >= asked) {
-            holder.is_converged = true;
-            self.observer.event(Event::Converged(true));
-            holder.is_enough |= holder.hold.until_converged;
+        // What was mended between two looks was activity as well.
+        let is_converged = holder.hold.converged.is_some_and(|asked| quiet >= asked);
+        if is_converged != std::mem::replace(&mut holder.is_converged, is_converged) {
+            self.observer.event(Event::Converged(is_converged));
+            holder.is_enough |= is_converged && holder.hold.until_converged;
             return holder.is_enough;
         }
         false

@@ -1,6 +1,7 @@
 //! Carries out what a holding machine commands, while everything around it happens.
 
 mod around;
+mod between;
 mod obey;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,6 +11,7 @@ use kilter_engine::{Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, 
 use rustc_hash::FxHasher;
 
 use super::Fault;
+use super::limits::{Heeded, LeftAlone};
 use super::site::{Incarnation, Site};
 use crate::journal::Journal;
 use crate::observed::Act;
@@ -53,6 +55,8 @@ enum Answer {
 struct Seen {
     /// Whether its watch runs, or it needs none.
     watches: bool,
+    /// Whether its watch, if it does not run, is to be started.
+    asked: bool,
     /// Whether a check said that it differs, and nothing happened since.
     differs: bool,
     /// The tick of the last event that was told of it.
@@ -62,6 +66,12 @@ struct Seen {
     /// When it was repaired.
     repairs: VecDeque<Timestamp>,
     settlement: Option<Settlement>,
+    /// Whether it has settled so that others pass, and was not looked at since.
+    rests: bool,
+    /// Whether something happened to it since its last check began.
+    stirred: bool,
+    heeded: Heeded,
+    left_alone: LeftAlone,
 }
 
 /// One run of one machine.
@@ -74,7 +84,13 @@ pub(super) struct Driver<'a> {
     /// Parts that something happened to that has not been told yet.
     untold: BTreeSet<u32>,
     seen: BTreeMap<u32, Seen>,
+    /// When what a part no longer is changed it last: that was to notify whom it notified then.
+    strays: BTreeMap<u32, u64>,
+    /// What had failed when something that it depends on was changed.
+    roused: Vec<u32>,
     now: Timestamp,
+    /// When something was last done that is more than to find a vertex in its state.
+    active: Timestamp,
     interrupted: bool,
     paused: bool,
     /// Nothing fails from now on.
@@ -90,10 +106,10 @@ impl<'a> Driver<'a> {
         lasting.journal.begin();
         let (seen, unwatched) = watches(&lasting.site, &graph);
         let owed = owed(&lasting.journal, &graph);
-        let holding = lasting.site.holding(&graph, unwatched);
+        let holding = lasting.site.holding(&graph, unwatched, lasting.fault);
         let now = Timestamp(lasting.rng.u64(..1000));
         let machine = Machine::holding(graph.graph.clone(), graph.vertices.clone(), &owed, now, holding);
-        let machine = machine.sharing(lasting.site.shared(&graph));
+        let machine = machine.sharing(lasting.site.shared(&graph, lasting.fault));
         Driver {
             machine,
             graph,
@@ -102,7 +118,10 @@ impl<'a> Driver<'a> {
             wakes: Vec::new(),
             untold: BTreeSet::new(),
             seen,
+            strays: BTreeMap::new(),
+            roused: Vec::new(),
             now,
+            active: now,
             interrupted: false,
             paused: false,
             mended: false,
@@ -134,10 +153,10 @@ impl<'a> Driver<'a> {
             match self.lasting.rng.u32(..100) {
                 0..40 => self.land()?,
                 40..60 => self.drift(),
-                60..75 => self.tell(),
-                75..85 => self.wake(),
+                60..75 => self.tell()?,
+                75..85 => self.wake()?,
                 85..92 => self.watch(),
-                92..95 => self.unwatch(),
+                92..95 => self.unwatch()?,
                 95..97 => self.toggle(),
                 97..99 => self.swap(false)?,
                 _ => self.reinstate(),
@@ -177,12 +196,12 @@ impl<'a> Driver<'a> {
             self.reinstate();
             match self.lasting.rng.u32(..4) {
                 0 => self.watch(),
-                1 => self.wake(),
-                2 => self.tell(),
+                1 => self.wake()?,
+                2 => self.tell()?,
                 _ => self.land()?,
             }
             let rests = self.flights.is_empty() && self.wakes.is_empty() && self.untold.is_empty();
-            if rests && self.machine.quiet_since().is_some() && self.watch_all() {
+            if rests && self.quiet_since().is_some() && self.watch_all() {
                 return self.is_as_declared();
             }
         }
@@ -225,8 +244,12 @@ impl<'a> Driver<'a> {
             Act::Refresh => Answer::Heard(system.refresh(id, began, tick)),
         };
         self.flights[at].heard = Some(answer);
-        if system.changed(id) == tick && !is_orphan {
-            self.is_journalled(part)?;
+        if system.changed(id) == tick {
+            if is_orphan {
+                self.strays.insert(part, tick);
+            } else {
+                self.is_journalled(part)?;
+            }
         }
         Ok(())
     }
@@ -333,7 +356,7 @@ fn watches(site: &Site, graph: &Incarnation) -> (BTreeMap<u32, Seen>, BTreeSet<V
     let mut seen = BTreeMap::new();
     for (at, part) in graph.part_of.iter().enumerate() {
         let watches = !site.is_watched[*part as usize];
-        seen.insert(*part, Seen { watches, ..Seen::default() });
+        seen.insert(*part, Seen { watches, asked: true, stirred: true, ..Seen::default() });
         if !watches {
             unwatched.insert(VertexId(at as u32));
         }

@@ -6,6 +6,7 @@ use fastrand::Rng;
 use kilter_engine::{Backoff, Budget, Edge, Graph, Holding, Limit, Origin, Semaphores, Vertex, VertexId};
 use kilter_model::{RelationKind, SourceId, Span};
 
+use super::Fault;
 use crate::shape;
 use crate::world::{World, chance, temper};
 
@@ -42,8 +43,8 @@ pub(super) struct Site {
     /// Whether a part has a watch that has to start first.
     pub(super) is_watched: Vec<bool>,
     pub(super) budget: Budget,
-    backoff: Backoff,
-    limits: BTreeMap<u32, Limit>,
+    pub(super) backoff: Backoff,
+    pub(super) limits: BTreeMap<u32, Limit>,
     pub(super) counts: Vec<u32>,
     pub(super) semaphores: BTreeMap<u32, Vec<u16>>,
     forgiving: BTreeSet<u32>,
@@ -134,20 +135,25 @@ impl Site {
     }
 
     /// How a graph is held. Of the vertices in `unwatched` the watch has yet to start.
-    pub(super) fn holding(&self, of: &Incarnation, unwatched: BTreeSet<VertexId>) -> Holding {
+    pub(super) fn holding(&self, of: &Incarnation, unwatched: BTreeSet<VertexId>, fault: Option<Fault>) -> Holding {
         let vertex = |part: &u32| of.vertex_of(*part);
+        let forgets = |what: Fault| fault == Some(what);
+        let limits = self.limits.iter().filter(|_| !forgets(Fault::ForgetsLimits));
         Holding {
             budget: self.budget,
-            backoff: self.backoff,
+            backoff: if forgets(Fault::ForgetsBackoff) { Backoff { first: 0, longest: 0 } } else { self.backoff },
             unwatched,
-            limits: self.limits.iter().filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
+            limits: limits.filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
             forgiving: self.forgiving.iter().filter_map(vertex).collect(),
             tireless: self.tireless.iter().filter_map(vertex).collect(),
         }
     }
 
     /// What the vertices of a graph share.
-    pub(super) fn shared(&self, of: &Incarnation) -> Semaphores {
+    pub(super) fn shared(&self, of: &Incarnation, fault: Option<Fault>) -> Semaphores {
+        if fault == Some(Fault::ForgetsSemaphores) {
+            return Semaphores::default();
+        }
         let taken = self.semaphores.iter();
         let of = taken.filter_map(|(part, ids)| Some((of.vertex_of(*part)?, ids.clone()))).collect();
         Semaphores { counts: self.counts.clone(), of }

@@ -44,6 +44,12 @@ pub enum Property {
     Converges,
     /// Limits, budgets and semaphores are kept.
     Limits,
+    /// What is ready is begun, whatever goes on elsewhere.
+    Begins,
+    /// What is ready and of one group is one batch, but for what is alone; the result is the same without batches.
+    Batches,
+    /// At rest is what has nothing under way and nothing to wait for, since the last thing that was done.
+    Rests,
 }
 
 impl Property {
@@ -63,6 +69,9 @@ impl Property {
             Property::Watched => "no look before the watch, and one after every event",
             Property::Converges => "left in peace, everything comes to its state",
             Property::Limits => "limits, budgets and semaphores are kept",
+            Property::Begins => "what is ready begins",
+            Property::Batches => "what is ready together goes together, and comes to the same alone",
+            Property::Rests => "at rest means that nothing is under way",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What comes before what.
 
-use kilter_engine::{Batch, Settlement, VertexId};
+use kilter_engine::{Batch, Command, Settlement, Vertex, VertexId};
 
 use super::{Property, Violation, ensure};
 use crate::observed::{Observed, Seen};
@@ -29,13 +29,41 @@ pub(crate) fn batch_is_in_manifest_order(batch: &Batch) -> Result<(), Violation>
     }
 }
 
+/// Of what is ready at once those of one group are one batch, and what is alone is a batch of its own.
+pub(crate) fn batches_are_whole<'a>(
+    commands: &[Command],
+    described: impl Fn(VertexId) -> &'a Vertex,
+) -> Result<(), Violation> {
+    let mut whole = Vec::new();
+    for command in commands {
+        let (act, batch) = match command {
+            Command::Check(batch) => (0, batch),
+            Command::Apply(batch) => (1, batch),
+            Command::Refresh(batch) => (2, batch),
+            _ => continue,
+        };
+        let Some(first) = batch.vertices.first().copied() else { continue };
+        let stranger = batch.vertices.iter().find(|vertex| described(**vertex).group != batch.group);
+        ensure(stranger.is_none(), Property::Batches, first, || format!("{stranger:?} is of another group"))?;
+        if batch.vertices.iter().any(|vertex| described(*vertex).single) {
+            let count = batch.vertices.len();
+            ensure(count == 1, Property::Batches, first, || format!("it is to be alone, in a batch of {count}"))?;
+            continue;
+        }
+        let is_first = !whole.contains(&(act, batch.group));
+        ensure(is_first, Property::Batches, first, || format!("its group {} is handed over in parts", batch.group))?;
+        whole.push((act, batch.group));
+    }
+    Ok(())
+}
+
 /// Of what is ready nothing is held back: an earlier vertex is never handed over after a later one,
 /// and independent branches go on.
 pub(crate) fn nothing_ready_is_held_back(run: &Observed<'_>) -> Result<(), Violation> {
     let idle = |seen: &Seen| seen.flight.is_none() && seen.wake.is_none() && seen.settled().is_none();
     for vertex in run.world.graph.vertices().filter(|vertex| idle(run.of(*vertex))) {
         let waits = run.world.parents(vertex).any(|parent| run.of(parent).settled().is_none());
-        ensure(waits, Property::ManifestOrder, vertex, || "it is ready and was not handed over".into())?;
+        ensure(waits, Property::Begins, vertex, || "it is ready and was not handed over".into())?;
     }
     Ok(())
 }

@@ -18,6 +18,18 @@ pub(crate) fn the_apply_did_what_the_plan_showed(
     Ok(())
 }
 
+/// What an apply did with batches is what it does without.
+pub(crate) fn batches_change_nothing(
+    together: &[Option<Settlement>],
+    alone: &[Option<Settlement>],
+) -> Result<(), Violation> {
+    for (at, (together, alone)) in together.iter().zip(alone).enumerate() {
+        let what = || format!("in a batch it came to {together:?}, alone to {alone:?}");
+        ensure(together == alone, Property::Batches, VertexId(at as u32), what)?;
+    }
+    Ok(())
+}
+
 /// A vertex that is in its state is shown as one that would be refreshed exactly when it acts on
 /// that and is owed a refresh, or would be by a parent that is only looked at.
 pub(crate) fn a_refresh_is_shown_where_it_would_come(run: &Observed<'_>, journal: &Journal) -> Result<(), Violation> {

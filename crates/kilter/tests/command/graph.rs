@@ -32,6 +32,55 @@ fn a_manifest_is_drawn_in_every_format() {
     }
 }
 
+/// The edges that nobody wrote, as `first < second`.
+fn automatic(resources: &str) -> Vec<String> {
+    let place = Place::new();
+    let manifest = place.file("m.yaml", format!("resources:\n{resources}"));
+    let ended = place.run(&["graph", &manifest, "--format", "json"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let graph: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let edges = graph["edges"].as_array().unwrap().iter().filter(|edge| edge["origin"] == "automatic");
+    let mut edges: Vec<String> = edges
+        .map(|edge| format!("{} < {}", edge["first"].as_str().unwrap(), edge["second"].as_str().unwrap()))
+        .collect();
+    edges.sort_unstable();
+    edges
+}
+
+#[test]
+fn a_file_comes_after_the_nearest_directory_that_is_declared_and_after_no_other() {
+    let directories = ["/tmp/a/b", "/tmp/a"].map(|path| format!("  file[{path}]: {{ensure: directory}}\n"));
+    let file = "  file[/tmp/a/b/c]: {content: c}\n";
+    let [b, a] = &directories;
+    assert_eq!(automatic(&format!("{file}{a}")), ["file[/tmp/a] < file[/tmp/a/b/c]"]);
+    let nearest = ["file[/tmp/a/b] < file[/tmp/a/b/c]", "file[/tmp/a] < file[/tmp/a/b]"];
+    assert_eq!(automatic(&format!("{file}{a}{b}")), nearest);
+    // What is not above it only begins like it.
+    assert_eq!(
+        automatic(&format!("{file}  file[/tmp/a/b/cc]: {{}}\n  file[/tmp/ab]: {{ensure: directory}}\n")),
+        [""; 0]
+    );
+    let opted_out = file.replace("content: c", "content: c, meta: {autoedge: false}");
+    assert_eq!(automatic(&format!("{opted_out}{b}")), [""; 0]);
+    let opted_out = b.replace("ensure: directory", "ensure: directory, meta: {autoedge: false}");
+    assert_eq!(automatic(&format!("{file}{opted_out}")), [""; 0], "nothing leads from what wants no edges");
+}
+
+#[test]
+fn accounts_are_made_after_their_groups_and_before_what_is_theirs_and_go_the_other_way_round() {
+    let made = "  file[/srv/x]: {owner: deploy, group: staff}\n  user[deploy]: {gid: staff, groups: [docker]}\n  \
+                group[docker]: {}\n  group[staff]: {}\n";
+    let edges = [
+        "group[docker] < user[deploy]",
+        "group[staff] < file[/srv/x]",
+        "group[staff] < user[deploy]",
+        "user[deploy] < file[/srv/x]",
+    ];
+    assert_eq!(automatic(made), edges);
+    let gone = "  group[deploy]: {ensure: absent}\n  user[deploy]: {ensure: absent}\n";
+    assert_eq!(automatic(gone), ["user[deploy] < group[deploy]"]);
+}
+
 #[test]
 fn a_wrong_manifest_is_not_drawn() {
     let place = Place::new();

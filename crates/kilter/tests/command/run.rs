@@ -135,6 +135,71 @@ fn it_ends_when_converged_if_that_was_asked_for() {
 }
 
 #[test]
+fn it_converges_with_noop_and_with_nothing_to_hold_after_all_of_the_time_asked_for() {
+    let place = Place::new();
+    let args = ["--converged-exit", "--converged-timeout", "1"];
+    let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
+    let ended = place.run(&[&["run", &path, "--noop"], &args[..]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (2, "converged: everything is settled\n"), "{ended:?}");
+    assert!(!place.path().join("a").exists());
+    let path = manifest(&place, "resources: {}\n");
+    let begun = Instant::now();
+    let ended = place.run(&[&["run", &path], &args[..]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, "converged: everything is settled\n"), "{ended:?}");
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_has_to_be_done_begins_the_time_until_it_converges_anew() {
+    let place = Place::new();
+    let (a, status) = (place.path().join("a"), place.path().join("status"));
+    let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
+    let text = status.display().to_string();
+    let running = Running::begin(&place, &[&path, "--converged-timeout", "2", "--converged-status-file", &text]);
+    wait("the file", || content(&a) == "a");
+    let begun = Instant::now();
+    // Somebody is busy for longer than that.
+    while begun.elapsed() < Duration::from_secs(3) {
+        std::fs::write(&a, "changed").unwrap();
+        wait("the file, mended", || content(&a) == "a");
+        std::thread::sleep(Duration::from_millis(700));
+    }
+    assert_eq!(content(&status), "", "it is not at rest");
+    wait("the rest", || content(&status) == "true\n");
+    std::fs::write(&a, "changed").unwrap();
+    wait("the end of the rest, and another one", || content(&status) == "true\nfalse\ntrue\n");
+    assert_eq!(running.end().0, Some(143));
+}
+
+#[test]
+fn the_first_interrupt_lets_a_command_end_and_the_second_ends_it_and_none_begins_behind_it() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (interrupts, seconds) in [(1, 2), (2, 60)] {
+        let place = Place::new();
+        let file = |name: &str| place.path().join(name);
+        let text = format!(
+            "resources:\n  exec[first]: {{command: \"touch DIR/begun; sleep {seconds}; touch DIR/done\", shell: true}}\n  \
+             exec[second]: {{command: touch DIR/second, require: \"exec[first]\"}}\n"
+        );
+        let path = manifest(&place, &text);
+        let mut command = place.command(&["apply", &path]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait("the first", || file("begun").exists());
+        let begun = Instant::now();
+        let pid = Pid::from_child(&child);
+        for _ in 0..interrupts {
+            kill_process(pid, Signal::INT).unwrap();
+            // Two signals that come together count as one.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        assert_eq!((file("done").exists(), file("second").exists()), (interrupts == 1, false), "{output:?}");
+    }
+}
+
+#[test]
 fn with_noop_it_only_tells_what_differs() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");

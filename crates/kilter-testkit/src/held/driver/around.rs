@@ -1,11 +1,11 @@
 //! What happens around a machine: drift, events, watches, times, and other graphs.
 
-use kilter_engine::{Input, Replacement, VertexId};
+use kilter_engine::{Command, Input, Replacement, Settlement, VertexId};
 
 use super::{Driver, owed, watches};
 use crate::held::Fault;
 use crate::held::site::Incarnation;
-use crate::properties::Violation;
+use crate::properties::{Property, Violation, ensure};
 
 impl Driver<'_> {
     /// Somebody else changes a part, or brings it to its state.
@@ -22,47 +22,82 @@ impl Driver<'_> {
     }
 
     /// A watch tells what happened.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn tell(&mut self) -> Result<(), Violation> {
         let parts: Vec<u32> = self.untold.iter().copied().collect();
-        let Some(part) = self.lasting.rng.choice(parts) else { return };
+        let Some(part) = self.lasting.rng.choice(parts) else { return Ok(()) };
         let flies = self.flights.iter().any(|flight| flight.part == part && flight.is_orphan);
         if flies {
-            return;
+            return Ok(());
         }
         self.untold.remove(&part);
-        let Some(vertex) = self.graph.vertex_of(part) else { return };
+        let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
         self.lasting.tick += 1;
         let tick = self.lasting.tick;
+        let is_worked_on = self.flights.iter().any(|flight| flight.part == part);
         let seen = self.seen_of(part);
         if !seen.watches {
             // When its watch starts, it is looked at.
-            return;
+            return Ok(());
         }
         seen.told = tick;
         seen.differs = false;
-        self.give(Input::Stale(vertex));
+        seen.stirred = true;
+        match self.lasting.fault {
+            Some(Fault::SwallowsEvents) if is_worked_on => return Ok(()),
+            Some(Fault::WakesDependants) => {
+                let children: Vec<VertexId> = self.graph.graph.children(vertex).collect();
+                children.into_iter().for_each(|child| self.give(Input::Stale(child)));
+            }
+            _ => {}
+        }
+        self.heed(vertex, Input::Stale(vertex), |_| true)
     }
 
-    pub(super) fn wake(&mut self) {
+    /// Gives what may take a settled vertex up, and counts whether it has.
+    fn heed(
+        &mut self,
+        vertex: VertexId,
+        input: Input,
+        counts: impl FnOnce(Settlement) -> bool,
+    ) -> Result<(), Violation> {
+        let before = self.machine.settlement(vertex);
+        self.give(input);
+        let is_taken_up = before.is_some_and(counts) && self.machine.settlement(vertex).is_none();
+        if !is_taken_up {
+            return Ok(());
+        }
+        let part = self.part(vertex);
+        let (now, limit) = (self.now, self.lasting.site.limits.get(&part).copied());
+        let is_late = matches!(input, Input::Due(_));
+        let most = self.seen_of(part).heeded.count(now, limit, is_late);
+        ensure(most.is_none(), Property::Limits, vertex, || format!("of {most:?} events by now one more is heeded"))
+    }
+
+    pub(super) fn wake(&mut self) -> Result<(), Violation> {
         if self.flights.is_empty() && !self.wakes.iter().any(|(at, _)| *at <= self.now) {
             self.now = self.wakes.iter().map(|(at, _)| *at).min().unwrap_or(self.now).max(self.now);
         }
-        let Some(at) = self.wakes.iter().position(|(at, _)| *at <= self.now) else { return };
+        let Some(at) = self.wakes.iter().position(|(at, _)| *at <= self.now) else { return Ok(()) };
         let (_, part) = self.wakes.swap_remove(at);
-        if let Some(vertex) = self.graph.vertex_of(part) {
-            self.give(Input::Due(vertex));
-        }
+        let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
+        // What has failed may come back without an event.
+        self.heed(vertex, Input::Due(vertex), |settlement| settlement != Settlement::Failed)
     }
 
     /// A watch starts that has to; not before what its vertex replaced has landed.
     pub(super) fn watch(&mut self) {
-        let late: Vec<u32> = self.seen.iter().filter(|(_, seen)| !seen.watches).map(|(part, _)| *part).collect();
+        let late: Vec<u32> =
+            self.seen.iter().filter(|(_, seen)| !seen.watches && seen.asked).map(|(part, _)| *part).collect();
         let Some(part) = self.lasting.rng.choice(late) else { return };
         if self.flights.iter().any(|flight| flight.part == part) {
             return;
         }
         let Some(vertex) = self.graph.vertex_of(part) else { return };
-        self.seen_of(part).watches = self.lasting.fault != Some(Fault::WatchesTooLate);
+        let watches = self.lasting.fault != Some(Fault::WatchesTooLate);
+        let seen = self.seen_of(part);
+        seen.watches = watches;
+        seen.stirred = true;
+        seen.left_alone.until = None;
         self.give(Input::Watching(vertex));
     }
 
@@ -71,19 +106,27 @@ impl Driver<'_> {
     }
 
     /// A watch ends.
-    pub(super) fn unwatch(&mut self) {
+    pub(super) fn unwatch(&mut self) -> Result<(), Violation> {
         let on: Vec<u32> = self.seen.iter().filter(|(_, seen)| seen.watches).map(|(part, _)| *part).collect();
         let on = on.into_iter().filter(|part| self.lasting.site.is_watched[*part as usize]);
-        let Some(part) = self.lasting.rng.choice(on.collect::<Vec<_>>()) else { return };
-        let Some(vertex) = self.graph.vertex_of(part) else { return };
+        let Some(part) = self.lasting.rng.choice(on.collect::<Vec<_>>()) else { return Ok(()) };
+        let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
         let seen = self.seen_of(part);
         seen.watches = false;
+        seen.asked = false;
         seen.differs = false;
         self.give(Input::Unwatched(vertex));
+        match self.lasting.fault {
+            Some(Fault::WatchesBeside) => self.carry_out(Command::Watch(vertex)),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn toggle(&mut self) {
         self.paused = !self.paused;
+        if self.lasting.fault == Some(Fault::IgnoresPause) {
+            return;
+        }
         self.give(if self.paused { Input::Pause } else { Input::Resume });
     }
 
@@ -91,7 +134,9 @@ impl Driver<'_> {
         let all: Vec<VertexId> = self.graph.graph.vertices().filter(|v| self.machine.is_watched_only(*v)).collect();
         let Some(vertex) = self.lasting.rng.choice(all) else { return };
         let part = self.part(vertex);
-        self.seen_of(part).repairs.clear();
+        let seen = self.seen_of(part);
+        seen.repairs.clear();
+        seen.stirred = true;
         self.give(Input::Reinstate(vertex));
     }
 
@@ -129,6 +174,11 @@ impl Driver<'_> {
             let is_kept = new.vertex_of(flight.part).is_some_and(|vertex| kept[vertex.0 as usize].is_some());
             flight.is_orphan |= !is_kept;
         }
+        let whole = lasting.fault == Some(Fault::SwapsWhole);
+        let is_under_way =
+            |old: &VertexId| self.flights.iter().any(|flight| flight.part == self.graph.part_of[old.0 as usize]);
+        let told: Vec<Option<VertexId>> =
+            kept.iter().map(|old| old.filter(|old| !whole || is_under_way(old))).collect();
         self.graph = new;
         self.seen = seen;
         let is_kept =
@@ -138,9 +188,9 @@ impl Driver<'_> {
         let replacement = Replacement {
             graph: self.graph.graph.clone(),
             vertices: self.graph.vertices.clone(),
-            holding: self.lasting.site.holding(&self.graph, unwatched),
-            semaphores: self.lasting.site.shared(&self.graph),
-            kept: &kept,
+            holding: self.lasting.site.holding(&self.graph, unwatched, self.lasting.fault),
+            semaphores: self.lasting.site.shared(&self.graph, self.lasting.fault),
+            kept: &told,
             owed: &owed,
         };
         self.machine.replace(self.now, replacement);

@@ -2,21 +2,25 @@
 
 use kilter_engine::{Batch, Command, Input, Settlement, Token, VertexId};
 
-use super::{Driver, Flight};
+use super::{Driver, Flight, owed};
 use crate::held::Fault;
 use crate::journal::Record;
+use crate::mutant::{split, swap_batches};
 use crate::observed::Act;
-use crate::properties::{Property, Violation, ensure};
+use crate::properties::{Property, Violation, ensure, order};
 use crate::stream::digest;
 
 impl Driver<'_> {
     pub(super) fn obey(&mut self) -> Result<(), Violation> {
         let mut rounds = 0;
         loop {
-            let commands = self.machine.commands();
+            let mut commands = self.machine.commands();
+            self.distort(&mut commands);
             if commands.is_empty() {
-                return Ok(());
+                return self.between();
             }
+            let vertices = &self.graph.vertices;
+            order::batches_are_whole(&commands, |vertex| &vertices[vertex.0 as usize])?;
             rounds += 1;
             if rounds > 100_000 {
                 return Err(Violation::of(Property::Ending, "the machine commands without end"));
@@ -31,17 +35,41 @@ impl Driver<'_> {
         }
     }
 
+    /// Brings a bug into the commands.
+    fn distort(&self, commands: &mut Vec<Command>) {
+        match self.lasting.fault {
+            Some(Fault::Wavers) => swap_batches(commands),
+            Some(Fault::SwapsLate) if self.flights.iter().any(|flight| flight.is_orphan) => {
+                commands.retain(|command| !matches!(command, Command::Check(_)));
+            }
+            Some(Fault::SplitsBatches) => {
+                let parts = |command| match command {
+                    Command::Check(batch) => split(batch).into_iter().map(Command::Check).collect(),
+                    command => vec![command],
+                };
+                *commands = std::mem::take(commands).into_iter().flat_map(parts).collect();
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn carry_out(&mut self, command: Command) -> Result<(), Violation> {
         match command {
             Command::Owe(_) if self.lasting.fault == Some(Fault::OwesNothing) => {}
             Command::Owe(tokens) => self.lasting.journal.write(Record::Owe(self.of_parts(&tokens))),
-            Command::Paid(tokens) => self.pay(&tokens),
+            Command::Paid(tokens) => self.pay(&tokens)?,
             Command::Check(batch) => self.take_off(Act::Check, batch)?,
             Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
+            Command::Wake(vertex, _)
+                if self.lasting.fault == Some(Fault::ForgetsWakes)
+                    && self.machine.settlement(vertex) == Some(Settlement::Failed) => {}
             Command::Wake(vertex, at) => self.wakes.push((at, self.part(vertex))),
             Command::Settled(vertex, settlement) => self.settled(vertex, settlement)?,
+            Command::Watch(_) if self.paused && self.lasting.fault == Some(Fault::WatchesNotWhilePaused) => {}
             Command::Watch(vertex) => {
+                let part = self.part(vertex);
+                self.seen_of(part).asked = true;
                 let flying = self.flights.iter().any(|flight| flight.part == self.part(vertex) && !flight.is_orphan);
                 ensure(!flying, Property::Watched, vertex, || "its watch starts while it is worked on".into())?;
             }
@@ -61,7 +89,26 @@ impl Driver<'_> {
             ensure(is_failed, Property::Blocking, vertex, || format!("blocked by {}, which is {failed:?}", by.0))?;
         }
         let part = self.part(vertex);
-        self.seen_of(part).settlement = Some(settlement);
+        if settlement != Settlement::InSync {
+            self.active = self.now;
+        }
+        if settlement == Settlement::Changed {
+            let children = self.graph.graph.children(vertex);
+            let failed = children.filter(|child| self.machine.settlement(*child) == Some(Settlement::Failed));
+            let failed: Vec<u32> = failed.map(|child| self.part(child)).collect();
+            self.roused.extend(failed);
+        }
+        let (now, backoff, interrupted) = (self.now, self.lasting.site.backoff, self.interrupted);
+        let seen = self.seen_of(part);
+        seen.settlement = Some(settlement);
+        seen.rests = settlement.lets_pass();
+        match settlement {
+            Settlement::Failed => seen.left_alone.fails(now, backoff),
+            Settlement::Blocked(_) | Settlement::Interrupted => seen.left_alone.until = None,
+            _ => seen.left_alone.recovers(),
+        }
+        let is_seen = seen.looked >= seen.told || !seen.rests || interrupted;
+        ensure(is_seen, Property::Watched, vertex, || "it settles without a look behind the last event".into())?;
         if self.mended && matches!(settlement, Settlement::Failed | Settlement::Unknown) && !self.comes_back(part) {
             // It began before it was mended.
             self.untold.insert(part);
@@ -70,7 +117,7 @@ impl Driver<'_> {
     }
 
     /// Pays what it is told to; nothing is paid that was not owed.
-    pub(super) fn pay(&mut self, tokens: &[Token]) {
+    pub(super) fn pay(&mut self, tokens: &[Token]) -> Result<(), Violation> {
         let tokens = self.of_parts(tokens);
         // What somebody owed who comes before it no longer is paid by its receiver alone.
         let inherited = |token: &Token| token.first == token.second;
@@ -85,13 +132,41 @@ impl Driver<'_> {
             let rest: Vec<Token> = if inherited(token) { rest.collect() } else { vec![*token] };
             rest
         });
-        let paid = paid.collect();
+        let paid: Vec<Token> = paid.collect();
+        for Token { first, second } in &paid {
+            let Some(vertex) = self.graph.vertex_of(second.0) else { continue };
+            if !self.graph.vertices[vertex.0 as usize].refreshable {
+                continue;
+            }
+            let system = &self.lasting.system;
+            let (served, looked) = (system.served(*second), self.seen[&second.0].looked);
+            let what = || format!("it is paid what {} owes, and was not refreshed since it was looked at", first.0);
+            ensure(served > looked, Property::Refreshes, vertex, what)?;
+            let notifies = self.graph.vertex_of(first.0).and_then(|first| self.graph.graph.find(first, vertex));
+            let notifies = notifies.is_some_and(|edge| self.graph.graph.edge(edge).notify);
+            let is_stray = self.strays.get(&first.0) == Some(&system.changed(*first));
+            let is_served = !notifies || is_stray || system.changed(*first) <= served;
+            let what = || format!("it is paid what {} owes, and was not refreshed since that changed", first.0);
+            ensure(is_served, Property::Refreshes, vertex, what)?;
+        }
         self.lasting.journal.write(Record::Paid(paid));
+        Ok(())
     }
 
     pub(super) fn take_off(&mut self, act: Act, batch: Batch) -> Result<(), Violation> {
         for vertex in batch.vertices {
             self.begin(act, vertex)?;
+            match (self.lasting.fault, act) {
+                (Some(Fault::PaysEarly), Act::Refresh) => {
+                    let owed = owed(&self.lasting.journal, &self.graph);
+                    self.pay(&owed.into_iter().filter(|token| token.second == vertex).collect::<Vec<_>>())?;
+                }
+                (Some(Fault::StartsEarly), Act::Check) => {
+                    let child = self.graph.graph.children(vertex).next();
+                    child.map_or(Ok(()), |child| self.begin(act, child))?;
+                }
+                _ => {}
+            }
             if self.lasting.rng.u32(..4) == 0 {
                 self.happen(self.flights.len() - 1)?;
             }
@@ -113,18 +188,26 @@ impl Driver<'_> {
             ensure(passes, Property::ParentsFirst, vertex, || format!("{act:?}, and {} is {settlement:?}", parent.0))?;
         }
         self.semaphores_are_kept(vertex)?;
+        let owed = self.lasting.journal.owed().iter().any(|token| token.second.0 == part);
+        let now = self.now;
         let seen = self.seen.entry(part).or_default();
         match act {
             Act::Check => {
+                let has_reason = !seen.rests || seen.stirred || owed;
+                ensure(has_reason, Property::Entitled, vertex, || "a check, and nothing has happened to it".into())?;
+                let until = seen.left_alone.until.take();
+                let in_time = until.is_none_or(|until| until <= now);
+                ensure(in_time, Property::Retries, vertex, || format!("a check at {now:?}, before {until:?}"))?;
                 seen.looked = tick;
                 seen.differs = false;
+                seen.rests = false;
+                seen.stirred = false;
             }
             Act::Apply => {
                 ensure(seen.differs, Property::Entitled, vertex, || "an apply without a difference".into())?;
                 seen.differs = false;
             }
             Act::Refresh => {
-                let owed = self.lasting.journal.owed().iter().any(|token| token.second.0 == part);
                 ensure(owed, Property::Entitled, vertex, || "a refresh that nobody owes".into())?;
             }
         }

@@ -1,0 +1,518 @@
+//! What mgmt's engine is known to do, and what this one does in its place: short schedules, command by command.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kilter_engine::{
+    Backoff, Batch, Command, Edge, Graph, Holding, Input, Machine, Origin, Ran, Reason, Replacement, Semaphores,
+    Settlement, Timestamp, Token, Verdict, Vertex, VertexId,
+};
+
+const A: VertexId = VertexId(0);
+const B: VertexId = VertexId(1);
+const C: VertexId = VertexId(2);
+const D: VertexId = VertexId(3);
+
+const DONE: Ran = Ran::Done { refreshed: false };
+
+fn before(first: VertexId, second: VertexId) -> Edge {
+    Edge { first, second, notify: false, origin: Origin::Automatic(Reason::Name) }
+}
+
+fn notify(first: VertexId, second: VertexId) -> Edge {
+    Edge { notify: true, ..before(first, second) }
+}
+
+fn graph(count: u32, edges: &[Edge]) -> Graph {
+    Graph::new(count, edges.to_vec()).expect("nothing is in a cycle")
+}
+
+/// Vertices that are handed over one by one.
+fn vertices(count: usize) -> Vec<Vertex> {
+    vec![Vertex { single: true, refreshable: true, ..Vertex::default() }; count]
+}
+
+/// A machine, and the time that its driver has told it.
+struct Run {
+    machine: Machine,
+    now: Timestamp,
+}
+
+impl Run {
+    fn holding_as(edges: &[Edge], vertices: Vec<Vertex>, holding: Holding) -> Run {
+        let graph = graph(vertices.len() as u32, edges);
+        Run { machine: Machine::holding(graph, vertices, &[], Timestamp(0), holding), now: Timestamp(0) }
+    }
+
+    fn holding(edges: &[Edge], vertices: Vec<Vertex>) -> Run {
+        Run::holding_as(edges, vertices, Holding::default())
+    }
+
+    fn passing(edges: &[Edge], vertices: Vec<Vertex>, owed: &[Token]) -> Run {
+        let graph = graph(vertices.len() as u32, edges);
+        Run { machine: Machine::new(graph, vertices, owed), now: Timestamp(0) }
+    }
+
+    /// What follows from an input.
+    fn give(&mut self, input: Input) -> Vec<Command> {
+        self.machine.input(self.now, input);
+        self.machine.commands()
+    }
+
+    /// Answers every check with a verdict until nothing is checked any more, and returns in which order that was.
+    fn check_all(&mut self, verdict: Verdict) -> Vec<VertexId> {
+        let mut checked = Vec::new();
+        let mut commands = self.machine.commands();
+        while !commands.is_empty() {
+            let batches = commands.drain(..).filter_map(|command| match command {
+                Command::Check(batch) => Some(batch.vertices),
+                _ => None,
+            });
+            let vertices: Vec<VertexId> = batches.flatten().collect();
+            for vertex in vertices {
+                checked.push(vertex);
+                commands.extend(self.give(Input::Checked(vertex, verdict)));
+            }
+        }
+        checked
+    }
+}
+
+fn check(vertex: VertexId) -> Command {
+    Command::Check(Batch { group: 0, vertices: vec![vertex] })
+}
+
+fn apply(vertex: VertexId) -> Command {
+    Command::Apply(Batch { group: 0, vertices: vec![vertex] })
+}
+
+fn refresh(vertex: VertexId) -> Command {
+    Command::Refresh(Batch { group: 0, vertices: vec![vertex] })
+}
+
+fn settled(vertex: VertexId, settlement: Settlement) -> Command {
+    Command::Settled(vertex, settlement)
+}
+
+#[test]
+fn a_child_whose_watch_starts_late_is_not_looked_at_before_however_early_its_parent_is_done() {
+    let holding = Holding { unwatched: BTreeSet::from([B]), ..Holding::default() };
+    let mut run = Run::holding_as(&[before(A, B)], vertices(2), holding);
+    assert_eq!(run.machine.commands(), [check(A)]);
+    assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync)]);
+    run.now = Timestamp(1000);
+    assert_eq!(run.give(Input::Stale(B)), [], "an event before the watch has started begins nothing");
+    assert_eq!(run.give(Input::Watching(B)), [check(B)]);
+}
+
+#[test]
+fn a_watch_that_fails_during_a_check_starts_anew_behind_it_and_another_check_behind_that() {
+    let mut run = Run::holding(&[], vertices(1));
+    assert_eq!(run.machine.commands(), [check(A)]);
+    assert_eq!(run.give(Input::Unwatched(A)), [], "nothing starts beside a check");
+    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Watch(A)], "what was found holds no longer");
+    assert_eq!(run.give(Input::Stale(A)), [], "nothing is looked at before it watches again");
+    assert_eq!(run.give(Input::Watching(A)), [check(A)]);
+}
+
+#[test]
+fn a_watch_may_start_while_everything_is_paused_and_nothing_is_looked_at_before_that_ends() {
+    let mut run = Run::holding(&[], vertices(1));
+    run.check_all(Verdict::InSync);
+    assert_eq!(run.give(Input::Pause), []);
+    assert_eq!(run.machine.quiet_since(), None, "what is held back is not at rest");
+    assert_eq!(run.give(Input::Unwatched(A)), [Command::Watch(A)]);
+    assert_eq!(run.give(Input::Watching(A)), []);
+    assert_eq!(run.give(Input::Stale(A)), []);
+    assert_eq!(run.give(Input::Resume), [check(A)]);
+}
+
+#[test]
+fn an_event_during_a_check_brings_another_one_whatever_the_first_one_found() {
+    for found in [Verdict::InSync, Verdict::Differs, Verdict::Failed, Verdict::Unknown] {
+        let mut run = Run::holding(&[], vertices(1));
+        assert_eq!(run.machine.commands(), [check(A)]);
+        assert_eq!(run.give(Input::Stale(A)), []);
+        assert_eq!(run.give(Input::Checked(A, found)), [check(A)], "{found:?}");
+        assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync)]);
+    }
+}
+
+#[test]
+fn what_is_tried_without_end_and_without_a_pause_lets_itself_be_paused_and_ended_at_once() {
+    let endless = Vertex { retry: -1, ..Vertex::default() };
+    let mut run = Run::holding(&[], vec![endless]);
+    run.machine.commands();
+    for _ in 0..100 {
+        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [Command::Wake(A, run.now)]);
+        assert_eq!(run.give(Input::Due(A)), [check(A)]);
+    }
+    assert_eq!(run.give(Input::Pause), []);
+    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [Command::Wake(A, run.now)]);
+    assert_eq!(run.give(Input::Due(A)), [], "nothing begins while it is paused");
+    assert_eq!(run.give(Input::Resume), [check(A)]);
+    assert_eq!(run.give(Input::Interrupt), []);
+    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [settled(A, Settlement::Failed)]);
+    assert!(run.machine.is_finished());
+}
+
+#[test]
+fn whatever_comes_behind_the_end_begins_nothing() {
+    let mut run = Run::holding(&[before(A, B)], vertices(2));
+    run.check_all(Verdict::InSync);
+    run.give(Input::Interrupt);
+    assert!(run.machine.is_finished());
+    for input in [
+        Input::Pause,
+        Input::Resume,
+        Input::Stale(A),
+        Input::Unwatched(A),
+        Input::Watching(A),
+        Input::Due(B),
+        Input::Reinstate(B),
+        Input::Interrupt,
+    ] {
+        assert_eq!(run.give(input), [], "{input:?}");
+        assert!(run.machine.is_finished());
+    }
+}
+
+#[test]
+fn an_event_on_a_leaf_wakes_the_leaf_and_nothing_else() {
+    let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
+    assert_eq!(run.check_all(Verdict::InSync), [A, B, C]);
+    assert_eq!(run.give(Input::Stale(C)), [check(C)]);
+    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [settled(C, Settlement::InSync)]);
+    assert_eq!(run.give(Input::Stale(A)), [check(A)]);
+    let again = run.give(Input::Checked(A, Verdict::InSync));
+    assert_eq!(again, [settled(A, Settlement::InSync)], "what depends on it is told nothing new");
+}
+
+#[test]
+fn what_closes_a_diamond_is_looked_at_once_and_behind_the_slower_of_its_parents() {
+    let mut run = Run::holding(&[before(A, B), before(A, C), before(B, D), before(C, D)], vertices(4));
+    run.machine.commands();
+    assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync), check(B), check(C)]);
+    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [settled(C, Settlement::InSync)]);
+    assert_eq!(run.give(Input::Checked(B, Verdict::Differs)), [apply(B)]);
+    assert_eq!(run.give(Input::Applied(B, DONE)), [settled(B, Settlement::Changed), check(D)]);
+    assert_eq!(run.give(Input::Checked(D, Verdict::InSync)), [settled(D, Settlement::InSync)]);
+}
+
+#[test]
+fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_goes_on() {
+    let holding = Holding { backoff: Backoff { first: 50, longest: 50 }, ..Holding::default() };
+    let mut run = Run::holding_as(&[before(A, B)], vertices(3), holding);
+    assert_eq!(run.machine.commands(), [check(A), check(C)]);
+    let failed = [settled(A, Settlement::Failed), settled(B, Settlement::Blocked(A))];
+    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), failed);
+    assert_eq!(run.give(Input::Checked(C, Verdict::Differs)), [apply(C)]);
+    assert_eq!(run.give(Input::Applied(C, DONE)), [settled(C, Settlement::Changed)]);
+    assert_eq!(run.give(Input::Stale(B)), [], "what is blocked waits for what blocks it");
+    run.now = Timestamp(60);
+    assert_eq!(run.give(Input::Stale(A)), [check(A)]);
+    let mended = run.give(Input::Checked(A, Verdict::InSync));
+    assert_eq!(
+        mended,
+        [settled(A, Settlement::InSync), check(B)],
+        "what has drifted behind it is not left so for ever"
+    );
+}
+
+/// Two parents of something that failed are mended one after the other.
+#[test]
+fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whichever_settles_last() {
+    for last in [A, B] {
+        let holding = Holding { backoff: Backoff { first: 0, longest: 0 }, ..Holding::default() };
+        let mut run = Run::holding_as(&[before(A, C), before(B, C)], vertices(3), holding);
+        run.machine.commands();
+        run.give(Input::Checked(A, Verdict::InSync));
+        run.give(Input::Checked(B, Verdict::InSync));
+        assert_eq!(run.give(Input::Checked(C, Verdict::Failed)), [settled(C, Settlement::Failed)]);
+        assert_eq!(run.give(Input::Stale(A)), [check(A)]);
+        assert_eq!(run.give(Input::Stale(B)), [check(B)]);
+        run.give(Input::Checked(A, Verdict::Differs));
+        let answers = [Input::Applied(A, DONE), Input::Checked(B, Verdict::InSync)];
+        let order = if last == A { [answers[1], answers[0]] } else { answers };
+        assert_eq!(run.give(order[0]).len(), 1, "one of them has settled");
+        let came = run.give(order[1]);
+        assert_eq!(came.last(), Some(&check(C)), "{last:?} settled last: {came:?}");
+    }
+}
+
+/// Events that are answered together: the one that is in order at first sight comes behind what turns out to be blocked.
+#[test]
+fn what_turns_out_to_be_behind_a_failure_is_not_begun_with_what_was_ready_before() {
+    let (behind, fails, sends, owed) = (A, B, C, D);
+    for is_to_be_changed in [false, true] {
+        let mut run = Run::holding(&[before(fails, sends), notify(sends, owed), before(owed, behind)], vertices(4));
+        run.machine.commands();
+        run.give(Input::Checked(fails, Verdict::InSync));
+        run.give(Input::Checked(sends, Verdict::Differs));
+        run.give(Input::Applied(sends, DONE));
+        let unknown = [settled(owed, Settlement::Unknown), check(behind)];
+        assert_eq!(run.give(Input::Checked(owed, Verdict::Unknown)), unknown);
+        run.give(Input::Checked(behind, Verdict::InSync));
+        run.give(Input::Stale(fails));
+        assert_eq!(run.give(Input::Checked(fails, Verdict::Failed)), [settled(fails, Settlement::Failed)]);
+        if is_to_be_changed {
+            assert_eq!(run.give(Input::Stale(behind)), [check(behind)]);
+            run.machine.input(run.now, Input::Checked(behind, Verdict::Differs));
+        } else {
+            run.machine.input(run.now, Input::Stale(behind));
+        }
+        let blocked = [sends, owed, behind].map(|vertex| settled(vertex, Settlement::Blocked(fails)));
+        assert_eq!(run.give(Input::Stale(sends)), blocked);
+    }
+}
+
+#[test]
+fn a_refresh_comes_of_a_change_only_and_stays_owed_until_it_has_succeeded() {
+    let token = Token { first: A, second: B };
+    let mut run = Run::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
+    assert_eq!(run.check_all(Verdict::InSync), [A, B]);
+    assert_eq!(run.machine.owed(), [], "nothing has changed");
+    run.give(Input::Stale(A));
+    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Owe(vec![token]), apply(A)]);
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed), check(B)]);
+    // The receiver fails when it is looked at, when it is changed and when it is refreshed.
+    run.give(Input::Checked(B, Verdict::Failed));
+    run.give(Input::Due(B));
+    run.give(Input::Checked(B, Verdict::Differs));
+    run.give(Input::Applied(B, Ran::Failed));
+    run.give(Input::Due(B));
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
+    run.give(Input::Refreshed(B, false));
+    assert_eq!(run.machine.owed(), [token]);
+    run.give(Input::Due(B));
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
+    let paid = [Command::Paid(vec![token]), settled(B, Settlement::Refreshed)];
+    assert_eq!(run.give(Input::Refreshed(B, true)), paid);
+    run.give(Input::Stale(B));
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::InSync)], "it is refreshed once");
+}
+
+#[test]
+fn a_change_during_a_refresh_owes_another_one() {
+    let token = Token { first: A, second: C };
+    let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
+    run.check_all(Verdict::InSync);
+    run.give(Input::Stale(B));
+    run.give(Input::Checked(B, Verdict::Differs));
+    run.give(Input::Applied(B, DONE));
+    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
+    run.give(Input::Stale(A));
+    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Owe(vec![token]), apply(A)]);
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed)]);
+    let served = Command::Paid(vec![Token { first: B, second: C }]);
+    assert_eq!(run.give(Input::Refreshed(C, true)), [served, check(C)], "only what it was begun for is served");
+    assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
+    assert_eq!(run.give(Input::Refreshed(C, true))[0], Command::Paid(vec![token]));
+}
+
+#[test]
+fn what_is_only_looked_at_says_that_it_would_be_refreshed_and_stays_owed_it() {
+    let token = Token { first: A, second: B };
+    let mut looked_at = vertices(2);
+    looked_at[1].noop = true;
+    let mut run = Run::passing(&[notify(A, B)], looked_at, &[token]);
+    run.machine.commands();
+    run.give(Input::Checked(A, Verdict::InSync));
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::WouldRefresh)]);
+    assert_eq!(run.machine.owed(), [token]);
+    assert!(run.machine.is_finished());
+}
+
+#[test]
+fn another_graph_lets_go_of_what_is_not_declared_keeps_what_is_and_looks_at_what_is_new() {
+    let [file1, file2] = [A, B];
+    let mut run = Run::holding(&[before(file1, file2)], vertices(2));
+    run.check_all(Verdict::InSync);
+    // Now the second one is the first, and another one is behind it.
+    let replacement = Replacement {
+        graph: graph(2, &[before(A, B)]),
+        vertices: vertices(2),
+        holding: Holding::default(),
+        semaphores: Semaphores::default(),
+        kept: &[Some(file2), None],
+        owed: &[],
+    };
+    run.machine.replace(Timestamp(5), replacement);
+    assert_eq!(run.machine.commands(), [check(B)]);
+    assert_eq!(run.machine.settlement(A), Some(Settlement::InSync));
+}
+
+#[test]
+fn a_slow_change_elsewhere_does_not_hold_up_another_graph() {
+    let mut run = Run::holding(&[], vertices(2));
+    run.machine.commands();
+    run.give(Input::Checked(A, Verdict::Differs));
+    run.give(Input::Checked(B, Verdict::InSync));
+    let kept = [Some(A), None];
+    let replacement = Replacement {
+        graph: graph(2, &[]),
+        vertices: vertices(2),
+        holding: Holding::default(),
+        semaphores: Semaphores::default(),
+        kept: &kept,
+        owed: &[],
+    };
+    run.machine.replace(Timestamp(5), replacement);
+    assert_eq!(run.machine.commands(), [check(B)], "the first one is still being changed");
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::InSync)]);
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed)]);
+}
+
+/// How often something that fails is tried behind an edit, when one try of three is used up already.
+fn tries_behind_an_edit(kept: Option<VertexId>) -> u32 {
+    let trying = Vertex { retry: 2, delay: 10, ..vertices(1)[0] };
+    let mut run = Run::holding(&[], vec![trying]);
+    run.machine.commands();
+    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [Command::Wake(A, Timestamp(10))]);
+    let replacement = Replacement {
+        graph: graph(1, &[]),
+        vertices: vec![trying],
+        holding: Holding::default(),
+        semaphores: Semaphores::default(),
+        kept: &[kept],
+        owed: &[],
+    };
+    run.machine.replace(Timestamp(5), replacement);
+    run.now = Timestamp(20);
+    let mut commands = if kept.is_some() { run.give(Input::Due(A)) } else { run.machine.commands() };
+    let mut tries = 0;
+    while commands == [check(A)] {
+        tries += 1;
+        run.give(Input::Checked(A, Verdict::Failed));
+        run.now.0 += 20;
+        commands = run.give(Input::Due(A));
+    }
+    assert_eq!(run.machine.settlement(A), Some(Settlement::Failed));
+    tries
+}
+
+#[test]
+fn what_is_kept_has_the_tries_that_are_left_and_what_is_declared_in_another_way_has_all_of_them() {
+    assert_eq!((tries_behind_an_edit(Some(A)), tries_behind_an_edit(None)), (2, 3));
+}
+
+#[test]
+fn what_has_failed_is_left_alone_behind_an_edit_that_does_not_mean_it() {
+    for kept in [Some(A), None] {
+        let mut run = Run::holding(&[], vertices(1));
+        run.machine.commands();
+        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [settled(A, Settlement::Failed)]);
+        let replacement = Replacement {
+            graph: graph(1, &[]),
+            vertices: vertices(1),
+            holding: Holding::default(),
+            semaphores: Semaphores::default(),
+            kept: &[kept],
+            owed: &[],
+        };
+        run.machine.replace(Timestamp(5), replacement);
+        let again = run.machine.commands();
+        assert_eq!(again.is_empty(), kept.is_some(), "{again:?}");
+    }
+}
+
+/// The batches in which five vertices of two groups are checked; the last one comes behind the first.
+fn batches(singles: [bool; 5]) -> Vec<Vec<u32>> {
+    let groups = [0, 1, 0, 1, 0];
+    let vertex = |at: usize| Vertex { group: groups[at], single: singles[at], ..Vertex::default() };
+    let graph = graph(5, &[before(A, VertexId(4))]);
+    let mut machine = Machine::new(graph, (0..5).map(vertex).collect(), &[]);
+    let batch = |command: &Command| match command {
+        Command::Check(batch) => Some(batch.vertices.iter().map(|vertex| vertex.0).collect()),
+        _ => None,
+    };
+    machine.commands().iter().filter_map(batch).collect()
+}
+
+#[test]
+fn what_is_independent_and_of_one_group_is_one_batch_but_for_what_opts_out_the_same_each_time() {
+    for _ in 0..10 {
+        assert_eq!(batches([false; 5]), [vec![0, 2], vec![1, 3]], "the last one has to wait");
+        assert_eq!(batches([false, true, false, true, false]), [vec![1], vec![3], vec![0, 2]]);
+        assert_eq!(batches([true, false, false, false, false]), [vec![0], vec![1, 3], vec![2]]);
+    }
+}
+
+#[test]
+fn of_seven_that_share_a_semaphore_of_two_two_are_at_work_until_the_last() {
+    let semaphores =
+        Semaphores { counts: vec![2], of: (0..7).map(|at| (VertexId(at), vec![0])).collect::<BTreeMap<_, _>>() };
+    let mut machine = Machine::new(graph(7, &[]), vertices(7), &[]).sharing(semaphores);
+    let mut at_work: Vec<VertexId> = Vec::new();
+    let mut rounds = Vec::new();
+    loop {
+        for command in machine.commands() {
+            if let Command::Check(batch) = command {
+                at_work.extend(batch.vertices);
+            }
+        }
+        if at_work.is_empty() {
+            break;
+        }
+        // They take the same time.
+        rounds.push(at_work.len());
+        for vertex in at_work.drain(..) {
+            machine.input(Timestamp(rounds.len() as u64 * 10_000), Input::Checked(vertex, Verdict::InSync));
+        }
+    }
+    assert_eq!(rounds, [2, 2, 2, 1]);
+    assert!(machine.is_finished());
+}
+
+#[test]
+fn what_failed_what_is_blocked_and_what_is_only_looked_at_are_at_rest() {
+    let mut all = vertices(3);
+    all[2].noop = true;
+    let mut run = Run::holding(&[before(A, B)], all);
+    run.machine.commands();
+    run.now = Timestamp(7);
+    run.give(Input::Checked(A, Verdict::Failed));
+    assert_eq!(run.machine.quiet_since(), None, "one is still looked at");
+    run.now = Timestamp(9);
+    assert_eq!(run.give(Input::Checked(C, Verdict::Differs)), [settled(C, Settlement::WouldChange)]);
+    assert_eq!(run.machine.quiet_since(), Some(Timestamp(9)));
+}
+
+#[test]
+fn the_rest_begins_with_the_last_activity_and_a_check_that_finds_all_in_order_is_none() {
+    let mut run = Run::holding(&[], vertices(1));
+    run.check_all(Verdict::InSync);
+    assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)));
+    run.now = Timestamp(100);
+    run.give(Input::Stale(A));
+    assert_eq!(run.machine.quiet_since(), None);
+    run.give(Input::Checked(A, Verdict::InSync));
+    assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)));
+    run.give(Input::Stale(A));
+    run.give(Input::Checked(A, Verdict::Differs));
+    run.now = Timestamp(200);
+    run.give(Input::Applied(A, DONE));
+    assert_eq!(run.machine.quiet_since(), Some(Timestamp(200)));
+}
+
+#[test]
+fn where_nothing_is_declared_everything_is_at_rest_from_the_beginning() {
+    let mut machine = Machine::holding(graph(0, &[]), Vec::new(), &[], Timestamp(42), Holding::default());
+    assert_eq!(machine.commands(), []);
+    assert_eq!(machine.quiet_since(), Some(Timestamp(42)));
+    assert!(!machine.is_finished(), "it is held until somebody ends it");
+}
+
+#[test]
+fn behind_an_interrupt_what_is_under_way_ends_and_the_chain_behind_it_does_not_begin() {
+    let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
+    run.machine.commands();
+    run.give(Input::Checked(A, Verdict::Differs));
+    assert_eq!(run.give(Input::Interrupt), []);
+    assert!(!run.machine.is_finished());
+    let interrupted = |vertex| settled(vertex, Settlement::Interrupted);
+    let first = settled(A, Settlement::Changed);
+    let rest = run.give(Input::Applied(A, DONE));
+    assert_eq!(rest[0], first);
+    assert!(rest[1..].iter().all(|command| [interrupted(B), interrupted(C)].contains(command)), "{rest:?}");
+    assert!(run.machine.is_finished());
+}

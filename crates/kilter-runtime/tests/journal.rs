@@ -1,0 +1,314 @@
+//! A run that dies at any byte of its journal: the next one makes every refresh that is owed, and none that is not.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use kilter_model::{
+    Attributes, Behaviour, Catalog, Change, Feature, Outcome, Relation, RelationKind, Resource, ResourceRef, SourceId,
+    Span, State, TypeSchema, Value,
+};
+use kilter_provider::{
+    Batch, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Registry, Strictness,
+    Wanted,
+};
+use kilter_runtime::{Mode, Options, Report, Silent, StateDir, Stop, plan_of};
+
+/// What is declared, in this order.
+const NAMES: [&str; 9] = ["a", "b", "c", "d", "r", "s", "stuck", "t", "u"];
+
+/// Who notifies whom: one that hears of several, one that hears of one that was refreshed, one that is told last.
+const NOTIFIES: [(&str, &str); 7] =
+    [("a", "stuck"), ("a", "r"), ("b", "r"), ("r", "s"), ("c", "s"), ("d", "u"), ("s", "t")];
+
+/// What comes before what beside that, so that what is owed and what is paid alternate.
+const BEFORE: [(&str, &str); 2] = [("r", "c"), ("s", "d")];
+
+/// A system, and what was done to it, each at a tick of its own.
+#[derive(Clone, Debug, Default)]
+struct System {
+    tick: u64,
+    values: BTreeMap<String, Value>,
+    changed: BTreeMap<String, u64>,
+    refreshed: BTreeMap<String, u64>,
+    /// What cannot be refreshed.
+    stuck: Option<&'static str>,
+}
+
+impl System {
+    fn next(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
+    }
+
+    /// Who was not refreshed since the last change of what notifies it.
+    fn unserved(&self) -> Vec<(&str, &str)> {
+        let served = |(first, second): &(&str, &str)| {
+            let changed = self.changed.get(*first).copied().unwrap_or(0);
+            self.refreshed.get(*second).copied().unwrap_or(0) >= changed
+        };
+        NOTIFIES.into_iter().filter(|edge| !served(edge)).collect()
+    }
+}
+
+/// The journal at a moment, and which file it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Written {
+    file: u64,
+    bytes: Vec<u8>,
+}
+
+impl Written {
+    fn at(path: &Path) -> Written {
+        let Ok(metadata) = std::fs::metadata(path) else { return Written::default() };
+        Written { file: metadata.ino(), bytes: std::fs::read(path).unwrap() }
+    }
+
+    /// Where the last record ends of which what was begun since may rely on.
+    fn reliable(&self) -> usize {
+        let (mut at, mut end) = (0, 0);
+        for line in self.bytes.split_inclusive(|byte| *byte == b'\n') {
+            at += line.len();
+            if line.windows(5).any(|part| part == b"\"owe\"") {
+                end = at;
+            }
+        }
+        end
+    }
+}
+
+/// A provider whose resources live in a system in memory, and that notes the journal before and after each step.
+struct Things {
+    schema: TypeSchema,
+    system: Mutex<System>,
+    /// Where the journal is, if it is noted.
+    journal: Option<PathBuf>,
+    noted: Mutex<Vec<(System, Written)>>,
+}
+
+impl Things {
+    fn new(system: System, journal: Option<PathBuf>) -> Arc<Things> {
+        let schema = TypeSchema::new("thing", "A thing in memory.")
+            .attribute("name", "String", Behaviour::Namevar, "Its name.")
+            .attribute("value", "Any", Behaviour::Property, "What it holds.")
+            .features(&[Feature::Refresh, Feature::SimpleGetFilter]);
+        Arc::new(Things { schema, system: Mutex::new(system), journal, noted: Mutex::default() })
+    }
+
+    fn system(&self) -> MutexGuard<'_, System> {
+        self.system.lock().unwrap()
+    }
+
+    fn note(&self) {
+        if let Some(journal) = &self.journal {
+            self.noted.lock().unwrap().push((self.system().clone(), Written::at(journal)));
+        }
+    }
+
+    fn set_one(&self, change: &Change<'_>) -> Outcome {
+        self.note();
+        let value = change.should.unwrap().get("value").cloned().unwrap();
+        let mut system = self.system();
+        let tick = system.next();
+        system.values.insert(change.name.to_string(), value);
+        system.changed.insert(change.name.to_string(), tick);
+        drop(system);
+        self.note();
+        Outcome::done()
+    }
+
+    fn run(self: &Arc<Things>, state: &Path, value: u32) -> Report {
+        let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
+        let catalog = Catalog { resources: resources(value), relations: relations(), ..Catalog::default() };
+        let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
+        // What is not on the disk yet is cut off by the test.
+        let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
+        let state_dir = Some(StateDir::new(state));
+        let options = Options { mode: Mode::Apply, jobs: 1, durability, strictness, state_dir };
+        let report = prepared.execute(&options, &Stop::new().unwrap(), &mut Silent).unwrap();
+        self.note();
+        report
+    }
+}
+
+impl Provider for Things {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let Query::Named(wanted) = query else { return Err(ProviderError::new("name them")) };
+        let system = self.system();
+        let state = |wanted: &Wanted<'_>| {
+            let value = system.values.get(wanted.name.as_str())?;
+            Some(State::present(wanted.name.clone(), [("value", value.clone())].into_iter().collect()))
+        };
+        Ok(wanted.iter().filter_map(state).collect())
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Setting) -> Vec<Outcome> {
+        changes.iter().map(|change| self.set_one(change)).collect()
+    }
+
+    fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        self.note();
+        let mut system = self.system();
+        if system.stuck == Some(wanted.name.as_str()) {
+            return Outcome::failed("as asked");
+        }
+        let tick = system.next();
+        system.refreshed.insert(wanted.name.to_string(), tick);
+        // For what it notifies itself this is a change.
+        system.changed.insert(wanted.name.to_string(), tick);
+        drop(system);
+        self.note();
+        Outcome::done()
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Inline
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::One
+    }
+}
+
+fn resources(value: u32) -> Vec<Resource> {
+    let span = Span::new(SourceId(0), 0, 0);
+    let of = |name: &&str| {
+        // Those that hear of others hold what they held.
+        let value = if NOTIFIES.iter().any(|(_, second)| second == name) { 0 } else { value };
+        let attributes: Attributes = [("value", Value::from(i64::from(value)))].into_iter().collect();
+        let reference = ResourceRef::new("thing", *name);
+        Resource { reference, name: (*name).into(), attributes, particulars: None, span }
+    };
+    NAMES.iter().map(of).collect()
+}
+
+fn relations() -> Vec<Relation> {
+    let at = |name: &str| NAMES.iter().position(|known| *known == name).unwrap() as u32;
+    let span = Span::new(SourceId(0), 0, 0);
+    let relation =
+        |kind| move |(first, second): &(&str, &str)| Relation { first: at(first), second: at(second), kind, span };
+    NOTIFIES
+        .iter()
+        .map(relation(RelationKind::Notify))
+        .chain(BEFORE.iter().map(relation(RelationKind::Before)))
+        .collect()
+}
+
+fn state_dir() -> tempfile::TempDir {
+    tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700)).tempdir().unwrap()
+}
+
+/// What the whole lines of a journal say that is owed, read without kilter's own reader.
+fn owed(bytes: &[u8]) -> BTreeSet<(String, String)> {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut owed = BTreeSet::new();
+    for line in whole.lines() {
+        let record: serde_json::Value = serde_json::from_str(&line[9..]).unwrap();
+        let (word, pairs) = record.as_object().unwrap().iter().next().unwrap();
+        for pair in pairs.as_array().unwrap() {
+            let name =
+                |at: usize| pair[at].as_str().unwrap().trim_start_matches("thing[").trim_end_matches(']').to_owned();
+            if word == "owe" {
+                owed.insert((name(0), name(1)))
+            } else {
+                owed.remove(&(name(0), name(1)))
+            };
+        }
+    }
+    owed
+}
+
+/// The run behind a crash, with the journal that the crash left.
+fn recover(system: &System, journal: &[u8], value: u32) {
+    let state = state_dir();
+    std::fs::write(state.path().join("journal"), journal).unwrap();
+    let owed = owed(journal);
+    let before = System { stuck: None, ..system.clone() };
+    let things = Things::new(before.clone(), None);
+    let report = things.run(state.path(), value);
+    let what = || format!("after {:?} of the journal {:?}", before, String::from_utf8_lossy(journal));
+    assert!(!report.has_failures() && report.owed.is_empty(), "{:?} {}", report.owed, what());
+    let after = things.system().clone();
+    assert_eq!(after.unserved(), [], "{}", what());
+    let did = |of: &BTreeMap<String, u64>, name: &str| of.get(name).is_some_and(|tick| *tick > before.tick);
+    for name in NAMES {
+        let is_told = NOTIFIES.iter().any(|(first, second)| *second == name && did(&after.changed, first));
+        let is_owed = owed.iter().any(|(_, second)| second == name);
+        assert_eq!(
+            did(&after.refreshed, name),
+            is_told || is_owed,
+            "{name} is refreshed when somebody asks for it, {}",
+            what()
+        );
+    }
+    // Nothing is left to be done.
+    let report = things.run(state.path(), value);
+    assert_eq!(
+        (report.counts.in_sync, report.counts.total, things.system().tick),
+        (NAMES.len(), NAMES.len(), after.tick)
+    );
+}
+
+/// Lets a run die wherever it writes its journal; returns at how many places that was.
+fn die_everywhere(noted: &[(System, Written)], value: u32) -> usize {
+    let mut deaths = BTreeSet::new();
+    for pair in noted.windows(2) {
+        let [(system, old), (next, new)] = pair else { continue };
+        assert!(system.tick == next.tick || old == new, "the journal is written between two steps");
+        let first = old.reliable();
+        let mut cuts: Vec<(&Written, usize)> = (first..=old.bytes.len()).map(|cut| (old, cut)).collect();
+        let begins = match new.file == old.file {
+            true if new.bytes.starts_with(&old.bytes) => old.bytes.len(),
+            // Another file takes the place of one that still owes something when its first record is whole.
+            false if !owed(&old.bytes).is_empty() => new.bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1,
+            // One that owed nothing was emptied, or did not count.
+            _ => 0,
+        };
+        cuts.extend((begins..=new.bytes.len()).map(|cut| (new, cut)));
+        for (written, cut) in cuts {
+            if deaths.insert((system.tick, written.bytes[..cut].to_vec())) {
+                recover(system, &written.bytes[..cut], value);
+            }
+        }
+    }
+    deaths.len()
+}
+
+#[test]
+fn a_run_that_dies_at_any_byte_of_its_journal_owes_the_next_one_just_the_refreshes_that_were_not_made() {
+    for stuck in [None, Some("stuck"), Some("s")] {
+        let state = state_dir();
+        let values = NAMES.iter().map(|name| ((*name).to_owned(), Value::from(0))).collect();
+        let things = Things::new(System { stuck, values, ..System::default() }, Some(state.path().join("journal")));
+        let mut places = 0;
+        // The second run begins with what the first one still owes.
+        for value in [1, 2] {
+            things.noted.lock().unwrap().clear();
+            things.note();
+            let report = things.run(state.path(), value);
+            assert_eq!((report.counts.failed > 0, report.owed.is_empty()), (stuck.is_some(), stuck.is_none()));
+            let noted = std::mem::take(&mut *things.noted.lock().unwrap());
+            let (system, written) = noted.last().unwrap();
+            // What was tried in vain may have changed something: a refresh too many is owed for it.
+            let counts = |(first, _): &(String, String)| stuck != Some(first.as_str());
+            let unserved = system.unserved().into_iter().map(|(first, second)| (first.to_owned(), second.to_owned()));
+            let owed: BTreeSet<_> = owed(&written.bytes).into_iter().filter(counts).collect();
+            assert_eq!(owed, unserved.collect(), "what has succeeded is recorded");
+            places += die_everywhere(&noted, value);
+        }
+        assert!(places > 300, "only {places} places to die at");
+        println!("{stuck:?}: {places} places");
+    }
+}

@@ -1,0 +1,80 @@
+//! What must hold whenever all commands have been carried out.
+
+use kilter_engine::{Settlement, Timestamp};
+
+use super::Driver;
+use crate::held::Fault;
+use crate::properties::{Property, Violation, ensure};
+
+impl Driver<'_> {
+    /// Since when everything is said to be at rest.
+    pub(super) fn quiet_since(&self) -> Option<Timestamp> {
+        let claimed = (self.lasting.fault == Some(Fault::ClaimsRest)).then_some(self.now);
+        claimed.or(self.machine.quiet_since())
+    }
+
+    pub(super) fn between(&mut self) -> Result<(), Violation> {
+        let roused = std::mem::take(&mut self.roused);
+        if self.interrupted {
+            return Ok(());
+        }
+        self.what_was_roused_comes_back(&roused)?;
+        self.rests_when_it_says_so()?;
+        self.every_lost_watch_is_begun_anew()?;
+        if self.paused { Ok(()) } else { self.nothing_ready_is_held_back() }
+    }
+
+    /// At rest is what has nothing under way and nothing to wait for, since the last thing that was done.
+    fn rests_when_it_says_so(&self) -> Result<(), Violation> {
+        let Some(since) = self.quiet_since() else { return Ok(()) };
+        let problem = match self.flights.iter().find(|flight| !flight.is_orphan) {
+            Some(flight) => format!("{:?} of part {} is under way", flight.act, flight.part),
+            None if self.paused => "everything is paused".to_owned(),
+            None if !self.watch_all() => "a watch has yet to start".to_owned(),
+            None if since < self.active => format!("since {}, and something was done at {}", since.0, self.active.0),
+            None => return Ok(()),
+        };
+        Err(Violation::of(Property::Rests, problem))
+    }
+
+    /// A watch that has ended is to start anew as soon as nothing is done to its vertex, paused or not.
+    fn every_lost_watch_is_begun_anew(&self) -> Result<(), Violation> {
+        for vertex in self.graph.graph.vertices() {
+            let part = self.part(vertex);
+            let seen = &self.seen[&part];
+            let is_due = !seen.watches && !seen.asked && !self.flies(part);
+            ensure(!is_due, Property::Watched, vertex, || "its watch is not begun anew".into())?;
+        }
+        Ok(())
+    }
+
+    /// What has failed is looked at again when something that it depends on was changed, or when its time has come.
+    fn what_was_roused_comes_back(&self, roused: &[u32]) -> Result<(), Violation> {
+        for part in roused {
+            let Some(vertex) = self.graph.vertex_of(*part) else { continue };
+            let comes = self.machine.settlement(vertex) != Some(Settlement::Failed)
+                || self.wakes.iter().any(|(_, known)| known == part);
+            ensure(comes, Property::Begins, vertex, || "a parent was changed, and it is left failed".into())?;
+        }
+        Ok(())
+    }
+
+    /// What has its watch, its time and all of its parents is begun, or has settled behind a failure.
+    fn nothing_ready_is_held_back(&self) -> Result<(), Violation> {
+        for vertex in self.graph.graph.vertices().filter(|vertex| self.machine.settlement(*vertex).is_none()) {
+            let part = self.part(vertex);
+            let waits = self.flies(part)
+                || !self.seen[&part].watches
+                || self.wakes.iter().any(|(_, known)| *known == part)
+                || self.lasting.site.semaphores.get(&part).is_some_and(|ids| !ids.is_empty())
+                || self.graph.parents(vertex).any(|parent| self.machine.settlement(parent).is_none());
+            ensure(waits, Property::Begins, vertex, || "it is ready and was not handed over".into())?;
+        }
+        Ok(())
+    }
+
+    /// Whether something is done to what a part is now.
+    fn flies(&self, part: u32) -> bool {
+        self.flights.iter().any(|flight| flight.part == part && !flight.is_orphan)
+    }
+}

@@ -334,6 +334,7 @@ fn another_graph_lets_go_of_what_is_not_declared_keeps_what_is_and_looks_at_what
         holding: Holding::default(),
         semaphores: Semaphores::default(),
         kept: &[Some(file2), None],
+        heirs: &[],
         owed: &[],
     };
     run.machine.replace(Timestamp(5), replacement);
@@ -354,6 +355,7 @@ fn a_slow_change_elsewhere_does_not_hold_up_another_graph() {
         holding: Holding::default(),
         semaphores: Semaphores::default(),
         kept: &kept,
+        heirs: &[],
         owed: &[],
     };
     run.machine.replace(Timestamp(5), replacement);
@@ -363,17 +365,18 @@ fn a_slow_change_elsewhere_does_not_hold_up_another_graph() {
 }
 
 /// How often something that fails is tried behind an edit, when one try of three is used up already.
-fn tries_behind_an_edit(kept: Option<VertexId>) -> u32 {
+fn tries_behind_an_edit(kept: Option<VertexId>, heir: Option<VertexId>, retry: i32) -> u32 {
     let trying = Vertex { retry: 2, delay: 10, ..vertices(1)[0] };
     let mut run = Run::holding(&[], vec![trying]);
     run.machine.commands();
     assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [Command::Wake(A, Timestamp(10))]);
     let replacement = Replacement {
         graph: graph(1, &[]),
-        vertices: vec![trying],
+        vertices: vec![Vertex { retry, ..trying }],
         holding: Holding::default(),
         semaphores: Semaphores::default(),
         kept: &[kept],
+        heirs: &[heir],
         owed: &[],
     };
     run.machine.replace(Timestamp(5), replacement);
@@ -391,8 +394,10 @@ fn tries_behind_an_edit(kept: Option<VertexId>) -> u32 {
 }
 
 #[test]
-fn what_is_kept_has_the_tries_that_are_left_and_what_is_declared_in_another_way_has_all_of_them() {
-    assert_eq!((tries_behind_an_edit(Some(A)), tries_behind_an_edit(None)), (2, 3));
+fn what_is_kept_and_what_is_declared_in_another_way_have_the_tries_that_are_left_unless_those_are_reset() {
+    assert_eq!(tries_behind_an_edit(Some(A), None, 2), 2);
+    assert_eq!([1, 2, 5].map(|retry| tries_behind_an_edit(None, Some(A), retry)), [1, 2, 5]);
+    assert_eq!(tries_behind_an_edit(None, None, 2), 3);
 }
 
 #[test]
@@ -407,6 +412,7 @@ fn what_has_failed_is_left_alone_behind_an_edit_that_does_not_mean_it() {
             holding: Holding::default(),
             semaphores: Semaphores::default(),
             kept: &[kept],
+            heirs: &[],
             owed: &[],
         };
         run.machine.replace(Timestamp(5), replacement);

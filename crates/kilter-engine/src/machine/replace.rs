@@ -17,6 +17,9 @@ pub struct Replacement<'a> {
     pub semaphores: Semaphores,
     /// Which vertex each was before, where nothing about it has changed. What it is and what it waits for is kept.
     pub kept: &'a [Option<VertexId>],
+    /// Which vertex each takes the place of that is declared in another way, and has no more tries than that one had left. None
+    /// for those that have all of theirs; nothing at all when all have.
+    pub heirs: &'a [Option<VertexId>],
     /// What is owed by the journal, in the new vertices.
     pub owed: &'a [Token],
 }
@@ -29,7 +32,7 @@ impl Machine {
     /// # Panics
     /// When this machine holds nothing, the parts of the replacement do not fit together, or commands have not been taken.
     pub fn replace(&mut self, now: Timestamp, replacement: Replacement<'_>) {
-        let Replacement { graph, vertices, holding, semaphores, kept, owed } = replacement;
+        let Replacement { graph, vertices, holding, semaphores, kept, heirs, owed } = replacement;
         assert!(self.hold.is_some(), "a machine for one pass has one graph");
         assert_eq!(graph.len(), kept.len(), "each vertex is kept or not");
         assert!(self.commands.is_empty(), "commands are carried out in the numbers in which they are given");
@@ -46,6 +49,14 @@ impl Machine {
             let phase = if matches!(phase, Phase::Settled(Settlement::Blocked(_))) { Phase::Waiting } else { phase };
             let progress = &mut new.progress[vertex.at()];
             *progress = Progress { phase, retries, changed, refreshed, stale, ..*progress };
+        }
+        for (at, old) in heirs.iter().enumerate().filter_map(|(at, old)| Some((at, (*old)?))) {
+            let used = self.vertices[old.at()].retry.saturating_sub(self.progress[old.at()].retries).max(0);
+            let retries = &mut new.progress[at].retries;
+            // Without end is without end.
+            if *retries > 0 {
+                *retries = retries.saturating_sub(used).max(0);
+            }
         }
         new.keep_debts(self, &new_of);
         new.shared = match self.shared.take() {

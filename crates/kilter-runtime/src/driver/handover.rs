@@ -138,6 +138,8 @@ pub(super) struct Carried {
 pub(super) struct Kept {
     pub(super) old_of: Vec<Option<VertexId>>,
     pub(super) new_of: Vec<Option<VertexId>>,
+    /// Which vertex each was before that is declared in another way, unless it is to have all its tries again (`reset`).
+    pub(super) heirs: Vec<Option<VertexId>>,
 }
 
 impl Kept {
@@ -170,8 +172,11 @@ impl Handover {
         let Handover { parts, opened } = self;
         let lookup = Lookup::new(&before.catalog.resources, &before.providers, before.registry);
         let surroundings = before.catalog.vars == after.catalog.vars && before.catalog.facts == after.catalog.facts;
-        let mut kept =
-            Kept { old_of: Vec::with_capacity(after.resources().len()), new_of: vec![None; before.resources().len()] };
+        let mut kept = Kept {
+            old_of: Vec::with_capacity(after.resources().len()),
+            new_of: vec![None; before.resources().len()],
+            heirs: Vec::new(),
+        };
         let settlement = |old: VertexId| parts.machine.as_ref().and_then(|machine| machine.settlement(old));
         let mut next = VertexId(0);
         for vertex in after.graph.vertices() {
@@ -191,6 +196,12 @@ impl Handover {
             });
             if let Some(old) = old {
                 kept.new_of[old.0 as usize] = Some(vertex);
+            }
+            let tries = |resource: &Resource| resource.meta().is_some_and(|meta| meta.retry != 0 && !meta.reset);
+            if let (Some(heir), None, true) = (of_reference, old, tries(resource)) {
+                // Few are tried more than once.
+                kept.heirs.resize(kept.old_of.len(), None);
+                kept.heirs.push(Some(heir));
             }
             kept.old_of.push(old);
         }
@@ -282,7 +293,7 @@ mod tests {
                     new_of[old.0 as usize] = Some(vertex);
                 }
             }
-            Kept { old_of, new_of }
+            Kept { old_of, new_of, heirs: Vec::new() }
         };
         let numbers = |subscribers: &Subscribers, count: u32| {
             (0..count).map(|at| subscribers.of(VertexId(at)).0).collect::<Vec<_>>()

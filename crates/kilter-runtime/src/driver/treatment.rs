@@ -52,7 +52,10 @@ impl Prepared<'_> {
         let Some(mut machine) = before else {
             return Machine::holding(graph, vertices, owed, now, holding).sharing(semaphores);
         };
-        machine.replace(now, Replacement { graph, vertices, holding, semaphores, kept: &kept.old_of, owed });
+        machine.replace(
+            now,
+            Replacement { graph, vertices, holding, semaphores, kept: &kept.old_of, heirs: &kept.heirs, owed },
+        );
         for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
             let heeds = self.provider(vertex).heeds_others(&self.resource(vertex).attributes);
             // What has failed may have failed for want of what is declared now.

@@ -191,6 +191,7 @@ impl Driver<'_> {
             holding: self.lasting.site.holding(&self.graph, unwatched, self.lasting.fault),
             semaphores: self.lasting.site.shared(&self.graph, self.lasting.fault),
             kept: &told,
+            heirs: &[],
             owed: &owed,
         };
         self.machine.replace(self.now, replacement);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, TypesFormat};
+pub(crate) use formats::{Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, TypesFormat};
 
 use kilter_provider::Strictness;
 
@@ -257,6 +257,9 @@ pub(crate) struct RunArgs {
     /// Do not wait until changes are on the disk: a crash of the machine may lose them
     #[arg(long, help_heading = HOW)]
     pub(crate) no_flush: bool,
+    /// Tell metrics there, for Prometheus: http://ADDRESS/metrics. Whoever reaches the address can read them
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = HOW)]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
 }
@@ -273,9 +276,9 @@ pub(crate) struct StatusArgs {
     /// Print what happens from now on, as it happens, each event a line of JSON
     #[arg(short, long, conflicts_with_all = ["resources", "all"])]
     pub(crate) follow: bool,
-    /// How it is printed
+    /// How it is printed; `prometheus` are metrics, in its text format
     #[arg(long, value_name = "FORMAT", default_value = "human")]
-    pub(crate) format: ReportFormat,
+    pub(crate) format: StatusFormat,
 }
 
 /// Arguments of `kilter plan`.
@@ -380,6 +383,9 @@ pub(crate) struct GraphArgs {
     /// How it is drawn; `human` is a list
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: GraphFormat,
+    /// Show where each resource stands in the `kilter run` that holds it, now
+    #[arg(short, long, help_heading = HOW)]
+    pub(crate) live: bool,
 }
 
 /// Arguments of `kilter schema`.

@@ -65,9 +65,8 @@ pub(crate) struct Desk {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct Shared {
-    window: Window,
+    window: Arc<Window>,
     followers: Mutex<Vec<Follower>>,
     clients: AtomicUsize,
     /// How many have followed so far.
@@ -100,7 +99,7 @@ struct Follower {
 
 impl Desk {
     /// Opens the socket. Whoever holds the lock on the state directory is the only one to do so.
-    pub(crate) fn open(state_dir: &Path) -> io::Result<Desk> {
+    pub(crate) fn open(state_dir: &Path, window: &Arc<Window>) -> io::Result<Desk> {
         let path = path(state_dir);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -109,16 +108,17 @@ impl Desk {
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (shared, end) = (Arc::<Shared>::default(), closing.try_clone()?);
+        let shared = Arc::new(Shared {
+            window: Arc::clone(window),
+            followers: Mutex::default(),
+            clients: AtomicUsize::new(0),
+            followed: AtomicU64::new(0),
+        });
+        let end = closing.try_clone()?;
         let to_answer = Arc::clone(&shared);
         let thread =
             std::thread::Builder::new().name("status".into()).spawn(move || attend(&listener, &end, &to_answer))?;
         Ok(Desk { shared, path, closing, thread: Some(thread) })
-    }
-
-    /// Through it the run is looked at.
-    pub(crate) fn window(&self) -> &Window {
-        &self.shared.window
     }
 
     /// Tells those who follow.
@@ -254,7 +254,10 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
 }
 
 /// Looks; what is declared may be read anew just now, which takes a moment.
-fn look(window: &Window, which: &Which) -> Result<Standings, Unseen> {
+///
+/// # Errors
+/// When nobody answers.
+pub(crate) fn look(window: &Window, which: &Which) -> Result<Standings, Unseen> {
     let begun = Instant::now();
     loop {
         match window.look(which.clone(), BUSY) {

@@ -16,6 +16,7 @@ mod facts;
 mod load;
 mod manager;
 mod markdown;
+mod metrics;
 mod mold;
 mod panics;
 mod paths;

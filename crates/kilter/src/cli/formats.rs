@@ -29,6 +29,14 @@ pub(crate) enum ReportFormat {
     Json,
 }
 
+/// How what a run holds is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusFormat {
+    Human,
+    Json,
+    Prometheus,
+}
+
 /// How resources are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ResourceFormat {

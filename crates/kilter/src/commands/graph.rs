@@ -19,7 +19,13 @@ pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
         Ok(loaded) => loaded,
         Err(exit) => return exit,
     };
-    let drawing = Drawing::of(&loaded.prepared);
+    let mut drawing = Drawing::of(&loaded.prepared);
+    if args.live {
+        match super::status::states(global) {
+            Ok(states) => drawing.standing(&|name| states.get(name).cloned()),
+            Err(exit) => return exit,
+        }
+    }
     say::data(&match args.format {
         GraphFormat::Human => draw::list(&drawing),
         GraphFormat::Json => format!("{:#}\n", draw::json(&drawing)),

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{
-    Anew, Declared, Event, Held, Hold, Mode, Observer, Options, Prepared, Report, StateDir, Stop, Takeover,
+    Anew, Declared, Event, Held, Hold, Mode, Observer, Options, Prepared, Report, StateDir, Stop, Takeover, Window,
 };
 
 use super::pass::{Pass, fail};
@@ -17,6 +18,7 @@ use crate::cli::{Global, ManifestArgs, ReportFormat, RunArgs};
 use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
+use crate::metrics::Metrics;
 use crate::render::progress::{Progress, Shown};
 use crate::{manager, providers, say, signals};
 
@@ -40,14 +42,17 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let pass = pass(args);
     // Nobody comes in between when what is declared is read anew.
     let _lock = pass.lock(global)?;
-    let desk = desk(pass, global)?;
+    let window = Arc::new(Window::default());
+    let desk = desk(pass, global, &window)?;
+    let metrics = args.metrics.map(|at| metrics(at, &window)).transpose()?;
     let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
     std::thread::scope(|scope| {
         let (mut loaded, mut noted, mut takeover) = (loaded, noted, None);
         loop {
             let mut declared =
                 Manifests { input: &args.input, registry: &registry, loaded: &loaded, noted, next: None };
-            let hold = Hold { window: desk.as_ref().map(Desk::window), ..held(args, &mut declared, status.is_some()) };
+            let is_seen = desk.is_some() || metrics.is_some();
+            let hold = Hold { window: is_seen.then_some(&*window), ..held(args, &mut declared, status.is_some()) };
             let held = carried_out(&loaded.prepared, takeover, hold, pass, outside, global)?;
             let Manifests { noted: last, next, .. } = declared;
             match (held, next) {
@@ -70,12 +75,19 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
 }
 
 /// Where the run is asked for what it holds. One that changes nothing leaves no trace, and is asked nothing.
-fn desk(pass: Pass, global: &Global) -> Result<Option<Desk>, Exit> {
+fn desk(pass: Pass, global: &Global, window: &Arc<Window>) -> Result<Option<Desk>, Exit> {
     if pass.mode == Mode::Noop {
         return Ok(None);
     }
-    let opened = Desk::open(&global.state_dir()?);
+    let opened = Desk::open(&global.state_dir()?, window);
     Ok(opened.map_err(|error| say::warning(format_args!("`kilter status` cannot ask this run: {error}"))).ok())
+}
+
+/// Where metrics are told. Somebody relies on them, so without them there is no run.
+fn metrics(at: SocketAddr, window: &Arc<Window>) -> Result<Metrics, Exit> {
+    Metrics::open(at, window).map_err(|error| {
+        say::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
+    })
 }
 
 /// What is read again and again has to be there again and again.

@@ -1,5 +1,6 @@
 //! `kilter status`: what a run holds, and why anything is not in its state.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -8,9 +9,9 @@ use std::time::Duration;
 use kilter_model::ResourceRef;
 use serde_json::{Value as Json, json};
 
-use crate::cli::{Global, ReportFormat, StatusArgs};
+use crate::cli::{Global, StatusArgs, StatusFormat};
 use crate::exit::Exit;
-use crate::render::status;
+use crate::render::{metrics, status};
 use crate::{desk, say};
 
 /// How long a run may take to answer: a little longer than it takes to say that it is busy.
@@ -30,18 +31,15 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
     if args.follow {
         return follow(stream);
     }
-    let answer = asked(&stream, &json!({"ask": "status", "which": which}));
-    let answer = answer.map_err(|error| say::fail(format_args!("the run does not answer: {error}")))?;
-    if let Some(why) = answer["error"].as_str() {
-        return Err(say::fail(why));
-    }
+    let answer = answer(&stream, &which)?;
     let unknown = answer["unknown"].as_array().map_or(0, Vec::len);
     for name in answer["unknown"].as_array().into_iter().flatten().filter_map(Json::as_str) {
         say::error(format_args!("{name} is not among the resources that are held"));
     }
     let shown = match args.format {
-        ReportFormat::Json => say::data(&format!("{answer:#}\n")),
-        ReportFormat::Human => say::data(&status::text(&answer)),
+        StatusFormat::Json => say::data(&format!("{answer:#}\n")),
+        StatusFormat::Human => say::data(&status::text(&answer)),
+        StatusFormat::Prometheus => say::data(&metrics::text(&answer)),
     };
     let count = |key: &str| answer["counts"][key].as_u64().unwrap_or(0);
     Ok(match shown {
@@ -50,6 +48,26 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
         Exit::Done if count("would_change") + count("would_refresh") + count("unknown") > 0 => Exit::Pending,
         other => other,
     })
+}
+
+/// Where each resource stands that a run holds.
+///
+/// # Errors
+/// When there is no run, or it does not answer; that has been said.
+pub(crate) fn states(global: &Global) -> Result<HashMap<String, String>, Exit> {
+    let answer = answer(&connect(&global.state_dir()?)?, &json!("all"))?;
+    let state = |one: &Json| Some((one["resource"].as_str()?.to_owned(), one["state"].as_str()?.to_owned()));
+    Ok(answer["resources"].as_array().into_iter().flatten().filter_map(state).collect())
+}
+
+/// What a run says of these resources.
+fn answer(stream: &UnixStream, which: &Json) -> Result<Json, Exit> {
+    let answer = asked(stream, &json!({"ask": "status", "which": which}));
+    let answer = answer.map_err(|error| say::fail(format_args!("the run does not answer: {error}")))?;
+    match answer["error"].as_str() {
+        Some(why) => Err(say::fail(why)),
+        None => Ok(answer),
+    }
 }
 
 /// What is asked for; a resource may be named by its type and title.

@@ -13,7 +13,8 @@ digraph kilter {
 pub(crate) fn dot(drawing: &Drawing) -> String {
     let mut text = HEAD.to_owned();
     for (at, node) in drawing.nodes.iter().enumerate() {
-        text += &format!("  r{at} [label={}];\n", quoted(&node.label()));
+        let fill = node.colour().map(|colour| format!(", style=\"rounded,filled\", fillcolor=\"{colour}\""));
+        text += &format!("  r{at} [label={}{}];\n", quoted(&node.caption()), fill.unwrap_or_default());
     }
     for edge in &drawing.edges {
         text += &format!("  r{} -> r{} [{}];\n", edge.first, edge.second, look(edge));

@@ -20,8 +20,14 @@ pub(crate) fn json(drawing: &Drawing) -> Json {
             key: value,
         })
     });
-    json!({
+    let mut json = json!({
         "resources": drawing.nodes.iter().map(super::Node::label).collect::<Vec<_>>(),
         "edges": edges.collect::<Vec<_>>(),
-    })
+    });
+    let states = drawing.nodes.iter().filter_map(|node| Some((node.label(), Json::from(node.state.clone()?))));
+    let states: serde_json::Map<String, Json> = states.collect();
+    if !states.is_empty() {
+        json["states"] = states.into();
+    }
+    json
 }

@@ -2,7 +2,7 @@
 
 use super::{Drawing, Edge, order::order};
 use crate::render::diff::visible;
-use crate::render::{FAINT, NAME, styled};
+use crate::render::{FAILED, FAINT, NAME, styled};
 
 /// The resources in the order of work, each with what comes before it.
 pub(crate) fn list(drawing: &Drawing) -> String {
@@ -10,7 +10,12 @@ pub(crate) fn list(drawing: &Drawing) -> String {
     drawing.edges.iter().for_each(|edge| before[edge.second].push(edge));
     let mut text = String::new();
     for node in order(drawing) {
-        text += &format!("{}\n", styled(NAME, visible(&drawing.nodes[node].label())));
+        let state = match drawing.nodes[node].state.as_deref() {
+            Some(state @ ("failed" | "skipped")) => format!(": {}", styled(FAILED, state)),
+            Some(state) => format!(": {state}"),
+            None => String::new(),
+        };
+        text += &format!("{}{state}\n", styled(NAME, visible(&drawing.nodes[node].label())));
         for edge in &before[node] {
             let first = visible(&drawing.nodes[edge.first].label());
             let refreshed = if edge.notify { ", refreshed by its changes" } else { "" };

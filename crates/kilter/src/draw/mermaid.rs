@@ -6,7 +6,10 @@ use super::Drawing;
 pub(crate) fn mermaid(drawing: &Drawing) -> String {
     let mut text = "flowchart LR\n".to_owned();
     for (at, node) in drawing.nodes.iter().enumerate() {
-        text += &format!("  r{at}[\"{}\"]\n", escaped(&node.label()));
+        text += &format!("  r{at}[\"{}\"]\n", escaped(&node.caption()));
+        if let Some(colour) = node.colour() {
+            text += &format!("  style r{at} fill:{colour}\n");
+        }
     }
     for edge in &drawing.edges {
         let label = escaped(&edge.from.label());

@@ -29,11 +29,33 @@ pub(crate) struct Drawing {
 struct Node {
     type_name: String,
     title: String,
+    /// Where it stands in a run; none in a drawing of what is declared.
+    state: Option<String>,
 }
 
 impl Node {
     fn label(&self) -> String {
         format!("{}[{}]", self.type_name, self.title)
+    }
+
+    /// The same, with where it stands.
+    fn caption(&self) -> String {
+        match &self.state {
+            Some(state) => format!("{}: {state}", self.label()),
+            None => self.label(),
+        }
+    }
+
+    /// The colour of where it stands.
+    fn colour(&self) -> Option<&'static str> {
+        Some(match self.state.as_deref()? {
+            "in_sync" => "#d9f2dc",
+            "failed" => "#f8c9c9",
+            "skipped" => "#fbdfc0",
+            "would_change" | "would_refresh" => "#fbf1bd",
+            "unwatched" | "waiting" | "ready" | "checking" | "changing" | "refreshing" | "delayed" => "#cfe3fb",
+            _ => "#e8e8e8",
+        })
     }
 }
 
@@ -81,6 +103,7 @@ impl Drawing {
         let node = |resource: &kilter_model::Resource| Node {
             type_name: resource.reference.type_name.to_string(),
             title: resource.reference.title.to_string(),
+            state: None,
         };
         let edges = prepared.graph().edges().iter().map(|edge| Edge {
             first: edge.first.0 as usize,
@@ -89,6 +112,15 @@ impl Drawing {
             from: from(edge, prepared),
         });
         Drawing { nodes: prepared.resources().iter().map(node).collect(), edges: edges.collect() }
+    }
+}
+
+impl Drawing {
+    /// Adds where each resource stands; of what is not held nothing is known.
+    pub(crate) fn standing(&mut self, state_of: &dyn Fn(&str) -> Option<String>) {
+        for node in &mut self.nodes {
+            node.state = Some(state_of(&node.label()).unwrap_or_else(|| "not held".to_owned()));
+        }
     }
 }
 
@@ -113,7 +145,11 @@ mod tests {
     use super::*;
 
     fn drawing() -> Drawing {
-        let node = |type_name: &str, title: &str| Node { type_name: type_name.to_owned(), title: title.to_owned() };
+        let node = |type_name: &str, title: &str| Node {
+            type_name: type_name.to_owned(),
+            title: title.to_owned(),
+            state: None,
+        };
         let edge = |first, second, notify, from| Edge { first, second, notify, from };
         Drawing {
             nodes: vec![
@@ -197,6 +233,21 @@ flowchart LR
         assert_eq!(picture.matches("<path class=\"edge").count(), 3);
         assert!(picture.contains("file[/etc/&lt;a&gt;]"));
         assert!(picture.contains("edge notify"));
+    }
+
+    #[test]
+    fn where_resources_stand_is_in_every_drawing() {
+        let mut drawing = drawing();
+        drawing.standing(&|name| (name != "notify[alone]").then(|| "failed".to_owned()));
+        assert!(
+            dot(&drawing)
+                .contains("r2 [label=\"file[/etc]: failed\", style=\"rounded,filled\", fillcolor=\"#f8c9c9\"]")
+        );
+        assert!(mermaid(&drawing).contains("r2[\"file[/etc]: failed\"]\n  style r2 fill:#f8c9c9\n"));
+        assert_eq!(json(&drawing)["states"]["notify[alone]"], "not held");
+        assert!(svg(&drawing).contains("fill=\"#f8c9c9\""));
+        let text = anstream::adapter::strip_str(&list(&drawing)).to_string();
+        assert!(text.contains("file[/etc]: failed\n"), "{text}");
     }
 
     #[test]

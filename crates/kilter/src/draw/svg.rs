@@ -42,14 +42,14 @@ pub(crate) fn svg(drawing: &Drawing) -> String {
     }
     for (at, node) in drawing.nodes.iter().enumerate() {
         let (x, y) = sheet.places[at];
-        let label = node.label();
+        let label = node.caption();
         let _ = writeln!(
             out,
             "<g><title>{}</title><rect class=\"node\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BOX}\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
             escaped(&label),
             y - BOX / 2.0,
             sheet.widths[at],
-            colour(&node.type_name),
+            node.colour().map_or_else(|| colour(&node.type_name), str::to_owned),
             x + 8.0,
             y + 4.0,
             escaped(&short(&label)),
@@ -72,7 +72,7 @@ impl Sheet {
     fn new(drawing: &Drawing) -> Sheet {
         let layout = layout(drawing);
         let widths: Vec<f64> =
-            drawing.nodes.iter().map(|node| short(&node.label()).width() as f64 * CHARACTER + 16.0).collect();
+            drawing.nodes.iter().map(|node| short(&node.caption()).width() as f64 * CHARACTER + 16.0).collect();
         let layers = layers(&layout, &widths);
         let rows = layout.nodes.iter().flatten().chain(layout.bends.iter().flatten());
         let lowest = rows.map(|(_, row)| row + 1.0).fold(0.0, f64::max);

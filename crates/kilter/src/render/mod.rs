@@ -2,6 +2,7 @@
 
 pub(crate) mod diff;
 pub(crate) mod json;
+pub(crate) mod metrics;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod status;

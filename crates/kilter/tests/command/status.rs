@@ -169,3 +169,51 @@ fn secrets_are_not_told() {
     assert!(told.contains("/no/s]") && !told.contains("hunter2"), "{told}");
     running.end();
 }
+
+#[test]
+fn metrics_are_told_to_whoever_asks_for_them_by_http_or_by_the_command() {
+    let place = Place::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let path = manifest(&place, MANIFEST);
+    let _running = Running::begin(&place, &["--metrics", &free.to_string(), &path]);
+    let get = |page: &str| {
+        let Ok(mut stream) = std::net::TcpStream::connect(free) else { return String::new() };
+        let asked =
+            std::io::Write::write_all(&mut stream, format!("GET {page} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        let mut answer = String::new();
+        let _ = asked.and_then(|()| std::io::Read::read_to_string(&mut stream, &mut answer));
+        answer
+    };
+    let notable = "kilter_resources_notable{type=\"file\",state=\"failed\"} 1\n";
+    wait("what has failed", || get("/metrics").contains(notable));
+    let answer = get("/metrics");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(get("/").starts_with("HTTP/1.1 404 "));
+    let told = place.run(&["status", "--format", "prometheus"]).stdout;
+    assert!(told.contains(notable) && told.contains("kilter_resources{state=\"failed\"} 1\n"), "{told}");
+    // Who connects and says nothing holds nobody up for long, and ends with the run.
+    let _silent = std::net::TcpStream::connect(free).unwrap();
+    wait("another answer", || get("/metrics").contains(notable));
+    let again = place.run(&["run", "--metrics", &free.to_string(), "--state-dir", "other", &path]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("cannot tell metrics at"), "{}", again.stderr);
+}
+
+#[test]
+fn a_graph_is_drawn_with_where_its_resources_stand() {
+    let place = Place::new();
+    let path = manifest(&place, MANIFEST);
+    let none = place.run(&["graph", "--live", &path]);
+    assert_eq!(none.code, 1);
+    assert!(none.stderr.contains("no `kilter run` holds a state"), "{}", none.stderr);
+    let _running = begun(&place);
+    let drawn = || place.run(&["graph", "--live", &path]).stdout;
+    wait("what is blocked", || drawn().contains("file[DIR/c]: skipped\n"));
+    let text = drawn();
+    for line in ["file[DIR/a]: in_sync\n", "exec[slow]: changing\n", "file[DIR/e]: waiting\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let other = place.file("other.yaml", "resources:\n  noop[elsewhere]: {}\n");
+    let json: Json = serde_json::from_str(&place.run(&["graph", "--live", "--format", "json", &other]).stdout).unwrap();
+    assert_eq!(json["states"]["noop[elsewhere]"], "not held");
+}

@@ -1,0 +1,174 @@
+//! Metrics of a run that holds a state, over HTTP, for whoever asked for them: `kilter run --metrics 127.0.0.1:9233`.
+//!
+//! One thread answers one request after the other; nothing is read of a request but which page it wants.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use kilter_runtime::{Which, Window};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use crate::desk;
+use crate::render::{metrics, status};
+
+/// How long a request may take to arrive, and an answer to be taken. Others wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many bytes the head of a request has at most.
+const LONGEST: usize = 16 * 1024;
+
+/// How many header lines it has at most.
+const HEADERS: usize = 64;
+
+/// How long nobody is answered when the system has no descriptor left.
+const EXHAUSTED: Duration = Duration::from_millis(500);
+
+/// Answers until it is dropped.
+pub(crate) struct Metrics {
+    closing: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Metrics {
+    /// Listens at an address.
+    pub(crate) fn open(at: SocketAddr, window: &Arc<Window>) -> io::Result<Metrics> {
+        let listener = TcpListener::bind(at)?;
+        // Who was there and has gone is not waited for.
+        listener.set_nonblocking(true)?;
+        let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (end, window) = (closing.try_clone()?, Arc::clone(window));
+        let thread = std::thread::Builder::new().name("metrics".into());
+        let thread = thread.spawn(move || attend(&listener, &end, &window))?;
+        Ok(Metrics { closing, thread: Some(thread) })
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        // The counter can only be full after 2^64 writes.
+        let _ = rustix::io::write(&self.closing, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // Whatever became of it, nobody is answered any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn attend(listener: &TcpListener, end: &OwnedFd, window: &Window) {
+    loop {
+        let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        match poll(&mut ready, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if !ready[1].revents().is_empty() {
+            return;
+        }
+        match listener.accept() {
+            Ok((stream, _)) => answer(&stream, window),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => {
+                // Who waits is still there, and would be told of without end.
+                let timeout = Timespec { tv_sec: 0, tv_nsec: EXHAUSTED.subsec_nanos().into() };
+                let _ = poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&timeout));
+            }
+        }
+    }
+}
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Metrics {
+        only_head: bool,
+    },
+    SomethingElse,
+    /// Another method.
+    Change,
+    Nonsense,
+}
+
+fn answer(mut stream: &TcpStream, window: &Window) {
+    let limits = [
+        stream.set_nonblocking(false),
+        stream.set_read_timeout(Some(PATIENCE)),
+        stream.set_write_timeout(Some(PATIENCE)),
+    ];
+    if limits.iter().any(Result::is_err) {
+        return;
+    }
+    let (status, body, only_head) = match asked(stream) {
+        Asked::Metrics { only_head } => match desk::look(window, &Which::Notable) {
+            Ok(standings) => ("200 OK", metrics::text(&status::json(&standings)), only_head),
+            Err(why) => ("503 Service Unavailable", format!("{why}\n"), only_head),
+        },
+        Asked::SomethingElse => ("404 Not Found", "there is /metrics\n".into(), false),
+        Asked::Change => ("405 Method Not Allowed", "there is only GET\n".into(), false),
+        Asked::Nonsense => ("400 Bad Request", "this is no request that can be understood\n".into(), false),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    // Who has gone needs no answer.
+    let _ = stream.write_all(head.as_bytes());
+    if !only_head {
+        let _ = stream.write_all(body.as_bytes());
+    }
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+}
+
+fn asked(mut stream: impl Read) -> Asked {
+    let (mut head, mut length) = (vec![0; LONGEST], 0);
+    loop {
+        match stream.read(&mut head[length..]) {
+            Ok(0) | Err(_) => return Asked::Nonsense,
+            Ok(count) => length += count,
+        }
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&head[..length]) {
+            Err(_) => return Asked::Nonsense,
+            Ok(httparse::Status::Complete(_)) => {
+                let path = request.path.unwrap_or_default();
+                let page = path.split('?').next().unwrap_or_default();
+                return match (request.method, page) {
+                    (Some(method @ ("GET" | "HEAD")), "/metrics") => Asked::Metrics { only_head: method == "HEAD" },
+                    (Some("GET" | "HEAD"), _) => Asked::SomethingElse,
+                    _ => Asked::Change,
+                };
+            }
+            Ok(httparse::Status::Partial) if length < head.len() => {}
+            Ok(httparse::Status::Partial) => return Asked::Nonsense,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_for_the_metrics_or_for_nothing_that_there_is() {
+        let metrics = Asked::Metrics { only_head: false };
+        for (request, expected) in [
+            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", metrics),
+            ("GET /metrics?name[]=up HTTP/1.0\r\n\r\n", Asked::Metrics { only_head: false }),
+            ("HEAD /metrics HTTP/1.1\r\n\r\n", Asked::Metrics { only_head: true }),
+            ("GET / HTTP/1.1\r\n\r\n", Asked::SomethingElse),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Asked::Change),
+            ("GET /metrics HTTP/1.1\r\n", Asked::Nonsense),
+            ("\u{1}\u{2}\r\n\r\n", Asked::Nonsense),
+            ("", Asked::Nonsense),
+        ] {
+            assert_eq!(asked(request.as_bytes()), expected, "{request:?}");
+        }
+        let endless = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * LONGEST));
+        assert_eq!(asked(endless.as_bytes()), Asked::Nonsense);
+    }
+}

@@ -1,0 +1,122 @@
+//! How long graphs take whose vertices take their time: in a time that is made up, so that it is always the same.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use kilter_engine::{
+    Command, Edge, Graph, Input, Machine, Origin, Ran, Semaphores, Timestamp, Verdict, Vertex, VertexId,
+};
+use kilter_model::{RelationKind, SourceId, Span};
+
+/// Seconds that each vertex takes to be changed, who comes before whom, and who shares a semaphore of one.
+struct Case {
+    name: &'static str,
+    seconds: &'static [u64],
+    edges: &'static [(u32, u32)],
+    alone: &'static [u32],
+    expected: u64,
+}
+
+/// The graphs of mgmt that are about time, by their shape.
+const CASES: [Case; 8] = [
+    Case { name: "a chain of two", seconds: &[10, 10], edges: &[(0, 1)], alone: &[], expected: 20 },
+    Case {
+        name: "a chain of three, and one beside it",
+        seconds: &[10, 10, 10, 10],
+        edges: &[(0, 1), (1, 2)],
+        alone: &[],
+        expected: 30,
+    },
+    Case {
+        name: "a diamond, and a longer one beside it",
+        seconds: &[10, 10, 10, 10, 15],
+        edges: &[(0, 1), (0, 2), (1, 3), (2, 3)],
+        alone: &[],
+        expected: 30,
+    },
+    Case {
+        name: "a chain and one beside it",
+        seconds: &[10, 10, 10, 15],
+        edges: &[(0, 1), (1, 2)],
+        alone: &[],
+        expected: 30,
+    },
+    Case {
+        name: "the same, one at a time",
+        seconds: &[10, 10, 10, 15],
+        edges: &[(0, 1), (1, 2)],
+        alone: &[0, 1, 2, 3],
+        expected: 45,
+    },
+    Case {
+        name: "three that lead to one, and one beside them",
+        seconds: &[10, 10, 10, 10, 10],
+        edges: &[(0, 4), (1, 4), (2, 4)],
+        alone: &[],
+        expected: 20,
+    },
+    Case {
+        name: "three that lead to one, which leads to three, and a longer one beside them",
+        seconds: &[10, 10, 10, 10, 10, 10, 10, 15],
+        edges: &[(0, 3), (1, 3), (2, 3), (3, 4), (3, 5), (3, 6)],
+        alone: &[],
+        expected: 30,
+    },
+    Case {
+        name: "two that have nothing to do with each other",
+        seconds: &[0, 10],
+        edges: &[],
+        alone: &[],
+        expected: 10,
+    },
+];
+
+fn edge((first, second): &(u32, u32)) -> Edge {
+    let span = Span { source: SourceId(0), start: 0, end: 0 };
+    let origin = Origin::Written { kind: RelationKind::Before, span };
+    Edge { first: VertexId(*first), second: VertexId(*second), notify: false, origin }
+}
+
+/// Milliseconds until everything is done, each change on a thread of its own.
+fn duration(case: &Case) -> u64 {
+    let count = case.seconds.len() as u32;
+    let graph = Graph::new(count, case.edges.iter().map(edge).collect()).expect("it has no cycle");
+    let vertex = Vertex { group: 0, single: true, noop: false, refreshable: false, retry: 0, delay: 0 };
+    let of = case.alone.iter().map(|at| (VertexId(*at), vec![0])).collect();
+    let semaphores = Semaphores { counts: vec![1], of };
+    let mut machine = Machine::new(graph, vec![vertex; count as usize], &[]).sharing(semaphores);
+    let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
+    let mut now = 0;
+    loop {
+        let commands = machine.commands();
+        for command in &commands {
+            match command {
+                Command::Check(batch) => {
+                    for vertex in &batch.vertices {
+                        machine.input(Timestamp(now), Input::Checked(*vertex, Verdict::Differs));
+                    }
+                }
+                Command::Apply(batch) => {
+                    let end = |vertex: &VertexId| Reverse((now + 1000 * case.seconds[vertex.0 as usize], vertex.0));
+                    ends.extend(batch.vertices.iter().map(end));
+                }
+                _ => {}
+            }
+        }
+        if !commands.is_empty() {
+            continue;
+        }
+        let Some(Reverse((end, vertex))) = ends.pop() else { break };
+        now = end;
+        machine.input(Timestamp(now), Input::Applied(VertexId(vertex), Ran::Done { refreshed: false }));
+    }
+    assert!(machine.is_finished(), "{}", case.name);
+    now
+}
+
+#[test]
+fn each_graph_takes_as_long_as_its_longest_way() {
+    for case in &CASES {
+        assert_eq!(duration(case), case.expected * 1000, "{}", case.name);
+    }
+}

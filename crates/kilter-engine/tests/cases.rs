@@ -501,6 +501,24 @@ fn the_rest_begins_with_the_last_activity_and_a_check_that_finds_all_in_order_is
 }
 
 #[test]
+fn what_is_left_as_it_is_and_found_so_again_is_at_rest() {
+    let looked_at = Vertex { noop: true, ..vertices(1)[0] };
+    let mut run = Run::holding(&[], vec![looked_at]);
+    run.machine.commands();
+    run.now = Timestamp(10);
+    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [settled(A, Settlement::WouldChange)]);
+    assert_eq!(run.machine.quiet_since(), Some(Timestamp(10)));
+    for (now, verdict, since) in [(100, Verdict::Differs, 10), (200, Verdict::InSync, 10), (300, Verdict::Differs, 300)]
+    {
+        run.now = Timestamp(now);
+        run.give(Input::Stale(A));
+        assert_eq!(run.machine.quiet_since(), None);
+        run.give(Input::Checked(A, verdict));
+        assert_eq!(run.machine.quiet_since(), Some(Timestamp(since)), "{verdict:?} at {now}");
+    }
+}
+
+#[test]
 fn where_nothing_is_declared_everything_is_at_rest_from_the_beginning() {
     let mut machine = Machine::holding(graph(0, &[]), Vec::new(), &[], Timestamp(42), Holding::default());
     assert_eq!(machine.commands(), []);

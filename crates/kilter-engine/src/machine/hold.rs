@@ -79,6 +79,8 @@ pub(super) struct Hold {
     buckets: BTreeMap<VertexId, Timestamp>,
     /// How long a vertex that failed is left alone, and until when.
     failed: BTreeMap<VertexId, (u64, Timestamp)>,
+    /// Vertices that were found otherwise and left so, and how: to find that again is nothing new.
+    left: BTreeMap<VertexId, Settlement>,
     /// When a vertex was repaired.
     repairs: BTreeMap<VertexId, VecDeque<Timestamp>>,
     /// Vertices whose budget is used up.
@@ -295,6 +297,9 @@ impl Machine {
     pub(super) fn settled(&mut self, vertex: VertexId, settlement: Settlement) {
         let (now, retry) = (self.now, self.vertices[vertex.at()].retry);
         let Some(hold) = &mut self.hold else { return };
+        let is_left = matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh | Settlement::Unknown);
+        let before = if is_left { hold.left.insert(vertex, settlement) } else { hold.left.remove(&vertex) };
+        let is_news = before != Some(settlement) || !is_left;
         match settlement {
             Settlement::Failed => {
                 let Backoff { first, longest } = hold.settings.backoff;
@@ -312,7 +317,7 @@ impl Machine {
                 }
             }
         }
-        if settlement != Settlement::InSync {
+        if settlement != Settlement::InSync && is_news {
             self.stir();
         }
     }
@@ -393,6 +398,7 @@ impl Hold {
             due: map(self.due, new_of),
             buckets: map(self.buckets, new_of),
             failed: map(self.failed, new_of),
+            left: map(self.left, new_of),
             repairs: map(self.repairs, new_of),
             watched_only: set(self.watched_only),
             quiet_since: now,

@@ -89,7 +89,10 @@ impl Driver<'_> {
             ensure(is_failed, Property::Blocking, vertex, || format!("blocked by {}, which is {failed:?}", by.0))?;
         }
         let part = self.part(vertex);
-        if settlement != Settlement::InSync {
+        // What is left as it is, and was before, is nothing new.
+        let is_left = matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh | Settlement::Unknown);
+        let is_known = is_left && self.seen_of(part).settlement == Some(settlement);
+        if settlement != Settlement::InSync && !is_known {
             self.active = self.now;
         }
         if settlement == Settlement::Changed {

@@ -451,15 +451,19 @@ pub trait Provider: Send + Sync {
         vec![Watch::Every(POLL)]
     }
 
-    /// What has to be declared of a resource to bring back what is there now, all of which is in `is`: asked for before it is
-    /// changed, where it is to be restored later.
-    ///
-    /// Unless a provider knows better, the values of what is declared, or that it is absent.
+    /// Whether what a resource was before it was changed can be brought back: only then may it be declared with `reverse`.
+    fn restores(&self) -> bool {
+        false
+    }
+
+    /// What has to be declared of a resource to bring back what is there now, all of which is in `is`. Only asked for if the
+    /// provider [restores](Provider::restores).
     ///
     /// # Errors
     /// When it could not be brought back, and why. It is then not changed.
     fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        crate::before::of_declared(self.schema(), should, is)
+        let _ = (should, is);
+        Err(eco_format!("what a {} was cannot be restored", self.schema().name))
     }
 
     /// Whether each change of a resource is an act of its own rather than the repair of a state: nobody can fight over

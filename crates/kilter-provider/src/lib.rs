@@ -18,7 +18,6 @@
 //! *Start from* [`Provider`] and [`Context`].
 
 mod accept;
-pub mod before;
 mod canonical;
 mod check;
 mod compare;

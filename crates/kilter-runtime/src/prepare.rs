@@ -86,7 +86,7 @@ fn surveyed(
             }
         };
         providers.push(at as u16);
-        if !is_broken(vertex) && !resource.meta().is_some_and(|meta| meta.hidden) {
+        if !is_broken(vertex) && !is_hidden(resource) {
             let provider = registry.at(at).as_ref();
             let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
             let declared = resource.name.clone();
@@ -100,15 +100,22 @@ fn surveyed(
     if providers.len() == catalog.resources.len() {
         problems.extend(named_twice(catalog, registry, &providers, &renamed));
         problems.extend(managed_twice(catalog, registry, &providers));
-        problems.extend(contradictions(catalog, registry, &providers, is_broken));
+        let is_hidden = |vertex: VertexId| is_hidden(&catalog.resources[vertex.0 as usize]);
+        problems
+            .extend(contradictions(catalog, registry, &providers, &|vertex| is_broken(vertex) || is_hidden(vertex)));
     }
     (providers, problems)
 }
 
+/// Whether nothing is done about a resource.
+fn is_hidden(resource: &Resource) -> bool {
+    resource.meta().is_some_and(|meta| meta.hidden)
+}
+
 /// Values that come from resources about which nothing is done.
 fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
-    let is_hidden = |resource: &&Resource| resource.meta().is_some_and(|meta| meta.hidden);
-    let hidden: Vec<&ResourceRef> = catalog.resources.iter().filter(is_hidden).map(|one| &one.reference).collect();
+    let hidden: Vec<&ResourceRef> =
+        catalog.resources.iter().filter(|one| is_hidden(one)).map(|one| &one.reference).collect();
     let mut problems = Vec::new();
     if hidden.is_empty() {
         return problems;
@@ -156,6 +163,9 @@ fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> V
     let mut problems = Vec::new();
     let lookup = Lookup::new(&catalog.resources, providers, registry);
     for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+        if is_hidden(resource) {
+            continue;
+        }
         let provider = registry.at(usize::from(*at));
         provider.identities(&resource.name, &resource.attributes, &mut |name| {
             let other = lookup.named(*at, name).filter(|other| *other != vertex);
@@ -204,6 +214,16 @@ fn contradictions(
 fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<Problem> {
     let deferred: Vec<&str> = resource.deferred().iter().map(|deferred| deferred.attribute.as_str()).collect();
     let mut problems = provider.validate(&resource.name, &resource.attributes, &deferred);
+    if resource.meta().is_some_and(|meta| meta.reverse) {
+        let hint = "take `reverse` out of its `meta`";
+        if !provider.restores() {
+            let what = format!("what a {} was cannot be restored (`reverse`)", provider.schema().name);
+            problems.push(Problem::new(what).hint(hint));
+        } else if !deferred.is_empty() {
+            let what = "it takes values of other resources, and cannot be restored (`reverse`)";
+            problems.push(Problem::new(what).hint(hint));
+        }
+    }
     if particular {
         problems.extend(unsupported(provider, resource));
     }
@@ -280,6 +300,16 @@ impl Prepared<'_> {
     /// The graph, for drawing.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// Which manifests it was made of.
+    pub fn origin(&self) -> &EcoString {
+        &self.catalog.origin
+    }
+
+    /// Whether it changes what is to be restored later, or restores it.
+    pub fn reverses(&self) -> bool {
+        self.resources().iter().any(|one| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse))
     }
 
     /// The resource of a vertex.

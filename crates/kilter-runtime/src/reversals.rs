@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{
-    Catalog, Resource, ResourceRef, SourceId, Span, State, Value, from_canonical_json, to_canonical_json_clear,
+    Resource, ResourceRef, SourceId, Span, State, Title, Value, from_canonical_json, to_canonical_json_clear,
 };
 use kilter_provider::{Context, Provider, Query, Wanted};
-use rustc_hash::FxHashSet;
 use serde_json::{Map, Value as Json, json};
 
 use crate::sealing::{SealingKey, bound};
@@ -28,74 +27,80 @@ const PURPOSE: &str = "kilter reversals 1";
 pub struct Reversals {
     state: PathBuf,
     directory: PathBuf,
+    /// Whose they are.
+    origin: EcoString,
 }
 
 impl Reversals {
-    /// Those of the manifests of this [origin](Catalog::origin); none where there is no origin.
+    /// Those of the manifests of this [origin](kilter_model::Catalog::origin); none where there is no origin.
     pub fn of(state_dir: &StateDir, origin: &str) -> Option<Reversals> {
         let name = format!("{:08x}", crc32fast::hash(origin.as_bytes()));
         let directory = state_dir.path().join("reversals").join(name);
-        (!origin.is_empty()).then(|| Reversals { state: state_dir.path().to_owned(), directory })
+        (!origin.is_empty()).then(|| Reversals { state: state_dir.path().to_owned(), directory, origin: origin.into() })
     }
 
     /// Whether anything was ever kept.
-    pub(crate) fn exists(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.directory.is_dir()
     }
 
-    /// Adds to a catalog what is declared in it no longer and has to be restored. Returns what cannot be read of what is
-    /// kept, each with its reason.
-    pub fn append(&self, catalog: &mut Catalog) -> Vec<EcoString> {
-        let Ok(entries) = fs::read_dir(&self.directory) else { return Vec::new() };
-        let declared: FxHashSet<String> = catalog.resources.iter().map(|one| one.reference.to_string()).collect();
+    /// What is kept and is of no resource that `is_declared`, by its type and its name on the system: to be declared in its
+    /// place. With it what cannot be read of what is kept, each with its reason.
+    pub fn pending(&self, is_declared: &dyn Fn(&str, &str) -> bool) -> (Vec<Resource>, Vec<EcoString>) {
+        let Ok(entries) = fs::read_dir(&self.directory) else { return Default::default() };
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.retain(|path| path.extension().is_none());
         paths.sort_unstable();
-        let mut unreadable = Vec::new();
+        let (mut pending, mut unreadable) = (Vec::new(), Vec::new());
         for path in paths {
             match self.read(&path) {
-                Ok((reference, _)) if declared.contains(&reference.to_string()) => {}
-                Ok((_, resource)) => catalog.resources.push(resource),
+                Ok(resource) if is_declared(resource.reference.type_name.as_str(), &resource.name) => {}
+                Ok(resource) => pending.push(resource),
                 Err(why) => unreadable.push(eco_format!("{}: {why}", path.display())),
             }
         }
-        unreadable
+        (pending, unreadable)
     }
 
-    fn read(&self, path: &Path) -> Result<(ResourceRef, Resource), EcoString> {
+    fn read(&self, path: &Path) -> Result<Resource, EcoString> {
+        let damaged = || EcoString::from("it is damaged");
+        if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+            return Err("it is no file".into());
+        }
         let bytes = fs::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
-        let record: Json = serde_json::from_slice(&bytes).map_err(|_| EcoString::from("it is damaged"))?;
-        let text = |key: &str| record.get(key).and_then(Json::as_str).ok_or(EcoString::from("it is damaged"));
-        let reference: ResourceRef = text("resource")?.parse().map_err(|error| eco_format!("{error}"))?;
+        let record: Json = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+        let text = |key: &str| record.get(key).and_then(Json::as_str).ok_or_else(damaged);
+        let (type_name, name, provider) = (text("type")?, text("name")?, text("provider")?);
         let key = SealingKey::of(&self.state).map_err(|error| eco_format!("it is sealed: {error}"))?;
-        let opened = key.open(text("sealed")?, &Self::bound_to(&reference));
-        let opened = opened.ok_or("it was sealed with another key, or was changed")?;
-        let before: Json = serde_json::from_slice(&opened).map_err(|_| EcoString::from("it is damaged"))?;
+        let opened = key.open(text("sealed")?, &self.bound_to(type_name, name, provider));
+        let opened = opened.ok_or("it was sealed with another key, is of other manifests, or was changed")?;
+        let before: Json = serde_json::from_slice(&opened).map_err(|_| damaged())?;
         let nowhere = Span { source: SourceId(0), start: 0, end: 0 };
-        let mut resource = Resource::new(reference.clone(), text("name")?, nowhere);
+        let reference = ResourceRef { type_name: type_name.into(), title: Title::from(EcoString::from(name)) };
+        let mut resource = Resource::new(reference, name, nowhere);
         for (part, is_secret) in [("clear", false), ("secret", true)] {
-            for (name, value) in before.get(part).and_then(Json::as_object).ok_or("it is damaged")? {
-                let value = from_canonical_json(value).map_err(|_| EcoString::from("it is damaged"))?;
+            for (name, value) in before.get(part).and_then(Json::as_object).ok_or_else(damaged)? {
+                let value = from_canonical_json(value).map_err(|_| damaged())?;
                 resource.attributes.push(name.as_str(), if is_secret { Value::sensitive(value) } else { value });
             }
         }
         let particulars = resource.particulars_mut();
-        particulars.provider = Some(text("provider")?.into());
+        particulars.provider = Some(provider.into());
         particulars.is_reversal = true;
-        Ok((reference, resource))
+        Ok(resource)
     }
 
     /// Keeps what a resource is, unless something is kept of it already.
     ///
     /// # Errors
     /// When it cannot be kept, or could not be restored. Then it is not to be changed.
-    pub(crate) fn keep(&self, cx: &Context<'_>, provider: &dyn Provider, resource: &Resource) -> Result<(), EcoString> {
-        let path = self.path(&resource.reference);
+    pub(crate) fn keep(&self, provider: &dyn Provider, resource: &Resource) -> Result<(), EcoString> {
+        let path = self.path(resource.reference.type_name.as_str(), &resource.name);
         if path.exists() {
-            return Ok(());
+            return self.read(&path).map(drop).map_err(|why| eco_format!("{}: {why}", path.display()));
         }
         let wanted = Wanted { name: &resource.name, namevars: Some(&resource.attributes), should: None };
-        let found = provider.get(cx, Query::Named(&[wanted])).map_err(|error| error.message)?;
+        let found = provider.get(&Context::bare(), Query::Named(&[wanted])).map_err(|error| error.message)?;
         let is = found.into_iter().find(|state| state.name == resource.name);
         let is = is.unwrap_or_else(|| State::absent(resource.name.clone()));
         let before = provider.before(&resource.attributes, &is)?;
@@ -105,14 +110,10 @@ impl Reversals {
             of_part.map(|(name, value)| (name.to_string(), to_canonical_json_clear(value))).collect()
         };
         let parts = json!({ "clear": part(false), "secret": part(true) });
-        let sealed = key.seal(&parts.to_string(), &Self::bound_to(&resource.reference));
+        let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
+        let sealed = key.seal(&parts.to_string(), &self.bound_to(type_name, name, provider.name()));
         let sealed = sealed.map_err(|error| eco_format!("{error}"))?;
-        let record = json!({
-            "resource": resource.reference.to_string(),
-            "name": resource.name.as_str(),
-            "provider": provider.name(),
-            "sealed": sealed,
-        });
+        let record = json!({ "type": type_name, "name": name, "provider": provider.name(), "sealed": sealed });
         self.write(&path, &record).map_err(|error| eco_format!("cannot write {}: {error}", path.display()))
     }
 
@@ -127,18 +128,23 @@ impl Reversals {
     }
 
     /// What a resource was is restored, or nobody wants it to be any more.
-    pub(crate) fn forget(&self, reference: &ResourceRef) {
-        let _ = fs::remove_file(self.path(reference));
+    pub(crate) fn forget(&self, resource: &Resource) {
+        let path = self.path(resource.reference.type_name.as_str(), &resource.name);
+        if fs::remove_file(path).is_ok() {
+            let _ = fs::File::open(&self.directory).and_then(|directory| directory.sync_all());
+        }
     }
 
-    fn path(&self, reference: &ResourceRef) -> PathBuf {
-        let text = reference.to_string();
+    /// Where it is kept what a resource was.
+    pub(crate) fn path(&self, type_name: &str, name: &str) -> PathBuf {
+        let text = format!("{type_name}[{name}]");
         let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let name: String = text.chars().map(harmless).take(80).collect();
-        self.directory.join(format!("{name}-{:08x}", crc32fast::hash(text.as_bytes())))
+        let file: String = text.chars().map(harmless).take(80).collect();
+        self.directory.join(format!("{file}-{:08x}", crc32fast::hash(text.as_bytes())))
     }
 
-    fn bound_to(reference: &ResourceRef) -> Vec<u8> {
-        bound([PURPOSE, &reference.to_string()])
+    /// It is nothing as what another resource was, or of other manifests.
+    fn bound_to(&self, type_name: &str, name: &str, provider: &str) -> Vec<u8> {
+        bound([PURPOSE, &self.origin, type_name, name, provider])
     }
 }

@@ -254,10 +254,7 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
 }
 
 /// Looks; what is declared may be read anew just now, which takes a moment.
-///
-/// # Errors
-/// When nobody answers.
-pub(crate) fn look(window: &Window, which: &Which) -> Result<Standings, Unseen> {
+fn look(window: &Window, which: &Which) -> Result<Standings, Unseen> {
     let begun = Instant::now();
     loop {
         match window.look(which.clone(), BUSY) {

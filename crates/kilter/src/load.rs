@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use kilter_manifest::{Compiled, Inputs, Source, Sources, compile_partly, render_warnings};
 use kilter_model::Value;
 use kilter_provider::Registry;
-use kilter_runtime::{Prepared, plan_of};
+use kilter_runtime::Prepared;
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
@@ -99,7 +99,8 @@ pub(crate) fn prepare_noting<'r>(
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
     let includes = LiveIncludes::new(&input.manifests, noted);
-    let result = compiled(given, vars, &facts_asked, &includes, timeout, audience, registry);
+    let origin = reversals::origin(&given);
+    let result = compiled(given, origin, vars, &facts_asked, &includes, timeout, audience, registry);
     facts::warn(&facts);
     match signals::exit() {
         Some(exit) => Err(exit),
@@ -121,7 +122,7 @@ pub(crate) fn prepare_text<'r>(
     let noted = Noted::default();
     let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[], &noted));
     let given = vec![Source::new(name, text)];
-    compiled(given, Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
+    compiled(given, EcoString::new(), Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
 }
 
 /// Prepares the run of a plan.
@@ -136,11 +137,22 @@ pub(crate) fn prepare_plan<'r>(
     let facts = KnownFacts::new(&plan.facts);
     let includes = KnownIncludes::new(&plan.includes);
     let timeout = Duration::from_secs(60);
-    compiled(plan.sources.clone(), plan.vars.clone(), &facts, &includes, timeout, audience, registry)
+    compiled(
+        plan.sources.clone(),
+        plan.origin.clone(),
+        plan.vars.clone(),
+        &facts,
+        &includes,
+        timeout,
+        audience,
+        registry,
+    )
 }
 
+#[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
 fn compiled<'r>(
     given: Vec<Source>,
+    origin: EcoString,
     vars: Vec<(EcoString, Value)>,
     facts: &dyn FactSource,
     includes: &dyn Includes,
@@ -168,8 +180,8 @@ fn compiled<'r>(
     if !compiled.warnings.is_empty() {
         say::line(render_warnings(&compiled.warnings, &sources, true).trim_end());
     }
-    reversals::append(&mut compiled.catalog, &given);
-    match plan_of(compiled.catalog, registry) {
+    compiled.catalog.origin = origin;
+    match reversals::prepare(compiled.catalog, registry) {
         Ok(prepared) => {
             let (includes, facts) = (includes.taken(), facts.taken());
             Ok(Loaded { prepared, given, includes, facts, vars })

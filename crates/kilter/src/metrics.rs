@@ -7,16 +7,18 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kilter_runtime::{Which, Window};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::desk;
 use crate::render::{metrics, status};
 
-/// How long a request may take to arrive, and an answer to be taken. Others wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a request may take to arrive, and an answer to be taken. Others wait meanwhile, and the end of the run.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the run has to answer, which may be at something that it does itself.
+const BUSY: Duration = Duration::from_secs(5);
 
 /// How many bytes the head of a request has at most.
 const LONGEST: usize = 16 * 1024;
@@ -93,16 +95,12 @@ enum Asked {
 }
 
 fn answer(mut stream: &TcpStream, window: &Window) {
-    let limits = [
-        stream.set_nonblocking(false),
-        stream.set_read_timeout(Some(PATIENCE)),
-        stream.set_write_timeout(Some(PATIENCE)),
-    ];
-    if limits.iter().any(Result::is_err) {
+    if stream.set_nonblocking(false).is_err() || stream.set_write_timeout(Some(PATIENCE)).is_err() {
         return;
     }
-    let (status, body, only_head) = match asked(stream) {
-        Asked::Metrics { only_head } => match desk::look(window, &Which::Notable) {
+    let request = Request { stream, until: Instant::now() + PATIENCE };
+    let (status, body, only_head) = match asked(request) {
+        Asked::Metrics { only_head } => match window.look(Which::Notable, BUSY) {
             Ok(standings) => ("200 OK", metrics::text(&status::json(&standings)), only_head),
             Err(why) => ("503 Service Unavailable", format!("{why}\n"), only_head),
         },
@@ -121,6 +119,23 @@ fn answer(mut stream: &TcpStream, window: &Window) {
         let _ = stream.write_all(body.as_bytes());
     }
     let _ = stream.shutdown(std::net::Shutdown::Write);
+}
+
+/// What arrives until a certain time, however slowly.
+struct Request<'a> {
+    stream: &'a TcpStream,
+    until: Instant,
+}
+
+impl Read for Request<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(into)
+    }
 }
 
 fn asked(mut stream: impl Read) -> Asked {

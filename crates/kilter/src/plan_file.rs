@@ -35,6 +35,8 @@ const SEALED: u64 = 2;
 pub(crate) struct PlanFile {
     /// The manifests that were given, in order.
     pub(crate) sources: Vec<Source>,
+    /// Which manifests those are, where what was before them has to be restored, now or later.
+    pub(crate) origin: EcoString,
     /// Included texts by where they were included and how that was written.
     pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
     /// The facts that were named.
@@ -51,6 +53,7 @@ impl PlanFile {
     pub(crate) fn new(loaded: &Loaded<'_>, report: &Report, registry: &Registry) -> PlanFile {
         PlanFile {
             sources: loaded.given.clone(),
+            origin: if loaded.prepared.reverses() { loaded.prepared.origin().clone() } else { EcoString::new() },
             includes: loaded.includes.clone(),
             facts: loaded.facts.clone(),
             vars: loaded.vars.clone(),
@@ -108,6 +111,9 @@ impl PlanFile {
             includes.map(|((from, path), found)| json!({ "from": &**from, "path": &**path, "source": source(found) }));
         let mut inputs = Map::new();
         inputs.insert("sources".into(), self.sources.iter().map(source).collect());
+        if !self.origin.is_empty() {
+            inputs.insert("origin".into(), self.origin.as_str().into());
+        }
         inputs.insert("includes".into(), includes.collect());
         inputs.insert("facts".into(), values(&mut self.facts.iter()).into());
         inputs.insert("vars".into(), values(&mut self.vars.iter().map(|(name, value)| (name, value))).into());
@@ -216,6 +222,7 @@ fn parsed(json: &Json, is_secret: bool) -> Option<PlanFile> {
     };
     Some(PlanFile {
         sources: json.get("sources")?.as_array()?.iter().map(source).collect::<Option<_>>()?,
+        origin: json.get("origin").and_then(Json::as_str).unwrap_or_default().into(),
         includes: json.get("includes")?.as_array()?.iter().map(include).collect::<Option<_>>()?,
         facts: values("facts")?.into_iter().collect(),
         vars: values("vars")?,

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use ecow::EcoString;
 use kilter_manifest::Source;
-use kilter_model::Catalog;
-use kilter_runtime::{Reversals, StateDir};
+use kilter_model::{Catalog, Resource};
+use kilter_provider::Registry;
+use kilter_runtime::{Prepared, Rejected, Reversals, StateDir, plan_of};
 
 use crate::cli::Global;
 use crate::{recording, say};
@@ -18,22 +20,65 @@ pub(crate) fn open(global: &Global) {
     let _ = STATE.set(global.state_dir_if_any());
 }
 
-/// Adds what has to be restored to the catalog of these manifests.
-pub(crate) fn append(catalog: &mut Catalog, given: &[Source]) {
-    // What is no file is not read again next time.
-    let path = |source: &Source| {
-        let path = std::path::absolute(source.name.strip_suffix(" (output)").unwrap_or(&source.name)).ok()?;
-        path.exists().then(|| path.display().to_string())
-    };
-    let Some(paths) = given.iter().map(path).collect::<Option<Vec<String>>>() else { return };
-    catalog.origin = paths.join("\n").into();
-    let Some(Some(state)) = STATE.get() else { return };
-    // A replay has no state directory, and a recording would be of this one alone.
-    if recording::is_replay() {
-        return;
+/// Which manifests these are, however they are named; nothing where one is no file, and not read again next time.
+///
+/// A recording is of what a run asks, not of what was kept before; and what it would keep would be in it.
+pub(crate) fn origin(given: &[Source]) -> EcoString {
+    if recording::is_recorded() {
+        return EcoString::new();
     }
-    let Some(reversals) = Reversals::of(&StateDir::new(state.clone()), &catalog.origin) else { return };
-    for why in reversals.append(catalog) {
+    let path = |source: &Source| {
+        let path = std::fs::canonicalize(source.name.strip_suffix(" (output)").unwrap_or(&source.name)).ok()?;
+        Some(path.display().to_string())
+    };
+    let paths = given.iter().map(path).collect::<Option<Vec<String>>>();
+    paths
+        .map(|mut paths| {
+            paths.sort_unstable();
+            paths.join("\n").into()
+        })
+        .unwrap_or_default()
+}
+
+/// Prepares the run of a catalog, and of what has to be restored since it is declared in it no longer.
+///
+/// # Errors
+/// What is wrong with the catalog itself. What cannot be restored is left out, and told.
+pub(crate) fn prepare(catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>, Box<Rejected>> {
+    let state = STATE.get().and_then(Option::as_ref).map(|state| StateDir::new(state.clone()));
+    let Some(reversals) = state.and_then(|state| Reversals::of(&state, &catalog.origin)).filter(Reversals::exists)
+    else {
+        return plan_of(catalog, registry);
+    };
+    let declared = catalog.clone();
+    let prepared = plan_of(catalog, registry)?;
+    let is_declared = |type_name: &str, name: &str| {
+        let is_it = |one: &Resource| {
+            let is_named = one.name == name || one.reference.title.as_str() == name;
+            one.reference.type_name == *type_name && is_named
+        };
+        prepared.resources().iter().any(is_it)
+    };
+    let (mut pending, unreadable) = reversals.pending(&is_declared);
+    for why in unreadable {
         say::warning(format_args!("what a resource was before cannot be restored: {why}"));
     }
+    let count = declared.resources.len();
+    while !pending.is_empty() {
+        let mut whole = declared.clone();
+        whole.resources.extend(pending.iter().cloned());
+        let rejected = match plan_of(whole, registry) {
+            Ok(prepared) => return Ok(prepared),
+            Err(rejected) => rejected,
+        };
+        // One that does not go with what is declared now, or whose provider has gone.
+        let at_fault = rejected
+            .problems
+            .iter()
+            .filter_map(|(vertex, problem)| Some(((vertex.0 as usize).checked_sub(count)?, problem.to_string())));
+        let (at, why) = at_fault.max().unwrap_or((pending.len() - 1, "it does not go with what is declared".into()));
+        let resource = pending.remove(at);
+        say::warning(format_args!("what {} was before is not restored: {why}", resource.reference));
+    }
+    Ok(prepared)
 }

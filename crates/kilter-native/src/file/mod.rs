@@ -277,8 +277,12 @@ impl Provider for FileProvider {
         paths.chain(fragments.map(fragment)).collect()
     }
 
+    fn restores(&self) -> bool {
+        true
+    }
+
     fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        restore::before(self.schema(), should, is)
+        restore::before(should, is)
     }
 
     /// What is declared below it is left alone, and so is a source that is declared.

@@ -1,26 +1,30 @@
 //! What was at a path before, as what would have to be declared to bring it back.
 
 use ecow::EcoString;
-use kilter_model::{Attributes, State, TypeSchema};
-use kilter_provider::before::{absent, namevars, sealed_like};
+use kilter_model::{Attributes, State, Value};
+
+use super::mode;
 
 /// What has to be declared to bring back what is there: what kind of file it is, what is in it or where it points to, and what
 /// is declared of its owner, group and mode; all of that where it is going to be removed.
 ///
 /// # Errors
 /// When it could not be brought back.
-pub(super) fn before(schema: &TypeSchema, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-    let mut before = namevars(schema, should);
+pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+    let mut before = Attributes::new();
+    if is_tree(should) {
+        return Err("what is in a directory is not kept".into());
+    }
     if !is.exists {
         // A directory that was made is removed only if nobody has put anything in it.
-        return absent(schema, before);
+        before.set("ensure", "absent");
+        return Ok(before);
     }
     let kind = is.attributes.text("kind").unwrap_or_default();
     let is_removed = should.text("ensure").is_some_and(|ensure| ensure == "absent");
     let is_another = should.text("ensure").is_some_and(|ensure| ensure != "present" && ensure != kind);
-    let is_tree = ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true));
     match kind {
-        "directory" if is_another || is_tree => return Err("what is in a directory is not kept".into()),
+        "directory" if is_another => return Err("what is in a directory is not kept".into()),
         "file" | "directory" | "link" => before.set("ensure", kind),
         _ => return Err("it is neither a file, a directory nor a link".into()),
     }
@@ -28,7 +32,8 @@ pub(super) fn before(schema: &TypeSchema, should: &Attributes, is: &State) -> Re
     if kind == "file" && (is_written || is_another) {
         let content = is.attributes.get("content").ok_or("its content is larger than 64 KiB, or cannot be read")?;
         let declared = should.get("content").unwrap_or(content);
-        before.set("content", sealed_like(declared, content));
+        let is_secret = declared.holds_sensitive() && !content.holds_sensitive();
+        before.set("content", if is_secret { Value::sensitive(content.clone()) } else { content.clone() });
     }
     if kind == "link" {
         before.set("target", is.attributes.get("target").ok_or("where it points to cannot be read")?.clone());
@@ -39,8 +44,14 @@ pub(super) fn before(schema: &TypeSchema, should: &Attributes, is: &State) -> Re
             before.set(name, value.clone());
         }
     }
-    if let Some(show_diff) = should.get("show_diff") {
-        before.set("show_diff", show_diff.clone());
+    // What not everybody may read is shown to nobody.
+    let is_private = is.attributes.text("mode").and_then(mode::octal).is_none_or(|mode| mode & 0o004 == 0);
+    if kind == "file" && (is_private || should.truth("show_diff") == Some(false)) {
+        before.set("show_diff", false);
     }
     Ok(before)
+}
+
+fn is_tree(should: &Attributes) -> bool {
+    ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true))
 }

@@ -227,10 +227,6 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.heeds_others(should)
     }
 
-    fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        self.inner.before(should, is)
-    }
-
     fn acts_anew(&self, should: &Attributes) -> bool {
         self.inner.acts_anew(should)
     }

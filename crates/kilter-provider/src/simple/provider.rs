@@ -163,14 +163,6 @@ pub trait SimpleProvider: Send + Sync {
         vec![Watch::Every(POLL)]
     }
 
-    /// As [`Provider::before`](crate::Provider::before).
-    ///
-    /// # Errors
-    /// When it could not be brought back.
-    fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        crate::before::of_declared(self.schema(), should, is)
-    }
-
     /// As [`Provider::acts_anew`](crate::Provider::acts_anew).
     fn acts_anew(&self, should: &Attributes) -> bool {
         let _ = should;

@@ -202,43 +202,47 @@ impl<'run> Board<'run> {
             .collect()
     }
 
-    /// Keeps what resources are that are to be restored later; returns those of which it cannot be kept.
-    pub(super) fn keep_before(&mut self, vertices: &[VertexId], log: &dyn Log) -> Vec<VertexId> {
-        let is_reversed = |vertex: &&VertexId| self.prepared.resource(**vertex).meta().is_some_and(|meta| meta.reverse);
-        let reversed: Vec<VertexId> = vertices.iter().filter(is_reversed).copied().collect();
-        let mut lost = Vec::new();
-        for vertex in reversed {
-            let (resource, provider) = (self.prepared.resource(vertex), self.prepared.provider(vertex));
-            let kept = match &self.reversals {
-                Some(reversals) => {
-                    let cx =
-                        Context::bare().with_log(log).with_var_dir(self.options.state_dir.as_ref().map(StateDir::path));
-                    guarded(provider, || reversals.keep(&cx, provider, resource)).and_then(|kept| kept)
-                }
-                None => Err("there is nowhere to keep it".into()),
-            };
-            if let Err(why) = kept {
-                let why = "what it was before could not be restored later (`reverse`), so it was not changed: "
-                    .to_owned()
-                    + &why;
-                self.fail(vertex, why.into());
-                lost.push(vertex);
-            }
+    /// Keeps what a resource is that is to be restored later, when it is first looked at.
+    fn keep_before(&self, vertex: VertexId) -> Result<(), EcoString> {
+        let resource = self.prepared.resource(vertex);
+        let is_reversed = resource.meta().is_some_and(|meta| meta.reverse);
+        if !is_reversed || self.is_looked_at(vertex) {
+            return Ok(());
         }
-        lost
+        let provider = self.prepared.provider(vertex);
+        let kept = match &self.reversals {
+            Some(reversals) => guarded(provider, || reversals.keep(provider, resource)).and_then(|kept| kept),
+            None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
+        };
+        kept.map_err(|why| {
+            eco_format!("what it was could not be restored later (`reverse`), so it is not changed: {why}")
+        })
+    }
+
+    /// What is said of a resource that is declared no longer.
+    fn reversal_note(&self, vertex: VertexId, status: Status) -> EcoString {
+        let resource = self.prepared.resource(vertex);
+        let kept = self.reversals.as_ref().filter(|_| status == Status::Failed);
+        match kept.map(|kept| kept.path(resource.reference.type_name.as_str(), &resource.name)) {
+            Some(path) => eco_format!(
+                "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
+                path.display()
+            ),
+            None => "it is declared no longer: what was there before is restored (`reverse`)".into(),
+        }
     }
 
     /// What was restored, and what is to stay, is not kept any longer.
     fn forget_before(&self, vertex: VertexId, status: Status) {
         let resource = self.prepared.resource(vertex);
         let is_done = matches!(status, Status::InSync | Status::Changed | Status::Refreshed);
-        let is_over = resource.is_reversal() || !resource.meta().is_some_and(|meta| meta.reverse);
-        if let Some(reversals) = &self.reversals
+        let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.only_looks();
+        let is_over = resource.is_reversal() || resource.meta().is_none_or(is_to_stay);
+        if let Some(reversals) = self.reversals.as_ref().filter(|_| self.options.mode == Mode::Apply)
             && is_done
             && is_over
-            && self.options.mode == Mode::Apply
         {
-            reversals.forget(&resource.reference);
+            reversals.forget(resource);
         }
     }
 
@@ -264,6 +268,8 @@ impl<'run> Board<'run> {
                 Verdict::Failed
             }
             Ok(found) if found.differences.is_empty() => {
+                // What cannot be restored is in order as long as it need not be changed.
+                let _ = self.keep_before(done.vertex);
                 if !self.senders.is_empty() {
                     self.sent_before(done.vertex, found.state.outputs);
                 }
@@ -275,6 +281,9 @@ impl<'run> Board<'run> {
                 }
                 if self.is_looked_at(done.vertex) {
                     self.draft(done.vertex).differences = self.told(done.vertex, found.differences);
+                } else if let Err(why) = self.keep_before(done.vertex) {
+                    self.fail(done.vertex, why);
+                    return Verdict::Failed;
                 } else {
                     self.found.insert(done.vertex, found);
                 }
@@ -366,6 +375,10 @@ impl<'run> Board<'run> {
             self.realized.insert(vertex);
         }
         self.forget_before(vertex, status);
+        if self.prepared.resource(vertex).is_reversal() && status != Status::InSync {
+            let note = self.reversal_note(vertex, status);
+            self.draft(vertex).notes.push(note);
+        }
         let mut draft = self.drafts.remove(&vertex);
         if let Some(found) = self.found.remove(&vertex) {
             // It was to be changed, and was not.

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use kilter_engine::{Batch, Input, Ran, VertexId};
+use kilter_engine::{Batch, Input, VertexId};
 
 use super::stop::{Doing, Message};
 use super::{CHANGES_ON_WORKER, CHECKS_ON_WORKER, CHUNK, Driver, PORTION};
@@ -19,14 +19,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 self.drop_vertices(vertices);
                 continue;
             }
-            let mut items = self.board.changes(vertices, &self.machine);
-            for vertex in self.board.keep_before(vertices, self.mail) {
-                items.retain(|item| item.vertex != vertex);
-                self.machine.input(self.now, Input::Applied(vertex, Ran::Failed));
-            }
-            if !items.is_empty() {
-                self.dispatch(Doing::Apply, batch.group, items);
-            }
+            let items = self.board.changes(vertices, &self.machine);
+            self.dispatch(Doing::Apply, batch.group, items);
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 use super::layout::{Layout, layout};
-use super::{Drawing, Edge, From};
+use super::{Drawing, Edge, From, Node};
 
 /// Pixels: of a character, of a box, between rows, between layers, and around the picture.
 const CHARACTER: f64 = 7.3;
@@ -52,7 +52,7 @@ pub(crate) fn svg(drawing: &Drawing) -> String {
             node.colour().map_or_else(|| colour(&node.type_name), str::to_owned),
             x + 8.0,
             y + 4.0,
-            escaped(&short(&label)),
+            escaped(&shown(node)),
         );
     }
     out + "</svg>\n"
@@ -71,8 +71,7 @@ struct Sheet {
 impl Sheet {
     fn new(drawing: &Drawing) -> Sheet {
         let layout = layout(drawing);
-        let widths: Vec<f64> =
-            drawing.nodes.iter().map(|node| short(&node.caption()).width() as f64 * CHARACTER + 16.0).collect();
+        let widths: Vec<f64> = drawing.nodes.iter().map(|node| shown(node).width() as f64 * CHARACTER + 16.0).collect();
         let layers = layers(&layout, &widths);
         let rows = layout.nodes.iter().flatten().chain(layout.bends.iter().flatten());
         let lowest = rows.map(|(_, row)| row + 1.0).fold(0.0, f64::max);
@@ -163,6 +162,12 @@ fn layers(layout: &Layout, widths: &[f64]) -> Vec<(f64, f64)> {
 fn colour(type_name: &str) -> String {
     let hash = type_name.bytes().fold(5381u32, |hash, byte| hash.wrapping_mul(33) ^ u32::from(byte));
     format!("hsl({} 60% 93%)", hash % 360)
+}
+
+/// What is written into a box: titles may be cut, states are not.
+fn shown(node: &Node) -> String {
+    let state = node.state.as_deref().map(|state| format!(": {state}")).unwrap_or_default();
+    short(&node.label()) + &state
 }
 
 fn short(label: &str) -> String {

@@ -50,6 +50,11 @@ pub(crate) fn replay(player: Arc<Player>) {
     let _ = TAPE.set(Tape::Replaying(player));
 }
 
+/// Whether a recording is made, or answers come from one.
+pub(crate) fn is_recorded() -> bool {
+    TAPE.get().is_some()
+}
+
 /// Whether answers come from a recording.
 pub(crate) fn is_replay() -> bool {
     matches!(TAPE.get(), Some(Tape::Replaying(_)))

@@ -320,6 +320,10 @@ impl Provider for Witness {
         self.inner.heeds_others(should)
     }
 
+    fn restores(&self) -> bool {
+        self.inner.restores()
+    }
+
     fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
         self.inner.before(should, is)
     }

@@ -58,6 +58,9 @@ fn notable(status: &Json) -> BTreeMap<(String, String), u64> {
     for resource in status["resources"].as_array().into_iter().flatten() {
         let type_name = resource["resource"].as_str().and_then(|name| name.split('[').next()).unwrap_or_default();
         let state = resource["state"].as_str().unwrap_or_default();
+        if matches!(state, "in_sync" | "hidden") {
+            continue;
+        }
         *counts.entry((type_name.to_owned(), state.to_owned())).or_default() += 1;
     }
     counts

@@ -32,12 +32,13 @@ fn a_content_that_was_there_is_restored_and_one_that_was_not_is_removed() {
     assert_eq!(apply(&place, &both.replace("mine", "other")).code, 0);
     let planned = place.run(&["plan", &declare(&place, "")]);
     assert_eq!(planned.code, 2);
-    assert!(planned.stdout.contains("file[DIR/new]") && planned.stdout.contains("+theirs"), "{}", planned.stdout);
+    assert!(planned.stdout.contains("file[DIR/new]") && !planned.stdout.contains("theirs"), "{}", planned.stdout);
     let ended = apply(&place, "");
     assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
     assert_eq!(content(&old), "theirs\n");
     assert_eq!(std::fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(!new.exists());
+    assert!(ended.stdout.contains("declared no longer"), "{}", ended.stdout);
     // It is restored once.
     std::fs::write(&old, "theirs, later\n").unwrap();
     assert_eq!(apply(&place, "").code, 0);
@@ -111,18 +112,107 @@ fn a_secret_that_was_replaced_is_kept_encrypted() {
     assert_eq!(content(&place.path().join("secret")), "hunter2");
 }
 
-#[test]
-fn a_damaged_record_is_told_and_restores_nothing() {
-    let place = Place::new();
-    assert_eq!(apply(&place, &format!("'file[DIR/file]': {{content: mine, {REVERSE}}}")).code, 0);
+/// The one record that is kept.
+fn record(place: &Place) -> std::path::PathBuf {
     let directory = std::fs::read_dir(place.path().join("state/reversals")).unwrap().next().unwrap().unwrap().path();
-    let record = std::fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path();
-    let text = content(&record).replace("file\",", "file2\",").replace("file]", "file2]");
+    std::fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn a_record_that_was_changed_is_told_and_restores_nothing() {
+    let place = Place::new();
+    let declared = format!("'file[DIR/file]': {{content: mine, {REVERSE}}}");
+    assert_eq!(apply(&place, &declared).code, 0);
+    let record = record(&place);
+    let text = content(&record).replace("file\",", "file2\",");
     std::fs::write(&record, text).unwrap();
     let ended = apply(&place, "");
     assert_eq!(ended.code, 0);
     assert!(ended.stderr.contains("cannot be restored"), "{}", ended.stderr);
     assert_eq!(content(&place.path().join("file")), "mine");
+    // Nor is anything changed that could not be restored.
+    let ended = apply(&place, &declared.replace("mine", "other"));
+    assert_eq!(ended.code, 4);
+    assert_eq!(content(&place.path().join("file")), "mine");
+}
+
+#[test]
+fn what_is_there_when_it_is_first_looked_at_is_what_was_before() {
+    let place = Place::new();
+    let file = place.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    let declared = format!("'file[DIR/file]': {{content: mine, {REVERSE}}}");
+    assert_eq!(apply(&place, &declared).code, 0);
+    std::fs::write(&file, "evil").unwrap();
+    assert_eq!(apply(&place, &declared).code, 0);
+    assert_eq!(apply(&place, "").code, 0);
+    assert_eq!(content(&file), "mine");
+}
+
+#[test]
+fn only_what_can_be_restored_may_be_declared_so() {
+    let place = Place::new();
+    for (resources, why) in [
+        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "what a kv was cannot be restored"),
+        (
+            format!("'exec[e]': {{command: echo x}}, 'file[DIR/f]': {{content: '${{exec[e].stdout}}', {REVERSE}}}"),
+            "it takes values of other resources",
+        ),
+    ] {
+        let ended = apply(&place, &resources);
+        assert_eq!(ended.code, 1);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
+    let tree = format!("'file[DIR/copy]': {{ensure: directory, source: DIR/home, recurse: true, {REVERSE}}}");
+    let ended = apply(&place, &tree);
+    assert_eq!(ended.code, 4);
+    assert!(ended.stdout.contains("what is in a directory is not kept"), "{}", ended.stdout);
+    assert!(!place.path().join("copy").exists());
+}
+
+#[test]
+fn a_file_under_another_title_is_the_same_file() {
+    let place = Place::new();
+    let file = place.path().join("file");
+    std::fs::write(&file, "theirs").unwrap();
+    assert_eq!(apply(&place, &format!("'file[DIR/file]': {{content: mine, {REVERSE}}}")).code, 0);
+    for other in ["'file[conf]': {path: DIR/file, content: other, META}", "'file[DIR/file/]': {content: last, META}"] {
+        let ended = apply(&place, &other.replace("META", REVERSE));
+        assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    }
+    assert_eq!(content(&file), "last");
+    assert_eq!(apply(&place, "").code, 0);
+    assert_eq!(content(&file), "theirs");
+}
+
+#[test]
+fn what_does_not_go_with_what_is_declared_is_left_out_and_told() {
+    let place = Place::new();
+    let directory = place.path().join("d");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("x"), "theirs").unwrap();
+    assert_eq!(apply(&place, &format!("'file[DIR/d/x]': {{content: mine, {REVERSE}}}")).code, 0);
+    let ended = apply(&place, "'file[DIR/d]': {ensure: absent, force: true}");
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("is not restored"), "{}", ended.stderr);
+    assert!(!directory.exists());
+}
+
+#[test]
+fn a_plan_belongs_to_the_manifest_that_it_was_made_of_wherever_it_is_applied() {
+    let place = Place::new();
+    let (file, elsewhere) = (place.path().join("file"), place.path().join("elsewhere"));
+    std::fs::create_dir(&elsewhere).unwrap();
+    let path = declare(&place, &format!("'file[DIR/file]': {{content: mine, {REVERSE}}}"));
+    assert_eq!(place.run(&["plan", "m.yaml", "-o", "p"]).code, 2);
+    std::fs::write(elsewhere.join("m.yaml"), "resources: {}\n").unwrap();
+    let there = |args: &[&str]| place.command(args).current_dir(&elsewhere).output().unwrap().status.code();
+    assert_eq!(there(&["apply", "../p"]), Some(0));
+    assert_eq!(there(&["apply", "m.yaml"]), Some(0));
+    assert_eq!(content(&file), "mine");
+    declare(&place, "");
+    assert_eq!(there(&["apply", &path]), Some(0));
+    assert!(!file.exists());
 }
 
 #[test]
@@ -134,6 +224,11 @@ fn while_a_state_is_held_an_edit_restores() {
     wait("the file", || content(&file) == "mine");
     declare(&place, "'file[DIR/other]': {content: mine}");
     wait("the other, and nothing of the first", || content(&other) == "mine" && !file.exists());
+    // It is restored once, and then nobody's.
+    std::fs::write(&file, "theirs").unwrap();
+    std::fs::write(&other, "drift").unwrap();
+    wait("what is held", || content(&other) == "mine");
+    assert_eq!(content(&file), "theirs");
     running.end();
 }
 
@@ -173,4 +268,17 @@ fn an_edit_waits_for_what_is_to_be_realized() {
         assert_eq!(place.path().join("brief").exists(), expected, "{meta}");
         running.end();
     }
+}
+
+#[test]
+fn an_edit_does_not_wait_for_what_waits_for_a_failure() {
+    let place = Place::new();
+    let failing = "'exec[a]': {command: 'false', meta: {retry: -1, delay: 300}}, \
+                   'file[DIR/b]': {content: x, require: 'exec[a]', meta: {realize: true}}";
+    let path = declare(&place, failing);
+    let running = Running::begin(&place, &["--quiet", &path]);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    declare(&place, &failing.replace("command: 'false'", "command: 'true'"));
+    wait("what is mended", || place.path().join("b").exists());
+    running.end();
 }

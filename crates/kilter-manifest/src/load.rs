@@ -152,9 +152,10 @@ impl Walk<'_> {
     }
 
     fn include(&mut self, from: SourceId, path: &str, span: Span) {
+        let is_lenient = self.sources.get(from).is_lenient();
         let from = self.sources.get(from).name.clone();
         let source = match self.inputs.loader.load(&from, path) {
-            Ok(source) => source,
+            Ok(source) => source.leniently(is_lenient),
             Err(why) => {
                 self.loaded.complete = false;
                 return self.report(Diagnostic::new(eco_format!("cannot include `{path}`: {why}")).at(span));

@@ -11,7 +11,7 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, TypeSchema, Value};
 /// Types that take whatever they are given.
 struct World(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 11] = [
+const TYPES: [(&str, &str, &str); 12] = [
     (
         "exec",
         "name",
@@ -26,6 +26,7 @@ const TYPES: [(&str, &str, &str); 11] = [
     ("password", "name", "length saved check_recovery"),
     ("service", "name", "ensure enable"),
     ("timer", "name", "interval"),
+    ("value", "name", "any"),
     ("user", "name", "ensure uid gid groups membership home shell allowdupe"),
 ];
 
@@ -164,7 +165,7 @@ fn a_command_is_a_list_of_words_or_a_shell() {
             "cmd: a, ifcmd: test -e /x, nifcmd: c, nifshell: /bin/sh",
             "command: [a], onlyif: [[test, -e, /x]], unless: [[/bin/sh, -c, c]]",
         ),
-        ("cmd: a, ifcmd: b, ifcwd: /d, cwd: /e", "command: [a], onlyif: [[env, -C, /d, b]], cwd: /e"),
+        ("shell: /bin/sh", "command: [/bin/sh, -c, x]"),
         ("cmd: a, watchcmd: w 1, donecmd: d, watchcwd: /e, cwd: /e", "command: [a], watch: [w, 1], done: [d], cwd: /e"),
         ("cmd: a, user: 1000, group: adm, creates: /c", "command: [a], creates: /c, user: 1000, group: adm"),
         (
@@ -259,6 +260,7 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {rtry: 1}}\n", &[("did you mean `retry`?", "4:22")]),
         ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {limit: 1}}\n", &[("needs a `burst`", "4:22")]),
         ("graph: g\nresources:\n  exec:\n  - {name: x, pollint: 0}\n", &[("give --lenient", "4:15")]),
+        ("graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifcwd: /z}\n", &[("one directory for all", "4:32")]),
         ("graph: g\nresources:\n  exec:\n  - {name: x, ifequals: y}\n", &[("nothing like `ifequals`", "4:15")]),
         ("graph: g\nresources:\n  exec:\n  - {name: x, args: [a], shell: /s}\n", &[("not for a shell", "4:21")]),
         (
@@ -320,4 +322,17 @@ fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
     let told = render_warnings(&compiled.warnings, &sources, false);
     assert_eq!(told.matches("warning").count(), 4, "{told}");
     assert!(told.contains("`timeout` of `exec` has no effect any more, here and 1 more times"), "{told}");
+}
+
+#[test]
+fn aliases_that_add_up_to_too_much_are_refused() {
+    let mut text = String::from("graph: g\nx: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..10 {
+        let before = format!("*a{}, ", level - 1).repeat(10);
+        text += &format!("x{level}: &a{level} [{}]\n", before.trim_end_matches(", "));
+    }
+    text += "resources:\n  value:\n  - {name: v, any: *a9}\n";
+    let (result, _) = compiled(&text, false);
+    let problems = result.unwrap_err();
+    assert!(problems.iter().any(|problem| problem.message.contains("aliases add up to too much")), "{problems:?}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Hash, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted};
+use kilter_provider::{Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch};
 
 const DESC: &str = "\
 Says something in the log of a run.
@@ -87,7 +87,9 @@ impl NotifyProvider {
         if cx.only_looks() {
             return;
         }
-        let line = Line { level, message: &message, fields: should.get("fields").and_then(Value::as_hash) };
+        // Of a secret as a whole there is nothing to be told.
+        let fields = should.get("fields").filter(|fields| !matches!(fields, Value::Sensitive(_)));
+        let line = Line { level, message: &message, fields: fields.and_then(Value::as_hash) };
         for (attribute, socket) in [("syslog", &self.syslog), ("journal", &self.journal)] {
             if should.truth(attribute) != Some(true) {
                 continue;
@@ -148,10 +150,13 @@ impl Line<'_> {
     fn to_journal(&self, socket: &Path) -> std::io::Result<()> {
         let severity = self.level.severity().to_string();
         let own = [("MESSAGE", self.message), ("PRIORITY", &severity), ("SYSLOG_IDENTIFIER", "kilter")];
-        let fields =
-            self.fields.into_iter().flatten().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+        let is_own = |name: &str| own.iter().any(|(own, _)| *own == name);
+        let given = self.fields.into_iter().flatten().filter(|(name, _)| !is_own(name));
+        // Secrets show themselves as what they are.
+        let given: Vec<(&str, String)> = given.map(|(name, value)| (name.as_str(), value.to_string())).collect();
+        let given = given.iter().map(|(name, value)| (*name, value.as_str()));
         let mut datagram = Vec::new();
-        for (name, value) in own.into_iter().chain(fields.filter(|(name, _)| *name != "MESSAGE")) {
+        for (name, value) in own.iter().copied().chain(given) {
             datagram.extend_from_slice(name.as_bytes());
             if value.contains('\n') {
                 datagram.push(b'\n');
@@ -226,6 +231,11 @@ impl Provider for NotifyProvider {
     fn placement(&self, _: &Attributes) -> Placement {
         Placement::Inline
     }
+
+    /// What is said is said once, and again when it is refreshed.
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]
@@ -288,7 +298,9 @@ mod tests {
         for attribute in ["syslog", "journal"] {
             should.push(attribute, true);
         }
-        should.push("fields", Value::hash([("UNIT", Value::from("app"))]));
+        let secret = Value::sensitive("hunter2".into());
+        let fields = [("UNIT", Value::from("app")), ("TOKEN", secret), ("PRIORITY", "0".into())];
+        should.push("fields", Value::hash(fields));
         let name = EcoString::from("x");
         let wanted = Wanted::new(&name, Some(&should));
         // Nobody listens yet, which is told, and is no failure.
@@ -303,7 +315,8 @@ mod tests {
         };
         let line = String::from_utf8(received(&syslog)).unwrap();
         assert_eq!(line, format!("<26>kilter[{}]: two lines", std::process::id()));
-        let expected = b"MESSAGE\n\x09\0\0\0\0\0\0\0two\nlines\nPRIORITY=2\nSYSLOG_IDENTIFIER=kilter\nUNIT=app\n";
+        let expected = b"MESSAGE\n\x09\0\0\0\0\0\0\0two\nlines\nPRIORITY=2\nSYSLOG_IDENTIFIER=kilter\nUNIT=app\n\
+                         TOKEN=[redacted]\n";
         assert_eq!(received(&journal), expected);
         assert!(lines.0.lock().unwrap().iter().any(|line| line.starts_with("critical: notify[x]: two")));
         // A plan says nothing to others.

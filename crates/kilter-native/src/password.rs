@@ -29,9 +29,7 @@ resources:
 ```
 
 It is made of letters and digits, nearly six bits each. The password is sensitive: it is never shown. Who refers to it gets the \
-same one in later runs, from where [outputs are kept](../secrets.md), encrypted. When nobody referred to it in the run \
-that made it, it is gone: a later reference fails until a new one is made. A refresh makes a new one, and so does another \
-declaration.";
+same one in later runs, from where [outputs are kept](../secrets.md), encrypted. A refresh makes a new one.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("password", DESC)
@@ -100,6 +98,9 @@ impl PasswordProvider {
                 eco_format!("the one that was made has {} characters, not {wanted}", record.length)
             }
             Some(Record { password: None, .. }) if is_saved => "the one that was made was not saved".into(),
+            Some(Record { password: Some(_), .. }) if !is_saved => {
+                return Ok(Err("it is kept in clear, and is not to be any longer".into()));
+            }
             Some(record) => return Ok(Ok(record.password)),
         };
         match should.truth("check_recovery") {
@@ -108,8 +109,11 @@ impl PasswordProvider {
         }
     }
 
-    fn make(cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Outcome {
-        let made = random(length(should)).and_then(|password| {
+    /// Keeps one: the one that there is and that fits, if it `may_stay`, or a new one.
+    fn make(cx: &Context<'_>, name: &EcoString, should: &Attributes, may_stay: bool) -> Outcome {
+        let kept = || Record::of(&Shelf::of(cx, KIND).read(name).ok()??)?.password;
+        let old = may_stay.then(kept).flatten().filter(|password| password.len() == length(should));
+        let made = old.map_or_else(|| random(length(should)), Ok).and_then(|password| {
             let is_saved = should.truth("saved") == Some(true);
             let saved = if is_saved { format!("{password}\n") } else { String::new() };
             Shelf::of(cx, KIND).write(name, format!("{HEAD}{}\n{saved}", password.len()).as_bytes())?;
@@ -198,7 +202,7 @@ impl Provider for PasswordProvider {
             (_, Mode::Preview) => Outcome::done(),
             // A new one serves a refresh as well.
             (Some(should), _) => {
-                let outcome = Self::make(cx, change.name, should);
+                let outcome = Self::make(cx, change.name, should, !change.refresh);
                 Outcome { refreshed: change.refresh && outcome.is_done(), ..outcome }
             }
             (None, _) => match Shelf::of(cx, KIND).remove(change.name) {
@@ -211,7 +215,7 @@ impl Provider for PasswordProvider {
 
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         let none = Attributes::new();
-        let outcome = Self::make(cx, wanted.name, wanted.should.unwrap_or(&none));
+        let outcome = Self::make(cx, wanted.name, wanted.should.unwrap_or(&none), false);
         Outcome { refreshed: outcome.is_done(), ..outcome }
     }
 
@@ -271,6 +275,19 @@ mod tests {
             let kept = Shelf::of(&cx, KIND).read("db").unwrap().unwrap();
             assert_eq!(String::from_utf8(kept).unwrap().contains(password), saved, "{name}");
         }
+    }
+
+    #[test]
+    fn one_that_is_not_to_be_in_clear_any_longer_stays_the_same() {
+        let state = tempfile::tempdir().unwrap();
+        let cx = Context::bare().with_var_dir(Some(state.path()));
+        let sent = change(&cx, &wanted(20, true, false)).outputs;
+        let should = wanted(20, false, false);
+        assert_eq!(look(&cx, &should).unwrap().drift.len(), 1);
+        assert_eq!(change(&cx, &should).outputs, sent);
+        assert!(look(&cx, &should).unwrap().drift.is_empty());
+        let kept = Shelf::of(&cx, KIND).read("db").unwrap().unwrap();
+        assert_eq!(kept, b"kilter password 1 20\n");
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Provider for TestProvider {
             }
             return Err(ProviderError::new(format!("it fails after {} ms, as it should", wait.as_millis())));
         }
-        state.outputs.push("hello", should.text("send_value").unwrap_or_default());
+        state.outputs.push("hello", should.get("send_value").cloned().unwrap_or_else(|| "".into()));
         state.outputs.push("answer", 42);
         Ok(state)
     }
@@ -165,8 +165,8 @@ impl Provider for TestProvider {
         if should.truth("validate_bool") == Some(true) {
             problems.push(Problem::with("validate_bool", "it is to be found wrong"));
         }
-        if let Some(what) = should.text("validate_error").filter(|what| !what.is_empty()) {
-            problems.push(Problem::with("validate_error", EcoString::from(what)));
+        if let Some(what) = should.get("validate_error").filter(|what| what.as_str() != Some("")) {
+            problems.push(Problem::with("validate_error", EcoString::from(what.to_string())));
         }
         problems
     }
@@ -181,5 +181,20 @@ impl Provider for TestProvider {
 
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_passed_on_as_one() {
+        let should = Attributes::from_iter([("send_value", Value::sensitive("hunter2".into()))]);
+        let state = TestProvider::new().get_one(&Context::bare(), Wanted::new(&"x".into(), Some(&should))).unwrap();
+        assert_eq!(state.outputs.get("hello"), should.get("send_value"));
+        assert!(state.outputs.get("hello").is_some_and(Value::holds_sensitive));
+        let wrong = Attributes::from_iter([("validate_error", Value::sensitive("hunter2".into()))]);
+        assert!(!TestProvider::new().validate("x", &wrong, &[])[0].message.contains("hunter2"));
     }
 }

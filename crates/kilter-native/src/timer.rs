@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_provider::{Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch};
 use rustc_hash::FxHashMap;
 
 const DESC: &str = "\
@@ -53,6 +53,15 @@ impl TimerProvider {
     fn begin(&self, name: &EcoString) {
         self.begun().insert(name.clone(), Instant::now());
     }
+
+    /// An interval is over: the next one began when it ended, however late that was noticed.
+    fn go_on(&self, name: &EcoString, interval: Duration) {
+        let mut begun = self.begun();
+        let begun = begun.entry(name.clone()).or_insert_with(Instant::now);
+        let over = (*begun).elapsed() + early(interval);
+        let intervals = u32::try_from(over.as_millis() / interval.as_millis().max(1)).unwrap_or(u32::MAX);
+        *begun = begun.checked_add(interval.saturating_mul(intervals)).unwrap_or_else(Instant::now);
+    }
 }
 
 impl Default for TimerProvider {
@@ -64,6 +73,11 @@ impl Default for TimerProvider {
 fn interval(should: Option<&Attributes>) -> Option<Duration> {
     let seconds = should?.get("interval")?.as_integer()?;
     Some(Duration::from_secs(seconds.max(1).unsigned_abs()))
+}
+
+/// By so much it may be looked at before an interval is over: whoever counts the time began a moment earlier.
+fn early(interval: Duration) -> Duration {
+    (interval / 10).min(Duration::from_millis(500))
 }
 
 impl Provider for TimerProvider {
@@ -91,7 +105,7 @@ impl Provider for TimerProvider {
         let mut state = State::present(wanted.name.clone(), Attributes::from_iter(name));
         if let Some(interval) = interval(wanted.should) {
             let begun = *self.begun().entry(wanted.name.clone()).or_insert_with(Instant::now);
-            if begun.elapsed() >= interval {
+            if begun.elapsed() + early(interval) >= interval {
                 let why = eco_format!("{} s are over", interval.as_secs());
                 state.drift.push(Difference::new("interval", Value::Undef, Value::Undef).saying(why));
             }
@@ -106,8 +120,8 @@ impl Provider for TimerProvider {
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let tick = |change: &Change<'_>| match change.should {
             Some(_) => {
-                if mode == Mode::Apply {
-                    self.begin(change.name);
+                if let (Mode::Apply, Some(interval)) = (mode, interval(change.should)) {
+                    self.go_on(change.name, interval);
                 }
                 Outcome { refreshed: change.refresh, ..Outcome::done() }
             }
@@ -119,6 +133,11 @@ impl Provider for TimerProvider {
     fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         self.begin(wanted.name);
         Outcome { refreshed: true, ..Outcome::done() }
+    }
+
+    fn validate(&self, _: &str, _: &Attributes, deferred: &[&str]) -> Vec<Problem> {
+        let problem = || Problem::with("interval", "it must be known before the run");
+        deferred.contains(&"interval").then(problem).into_iter().collect()
     }
 
     fn reach(&self, _: &Attributes) -> Reach {
@@ -162,5 +181,24 @@ mod tests {
         provider.begun().insert(name.clone(), long_ago);
         assert!(provider.refresh(&cx, Wanted::new(&name, Some(&should))).refreshed);
         assert_eq!(differences(&provider, &name, &should), 0);
+    }
+
+    #[test]
+    fn intervals_follow_each_other_however_late_or_early_one_looks() {
+        let (provider, name) = (TimerProvider::new(), EcoString::from("often"));
+        let should = Attributes::from_iter([("interval", 60)]);
+        let second = Duration::from_secs(1);
+        for (elapsed, over) in [(59 * second, 0), (60 * second - second / 4, 1), (70 * second, 1), (185 * second, 3)] {
+            let first = Instant::now().checked_sub(elapsed).expect("the machine runs for some minutes");
+            provider.begun().insert(name.clone(), first);
+            assert_eq!(differences(&provider, &name, &should), usize::from(over > 0), "{elapsed:?}");
+            if over > 0 {
+                let is = State::present("often", Attributes::new());
+                let change = Change { name: &name, is: &is, should: Some(&should), differences: &[], refresh: false };
+                provider.set(&Context::bare(), &[change], Mode::Apply);
+                assert_eq!(provider.begun()[&name], first + over * 60 * second, "{elapsed:?}");
+            }
+        }
+        assert_eq!(provider.validate("often", &Attributes::new(), &["interval"]).len(), 1);
     }
 }

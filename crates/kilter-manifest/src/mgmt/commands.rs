@@ -1,6 +1,6 @@
 //! The kind `exec`.
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::Span;
 
 use super::Reader;
@@ -10,17 +10,27 @@ use crate::diagnostic::Diagnostic;
 
 /// A command as a list of words: split at white space, quotes and all, or handed to a shell.
 fn command(fields: &Fields, prefix: &str) -> Option<(Vec<Piece>, Span)> {
-    let (text, at) = fields.text(&format!("{prefix}cmd"))?;
+    let given = fields.text(&format!("{prefix}cmd"));
+    // The name is the command unless that is given.
+    let (text, at) = given.or(prefix.is_empty().then_some((&fields.title, fields.at)))?;
     let word = |word: &str| Piece::Text(word.into(), at);
-    let mut words: Vec<Piece> = match fields.text(&format!("{prefix}shell")) {
+    let words: Vec<Piece> = match fields.text(&format!("{prefix}shell")) {
         Some((shell, _)) => vec![word(shell), word("-c"), word(text)],
         None => text.split_whitespace().map(word).collect(),
     };
-    let cwd = fields.text(&format!("{prefix}cwd")).map(|(cwd, _)| cwd);
-    if let Some(cwd) = cwd.filter(|cwd| !prefix.is_empty() && fields.text("cwd").map(|(cwd, _)| cwd) != Some(cwd)) {
-        words.splice(0..0, [word("env"), word("-C"), word(cwd)]);
+    (!words.is_empty()).then_some((words, at))
+}
+
+/// A command has the directory of the main one; a program that changed it would hide from a guard that it cannot be asked.
+fn check_directories(reader: &mut Reader, fields: &Fields) {
+    let own = fields.text("cwd").map(|(cwd, _)| cwd);
+    for name in ["watchcwd", "ifcwd", "nifcwd", "donecwd"] {
+        if let Some((cwd, at)) = fields.text(name).filter(|(cwd, _)| own != Some(*cwd)) {
+            let problem =
+                Diagnostic::new(eco_format!("kilter has one directory for all commands, and `{name}` is `{cwd}`"));
+            reader.report(problem.at(at).hint("give the same as `cwd`, or begin with `cd` in a shell"));
+        }
     }
-    Some((words, at))
 }
 
 pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
@@ -37,11 +47,9 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
             lowered.push("command", at, Piece::List(words, at));
         }
         (None, Some((words, at))) => lowered.push("command", at, Piece::List(words, at)),
-        (None, None) => {
-            let words = fields.title.split_whitespace().map(|word| Piece::Text(word.into(), fields.at));
-            lowered.push("command", fields.at, Piece::List(words.collect(), fields.at));
-        }
+        (None, None) => reader.report(Diagnostic::new("there is no command").at(fields.at)),
     }
+    check_directories(reader, fields);
     for (prefix, attribute, is_guard) in
         [("watch", "watch", false), ("done", "done", false), ("if", "onlyif", true), ("nif", "unless", true)]
     {

@@ -19,19 +19,24 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    /// A value as it is written.
-    pub(super) fn copy(view: View<'_>) -> Piece {
+    /// A value as it is written; none when aliases add up to more nodes than there are in `left`.
+    pub(super) fn copy(view: View<'_>, left: &mut usize) -> Option<Piece> {
+        *left = left.checked_sub(1)?;
         let at = view.span();
-        match view.kind() {
-            Kind::Sequence => Piece::List(view.elements().map(Piece::copy).collect(), at),
+        Some(match view.kind() {
+            Kind::Sequence => {
+                let elements = view.elements().map(|element| Piece::copy(element, left));
+                Piece::List(elements.collect::<Option<_>>()?, at)
+            }
             Kind::Mapping => {
-                let entries =
-                    view.entries().map(|(key, value)| (Piece::Text(key.text().into(), key.span()), Piece::copy(value)));
-                Piece::Mapping(entries.collect(), at)
+                let entry = |(key, value): (View<'_>, View<'_>)| {
+                    Some((Piece::Text(key.text().into(), key.span()), Piece::copy(value, left)?))
+                };
+                Piece::Mapping(view.entries().map(entry).collect::<Option<_>>()?, at)
             }
             Kind::Plain => Piece::Plain(view.text().into(), at),
             _ => Piece::Text(view.text().into(), at),
-        }
+        })
     }
 }
 

@@ -62,7 +62,7 @@ impl Fields {
                     reader.report(Diagnostic::new(message).at(key.span()));
                 }
                 _ if value.is_null() || *shape == Shape::Unsupported => {}
-                _ => match piece(*shape, value) {
+                _ => match piece(*shape, value, &mut reader.left) {
                     Ok(piece) => fields.given.push(Field { name, at: key.span(), value: piece }),
                     Err(expected) => {
                         let problem = Diagnostic::new(eco_format!("`{name}` is {expected}"));
@@ -111,7 +111,7 @@ fn is_nothing(value: View<'_>) -> bool {
     value.is_null() || value.is_scalar() && is_zero || !value.is_scalar() && value.count() == 0
 }
 
-fn piece(shape: Shape, value: View<'_>) -> Result<Piece, &'static str> {
+fn piece(shape: Shape, value: View<'_>, left: &mut usize) -> Result<Piece, &'static str> {
     let at = value.span();
     let text =
         |view: View<'_>| (view.is_scalar() && !view.is_null()).then(|| Piece::Text(view.text().into(), view.span()));
@@ -136,7 +136,9 @@ fn piece(shape: Shape, value: View<'_>) -> Result<Piece, &'static str> {
             entries.map(|entries| Piece::Mapping(entries, at)).ok_or("a mapping of texts")
         }
         Shape::Words => Err("a mapping of texts"),
-        Shape::Any | Shape::Unsupported | Shape::Historical => Ok(Piece::copy(value)),
+        Shape::Any | Shape::Unsupported | Shape::Historical => {
+            Piece::copy(value, left).ok_or("smaller: its aliases add up to too much")
+        }
     }
 }
 

@@ -439,6 +439,10 @@ fn contents(fields: &Fields, is_link: bool, is_directory: bool, is_absent: bool,
         }
     } else if fields.is("recurse") && is_directory {
         // What it means without a source depends on which way it goes.
-        lowered.imply(if is_absent { "force" } else { "parents" }, "true");
+        match is_absent {
+            false => lowered.imply("parents", "true"),
+            true if fields.get("force").is_none() => lowered.imply("force", "true"),
+            true => {}
+        }
     }
 }

@@ -53,7 +53,8 @@ fn is_list(view: View<'_>) -> bool {
 
 /// Reads a graph.
 pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
-    let mut reader = Reader { is_lenient: sources.get(id).is_lenient(), ..Reader::default() };
+    let left = tree.len().saturating_mul(2).saturating_add(100_000);
+    let mut reader = Reader { is_lenient: sources.get(id).is_lenient(), left, ..Reader::default() };
     for (at, root) in tree.roots().enumerate() {
         match at {
             0 => reader.document(root),
@@ -71,6 +72,8 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
 #[derive(Default)]
 struct Reader {
     is_lenient: bool,
+    /// How many nodes may still be copied.
+    left: usize,
     resources: Vec<Lowered>,
     problems: Vec<Diagnostic>,
     /// Keys that were given up, where they stand first, and how many there are.
@@ -139,7 +142,8 @@ impl Reader {
         for entry in collect.elements() {
             for (key, value) in entry.entries() {
                 match key.text() {
-                    "kind" => kinds.push(EcoString::from(value.text())),
+                    "kind" if kinds::find(value.text()).is_some() => kinds.push(EcoString::from(value.text())),
+                    "kind" => self.unknown_kind(value),
                     "pattern" => self.historical("`pattern` of `collect`".into(), key.span()),
                     name => {
                         let problem = Diagnostic::new(eco_format!("`collect` has no key `{name}`")).at(key.span());
@@ -238,8 +242,12 @@ impl Reader {
                 "burst" => is_unlimited || value.text() == "0",
                 _ => false,
             };
-            if !is_none && !value.is_null() {
-                entries.push(Attribute { name: key.text().into(), at: key.span(), value: Piece::copy(value) });
+            if is_none || value.is_null() {
+                continue;
+            }
+            match Piece::copy(value, &mut self.left) {
+                Some(copy) => entries.push(Attribute { name: key.text().into(), at: key.span(), value: copy }),
+                None => self.report(Diagnostic::new("aliases add up to too much").at(value.span())),
             }
         }
         if !entries.is_empty() {

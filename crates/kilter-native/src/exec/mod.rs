@@ -140,7 +140,14 @@ impl ExecProvider {
             return Ok(Outcome { refreshed: true, ..Outcome::done() });
         }
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
+        let begun = SystemTime::now();
         let mut outcome = perform::perform(&launch, &command);
+        if should.get("refresh").is_none() && outcome.is_done() {
+            outcome = Self::also_done(&launch, outcome);
+            if outcome.is_done() {
+                stamp::ran(cx, name, should, begun)?;
+            }
+        }
         if should.get("refresh").is_some() {
             // What others refer to is what `command` said.
             outcome.outputs = Attributes::new();
@@ -222,6 +229,12 @@ impl Provider for ExecProvider {
             problems.extend(should.get("watch").and_then(|_| watch_of(should).err()));
             problems.extend(["unless", "onlyif"].iter().filter_map(|attribute| guards_of(attribute, should).err()));
         }
+        if should.get("watch").is_some() || deferred.contains(&"watch") {
+            // Nobody waits for other resources before it watches, and as somebody else it must not.
+            let needed = ["watch", "user", "group", "environment", "path", "umask", "cwd", "shell"];
+            problems.extend(needed.into_iter().filter(|name| deferred.contains(name)).map(known_before));
+        }
+        problems.extend(["watchfiles", "mtimes"].into_iter().filter(|name| deferred.contains(name)).map(known_before));
         problems.extend(relative_paths(should));
         problems.extend(account_problems(should));
         for (name, value) in environment(should) {
@@ -252,9 +265,11 @@ impl Provider for ExecProvider {
         let made = texts(should.get("creates"));
         let made = made.into_iter().map(|path| Watch::Path { path: path.as_str().into(), scope: Scope::This });
         let is_told = should.get("watch").is_some();
-        let asked = (guard::spawns(should) && !is_told).then_some(Watch::Every(POLL));
+        // One whose guards are not asked again has no state that could be held.
+        let is_state = should.truth("verify") != Some(false);
+        let asked = (guard::spawns(should) && !is_told && is_state).then_some(Watch::Every(POLL));
         let paths = ["watchfiles", "mtimes"].into_iter().flat_map(|attribute| texts(should.get(attribute)));
-        let paths = paths.map(|path| Watch::Path { path: path.trim_end_matches('/').into(), scope: Scope::Entries });
+        let paths = paths.map(|path| Watch::Path { path: trimmed(&path).into(), scope: Scope::Entries });
         made.chain(paths).chain(is_told.then_some(Watch::Told)).chain(asked).collect()
     }
 
@@ -295,6 +310,19 @@ impl Provider for ExecProvider {
             }
         }
     }
+}
+
+/// A path without slashes at its end.
+fn trimmed(path: &str) -> &str {
+    match path.trim_end_matches('/') {
+        "" => "/",
+        path => path,
+    }
+}
+
+fn known_before(attribute: &str) -> Problem {
+    let problem = Problem::with(attribute, "with a watch it must be known before the run");
+    problem.hint("give it without values of other resources")
 }
 
 fn is_relative(program: &str) -> bool {

@@ -553,3 +553,38 @@ fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
     let state = bench.provider.get_one(&looks, Wanted::new(&name, Some(&wanted))).unwrap();
     assert!(state.drift[0].message.as_deref().unwrap().contains("does not exist yet"));
 }
+
+#[test]
+fn who_watches_is_known_before_the_run() {
+    let provider = ExecProvider::new(System::real());
+    let wanted = with(sh("true"), "watch", "sleep 1");
+    let said = |deferred: &[&str]| provider.validate("work", &wanted, deferred).len();
+    assert_eq!((said(&[]), said(&["user"]), said(&["environment", "cwd"]), said(&["command"])), (0, 1, 2, 0));
+    assert_eq!(provider.validate("work", &sh("true"), &["watch"]).len(), 1);
+    assert_eq!(provider.validate("work", &sh("true"), &["user"]).len(), 0);
+}
+
+#[test]
+fn what_is_to_run_when_it_has_succeeded_runs_behind_a_refresh_too() {
+    let bench = Bench::new();
+    let log = bench.path("log");
+    let wanted =
+        with(with(sh(format!("echo ran >> {log}")), "done", format!("echo done >> {log}")), "refreshonly", true);
+    assert!(bench.refresh(&wanted).refreshed);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "ran\ndone\n");
+    assert!(!bench.refresh(&with(wanted.clone(), "done", "exit 1")).refreshed);
+    // A command for refreshes alone is alone.
+    assert!(bench.refresh(&with(wanted, "refresh", format!("echo refreshed >> {log}"))).refreshed);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "ran\ndone\nran\nrefreshed\n");
+}
+
+#[test]
+fn what_is_not_asked_again_is_not_looked_at_from_time_to_time() {
+    let provider = ExecProvider::new(System::real());
+    let asked = with(sh("true"), "onlyif", "true");
+    assert_eq!(provider.watches("work", &asked), [Watch::Every(POLL)]);
+    assert_eq!(provider.watches("work", &with(asked.clone(), "verify", false)), []);
+    assert_eq!(provider.watches("work", &with(asked, "watch", "sleep 1")), [Watch::Told]);
+    let root = Watch::Path { path: "/".into(), scope: Scope::Entries };
+    assert_eq!(provider.watches("work", &with(sh("true"), "watchfiles", "/")), [root]);
+}

@@ -23,6 +23,16 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
     problems.extend(
         fragments.iter().filter(|path| !place::is_normal(place::trim(path))).map(|path| not_normal("fragments", path)),
     );
+    let own = place::trim(path);
+    let within = |fragment: &&EcoString| {
+        let fragment = place::trim(fragment);
+        fragment == own || place::is_within(own, fragment)
+    };
+    problems.extend(fragments.iter().find(within).map(|path| {
+        let problem =
+            Problem::with("fragments", eco_format!("the file is itself within `{path}`: it would grow without end"));
+        problem.hint(OUTSIDE)
+    }));
     problems.extend(entangled(place::trim(path), should));
     exclusions(&given, &mut problems);
     match should.text("ensure") {

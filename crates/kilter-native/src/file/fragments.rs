@@ -13,11 +13,14 @@ use super::content::{self, load};
 use super::error::FileError;
 use super::observe::is_later;
 use super::place::{self, Parent, READ};
-use super::{content_insync, look};
+use super::{content_insync, look, mode};
 use crate::words::texts;
 
 /// The largest content that is put together: it is held in memory.
 const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// The mode of a file that is new, where none is declared.
+const NEW: u32 = 0o644;
 
 /// What is declared, with the content that the fragments make.
 ///
@@ -27,20 +30,31 @@ pub(super) fn put_together<'a>(should: &'a Attributes) -> Result<Cow<'a, Attribu
     if should.get("fragments").is_none() {
         return Ok(Cow::Borrowed(should));
     }
-    let mut whole = Vec::new();
+    let mut whole = Whole { bytes: Vec::new(), bits: NEW };
     for path in texts(should.get("fragments")) {
         add(place::trim(&path), &mut whole)?;
     }
     let mut effective = should.clone();
-    effective.set("content", Value::from_bytes(&whole));
+    effective.set("content", Value::from_bytes(&whole.bytes));
+    // Nobody may read together what not everybody may read in parts.
+    if should.get("mode").is_none() && whole.bits != NEW {
+        effective.set("mode", mode::text(whole.bits));
+    }
     Ok(Cow::Owned(effective))
 }
 
+/// What is put together, and who may read all of it.
+struct Whole {
+    bytes: Vec<u8>,
+    bits: u32,
+}
+
 /// Adds a file, or those of a directory in the order of their names.
-fn add(path: &str, whole: &mut Vec<u8>) -> Result<(), FileError> {
+fn add(path: &str, whole: &mut Whole) -> Result<(), FileError> {
     let fd = place::open_source(path, READ)?;
     let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        whole.bits &= stat.st_mode;
         return append(path, fd.as_fd(), whole);
     }
     let directory = Parent::of(fd, path, true)?;
@@ -48,6 +62,7 @@ fn add(path: &str, whole: &mut Vec<u8>) -> Result<(), FileError> {
         let path = directory.join(&name);
         let Some(found) = look::look_at(&directory.fd, &name, &path)? else { continue };
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile {
+            whole.bits &= found.stat.st_mode;
             let fd = look::open_seen(&directory.fd, &name, &path, &found.stat, READ)?;
             append(&path, fd.as_fd(), whole)?;
         }
@@ -55,14 +70,14 @@ fn add(path: &str, whole: &mut Vec<u8>) -> Result<(), FileError> {
     Ok(())
 }
 
-fn append(path: &str, fd: rustix::fd::BorrowedFd<'_>, whole: &mut Vec<u8>) -> Result<(), FileError> {
+fn append(path: &str, fd: rustix::fd::BorrowedFd<'_>, whole: &mut Whole) -> Result<(), FileError> {
     let failed = |errno| FileError::io("read", path, errno);
-    let left = LARGEST - whole.len() as u64;
+    let left = LARGEST - whole.bytes.len() as u64;
     let part = load(fd, left + 1).map_err(failed)?;
     if part.len() as u64 > left {
         return Err(failed(Errno::FBIG));
     }
-    whole.extend_from_slice(&part);
+    whole.bytes.extend_from_slice(&part);
     Ok(())
 }
 

@@ -16,7 +16,9 @@ pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
         let differences = [Difference::new("ensure", "absent".into(), "directory".into())];
         let change = Change { name: &name, is: &is, should: Some(&should), differences: &differences, refresh: false };
         batch.change(index, &change);
-        batch.tell(index, format!("made {above}, which was missing above it"));
+        if look(&above, false).is_ok_and(|made| made.is_some()) {
+            batch.tell(index, format!("made {above}, which was missing above it"));
+        }
     }
 }
 

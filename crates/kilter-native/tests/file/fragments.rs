@@ -78,3 +78,29 @@ fn directories_above_are_made_if_asked() {
     assert!(error.contains("d/e/f"), "{error}");
     assert_eq!(fs::read_to_string(home.path().join("d/e/f")).unwrap(), "x");
 }
+
+#[test]
+fn what_not_everybody_may_read_in_parts_nobody_may_read_together() {
+    let home = directory();
+    let (open, private, path) = (home.path().join("open"), home.path().join("private"), home.path().join("x"));
+    fs::write(&open, "open\n").unwrap();
+    fs::write(&private, "private\n").unwrap();
+    set_mode(&open, 0o644);
+    set_mode(&private, 0o600);
+    bring(&file(&path, [("fragments", list(&[&open, &private]))]));
+    assert_eq!(mode(&path), 0o600);
+    let declared = file(home.path().join("y"), [("fragments", list(&[&private])), ("mode", text("0640"))]);
+    bring(&declared);
+    assert_eq!(mode(home.path().join("y")), 0o640);
+    assert_eq!(plan(&declared), []);
+}
+
+#[test]
+fn a_file_is_not_put_together_from_itself() {
+    let problems = |path: &str, fragments: &[&str]| {
+        let fragments = Value::strings(fragments.iter().copied());
+        let should = [("fragments", fragments)].into_iter().collect();
+        kilter_provider::Provider::validate(&kilter_native::FileProvider::new(), path, &should, &[]).len()
+    };
+    assert_eq!((problems("/d/x", &["/d"]), problems("/d/x", &["/d/x"]), problems("/d/x", &["/d/y", "/e"])), (1, 1, 0));
+}

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use kilter_engine::{Machine, Timestamp};
+use kilter_engine::{Machine, Timestamp, VertexId};
 
 use super::board::Board;
 use super::debts::owed;
@@ -108,7 +108,13 @@ impl Prepared<'_> {
             hold.map(|hold| Holder::begin(self, hold, &sender, watching, &kept, state_dir, now)).transpose()?;
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
         let machine = match &holder {
-            Some(holder) => self.holding_machine(options.mode, old, &kept, holder.listening.unwatched(), &owed, now),
+            Some(holder) => {
+                let mut unwatched = holder.listening.unwatched();
+                // What has no state is not done again since its watch begins anew.
+                let acts = |vertex: VertexId| self.provider(vertex).acts_anew(&self.resource(vertex).attributes);
+                unwatched.retain(|vertex| !kept.is_kept(*vertex) || !acts(*vertex));
+                self.holding_machine(options.mode, old, &kept, unwatched, &owed, now)
+            }
             None => {
                 let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
                 Machine::new(graph, vertices, &owed).sharing(self.semaphores())

@@ -176,3 +176,44 @@ fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
     let below = |path: std::path::PathBuf| if path.is_dir() { walk(&path) } else { vec![path] };
     entries.flat_map(below).collect()
 }
+
+#[test]
+fn an_edit_of_something_else_runs_no_watched_command_again() {
+    let place = Place::new();
+    let text = |content: &str| {
+        format!(
+            "resources:\n  exec[a]: {{command: echo ran >> DIR/log, shell: true, watch: tail -n 0 -F DIR/in}}\n  file[DIR/other]: {{content: {content}}}\n"
+        )
+        .replace("DIR", &place.path().display().to_string())
+    };
+    place.file("in", "");
+    let path = place.file("m.yaml", text("one"));
+    let running = Running::begin(&place, &["--quiet", &path]);
+    let (log, other) = (place.path().join("log"), place.path().join("other"));
+    wait("the first time", || content(&log) == "ran\n" && content(&other) == "one");
+    for edit in ["two", "three"] {
+        place.file("m.yaml", text(edit));
+        wait("the edit", || content(&other) == edit);
+    }
+    let mut ran = 1;
+    assert_eq!(content(&log).lines().count(), ran);
+    wait("the watch that tells", || {
+        place.file("in", format!("{}x\n", content(&place.path().join("in"))));
+        let now = content(&log).lines().count();
+        std::mem::replace(&mut ran, now) < now
+    });
+    running.end();
+}
+
+#[test]
+fn a_password_that_nobody_referred_to_at_first_is_there_for_who_does_later() {
+    let place = Place::new();
+    let path = place.file("m.yaml", "resources:\n  password[db]: {length: 24}\n");
+    assert_eq!(place.run(&["apply", &path]).code, 0);
+    let text =
+        "resources:\n  password[db]: {length: 24}\n  file[DIR/secret]: {content: \"${password[db].password}\"}\n";
+    place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
+    let ended = place.run(&["apply", &path]);
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(content(&place.path().join("secret")).len(), 24);
+}

@@ -32,7 +32,9 @@ impl Board<'_> {
     }
 
     pub(super) fn send(&mut self, vertex: VertexId, sent: Attributes) {
-        if sent.is_empty() || !self.senders.contains_key(&vertex) {
+        // What is a secret is not made again for who refers to it later.
+        let is_sent = self.senders.contains_key(&vertex);
+        if sent.is_empty() || !is_sent && !sent.iter().any(|(_, value)| value.holds_sensitive()) {
             return;
         }
         if let Some(outputs) = &self.kept
@@ -41,7 +43,9 @@ impl Board<'_> {
             let note = eco_format!("its outputs could not be kept for later runs: {error}");
             self.draft(vertex).notes.push(note);
         }
-        self.sends(vertex, sent);
+        if is_sent {
+            self.sends(vertex, sent);
+        }
     }
 
     /// Others can have what a resource sends.

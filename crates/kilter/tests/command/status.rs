@@ -12,7 +12,7 @@ use crate::support::*;
 
 const MANIFEST: &str = "resources:\n  file[DIR/a]: {content: declared}\n  file[DIR/no/b]: {content: x}\n  \
                         file[DIR/c]: {content: x, require: \"file[DIR/no/b]\"}\n  \
-                        file[DIR/d]: {content: x, meta: {poll: 60}}\n  exec[slow]: {command: sleep 1000}\n  \
+                        file[DIR/d]: {content: x, meta: {poll: 60}}\n  exec[slow]: {command: sleep 60}\n  \
                         file[DIR/e]: {content: x, require: \"exec[slow]\"}\n";
 
 const SHORT: &str = "resources:\n  file[DIR/a]: {content: declared}\n  exec[once]: {command: \"true\"}\n";

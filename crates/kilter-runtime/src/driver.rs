@@ -9,6 +9,7 @@ mod listen;
 mod look;
 mod opened;
 mod read;
+mod realize;
 mod resolve;
 mod shelf;
 mod stop;

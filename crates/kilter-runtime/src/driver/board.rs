@@ -1,5 +1,6 @@
 //! What is known of each resource during a pass, and the report that grows from it.
 
+mod reverse;
 mod seals;
 mod sending;
 mod standing;
@@ -55,11 +56,11 @@ pub(super) struct Board<'run> {
     /// While a state is held: what is not in its state, instead of all that ever happened.
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
     /// What was done to resources while a state is held.
+    tallies: FxHashMap<VertexId, Tally>,
     /// What resources were before; none if nothing of that is kept.
     reversals: Option<Reversals>,
     /// Resources with `realize` that have settled once.
     realized: FxHashSet<VertexId>,
-    tallies: FxHashMap<VertexId, Tally>,
     used: FxHashSet<u16>,
     counts: Counts,
 }
@@ -109,7 +110,7 @@ impl<'run> Board<'run> {
             reports: Vec::new(),
             standing: None,
             tallies: FxHashMap::default(),
-            reversals: reversals(prepared, options),
+            reversals: reverse::reversals(prepared, options),
             realized: FxHashSet::default(),
             used: FxHashSet::default(),
             counts: Counts::default(),
@@ -200,50 +201,6 @@ impl<'run> Board<'run> {
                 item
             })
             .collect()
-    }
-
-    /// Keeps what a resource is that is to be restored later, when it is first looked at.
-    fn keep_before(&self, vertex: VertexId) -> Result<(), EcoString> {
-        let resource = self.prepared.resource(vertex);
-        let is_reversed = resource.meta().is_some_and(|meta| meta.reverse);
-        if !is_reversed || self.is_looked_at(vertex) {
-            return Ok(());
-        }
-        let provider = self.prepared.provider(vertex);
-        let kept = match &self.reversals {
-            Some(reversals) => guarded(provider, || reversals.keep(provider, resource)).and_then(|kept| kept),
-            None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
-        };
-        kept.map_err(|why| {
-            eco_format!("what it was could not be restored later (`reverse`), so it is not changed: {why}")
-        })
-    }
-
-    /// What is said of a resource that is declared no longer.
-    fn reversal_note(&self, vertex: VertexId, status: Status) -> EcoString {
-        let resource = self.prepared.resource(vertex);
-        let kept = self.reversals.as_ref().filter(|_| status == Status::Failed);
-        match kept.map(|kept| kept.path(resource.reference.type_name.as_str(), &resource.name)) {
-            Some(path) => eco_format!(
-                "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
-                path.display()
-            ),
-            None => "it is declared no longer: what was there before is restored (`reverse`)".into(),
-        }
-    }
-
-    /// What was restored, and what is to stay, is not kept any longer.
-    fn forget_before(&self, vertex: VertexId, status: Status) {
-        let resource = self.prepared.resource(vertex);
-        let is_done = matches!(status, Status::InSync | Status::Changed | Status::Refreshed);
-        let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.only_looks();
-        let is_over = resource.is_reversal() || resource.meta().is_none_or(is_to_stay);
-        if let Some(reversals) = self.reversals.as_ref().filter(|_| self.options.mode == Mode::Apply)
-            && is_done
-            && is_over
-        {
-            reversals.forget(resource);
-        }
     }
 
     fn draft(&mut self, vertex: VertexId) -> &mut Draft {
@@ -519,14 +476,6 @@ impl<'run> Board<'run> {
         let resources = self.reports.into_iter().map(|(_, report)| report).collect();
         Report { resources, counts: self.counts, ..Report::default() }
     }
-}
-
-/// What resources were before, if any is kept or may have to be.
-fn reversals(prepared: &Prepared<'_>, options: &Options) -> Option<Reversals> {
-    let kept = Reversals::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
-    let is_reversed =
-        || prepared.resources().iter().any(|one| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse));
-    (kept.exists() || is_reversed()).then_some(kept)
 }
 
 fn status(settlement: Settlement) -> Status {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use kilter_engine::{Budget, Input, Stage, Timestamp, VertexId};
+use kilter_engine::{Budget, Input, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
 use kilter_provider::{POLL, Watch};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::handover::{Kept, Subscribers, Watching};
 use super::listen::{Listened, Listening};
@@ -479,32 +479,6 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
                 self.make_way();
             }
         }
-    }
-
-    /// Whether a resource has yet to come to its state once before another one may take its place (`realize`). What has failed, or
-    /// waits for what has, may never.
-    fn is_realizing(&self) -> bool {
-        let realizing = self.prepared.resources().iter().zip((0..).map(VertexId));
-        let mut realizing = realizing.filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
-        realizing.any(|(_, vertex)| {
-            self.machine.settlement(vertex).is_none() && !self.board.has_settled(vertex) && !self.is_held_up(vertex)
-        })
-    }
-
-    /// Whether a vertex, or one that it waits for, is tried again.
-    fn is_held_up(&self, vertex: VertexId) -> bool {
-        let graph = self.machine.graph();
-        let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
-        while let Some(vertex) = open.pop() {
-            if !seen.insert(vertex) || self.machine.settlement(vertex).is_some() {
-                continue;
-            }
-            if self.board.is_tried_again(vertex) || self.machine.stage(vertex) == Stage::Delayed {
-                return true;
-            }
-            open.extend(graph.entering(vertex).iter().map(|edge| graph.edge(*edge).first));
-        }
-        false
     }
 
     /// Somebody else wants a resource otherwise.

@@ -22,54 +22,31 @@ enum Content {
     Help(&'static [&'static str]),
 }
 
+/// The page of a type.
+macro_rules! of_type {
+    ($name:literal) => {
+        Page {
+            file: concat!("docs/reference/types/", $name, ".md"),
+            content: Content::Printed(&["types", $name, "--format", "markdown"]),
+        }
+    };
+}
+
 /// All generated pages.
 pub(super) const TABLE: [Page; 13] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
-    Page {
-        file: "docs/reference/types/exec.md",
-        content: Content::Printed(&["types", "exec", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/file.md",
-        content: Content::Printed(&["types", "file", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/group.md",
-        content: Content::Printed(&["types", "group", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/host.md",
-        content: Content::Printed(&["types", "host", "--format", "markdown"]),
-    },
-    Page { file: "docs/reference/types/kv.md", content: Content::Printed(&["types", "kv", "--format", "markdown"]) },
-    Page {
-        file: "docs/reference/types/noop.md",
-        content: Content::Printed(&["types", "noop", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/notify.md",
-        content: Content::Printed(&["types", "notify", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/password.md",
-        content: Content::Printed(&["types", "password", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/test.md",
-        content: Content::Printed(&["types", "test", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/timer.md",
-        content: Content::Printed(&["types", "timer", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/user.md",
-        content: Content::Printed(&["types", "user", "--format", "markdown"]),
-    },
-    Page {
-        file: "docs/reference/types/value.md",
-        content: Content::Printed(&["types", "value", "--format", "markdown"]),
-    },
+    of_type!("exec"),
+    of_type!("file"),
+    of_type!("group"),
+    of_type!("host"),
+    of_type!("kv"),
+    of_type!("noop"),
+    of_type!("notify"),
+    of_type!("password"),
+    of_type!("test"),
+    of_type!("timer"),
+    of_type!("user"),
+    of_type!("value"),
 ];
 
 /// The commands, in the order of the manual.

@@ -231,6 +231,11 @@ impl Resource {
         self.particulars.as_deref()?.meta.as_ref()
     }
 
+    /// Whether nothing is done about it (`hidden`).
+    pub fn is_hidden(&self) -> bool {
+        self.meta().is_some_and(|meta| meta.hidden)
+    }
+
     /// The provider that was named for it.
     pub fn provider(&self) -> Option<&EcoString> {
         self.particulars.as_deref()?.provider.as_ref()

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch,
+    Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
 };
 
 use crate::kept::{self, Shelf};
@@ -188,11 +188,7 @@ impl Provider for KvProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let names = match query {
-            Query::Named(wanted) => return wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-            Query::All => Shelf::of(cx, KIND).names().map_err(ProviderError::new)?,
-        };
-        names.iter().map(|name| self.get_one(cx, Wanted::new(name, None))).collect()
+        get_each(self, cx, query, || Shelf::of(cx, KIND).names().map_err(ProviderError::new))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {

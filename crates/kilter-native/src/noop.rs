@@ -2,8 +2,10 @@
 
 use std::sync::LazyLock;
 
-use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
+use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each};
+
+use crate::words::present;
 
 const DESC: &str = "\
 Nothing: a place in the graph where others meet.
@@ -59,15 +61,11 @@ impl Provider for NoopProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        match query {
-            Query::All => Ok(Vec::new()),
-            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-        }
+        get_each(self, cx, query, || Ok(Vec::new()))
     }
 
     fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let name = [("name", Value::String(wanted.name.clone()))];
-        Ok(State::present(wanted.name.clone(), Attributes::from_iter(name)))
+        Ok(present(wanted.name))
     }
 
     fn reads_singly(&self) -> bool {

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use kilter_model::{Attributes, Behaviour, Change, Feature, Hash, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_provider::{
+    Context, Level, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+};
+
+use crate::words::present;
 
 const DESC: &str = "\
 Says something in the log of a run.
@@ -192,10 +196,7 @@ impl Provider for NotifyProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        match query {
-            Query::All => Ok(Vec::new()),
-            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-        }
+        get_each(self, cx, query, || Ok(Vec::new()))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
@@ -203,8 +204,7 @@ impl Provider for NotifyProvider {
         if wanted.should.is_some_and(|should| should.truth("refreshonly") != Some(true)) {
             self.say(cx, wanted);
         }
-        let name = [("name", Value::String(wanted.name.clone()))];
-        Ok(State::present(wanted.name.clone(), Attributes::from_iter(name)))
+        Ok(present(wanted.name))
     }
 
     fn reads_singly(&self) -> bool {

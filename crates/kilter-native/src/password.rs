@@ -4,10 +4,11 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_provider::{Context, Mode, Placement, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::kept::{self, Shelf};
+use crate::words::present;
 
 const KIND: &str = "password";
 
@@ -171,16 +172,11 @@ impl Provider for PasswordProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let names = match query {
-            Query::Named(wanted) => return wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-            Query::All => Shelf::of(cx, KIND).names().map_err(ProviderError::new)?,
-        };
-        names.iter().map(|name| self.get_one(cx, Wanted::new(name, None))).collect()
+        get_each(self, cx, query, || Shelf::of(cx, KIND).names().map_err(ProviderError::new))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let name = [("name", Value::String(wanted.name.clone()))];
-        let mut state = State::present(wanted.name.clone(), Attributes::from_iter(name));
+        let mut state = present(wanted.name);
         let Some(should) = wanted.should else {
             let kept = Shelf::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
             return Ok(if kept.is_some() { state } else { State::absent(wanted.name.clone()) });

@@ -5,7 +5,11 @@ use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_provider::{
+    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+};
+
+use crate::words::present;
 
 const DESC: &str = "\
 Nothing, with an attribute of every kind: to try a front-end, an editor or the engine.
@@ -126,15 +130,11 @@ impl Provider for TestProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        match query {
-            Query::All => Ok(Vec::new()),
-            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-        }
+        get_each(self, cx, query, || Ok(Vec::new()))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let name = Attributes::from_iter([("name", Value::String(wanted.name.clone()))]);
-        let mut state = State::present(wanted.name.clone(), name);
+        let mut state = present(wanted.name);
         let Some(should) = wanted.should else { return Ok(state) };
         if let Some(wait) = wait(should) {
             let begun = Instant::now();

@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
-use kilter_provider::{Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_provider::{
+    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+};
 use rustc_hash::FxHashMap;
+
+use crate::words::present;
 
 const DESC: &str = "\
 An event every so many seconds, for as long as a state is held (`kilter run`).
@@ -94,15 +98,11 @@ impl Provider for TimerProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        match query {
-            Query::All => Ok(Vec::new()),
-            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-        }
+        get_each(self, cx, query, || Ok(Vec::new()))
     }
 
     fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        let name = [("name", Value::String(wanted.name.clone()))];
-        let mut state = State::present(wanted.name.clone(), Attributes::from_iter(name));
+        let mut state = present(wanted.name);
         if let Some(interval) = interval(wanted.should) {
             let begun = *self.begun().entry(wanted.name.clone()).or_insert_with(Instant::now);
             if begun.elapsed() + early(interval) >= interval {

@@ -6,9 +6,12 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{
     Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value, from_canonical_json, to_canonical_json,
 };
-use kilter_provider::{Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch};
+use kilter_provider::{
+    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+};
 
 use crate::kept::{self, Shelf};
+use crate::words::present;
 
 const KIND: &str = "value";
 
@@ -84,33 +87,26 @@ impl Provider for ValueProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let names = match query {
-            Query::Named(wanted) => return wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-            Query::All => Shelf::of(cx, KIND).names().map_err(ProviderError::new)?,
-        };
-        names.iter().map(|name| self.get_one(cx, Wanted::new(name, None))).collect()
+        get_each(self, cx, query, || Shelf::of(cx, KIND).names().map_err(ProviderError::new))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let kept = Shelf::of(cx, KIND).read(wanted.name).map_err(ProviderError::new)?;
-        let mut attributes = Attributes::from_iter([("name", Value::String(wanted.name.clone()))]);
+        let mut state = present(wanted.name);
         let Some(bytes) = kept else {
             // With nothing wanted of it there is nothing to be made.
-            return Ok(match wanted.should {
-                Some(_) => State::present(wanted.name.clone(), attributes),
-                None => State::absent(wanted.name.clone()),
-            });
+            return Ok(if wanted.should.is_some() { state } else { State::absent(wanted.name.clone()) });
         };
         let value = serde_json::from_slice(&bytes).ok().and_then(|json| from_canonical_json(&json).ok());
         let value = match (value, wanted.should.and_then(|should| should.get("any"))) {
             (Some(value), _) => value,
             // It is written anew.
-            (None, Some(_)) => return Ok(State::present(wanted.name.clone(), attributes)),
+            (None, Some(_)) => return Ok(state),
             (None, None) => return Err(ProviderError::new(eco_format!("what is kept of the value is damaged"))),
         };
-        attributes.push("any", value.clone());
-        let outputs = Attributes::from_iter([("any", value)]);
-        Ok(State { outputs, ..State::present(wanted.name.clone(), attributes) })
+        state.attributes.push("any", value.clone());
+        state.outputs.push("any", value);
+        Ok(state)
     }
 
     fn reads_singly(&self) -> bool {

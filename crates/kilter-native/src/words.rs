@@ -1,7 +1,7 @@
-//! Texts: what programs say, cut down for a report, and lists of them.
+//! Texts: what programs say, cut down for a report, lists of them, and states that are no more than a name.
 
 use ecow::EcoString;
-use kilter_model::Value;
+use kilter_model::{Attributes, State, Value};
 
 /// How many lines of an output a report shows.
 const LINES: usize = 10;
@@ -27,6 +27,11 @@ pub(crate) fn sealed_like(old: &Value, new: impl Into<Value>) -> Value {
 /// The text of a scalar for a program that is to be given it; sealed ones in clear.
 pub(crate) fn word(value: &Value) -> String {
     value.to_text().unwrap_or_default().into()
+}
+
+/// The state of what is there as soon as it is asked for, and has nothing but its name.
+pub(crate) fn present(name: &EcoString) -> State {
+    State::present(name.clone(), Attributes::from_iter([("name", Value::String(name.clone()))]))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The trait, and what passes through it.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Change, Outcome, State, TypeSchema};
 
 use crate::context::Context;
 use crate::outlook::Reach;
+use crate::watch::{POLL, Tell, Watch};
+use crate::wish::Wish;
 
 /// Whether a `set` changes the system or only tells what it would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,90 +165,6 @@ impl ProviderError {
         ProviderError { message: message.into() }
     }
 }
-
-/// On which side of the resource that wishes another one belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// The other comes first (autorequire).
-    Before,
-    /// The other comes later (autobefore).
-    After,
-}
-
-/// How a wish names another resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
-    /// By its name.
-    Name,
-    /// By a path: the nearest managed directory above it.
-    Ancestor,
-    /// By a path: that path, or else the nearest managed directory above it.
-    PathOrAncestor,
-}
-
-/// A resource that another one wants beside it in the graph, if it is declared at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish<'a> {
-    /// The other's type.
-    pub type_name: &'a str,
-    /// The other's name.
-    pub name: &'a str,
-    /// How the name is meant.
-    pub by: Match,
-    /// On which side it belongs.
-    pub direction: Direction,
-}
-
-impl<'a> Wish<'a> {
-    /// The resource of that name comes first.
-    pub fn require(type_name: &'a str, name: &'a str) -> Wish<'a> {
-        Wish { type_name, name, by: Match::Name, direction: Direction::Before }
-    }
-}
-
-/// What tells that a resource may have changed, while its state is held.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Watch {
-    /// Something happens to a path, whoever does it.
-    Path {
-        /// The path, absolute.
-        path: PathBuf,
-        /// How far that goes.
-        scope: Scope,
-    },
-    /// Something happens to what is kept in the state directory: a path from there. Nothing does where nothing is kept.
-    Kept(PathBuf),
-    /// Nothing tells: it is looked at every so often.
-    Every(Duration),
-    /// The provider does, in [`Provider::watch`], by the name of the resource.
-    Told,
-}
-
-/// Takes what a provider tells while it watches. May be called from any thread.
-pub trait Tell: Sync {
-    /// From now on it is told what changes.
-    fn watching(&self);
-
-    /// The resource of this name may have changed.
-    fn changed(&self, name: &str);
-
-    /// Any resource may have changed.
-    fn anything(&self);
-}
-
-/// How far the watch of a path goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// The file or the directory itself, also when another one takes its place.
-    This,
-    /// It, and what is directly in it.
-    Entries,
-    /// It, and everything below it.
-    Tree,
-}
-
-/// How often a resource is looked at of which nothing tells whether it has changed.
-pub const POLL: Duration = Duration::from_secs(300);
 
 /// Reads and changes the resources of one type.
 ///
@@ -501,5 +416,22 @@ pub trait Provider: Send + Sync {
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
         let _ = cx;
         Ok(())
+    }
+}
+
+/// What a [`get`](Provider::get) answers whose provider [reads singly](Provider::reads_singly): each resource by itself, and where
+/// all are asked for, those that are `listed`.
+///
+/// # Errors
+/// When they cannot be listed, or one of them cannot be read.
+pub fn get_each(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    query: Query<'_>,
+    listed: impl FnOnce() -> Result<Vec<EcoString>, ProviderError>,
+) -> Result<Vec<State>, ProviderError> {
+    match query {
+        Query::Named(wanted) => wanted.iter().map(|&wanted| provider.get_one(cx, wanted)).collect(),
+        Query::All => listed()?.iter().map(|name| provider.get_one(cx, Wanted::new(name, None))).collect(),
     }
 }

@@ -29,6 +29,8 @@ mod outlook;
 mod registry;
 mod seal;
 mod simple;
+mod watch;
+mod wish;
 
 pub use accept::get_checked;
 pub use canonical::{canonical_name, canonicalize};
@@ -36,14 +38,16 @@ pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, Strictness};
 pub use contract::{
-    Batch, Declared, Direction, INSYNC_TRIGGER, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError,
-    Query, Scope, Suitability, Tell, Wanted, Watch, Wish,
+    Batch, Declared, INSYNC_TRIGGER, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability,
+    Wanted, get_each,
 };
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};
 pub use seal::{Seal, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
+pub use watch::{POLL, Scope, Tell, Watch};
+pub use wish::{Direction, Match, Wish};
 
 /// The examples of these pages are run as tests.
 #[cfg(doctest)]

@@ -25,6 +25,7 @@ mod observer;
 mod outlook;
 mod outputs;
 mod prepare;
+mod records;
 mod report;
 mod reversals;
 mod sealing;

@@ -11,8 +11,7 @@
 
 use std::cell::OnceCell;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use kilter_model::{
@@ -20,6 +19,7 @@ use kilter_model::{
 };
 use serde_json::{Map, Value as Json, json};
 
+use crate::records;
 use crate::sealing::{SealingKey, SealingKeyError, bound};
 
 /// What else is sealed or bound with the key is none of these.
@@ -76,28 +76,13 @@ impl<'a> Outputs<'a> {
     /// Keeps what a resource has sent.
     pub(crate) fn keep(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<(), KeepError> {
         let record = self.record(declared, sent)?;
-        let path = self.path(declared.reference);
-        if let Some(parent) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-        }
-        let new = path.with_extension("new");
-        let _ = fs::remove_file(&new);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        let written = file.write_all(line(&record).as_bytes()).and_then(|()| file.sync_data());
-        written.and_then(|()| fs::rename(&new, &path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
-        Ok(())
+        Ok(records::write(&self.path(declared.reference), &line(&record))?)
     }
 
     /// Forgets what a resource has sent, and what a run that was killed began to keep of it.
     pub(crate) fn forget(&self, reference: &ResourceRef) {
-        let path = self.path(reference);
-        let _ = fs::remove_file(path.with_extension("new"));
         // Where it cannot be removed, nothing can be kept either, which is told.
-        if fs::remove_file(&path).is_ok()
-            && let Some(directory) = path.parent()
-        {
-            let _ = fs::File::open(directory).and_then(|directory| directory.sync_all());
-        }
+        records::remove(&self.path(reference));
     }
 
     fn record(&self, declared: &Declared<'_>, sent: &Attributes) -> Result<Json, KeepError> {
@@ -175,12 +160,8 @@ impl<'a> Outputs<'a> {
         Ok(self.key.get().expect("it is there, as was just seen"))
     }
 
-    /// One file a resource, its name made of what is harmless in the reference, told apart by a hash.
     fn path(&self, reference: &ResourceRef) -> PathBuf {
-        let text = reference.to_string();
-        let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let name: String = text.chars().map(harmless).take(80).collect();
-        self.state.join("outputs").join(format!("{name}-{:08x}", crc32fast::hash(text.as_bytes())))
+        records::path(&self.state.join("outputs"), &reference.to_string())
     }
 }
 

@@ -86,7 +86,7 @@ fn surveyed(
             }
         };
         providers.push(at as u16);
-        if !is_broken(vertex) && !is_hidden(resource) {
+        if !is_broken(vertex) && !resource.is_hidden() {
             let provider = registry.at(at).as_ref();
             let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
             let declared = resource.name.clone();
@@ -100,22 +100,17 @@ fn surveyed(
     if providers.len() == catalog.resources.len() {
         problems.extend(named_twice(catalog, registry, &providers, &renamed));
         problems.extend(managed_twice(catalog, registry, &providers));
-        let is_hidden = |vertex: VertexId| is_hidden(&catalog.resources[vertex.0 as usize]);
+        let is_hidden = |vertex: VertexId| catalog.resources[vertex.0 as usize].is_hidden();
         problems
             .extend(contradictions(catalog, registry, &providers, &|vertex| is_broken(vertex) || is_hidden(vertex)));
     }
     (providers, problems)
 }
 
-/// Whether nothing is done about a resource.
-fn is_hidden(resource: &Resource) -> bool {
-    resource.meta().is_some_and(|meta| meta.hidden)
-}
-
 /// Values that come from resources about which nothing is done.
 fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
     let hidden: Vec<&ResourceRef> =
-        catalog.resources.iter().filter(|one| is_hidden(one)).map(|one| &one.reference).collect();
+        catalog.resources.iter().filter(|one| one.is_hidden()).map(|one| &one.reference).collect();
     let mut problems = Vec::new();
     if hidden.is_empty() {
         return problems;
@@ -163,7 +158,7 @@ fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> V
     let mut problems = Vec::new();
     let lookup = Lookup::new(&catalog.resources, providers, registry);
     for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
-        if is_hidden(resource) {
+        if resource.is_hidden() {
             continue;
         }
         let provider = registry.at(usize::from(*at));

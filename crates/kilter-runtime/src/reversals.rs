@@ -4,9 +4,8 @@
 //! replaced may have been a secret. It belongs to the manifests that declared the resource: others that do not declare it
 //! restore nothing.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
@@ -16,6 +15,7 @@ use kilter_model::{
 use kilter_provider::{Context, Provider, Query, Wanted};
 use serde_json::{Map, Value as Json, json};
 
+use crate::records;
 use crate::sealing::{SealingKey, bound};
 use crate::state_dir::StateDir;
 
@@ -44,15 +44,17 @@ impl Reversals {
         self.directory.is_dir()
     }
 
+    /// Where something is kept, in order.
+    pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
+        let Ok(entries) = fs::read_dir(&self.directory) else { return BTreeSet::new() };
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !records::is_begun(path)).collect()
+    }
+
     /// What is kept and is of no resource that `is_declared`, by its type and its name on the system: to be declared in its
     /// place. With it what cannot be read of what is kept, each with its reason.
     pub fn pending(&self, is_declared: &dyn Fn(&str, &str) -> bool) -> (Vec<Resource>, Vec<EcoString>) {
-        let Ok(entries) = fs::read_dir(&self.directory) else { return Default::default() };
-        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.retain(|path| path.extension().is_none());
-        paths.sort_unstable();
         let (mut pending, mut unreadable) = (Vec::new(), Vec::new());
-        for path in paths {
+        for path in self.paths() {
             match self.read(&path) {
                 Ok(resource) if is_declared(resource.reference.type_name.as_str(), &resource.name) => {}
                 Ok(resource) => pending.push(resource),
@@ -95,7 +97,7 @@ impl Reversals {
     /// # Errors
     /// When it cannot be kept, or could not be restored. Then it is not to be changed.
     pub(crate) fn keep(&self, provider: &dyn Provider, resource: &Resource) -> Result<(), EcoString> {
-        let path = self.path(resource.reference.type_name.as_str(), &resource.name);
+        let path = self.path(resource);
         if path.exists() {
             return self.read(&path).map(drop).map_err(|why| eco_format!("{}: {why}", path.display()));
         }
@@ -114,33 +116,19 @@ impl Reversals {
         let sealed = key.seal(&parts.to_string(), &self.bound_to(type_name, name, provider.name()));
         let sealed = sealed.map_err(|error| eco_format!("{error}"))?;
         let record = json!({ "type": type_name, "name": name, "provider": provider.name(), "sealed": sealed });
-        self.write(&path, &record).map_err(|error| eco_format!("cannot write {}: {error}", path.display()))
-    }
-
-    fn write(&self, path: &Path, record: &Json) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        let new = path.with_extension("new");
-        let _ = fs::remove_file(&new);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(format!("{record}\n").as_bytes()).and_then(|()| file.sync_data())?;
-        fs::rename(&new, path)?;
-        fs::File::open(&self.directory)?.sync_all()
+        let written = records::write(&path, &format!("{record}\n")).and_then(|()| records::sync_directory(&path));
+        written.map_err(|error| eco_format!("cannot write {}: {error}", path.display()))
     }
 
     /// What a resource was is restored, or nobody wants it to be any more.
     pub(crate) fn forget(&self, resource: &Resource) {
-        let path = self.path(resource.reference.type_name.as_str(), &resource.name);
-        if fs::remove_file(path).is_ok() {
-            let _ = fs::File::open(&self.directory).and_then(|directory| directory.sync_all());
-        }
+        records::remove(&self.path(resource));
     }
 
     /// Where it is kept what a resource was.
-    pub(crate) fn path(&self, type_name: &str, name: &str) -> PathBuf {
-        let text = format!("{type_name}[{name}]");
-        let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let file: String = text.chars().map(harmless).take(80).collect();
-        self.directory.join(format!("{file}-{:08x}", crc32fast::hash(text.as_bytes())))
+    pub(crate) fn path(&self, resource: &Resource) -> PathBuf {
+        let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
+        records::path(&self.directory, &format!("{type_name}[{name}]"))
     }
 
     /// It is nothing as what another resource was, or of other manifests.

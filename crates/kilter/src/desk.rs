@@ -5,21 +5,20 @@
 //! is the socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kilter_model::ResourceRef;
 use kilter_runtime::{Event, Standings, Unseen, Which, Window};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value as Json, json};
 
+use crate::attendant::Attendant;
 use crate::render::status;
 
 /// Its name in the state directory.
@@ -33,9 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether somebody who follows is still there, while nothing happens.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// How long nobody is answered when the system has no descriptor left.
-const EXHAUSTED: Duration = Duration::from_millis(500);
 
 /// For how long it is tried to look at a run that is between what was declared and what is.
 const BETWEEN: Duration = Duration::from_secs(5);
@@ -61,8 +57,8 @@ pub(crate) fn path(state_dir: &Path) -> PathBuf {
 pub(crate) struct Desk {
     shared: Arc<Shared>,
     path: PathBuf,
-    closing: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    /// Who answers, until nobody is answered any more.
+    attendant: Option<Attendant>,
 }
 
 struct Shared {
@@ -107,18 +103,16 @@ impl Desk {
         }
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        listener.set_nonblocking(true)?;
         let shared = Arc::new(Shared {
             window: Arc::clone(window),
             followers: Mutex::default(),
             clients: AtomicUsize::new(0),
             followed: AtomicU64::new(0),
         });
-        let end = closing.try_clone()?;
-        let to_answer = Arc::clone(&shared);
-        let thread =
-            std::thread::Builder::new().name("status".into()).spawn(move || attend(&listener, &end, &to_answer))?;
-        Ok(Desk { shared, path, closing, thread: Some(thread) })
+        let answering = Arc::clone(&shared);
+        let attendant = Attendant::new("status", listener, move |listener| take(listener, &answering))?;
+        Ok(Desk { shared, path, attendant: Some(attendant) })
     }
 
     /// Tells those who follow.
@@ -135,12 +129,7 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // The counter can only be full after 2^64 writes.
-        let _ = rustix::io::write(&self.closing, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            // Whatever became of it, nobody is answered any more.
-            let _ = thread.join();
-        }
+        drop(self.attendant.take());
         self.shared.followers().clear();
         let begun = Instant::now();
         while self.shared.clients.load(Ordering::Acquire) > 0 && begun.elapsed() < FAREWELL {
@@ -182,36 +171,22 @@ impl Follower {
     }
 }
 
-/// Takes calls until the desk is closed.
-fn attend(listener: &UnixListener, end: &OwnedFd, shared: &Arc<Shared>) {
-    loop {
-        let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
-        match poll(&mut ready, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return,
+/// Takes a call, and has it answered on a thread of its own.
+fn take(listener: &UnixListener, shared: &Arc<Shared>) -> io::Result<()> {
+    let (stream, _) = listener.accept()?;
+    let Some(client) = Client::new(shared) else {
+        refuse(&stream, "too many ask at the same time: try again");
+        return Ok(());
+    };
+    let answering = std::thread::Builder::new().name("status answer".into()).spawn(move || {
+        if let Some((number, lines)) = answer(&stream, &client.0) {
+            follow(&stream, &lines);
+            client.0.followers().retain(|follower| follower.number != number);
         }
-        if !ready[1].revents().is_empty() {
-            return;
-        }
-        let Ok((stream, _)) = listener.accept() else {
-            // Who waits is still there, and would be told of without end.
-            let timeout = Timespec { tv_sec: 0, tv_nsec: EXHAUSTED.subsec_nanos().into() };
-            let _ = poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&timeout));
-            continue;
-        };
-        let Some(client) = Client::new(shared) else {
-            refuse(&stream, "too many ask at the same time: try again");
-            continue;
-        };
-        let answering = std::thread::Builder::new().name("status answer".into()).spawn(move || {
-            if let Some((number, lines)) = answer(&stream, &client.0) {
-                follow(&stream, &lines);
-                client.0.followers().retain(|follower| follower.number != number);
-            }
-        });
-        // Without a thread the stream is closed, which the other side is told.
-        drop(answering);
-    }
+    });
+    // Without a thread the stream is closed, which the other side is told.
+    drop(answering);
+    Ok(())
 }
 
 fn refuse(mut stream: &UnixStream, why: &str) {

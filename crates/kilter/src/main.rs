@@ -7,6 +7,7 @@
 //! *Start from* [`cli::Cli`], which lists the commands, and [`exit::Exit`], which lists what each
 //! may end with. Every command is one file in [`commands`] with a function `run`.
 
+mod attendant;
 mod cli;
 mod commands;
 mod desk;

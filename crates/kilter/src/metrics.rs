@@ -4,14 +4,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kilter_runtime::{Which, Window};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use crate::attendant::Attendant;
 use crate::render::{metrics, status};
 
 /// How long a request may take to arrive, and an answer to be taken. Others wait meanwhile, and the end of the run.
@@ -26,60 +24,12 @@ const LONGEST: usize = 16 * 1024;
 /// How many header lines it has at most.
 const HEADERS: usize = 64;
 
-/// How long nobody is answered when the system has no descriptor left.
-const EXHAUSTED: Duration = Duration::from_millis(500);
-
-/// Answers until it is dropped.
-pub(crate) struct Metrics {
-    closing: OwnedFd,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Metrics {
-    /// Listens at an address.
-    pub(crate) fn open(at: SocketAddr, window: &Arc<Window>) -> io::Result<Metrics> {
-        let listener = TcpListener::bind(at)?;
-        // Who was there and has gone is not waited for.
-        listener.set_nonblocking(true)?;
-        let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (end, window) = (closing.try_clone()?, Arc::clone(window));
-        let thread = std::thread::Builder::new().name("metrics".into());
-        let thread = thread.spawn(move || attend(&listener, &end, &window))?;
-        Ok(Metrics { closing, thread: Some(thread) })
-    }
-}
-
-impl Drop for Metrics {
-    fn drop(&mut self) {
-        // The counter can only be full after 2^64 writes.
-        let _ = rustix::io::write(&self.closing, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            // Whatever became of it, nobody is answered any more.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn attend(listener: &TcpListener, end: &OwnedFd, window: &Window) {
-    loop {
-        let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
-        match poll(&mut ready, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return,
-        }
-        if !ready[1].revents().is_empty() {
-            return;
-        }
-        match listener.accept() {
-            Ok((stream, _)) => answer(&stream, window),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => {
-                // Who waits is still there, and would be told of without end.
-                let timeout = Timespec { tv_sec: 0, tv_nsec: EXHAUSTED.subsec_nanos().into() };
-                let _ = poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&timeout));
-            }
-        }
-    }
+/// Listens at an address, and answers until what it returns is dropped.
+pub(crate) fn open(at: SocketAddr, window: &Arc<Window>) -> io::Result<Attendant> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    let window = Arc::clone(window);
+    Attendant::new("metrics", listener, move |listener| listener.accept().map(|(stream, _)| answer(&stream, &window)))
 }
 
 /// What a request asks for.

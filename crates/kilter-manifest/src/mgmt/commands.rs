@@ -1,6 +1,6 @@
 //! The kind `exec`.
 
-use ecow::{EcoString, eco_format};
+use ecow::eco_format;
 use kilter_model::Span;
 
 use super::Reader;
@@ -57,9 +57,14 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
         let words = Piece::List(words, at);
         lowered.push(attribute, at, if is_guard { Piece::List(vec![words], at) } else { words });
     }
-    for (name, attribute) in [("cwd", "cwd"), ("creates", "creates"), ("user", "user"), ("group", "group")] {
-        if let Some((text, at)) = fields.text(name) {
-            lowered.push(attribute, at, account(name, text, at));
+    for name in ["cwd", "creates"] {
+        if let Some((path, at)) = fields.text(name) {
+            lowered.push(name, at, Piece::Text(path.clone(), at));
+        }
+    }
+    for name in ["user", "group"] {
+        if let Some((account, at)) = fields.text(name) {
+            lowered.push(name, at, Piece::account(account, at));
         }
     }
     for name in ["watchfiles", "mtimes"] {
@@ -78,10 +83,4 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
 
 fn is_empty(piece: &Piece) -> bool {
     matches!(piece, Piece::Mapping(entries, _) if entries.is_empty())
-}
-
-/// A user or a group may be a number.
-fn account(name: &str, text: &EcoString, at: Span) -> Piece {
-    let is_number = matches!(name, "user" | "group") && text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number { Piece::Plain(text.clone(), at) } else { Piece::Text(text.clone(), at) }
 }

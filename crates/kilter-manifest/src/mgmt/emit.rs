@@ -19,6 +19,13 @@ pub(super) enum Piece {
 }
 
 impl Piece {
+    /// A user or a group, which may be a number.
+    pub(super) fn account(account: &EcoString, at: Span) -> Piece {
+        let is_number = account.bytes().all(|byte| byte.is_ascii_digit());
+        let piece = if is_number { Piece::Plain } else { Piece::Text };
+        piece(account.clone(), at)
+    }
+
     /// A value as it is written; none when aliases add up to more nodes than there are in `left`.
     pub(super) fn copy(view: View<'_>, left: &mut usize) -> Option<Piece> {
         *left = left.checked_sub(1)?;

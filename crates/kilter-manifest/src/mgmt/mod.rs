@@ -13,6 +13,7 @@ mod commands;
 mod edges;
 mod emit;
 mod fields;
+mod files;
 mod kinds;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     Batch, Context, Direction, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope,
-    Seal, Tell, Wanted, Watch, Wish,
+    Seal, Tell, Wanted, Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -171,10 +171,7 @@ impl Provider for ExecProvider {
 
     /// A command is not on the system: there is nothing to list.
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        match query {
-            Query::All => Ok(Vec::new()),
-            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-        }
+        get_each(self, cx, query, || Ok(Vec::new()))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {

@@ -46,7 +46,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Scope, Seal,
-    Wanted, Watch, Wish,
+    Wanted, Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -136,12 +136,10 @@ impl Provider for FileProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        match query {
-            Query::All => Err(ProviderError::new(
-                "there are too many files to list them all; name those you mean: kilter get file /etc/motd",
-            )),
-            Query::Named(wanted) => wanted.iter().map(|&wanted| self.get_one(cx, wanted)).collect(),
-        }
+        get_each(self, cx, query, || {
+            let why = "there are too many files to list them all; name those you mean: kilter get file /etc/motd";
+            Err(ProviderError::new(why))
+        })
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {

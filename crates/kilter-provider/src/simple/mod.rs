@@ -14,10 +14,12 @@ pub use provider::SimpleProvider;
 
 use crate::context::Context;
 use crate::contract::{
-    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch, Wish,
+    Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability, Wanted,
 };
 use crate::logging::ChangeLog;
 use crate::outlook::Reach;
+use crate::watch::{Tell, Watch};
+use crate::wish::Wish;
 
 /// Says why a type cannot have a simple provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

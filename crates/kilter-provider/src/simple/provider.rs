@@ -5,11 +5,11 @@ use kilter_model::{Attributes, Outcome, State, TypeSchema};
 
 use super::Name;
 use crate::context::Context;
-use crate::contract::{
-    Declared, Insync, POLL, Placement, Problem, ProviderError, Query, Suitability, Tell, Wanted, Watch, Wish,
-};
+use crate::contract::{Declared, Insync, Placement, Problem, ProviderError, Query, Suitability, Wanted};
 use crate::logging::{ChangeLog, Failure};
 use crate::outlook::Reach;
+use crate::watch::{POLL, Tell, Watch};
+use crate::wish::Wish;
 
 /// A provider that creates, updates and deletes one resource at a time (Puppet Resource API,
 /// "Implementing simple providers"). [`Simple`](super::Simple) makes a [`Provider`](crate::Provider) of it, and takes care of logging and

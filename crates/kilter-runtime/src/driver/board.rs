@@ -15,6 +15,8 @@ use kilter_model::{Attributes, Difference, Meta, Policy, Value};
 use kilter_provider::{Context, Found, Level, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use reverse::Before;
+
 use super::resolve::{self, Resolution};
 use super::window::Tally;
 use super::{Mode, Options};
@@ -23,7 +25,6 @@ use crate::observer::{Event, Observer};
 use crate::outputs::Outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
-use crate::reversals::Reversals;
 use crate::state_dir::StateDir;
 use crate::step::{Done, Item, Should, guarded};
 
@@ -58,7 +59,7 @@ pub(super) struct Board<'run> {
     /// What was done to resources while a state is held.
     tallies: FxHashMap<VertexId, Tally>,
     /// What resources were before; none if nothing of that is kept.
-    reversals: Option<Reversals>,
+    before: Option<Before>,
     /// Resources with `realize` that have settled once.
     realized: FxHashSet<VertexId>,
     used: FxHashSet<u16>,
@@ -110,7 +111,7 @@ impl<'run> Board<'run> {
             reports: Vec::new(),
             standing: None,
             tallies: FxHashMap::default(),
-            reversals: reverse::reversals(prepared, options),
+            before: Before::of(prepared, options),
             realized: FxHashSet::default(),
             used: FxHashSet::default(),
             counts: Counts::default(),
@@ -143,7 +144,7 @@ impl<'run> Board<'run> {
     pub(super) fn checkable(&mut self, vertices: &[VertexId], items: &mut Vec<Item<'run>>) -> Vec<(VertexId, Verdict)> {
         let mut answers = Vec::new();
         for &vertex in vertices {
-            if self.is_hidden(vertex) {
+            if self.prepared.resource(vertex).is_hidden() {
                 answers.push((vertex, Verdict::InSync));
                 continue;
             }
@@ -251,19 +252,16 @@ impl<'run> Board<'run> {
 
     /// Resources that are about to be read ahead: not in their turn yet, and with nothing to wait for.
     pub(super) fn ahead(&self, vertices: Vec<VertexId>) -> Vec<Item<'run>> {
-        let is_known =
-            |vertex: &VertexId| self.prepared.resource(*vertex).deferred().is_empty() && !self.is_hidden(*vertex);
+        let is_known = |vertex: &VertexId| {
+            let resource = self.prepared.resource(*vertex);
+            resource.deferred().is_empty() && !resource.is_hidden()
+        };
         vertices.into_iter().filter(is_known).map(|vertex| self.item(vertex)).collect()
     }
 
     /// Whether a check of the resource has failed in this pass.
     pub(super) fn is_tried_again(&self, vertex: VertexId) -> bool {
         self.drafts.get(&vertex).is_some_and(|draft| draft.tries > 0)
-    }
-
-    /// Whether nothing is done about a resource.
-    fn is_hidden(&self, vertex: VertexId) -> bool {
-        self.prepared.resource(vertex).meta().is_some_and(|meta| meta.hidden)
     }
 
     /// Whether a resource is never changed in this run.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::handover::{Kept, Subscribers, Watching};
 use super::listen::{Listened, Listening};
+use super::reading::{Declared, Reading};
 use super::stop::Message;
 use super::tidings::Tidings;
 use super::window::Window;
@@ -41,74 +42,15 @@ pub struct Hold<'a> {
     pub window: Option<&'a Window>,
 }
 
-/// Where a state is declared that is held.
-pub trait Declared {
-    /// The files in which it is.
-    fn files(&self) -> Vec<PathBuf>;
-
-    /// Whether one of the files that were read last may be another one by now. Asked from time to time where nothing else
-    /// tells.
-    fn is_touched(&mut self) -> bool;
-
-    /// Reads what is declared now.
-    fn read_anew(&mut self) -> Anew;
-}
-
-/// What was declared when it was read anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anew {
-    /// The same as before.
-    Same,
-    /// Something else, which is held from now on.
-    Other,
-    /// Nothing that can be held. What is held goes on, and the files are looked at from time to time: there may be others
-    /// among them that nobody watches.
-    Wrong,
-    /// Nobody knows, since it was written meanwhile: it is read once more.
-    Unsettled,
-}
-
-/// For so many milliseconds nobody must have written what is declared before it is read: it may be half of it.
-const SETTLED: u64 = 200;
-/// Milliseconds between two looks at what is declared, where nothing tells.
-const LOOK_AT_DECLARED: u64 = 2000;
-
-/// Milliseconds between two looks at whether resources have come to their state for which it waits.
-const LOOK_AT_REALIZED: u64 = 50;
-
 /// Milliseconds between two times at which what was done is made durable, at least.
 const FLUSH: u64 = 1000;
 /// The same where that failed.
 const FLUSH_AGAIN: u64 = 60_000;
 
-/// When what is declared is looked at.
-#[derive(Default)]
-struct Reading {
-    /// When it is read, unless somebody writes it before that.
-    due: Option<Timestamp>,
-    /// When it is compared with what was read last.
-    look: Option<Timestamp>,
-    is_wrong: bool,
-    is_unwatched: bool,
-}
-
-impl Reading {
-    /// Something happened to it.
-    fn touched(&mut self, now: Timestamp) {
-        self.due = Some(Timestamp(now.0.saturating_add(SETTLED)));
-    }
-
-    /// It was looked at.
-    fn looked(&mut self, now: Timestamp) {
-        let is_polled = self.is_wrong || self.is_unwatched;
-        self.look = is_polled.then_some(Timestamp(now.0.saturating_add(LOOK_AT_DECLARED)));
-    }
-}
-
 /// The changing part of holding a state.
 pub(super) struct Holder<'run> {
-    hold: Hold<'run>,
-    reading: Reading,
+    pub(super) hold: Hold<'run>,
+    pub(super) reading: Reading,
     /// Lives as long as the state is held, over all graphs.
     hub: Hub,
     tidings: Tidings,
@@ -125,8 +67,8 @@ pub(super) struct Holder<'run> {
     /// Whether nothing is left to be done, and that has been told.
     is_quiet: bool,
     is_converged: bool,
-    is_enough: bool,
-    is_superseded: bool,
+    pub(super) is_enough: bool,
+    pub(super) is_superseded: bool,
 }
 
 impl<'run> Holder<'run> {
@@ -158,10 +100,7 @@ impl<'run> Holder<'run> {
         };
         let mut watches = Vec::new();
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
-            if kept.is_kept(vertex) {
-                continue;
-            }
-            if is_hidden(resource) {
+            if kept.is_kept(vertex) || is_not_held(resource) {
                 continue;
             }
             let mut paths = Vec::new();
@@ -205,7 +144,7 @@ impl<'run> Holder<'run> {
             tidings.add(Told::Lost(lost), sender);
         }
         // It may have been edited since it was read, when nobody watched.
-        let reading = Reading { look: Some(Timestamp::default()), ..Reading::default() };
+        let reading = Reading::begun();
         let (is_quiet, is_enough, is_superseded) = (false, false, false);
         if let Some(window) = window {
             window.opens(Some(sender.clone()));
@@ -439,48 +378,6 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         }
     }
 
-    /// Reads what is declared when somebody has written it, and nobody does any more.
-    pub(super) fn look_at_declared(&mut self) {
-        let Some(holder) = &mut self.holder else { return };
-        if holder.is_enough || holder.is_superseded {
-            // Who comes next compares it with what was read.
-            holder.reading = Reading::default();
-            return;
-        }
-        let reading = &mut holder.reading;
-        if reading.look.is_some_and(|at| at <= self.now) {
-            if reading.due.is_none() && holder.hold.declared.is_touched() {
-                reading.touched(self.now);
-            }
-            reading.looked(self.now);
-        }
-        if reading.due.is_none_or(|at| at > self.now) {
-            return;
-        }
-        if self.is_realizing() {
-            // It is read as soon as they have.
-            let Some(holder) = &mut self.holder else { return };
-            holder.reading.due = Some(Timestamp(self.now.0.saturating_add(LOOK_AT_REALIZED)));
-            return;
-        }
-        let Some(holder) = &mut self.holder else { return };
-        let reading = &mut holder.reading;
-        reading.due = None;
-        let read = holder.hold.declared.read_anew();
-        reading.is_wrong = read == Anew::Wrong;
-        reading.looked(self.now);
-        match read {
-            // What was held back for it is begun.
-            Anew::Same | Anew::Wrong => self.machine.input(self.now, Input::Resume),
-            Anew::Unsettled => reading.touched(self.now),
-            Anew::Other => {
-                holder.is_superseded = true;
-                self.observer.event(Event::Reloading);
-                self.make_way();
-            }
-        }
-    }
-
     /// Somebody else wants a resource otherwise.
     pub(super) fn demoted(&mut self, vertex: VertexId) {
         let Budget { repairs, within } = Budget::default();
@@ -495,10 +392,10 @@ fn poll_of(resource: &Resource) -> Poll {
 
 /// Whether a resource is watched, as far as that is possible.
 pub(super) fn is_watched(resource: &Resource) -> bool {
-    poll_of(resource) == Poll::Watched && !is_hidden(resource)
+    poll_of(resource) == Poll::Watched && !is_not_held(resource)
 }
 
-/// Whether nothing is done about it, or nothing any more when it is restored.
-fn is_hidden(resource: &Resource) -> bool {
-    resource.is_reversal() || resource.meta().is_some_and(|meta| meta.hidden)
+/// Whether it has no state that is held: nothing is done about it, or nothing any more when it is restored.
+fn is_not_held(resource: &Resource) -> bool {
+    resource.is_reversal() || resource.is_hidden()
 }

@@ -74,7 +74,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             Stage::Refreshing => ("refreshing", None),
             Stage::Delayed => ("delayed", None),
             Stage::Settled(Settlement::Interrupted) if report.is_none() => ("ready", None),
-            Stage::Settled(_) if resource.meta().is_some_and(|meta| meta.hidden) => ("hidden", None),
+            Stage::Settled(_) if resource.is_hidden() => ("hidden", None),
             // What was changed is in its state.
             Stage::Settled(_) => (report.map_or("in_sync", |report| report.status.word()), None),
         };

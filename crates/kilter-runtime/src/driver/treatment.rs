@@ -29,7 +29,7 @@ impl Prepared<'_> {
                 group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + on_worker(place)),
                 single: is_timed || provider.batch() == Batching::One || meta.is_some_and(|meta| meta.no_autogroup),
                 noop: mode == Mode::Noop || meta.is_some_and(Meta::only_looks),
-                refreshable: provider.schema().has(Feature::Refresh) && !meta.is_some_and(|meta| meta.hidden),
+                refreshable: provider.schema().has(Feature::Refresh) && !resource.is_hidden(),
                 retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
                 delay: meta.map_or(0, |meta| meta.delay),
             }

@@ -14,13 +14,13 @@ use kilter_runtime::{
 };
 
 use super::pass::{Pass, fail};
+use crate::attendant::Attendant;
 use crate::cli::{Global, ManifestArgs, ReportFormat, RunArgs};
 use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
-use crate::metrics::Metrics;
 use crate::render::progress::{Progress, Shown};
-use crate::{manager, providers, say, signals};
+use crate::{manager, metrics, providers, say, signals};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
 const QUIET: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let _lock = pass.lock(global)?;
     let window = Arc::new(Window::default());
     let desk = desk(pass, global, &window)?;
-    let metrics = args.metrics.map(|at| metrics(at, &window)).transpose()?;
+    let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
     let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
     std::thread::scope(|scope| {
         let (mut loaded, mut noted, mut takeover) = (loaded, noted, None);
@@ -84,8 +84,8 @@ fn desk(pass: Pass, global: &Global, window: &Arc<Window>) -> Result<Option<Desk
 }
 
 /// Where metrics are told. Somebody relies on them, so without them there is no run.
-fn metrics(at: SocketAddr, window: &Arc<Window>) -> Result<Metrics, Exit> {
-    Metrics::open(at, window).map_err(|error| {
+fn answer(at: SocketAddr, window: &Arc<Window>) -> Result<Attendant, Exit> {
+    metrics::open(at, window).map_err(|error| {
         say::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
     })
 }

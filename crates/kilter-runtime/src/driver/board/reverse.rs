@@ -2,7 +2,8 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::Meta;
+use kilter_model::{Meta, Resource};
+use rustc_hash::FxHashSet;
 
 use super::Board;
 use crate::driver::{Mode, Options};
@@ -20,8 +21,8 @@ impl Board<'_> {
             return Ok(());
         }
         let provider = self.prepared.provider(vertex);
-        let kept = match &self.reversals {
-            Some(reversals) => guarded(provider, || reversals.keep(provider, resource)).and_then(|kept| kept),
+        let kept = match &self.before {
+            Some(before) => guarded(provider, || before.kept.keep(provider, resource)).and_then(|kept| kept),
             None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
         };
         kept.map_err(|why| {
@@ -32,8 +33,8 @@ impl Board<'_> {
     /// What is said of a resource that is declared no longer.
     pub(super) fn reversal_note(&self, vertex: VertexId, status: Status) -> EcoString {
         let resource = self.prepared.resource(vertex);
-        let kept = self.reversals.as_ref().filter(|_| status == Status::Failed);
-        match kept.map(|kept| kept.path(resource.reference.type_name.as_str(), &resource.name)) {
+        let before = self.before.as_ref().filter(|_| status == Status::Failed);
+        match before.map(|before| before.kept.path(resource)) {
             Some(path) => eco_format!(
                 "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
                 path.display()
@@ -43,24 +44,37 @@ impl Board<'_> {
     }
 
     /// What was restored, and what is to stay, is not kept any longer.
-    pub(super) fn forget_before(&self, vertex: VertexId, status: Status) {
-        let resource = self.prepared.resource(vertex);
+    pub(super) fn forget_before(&mut self, vertex: VertexId, status: Status) {
         let is_done = matches!(status, Status::InSync | Status::Changed | Status::Refreshed);
-        let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.only_looks();
-        let is_over = resource.is_reversal() || resource.meta().is_none_or(is_to_stay);
-        if let Some(reversals) = self.reversals.as_ref().filter(|_| self.options.mode == Mode::Apply)
-            && is_done
-            && is_over
+        if let Some(before) = self.before.as_mut().filter(|_| is_done && self.options.mode == Mode::Apply)
+            && before.over.remove(&vertex)
         {
-            reversals.forget(resource);
+            before.kept.forget(self.prepared.resource(vertex));
         }
     }
 }
 
-/// What resources were before, if any is kept or may have to be.
-pub(super) fn reversals(prepared: &Prepared<'_>, options: &Options) -> Option<Reversals> {
-    let kept = Reversals::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
-    let is_reversed =
-        || prepared.resources().iter().any(|one| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse));
-    (kept.exists() || is_reversed()).then_some(kept)
+/// What resources were before.
+pub(super) struct Before {
+    kept: Reversals,
+    /// Of which of them it is still kept, and need not be as soon as they are in their state.
+    over: FxHashSet<VertexId>,
+}
+
+impl Before {
+    /// None if nothing is kept, and nothing may have to be.
+    pub(super) fn of(prepared: &Prepared<'_>, options: &Options) -> Option<Before> {
+        let kept = Reversals::of(options.state_dir.as_ref()?, &prepared.catalog.origin)?;
+        let is_reversed = |one: &Resource| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse);
+        if !kept.exists() && !prepared.resources().iter().any(is_reversed) {
+            return None;
+        }
+        let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.only_looks();
+        let is_over = |one: &Resource| one.is_reversal() || one.meta().is_none_or(is_to_stay);
+        let paths = kept.paths();
+        let is_kept = |one: &Resource| !paths.is_empty() && paths.contains(&kept.path(one));
+        let all = prepared.resources().iter().zip((0..).map(VertexId));
+        let over = all.filter(|(one, _)| is_over(one) && is_kept(one)).map(|(_, vertex)| vertex).collect();
+        Some(Before { kept, over })
+    }
 }

@@ -1,0 +1,145 @@
+//! What is declared: when it is read anew, and what that waits for.
+
+use std::path::PathBuf;
+
+use kilter_engine::{Input, Stage, Timestamp, VertexId};
+use rustc_hash::FxHashSet;
+
+use super::Driver;
+use crate::observer::Event;
+
+/// Where a state is declared that is held.
+pub trait Declared {
+    /// The files in which it is.
+    fn files(&self) -> Vec<PathBuf>;
+
+    /// Whether one of the files that were read last may be another one by now. Asked from time to time where nothing else
+    /// tells.
+    fn is_touched(&mut self) -> bool;
+
+    /// Reads what is declared now.
+    fn read_anew(&mut self) -> Anew;
+}
+
+/// What was declared when it was read anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anew {
+    /// The same as before.
+    Same,
+    /// Something else, which is held from now on.
+    Other,
+    /// Nothing that can be held. What is held goes on, and the files are looked at from time to time: there may be others
+    /// among them that nobody watches.
+    Wrong,
+    /// Nobody knows, since it was written meanwhile: it is read once more.
+    Unsettled,
+}
+
+/// For so many milliseconds nobody must have written what is declared before it is read: it may be half of it.
+const SETTLED: u64 = 200;
+/// Milliseconds between two looks at what is declared, where nothing tells.
+const LOOK_AT_DECLARED: u64 = 2000;
+
+/// Milliseconds between two looks at whether resources have come to their state for which it waits.
+const LOOK_AT_REALIZED: u64 = 50;
+
+/// When what is declared is looked at.
+#[derive(Default)]
+pub(super) struct Reading {
+    /// When it is read, unless somebody writes it before that.
+    pub(super) due: Option<Timestamp>,
+    /// When it is compared with what was read last.
+    pub(super) look: Option<Timestamp>,
+    /// Whether it could not be held when it was read last.
+    is_wrong: bool,
+    /// Whether nothing tells when it is written.
+    pub(super) is_unwatched: bool,
+}
+
+impl Reading {
+    /// It is compared with what was read last as soon as it is watched: it may have been written between.
+    pub(super) fn begun() -> Reading {
+        Reading { look: Some(Timestamp::default()), ..Reading::default() }
+    }
+
+    /// Something happened to it.
+    pub(super) fn touched(&mut self, now: Timestamp) {
+        self.due = Some(Timestamp(now.0.saturating_add(SETTLED)));
+    }
+
+    /// It was looked at.
+    pub(super) fn looked(&mut self, now: Timestamp) {
+        let is_polled = self.is_wrong || self.is_unwatched;
+        self.look = is_polled.then_some(Timestamp(now.0.saturating_add(LOOK_AT_DECLARED)));
+    }
+}
+
+impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
+    /// Reads what is declared when somebody has written it, and nobody does any more.
+    pub(super) fn look_at_declared(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        if holder.is_enough || holder.is_superseded {
+            // Who comes next compares it with what was read.
+            holder.reading = Reading::default();
+            return;
+        }
+        let reading = &mut holder.reading;
+        if reading.look.is_some_and(|at| at <= self.now) {
+            if reading.due.is_none() && holder.hold.declared.is_touched() {
+                reading.touched(self.now);
+            }
+            reading.looked(self.now);
+        }
+        if reading.due.is_none_or(|at| at > self.now) {
+            return;
+        }
+        if self.is_realizing() {
+            // It is read as soon as they have.
+            let Some(holder) = &mut self.holder else { return };
+            holder.reading.due = Some(Timestamp(self.now.0.saturating_add(LOOK_AT_REALIZED)));
+            return;
+        }
+        let Some(holder) = &mut self.holder else { return };
+        let reading = &mut holder.reading;
+        reading.due = None;
+        let read = holder.hold.declared.read_anew();
+        reading.is_wrong = read == Anew::Wrong;
+        reading.looked(self.now);
+        match read {
+            // What was held back for it is begun.
+            Anew::Same | Anew::Wrong => self.machine.input(self.now, Input::Resume),
+            Anew::Unsettled => reading.touched(self.now),
+            Anew::Other => {
+                holder.is_superseded = true;
+                self.observer.event(Event::Reloading);
+                self.make_way();
+            }
+        }
+    }
+
+    /// Whether a resource has yet to come to its state once before another one may take its place (`realize`). What has failed, or
+    /// waits for what has, may never.
+    fn is_realizing(&self) -> bool {
+        let realizing = self.prepared.resources().iter().zip((0..).map(VertexId));
+        let mut realizing = realizing.filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
+        realizing.any(|(_, vertex)| {
+            self.machine.settlement(vertex).is_none() && !self.board.has_settled(vertex) && !self.is_held_up(vertex)
+        })
+    }
+
+    /// Whether a vertex, or one that it waits for, is tried again.
+    fn is_held_up(&self, vertex: VertexId) -> bool {
+        let graph = self.machine.graph();
+        let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
+        while let Some(vertex) = open.pop() {
+            if !seen.insert(vertex) || self.machine.settlement(vertex).is_some() {
+                continue;
+            }
+            if self.board.is_tried_again(vertex) || self.machine.stage(vertex) == Stage::Delayed {
+                return true;
+            }
+            open.extend(graph.entering(vertex).iter().map(|edge| graph.edge(*edge).first));
+        }
+        false
+    }
+}

@@ -3,13 +3,14 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Name, Scope, Template};
 use kilter_model::{
-    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Mismatch, REDACTED, RelationKind, Resource,
-    ResourceRef, Span, Title, TypeSchema, Value,
+    AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Meta, Mismatch, REDACTED, RelationKind,
+    Resource, ResourceRef, Span, Title, TypeSchema, Value,
 };
 
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::meta::{self, Defaults};
+use crate::own::Own;
 use crate::relations::{self, RELATIONS};
 use crate::resources::{Entry, Index, name_of};
 use crate::scalar::has_leading_zero;
@@ -26,11 +27,18 @@ pub(crate) struct Body<'e, 't> {
     given: Vec<bool>,
     /// Where the next key is found in most schemas: behind the last one.
     guess: usize,
+    /// Whether not all resources are known yet: relations are left for later.
+    is_early: bool,
 }
 
 impl<'e, 't> Body<'e, 't> {
     pub(crate) fn new(environment: &'e Environment<'t>, index: &'e Index<'t>, defaults: &'e Defaults) -> Body<'e, 't> {
-        Body { environment, index, defaults, given: Vec::new(), guess: 0 }
+        Body { environment, index, defaults, given: Vec::new(), guess: 0, is_early: false }
+    }
+
+    /// Compiles what composite resources say, before it is known what others there are.
+    pub(crate) fn early(environment: &'e Environment<'t>, index: &'e Index<'t>, defaults: &'e Defaults) -> Self {
+        Body { is_early: true, ..Body::new(environment, index, defaults) }
     }
 
     /// Compiles the resource at `number` of the index. Of a resource that is left out, nothing is
@@ -51,13 +59,16 @@ impl<'e, 't> Body<'e, 't> {
             particulars: None,
             span: entry.key.span(),
         };
-        if let Some(meta) = self.defaults.of(type_.name.as_str()) {
-            resource.particulars_mut().meta = Some(meta.clone());
+        if let Some(meta) = self.begun(type_) {
+            resource.particulars_mut().meta = Some(meta);
         }
         self.given.clear();
         self.given.resize(type_.attributes().len(), false);
         self.guess = 0;
-        let values = Values::of_resource(self.environment, self.index, number, entry.at().is_some());
+        let values = match self.is_early {
+            true => Values::early(self.environment, self.index),
+            false => Values::of_resource(self.environment, self.index, number, entry.at().is_some()),
+        };
         let is_literal = entry.key.tree().is_literal();
         for (key, value) in entry.body().entries() {
             if is_literal && self.is_left_out(type_, key, value) {
@@ -84,6 +95,27 @@ impl<'e, 't> Body<'e, 't> {
         resource
     }
 
+    /// The metaparameters that a resource begins with: those of its type, and over them those of what it is a member of,
+    /// the nearest last.
+    fn begun(&self, type_: &Type<'t>) -> Option<Meta> {
+        let mut begun = self.defaults.of(type_.name.as_str()).cloned();
+        let asker = self.environment.within(None);
+        let mut owners: Vec<&Own<'t>> = Vec::new();
+        let mut next = asker.as_deref();
+        while let Some(own) = next {
+            owners.push(own);
+            next = own.owner.as_deref();
+        }
+        for own in owners.into_iter().rev() {
+            if let Some(meta) = own.meta {
+                self.environment.within(own.owner.clone());
+                begun = meta::compile(self.environment, meta, &Values::new(self.environment), begun);
+            }
+        }
+        self.environment.within(asker.clone());
+        begun
+    }
+
     /// Whether an export only tells an attribute: what can only be read, and what it keeps to itself.
     fn is_left_out(&self, type_: &Type<'t>, key: View<'t>, value: View<'t>) -> bool {
         let attribute = type_.attributes().iter().find(|attribute| attribute.name == key.text());
@@ -107,6 +139,9 @@ impl<'e, 't> Body<'e, 't> {
         let name = key.text();
         // The names of relations are reserved: no attribute has one, and the attributes are many.
         if let Some(kind) = RelationKind::of_word(name) {
+            if self.is_early {
+                return;
+            }
             return relations::compile(self.environment, self.index, number, kind, value, &mut catalog.relations);
         }
         if let Some(at) = self.find(type_.attributes(), name) {
@@ -240,7 +275,7 @@ impl<'e, 't> Body<'e, 't> {
                     catalog.facts.insert(name.clone(), value);
                 }
             }
-            Name::Output(..) => {}
+            Name::Own(_) | Name::Output(..) => {}
         });
     }
 

@@ -4,6 +4,7 @@ use ecow::EcoString;
 use kilter_model::expr::Lookup;
 use kilter_model::{Catalog, TypeSchema, Value};
 
+use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, sorted};
 use crate::environment::Environment;
 use crate::load::load;
@@ -94,18 +95,19 @@ pub fn compile(sources: &mut Sources, inputs: &Inputs<'_>) -> Result<Compiled, V
 /// attributes at fault are missing from it.
 pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, Vec<Diagnostic>) {
     let mut loaded = load(sources, inputs);
-    let problems = std::mem::take(&mut loaded.problems);
+    let (mut problems, mut warnings) = (std::mem::take(&mut loaded.problems), std::mem::take(&mut loaded.warnings));
+    let composites = Composites::read(&loaded, inputs.schemas, &mut problems, &mut warnings);
     let environment = Environment::new(*inputs, &loaded, problems);
-    let mut catalog = Resources::new(&environment, &loaded).compile();
+    let mut catalog = Resources::new(&environment, &loaded, &composites).compile();
     environment.evaluate_rest();
     catalog.secrets = environment.sensitive_vars();
     let (problems, secrets) = environment.finish();
-    let compiled = Compiled { catalog, places: Places::new(), warnings: sorted(loaded.warnings.clone()) };
+    let compiled = Compiled { catalog, places: Places::new(), warnings: sorted(warnings) };
     if problems.is_empty() {
         sources.secrets = secrets;
         return (compiled, problems);
     }
     // Only now are all secrets searched for, those too that no problem let us get to.
-    sources.secrets = find_secrets(&loaded, sources, inputs.schemas);
+    sources.secrets = find_secrets(&loaded, sources, inputs.schemas, &composites);
     (compiled, sorted(problems))
 }

@@ -50,16 +50,13 @@ pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagno
         return Err(sorted(problems));
     };
     sources.secrets.extend(secrets(root));
-    let values = Values { left: Cell::new(MAX_VALUES), problem: Cell::new(None) };
-    let value = values.of(root, 0);
-    if tree.is_exhausted() || values.problem.get().is_some() {
-        let span = values.problem.get().unwrap_or(root.span());
-        let message = eco_format!(
-            "the definition is nested more than {MAX_DEPTH} levels deep, or its aliases add up to more than {MAX_VALUES} values"
-        );
-        problems.push(Diagnostic::new(message).at(span));
-        return Err(sorted(problems));
-    }
+    let value = match value_of(root) {
+        Ok(value) => value,
+        Err(problem) => {
+            problems.push(problem);
+            return Err(sorted(problems));
+        }
+    };
     let reading = definition::read(&value);
     let faults = reading.faults.into_iter();
     problems.extend(faults.map(|fault| shown(root, &fault.path, &fault.place, &fault.message, fault.hint)));
@@ -71,8 +68,31 @@ pub fn define(sources: &mut Sources, id: SourceId) -> Result<Defined, Vec<Diagno
     Ok(Defined { schema: reading.schema, warnings: sorted(warnings) })
 }
 
+/// What is written there as a value, as it is: nothing is evaluated.
+///
+/// # Errors
+/// When it is too much.
+pub(crate) fn value_of(root: View<'_>) -> Result<Value, Diagnostic> {
+    let values = Values { left: Cell::new(MAX_VALUES), problem: Cell::new(None) };
+    let value = values.of(root, 0);
+    if !root.tree().is_exhausted() && values.problem.get().is_none() {
+        return Ok(value);
+    }
+    let span = values.problem.get().unwrap_or(root.span());
+    let message = eco_format!(
+        "the definition is nested more than {MAX_DEPTH} levels deep, or its aliases add up to more than {MAX_VALUES} values"
+    );
+    Err(Diagnostic::new(message).at(span))
+}
+
 /// Puts a place on something that is said of a part of the definition.
-fn shown(root: View<'_>, path: &Path, place: &Place, message: &str, hint: Option<ecow::EcoString>) -> Diagnostic {
+pub(crate) fn shown(
+    root: View<'_>,
+    path: &Path,
+    place: &Place,
+    message: &str,
+    hint: Option<ecow::EcoString>,
+) -> Diagnostic {
     Diagnostic::new(eco_format!("{path}: {message}")).at(locate(root, path, place)).hint_if(hint)
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{EvalError, Expr, ExprError, Lookup, Scope, Template};
@@ -12,6 +14,7 @@ use crate::compile::Inputs;
 use crate::diagnostic::Diagnostic;
 use crate::load::Loaded;
 use crate::offsets::place;
+use crate::own::{Binding, Bound, Own};
 use crate::tree::View;
 use crate::value::{Built, Values};
 
@@ -37,6 +40,10 @@ pub(crate) struct Environment<'t> {
     budget: Cell<usize>,
     /// Whether secrets are fetched.
     fetches: Cell<bool>,
+    /// The composite resource that what is compiled just now is a member of.
+    own: RefCell<Option<Rc<Own<'t>>>>,
+    /// What composite resources say of themselves, by the variables that stand for it.
+    owned: RefCell<FxHashMap<EcoString, Value>>,
     /// Whether all of the manifest could be read.
     pub(crate) complete: bool,
 }
@@ -80,6 +87,8 @@ impl<'t> Environment<'t> {
             secrets: RefCell::default(),
             budget: Cell::new(budget),
             fetches: Cell::new(true),
+            own: RefCell::default(),
+            owned: RefCell::default(),
             complete: loaded.complete,
         }
     }
@@ -91,6 +100,85 @@ impl<'t> Environment<'t> {
         for name in &self.names {
             self.var(name);
         }
+    }
+
+    /// Compiles for a member of a composite resource from now on, or for none; returns whose it was before.
+    pub(crate) fn within(&self, own: Option<Rc<Own<'t>>>) -> Option<Rc<Own<'t>>> {
+        self.own.replace(own)
+    }
+
+    /// Keeps what a composite resource says of an attribute of its own.
+    pub(crate) fn own(&self, variable: EcoString, value: Value) {
+        self.owned.borrow_mut().insert(variable, value);
+    }
+
+    /// The template that is written there, with what `self` stands for in its place.
+    pub(crate) fn template(&self, view: View<'_>) -> Option<Read<Template>> {
+        let text = view.text();
+        let template = Template::parse(text).map_err(|error| self.report_syntax(error, view)).ok()?;
+        let own = self.own.borrow().clone();
+        let title = |title: &str| self.title(title, view);
+        let bound = Binding::new(own.as_deref(), &title).template(&template, text);
+        self.read(template, bound, view, Template::parse)
+    }
+
+    /// The same for an expression that stands alone.
+    fn expression(&self, view: View<'_>) -> Option<Read<Expr>> {
+        let text = view.text();
+        let expr = match Expr::parse(text) {
+            Ok(expr) => expr,
+            Err(_) if text.contains("${") => {
+                let problem = Diagnostic::new("`when` is an expression by itself").at(view.span());
+                self.report(problem.hint("write it without `${` and `}`"));
+                return None;
+            }
+            Err(error) => {
+                self.report_syntax(error, view);
+                return None;
+            }
+        };
+        let own = self.own.borrow().clone();
+        let title = |title: &str| self.title(title, view);
+        let bound = Binding::new(own.as_deref(), &title).expression(&expr, text);
+        self.read(expr, bound, view, Expr::parse)
+    }
+
+    fn read<P>(
+        &self,
+        parsed: P,
+        bound: Result<Option<Bound>, ExprError>,
+        view: View<'_>,
+        parse: impl Fn(&str) -> Result<P, ExprError>,
+    ) -> Option<Read<P>> {
+        match bound {
+            Ok(None) => Some(Read { parsed, bound: None }),
+            Ok(Some(bound)) => match parse(&bound.text) {
+                Ok(parsed) => Some(Read { parsed, bound: Some(bound) }),
+                Err(error) => {
+                    self.report_syntax(ExprError { at: bound.before(&error.at), ..error }, view);
+                    None
+                }
+            },
+            Err(error) => {
+                self.report_syntax(error, view);
+                None
+            }
+        }
+    }
+
+    /// The title of a resource whose output is asked for, in which `${…}` may stand.
+    fn title(&self, title: &str, view: View<'_>) -> Option<EcoString> {
+        let own = self.own.borrow().clone();
+        let template = Template::parse(title).ok()?;
+        let template = match Binding::new(own.as_deref(), &|_| None).template(&template, title) {
+            Ok(None) => template,
+            Ok(Some(bound)) => Template::parse(&bound.text).ok()?,
+            Err(error) => {
+                self.report(Diagnostic::new(error.message).at(view.span()).hint_if(error.hint));
+                return None;
+            }
+        };
+        self.render(&template, view).and_then(|value| value.to_text())
     }
 
     /// Whether a secret that is come by is to be fetched.
@@ -111,13 +199,25 @@ impl<'t> Environment<'t> {
         (self.problems.into_inner(), self.secrets.into_inner())
     }
 
-    pub(crate) fn report(&self, problem: Diagnostic) {
+    pub(crate) fn report(&self, mut problem: Diagnostic) {
+        if let Some(own) = &*self.own.borrow()
+            && problem.span != Some(own.span)
+        {
+            problem = problem.also(own.span, eco_format!("part of `{}`", own.reference));
+        }
         self.problems.borrow_mut().push(problem);
     }
 
     /// Remembers that a secret is written there.
     pub(crate) fn hide(&self, span: Span) {
         self.secrets.borrow_mut().push(span);
+    }
+
+    /// Allows for so many more nodes: they stand for as many resources as there are of a composite type.
+    pub(crate) fn grant(&self, nodes: usize) {
+        if self.budget.get() > 0 {
+            self.budget.set(self.budget.get().saturating_add(nodes));
+        }
     }
 
     /// Whether one more node may become a value: aliases can stand for more than fits.
@@ -162,8 +262,8 @@ impl<'t> Environment<'t> {
         if kilter_model::expr::is_plain(view.text()) {
             return Some(Cow::Borrowed(view.text()));
         }
-        let template = Template::parse(view.text()).map_err(|error| self.report_syntax(error, view)).ok()?;
-        let value = self.render(&template, view)?;
+        let template = self.template(view)?;
+        let value = template.parsed.render(self).map_err(|error| self.report_eval(template.at(error), view)).ok()?;
         match value {
             Value::String(text) => Some(Cow::Owned(text.into())),
             Value::Sensitive(_) => {
@@ -180,19 +280,8 @@ impl<'t> Environment<'t> {
 
     /// The truth of a condition over vars and facts.
     pub(crate) fn condition(&self, view: View<'_>) -> Option<bool> {
-        let expr = match Expr::parse(view.text()) {
-            Ok(expr) => expr,
-            Err(_) if view.text().contains("${") => {
-                let problem = Diagnostic::new("`when` is an expression by itself").at(view.span());
-                self.report(problem.hint("write it without `${` and `}`"));
-                return None;
-            }
-            Err(error) => {
-                self.report_syntax(error, view);
-                return None;
-            }
-        };
-        let value = expr.eval(self).map_err(|error| self.report_eval(error, view)).ok()?;
+        let expr = self.expression(view)?;
+        let value = expr.parsed.eval(self).map_err(|error| self.report_eval(expr.at(error), view)).ok()?;
         let truth = value.as_bool();
         if truth.is_none() {
             let message = eco_format!("`when` expects a Boolean value, got {}", value.kind());
@@ -211,7 +300,10 @@ impl<'t> Environment<'t> {
         }
         *slot.state.borrow_mut() = State::Busy;
         self.busy.borrow_mut().push(name.clone());
+        // A variable is the same whoever asks for it.
+        let asker = self.within(None);
         let built = Values::new(self).build(view, &DataType::Any);
+        self.within(asker);
         self.busy.borrow_mut().pop();
         // A cycle has been reported and marked on the way.
         let broken = matches!(*slot.state.borrow(), State::Broken);
@@ -251,6 +343,32 @@ impl<'t> Environment<'t> {
     }
 }
 
+/// What was parsed, with what `self` stands for in its place.
+pub(crate) struct Read<P> {
+    pub(crate) parsed: P,
+    bound: Option<Bound>,
+}
+
+impl<P> Read<P> {
+    /// Whether something sensitive was put in that waits for outputs.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.bound.as_ref().is_some_and(|bound| bound.is_sealed)
+    }
+
+    /// Where a place in what was parsed is in the text as it is written.
+    pub(crate) fn before(&self, at: Range<u32>) -> Range<u32> {
+        self.bound.as_ref().map_or(at.clone(), |bound| bound.before(&at))
+    }
+
+    /// An error, at the place in the text as it is written.
+    pub(crate) fn at(&self, error: EvalError) -> EvalError {
+        match error {
+            EvalError::Failed { message, at, hint } => EvalError::Failed { message, at: self.before(at), hint },
+            unknown @ EvalError::Unknown(_) => unknown,
+        }
+    }
+}
+
 impl State {
     fn lookup(&self) -> Lookup {
         match self {
@@ -277,6 +395,9 @@ fn weigh(value: &Value, left: &mut usize) -> bool {
 impl Scope for Environment<'_> {
     fn var(&self, name: &str) -> Lookup {
         let Some((name, slot)) = self.vars.get_key_value(name) else {
+            if let Some(value) = self.owned.borrow().get(name) {
+                return Lookup::Found(value.clone());
+            }
             // What could not be read may have set it.
             return if self.complete { Lookup::Missing } else { Lookup::Unknown(REPORTED.into()) };
         };

@@ -15,6 +15,7 @@
 //! - text to tree: `yaml`, `block` and `json` (fast ways for the common forms), `tree`, `scalar`;
 //! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
 //!   values), `resources`, `attributes`, `relations`, `meta`;
+//! - types that stand for others: `composite` (their definitions), `own` (`self` in what they stand for);
 //! - graphs of mgmt to such a tree: `mgmt`;
 //! - tree to type: `definition`;
 //! - problems: [`Diagnostic`], `render`, `offsets`.
@@ -24,6 +25,7 @@
 mod attributes;
 mod block;
 mod compile;
+mod composite;
 mod definition;
 mod diagnostic;
 mod environment;
@@ -32,6 +34,7 @@ mod load;
 mod meta;
 mod mgmt;
 mod offsets;
+mod own;
 mod places;
 mod relations;
 mod render;

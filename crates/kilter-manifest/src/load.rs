@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 32;
 /// How many texts a compilation may have.
 const MAX_SOURCES: usize = 10_000;
 
-const SECTIONS: [&str; 4] = ["vars", "defaults", "resources", "include"];
+const SECTIONS: [&str; 5] = ["vars", "types", "defaults", "resources", "include"];
 
 /// All texts as trees, in the order in which they count.
 pub(crate) struct Loaded {
@@ -107,17 +107,19 @@ impl Walk<'_> {
             return;
         }
         if !root.is_mapping() {
-            let problem =
-                Diagnostic::new("a manifest is a mapping with the keys `vars`, `defaults`, `resources` and `include`");
+            let problem = Diagnostic::new(
+                "a manifest is a mapping with the keys `vars`, `types`, `defaults`, `resources` and `include`",
+            );
             return self.report(problem.at(root.span()).hint("begin with `resources:`"));
         }
         for (key, value) in root.entries() {
             match key.text() {
                 "include" => self.check_include(value, includes),
-                name @ ("vars" | "defaults" | "resources") => {
+                name @ ("vars" | "types" | "defaults" | "resources") => {
                     if !value.is_mapping() && !value.is_null() {
                         let hint = match name {
                             "vars" => "write NAME: VALUE below it",
+                            "types" => "write NAME: { attributes: …, resources: … } below it",
                             "defaults" => "write TYPE: { meta: { NAME: VALUE } } below it, or \"*\": for all types",
                             _ => "write type[title]: below it, such as file[/etc/motd]:",
                         };

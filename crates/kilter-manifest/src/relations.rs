@@ -32,14 +32,15 @@ pub(crate) fn compile<'t>(
             wrong(environment, kind, view);
             continue;
         }
-        if let Some(other) = resolve(environment, index, number, view)
-            && let (Some(own), Some(other)) = (index.position(number), index.position(other))
-        {
-            let (first, second) = match kind {
-                RelationKind::Before | RelationKind::Notify => (own, other),
-                RelationKind::Require | RelationKind::Subscribe => (other, own),
-            };
-            relations.push(Relation { first, second, kind, span: view.span() });
+        let Some(other) = resolve(environment, index, number, view) else { continue };
+        for own in index.positions(number) {
+            for other in index.positions(other) {
+                let (first, second) = match kind {
+                    RelationKind::Before | RelationKind::Notify => (own, other),
+                    RelationKind::Require | RelationKind::Subscribe => (other, own),
+                };
+                relations.push(Relation { first, second, kind, span: view.span() });
+            }
         }
     }
 }
@@ -68,6 +69,13 @@ fn resolve<'t>(environment: &Environment<'t>, index: &Index<'t>, number: u32, vi
     };
     if other == number {
         report(Diagnostic::new(eco_format!("`{text}` refers to itself")).hint("take the relation out"));
+        return None;
+    }
+    let contains = |whole: u32, part: u32| index.group(whole).is_some_and(|group| group.contains(&part));
+    if contains(other, number) || contains(number, other) {
+        let problem =
+            Diagnostic::new(eco_format!("a relation between a composite resource and a part of it: `{text}`"));
+        report(problem.hint("relate it to other parts"));
         return None;
     }
     Some(other)

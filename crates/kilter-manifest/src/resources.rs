@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 use indexmap::{Equivalent, IndexMap};
@@ -10,15 +12,23 @@ use kilter_model::{Catalog, ResourceRef, Span, Title, TypeSchema, Value};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::attributes::Body;
+use crate::composite::{Composite, Composites, NAME};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::load::Loaded;
 use crate::meta::Defaults;
+use crate::own::Own;
 use crate::tree::{Tree, View, twice};
 use crate::types::Types;
 
 /// How many references are compared in search of those that were meant, in all.
 const MOST_COMPARISONS: usize = 40_000;
+
+/// How many composite resources there may be, those that are parts of others included.
+const MOST_COMPOSITE: usize = 100_000;
+
+/// How deep they may be nested.
+const MAX_DEPTH: usize = 16;
 
 /// The type and the title of a resource.
 #[derive(PartialEq, Eq)]
@@ -85,6 +95,10 @@ impl<'t> Entry<'t> {
 pub(crate) struct Index<'t> {
     pub(crate) types: Types<'t>,
     entries: IndexMap<Key, Entry<'t>, FxBuildHasher>,
+    /// The numbers of those that a composite resource stands for, by its own.
+    groups: FxHashMap<u32, Range<u32>>,
+    /// The composite resources that others are members of, by the numbers of these.
+    owners: FxHashMap<u32, Rc<Own<'t>>>,
     /// How many more references are compared in search of the one that was meant.
     comparisons: Cell<usize>,
 }
@@ -105,6 +119,17 @@ impl<'t> Index<'t> {
             Some((key, _)) if Wanted(type_id, title).equivalent(key) => Some(before),
             _ => self.entries.get_index_of(&Wanted(type_id, title)).map(small),
         }
+    }
+
+    /// The numbers of those that a resource stands for, if it is composite.
+    pub(crate) fn group(&self, at: u32) -> Option<&Range<u32>> {
+        self.groups.get(&at)
+    }
+
+    /// The places in the catalog of a resource, or of all that it stands for.
+    pub(crate) fn positions(&self, at: u32) -> impl Iterator<Item = u32> {
+        let numbers = self.group(at).cloned().unwrap_or(at..at + 1);
+        numbers.filter_map(|number| self.position(number))
     }
 
     /// The place of a resource in the catalog.
@@ -152,17 +177,27 @@ pub(crate) struct Resources<'e, 't> {
     pub(crate) environment: &'e Environment<'t>,
     pub(crate) index: Index<'t>,
     loaded: &'t Loaded,
+    defaults: Defaults,
+    /// The types of the composite resources whose members are being registered.
+    nested: Vec<u32>,
 }
 
 impl<'e, 't> Resources<'e, 't> {
-    pub(crate) fn new(environment: &'e Environment<'t>, loaded: &'t Loaded) -> Resources<'e, 't> {
+    pub(crate) fn new(
+        environment: &'e Environment<'t>,
+        loaded: &'t Loaded,
+        composites: &'t Composites<'t>,
+    ) -> Resources<'e, 't> {
         let count = loaded.sections("resources").map(View::count).sum();
         let index = Index {
-            types: Types::new(environment.inputs.schemas),
+            types: Types::new(environment.inputs.schemas, composites),
             entries: IndexMap::with_capacity_and_hasher(count, FxBuildHasher),
+            groups: FxHashMap::default(),
+            owners: FxHashMap::default(),
             comparisons: Cell::new(MOST_COMPARISONS),
         };
-        Resources { environment, index, loaded }
+        let defaults = Defaults::compile(environment, loaded);
+        Resources { environment, index, loaded, defaults, nested: Vec::new() }
     }
 
     /// The catalog; of use only if there were no problems.
@@ -174,12 +209,14 @@ impl<'e, 't> Resources<'e, 't> {
         }
         let mut catalog = Catalog { resources: Vec::with_capacity(kept as usize), ..Catalog::default() };
         let mut explicit = Vec::new();
-        let defaults = Defaults::compile(self.environment, loaded);
-        let mut body = Body::new(self.environment, &self.index, &defaults);
+        let mut body = Body::new(self.environment, &self.index, &self.defaults);
         for (at, (key, entry)) in self.index.entries.iter().enumerate() {
             let type_ = self.index.types.get(key.type_id);
             if type_.schema.is_none() {
                 continue;
+            }
+            if !self.index.owners.is_empty() {
+                self.environment.within(self.index.owners.get(&small(at)).cloned());
             }
             let resource = body.compile(small(at), type_, &key.title, entry, &mut catalog);
             if resource.name != key.title {
@@ -189,6 +226,7 @@ impl<'e, 't> Resources<'e, 't> {
                 catalog.resources.push(resource);
             }
         }
+        self.environment.within(None);
         self.check_names(&explicit);
         catalog
     }
@@ -215,13 +253,90 @@ impl<'e, 't> Resources<'e, 't> {
             self.environment.report(Diagnostic::new(message).at(body.span()).hint(hint));
         }
         if let Some(first) = self.index.entries.get(&Wanted(type_id, title)) {
-            return self.environment.report(twice(&reference, key.span(), first.key.span()));
+            let problem = twice(&reference, key.span(), first.key.span());
+            let hint = (key.span() == first.key.span())
+                .then_some("each resource of the type has one: put `${self.name}` into the title");
+            return self.environment.report(problem.hint_if(hint));
         }
-        // What has no known type has no place in the catalog; relations to it are left out.
-        let is_known = self.index.types.get(type_id).schema.is_some();
-        let at = (self.is_wanted(body) && is_known).then_some(*kept);
+        // What has no known type, or stands for others, has no place in the catalog.
+        let type_ = self.index.types.get(type_id);
+        let (is_known, composite) = (type_.schema.is_some(), type_.composite);
+        let is_wanted = self.is_wanted(body);
+        let at = (is_wanted && is_known && composite.is_none()).then_some(*kept);
         *kept += u32::from(at.is_some());
-        self.index.entries.insert(Key { type_id, title: title.into() }, Entry::new(key, body, at));
+        let title = EcoString::from(title);
+        let number = small(self.index.entries.len());
+        self.index.entries.insert(Key { type_id, title: title.clone() }, Entry::new(key, body, at));
+        let Some(composite) = composite else { return };
+        if is_wanted {
+            self.expand(number, type_id, &title, composite, kept);
+        }
+        self.index.groups.insert(number, number + 1..small(self.index.entries.len()));
+    }
+
+    /// Takes what a composite resource stands for into the index.
+    fn expand(&mut self, number: u32, type_id: u32, title: &EcoString, composite: &'t Composite<'t>, kept: &mut u32) {
+        let Some((_, entry)) = self.index.entries.get_index(number as usize) else { return };
+        let span = entry.key.span();
+        if let Some(first) = self.nested.iter().position(|id| *id == type_id) {
+            let way: Vec<&str> =
+                self.nested[first..].iter().map(|id| self.index.types.get(*id).name.as_str()).collect();
+            let name = &composite.schema.name;
+            let message = eco_format!("the type `{name}` contains itself: {} -> {name}", way.join(" -> "));
+            return self.environment.report(Diagnostic::new(message).at(span));
+        }
+        if self.nested.len() >= MAX_DEPTH || self.index.groups.len() >= MOST_COMPOSITE {
+            let message =
+                eco_format!("more than {MAX_DEPTH} levels of composite resources, or {MOST_COMPOSITE} in all");
+            return self.environment.report(Diagnostic::new(message).at(span));
+        }
+        // The nodes count twice: in the resources as they are compiled, and in the search for outputs.
+        self.environment.grant(2 * composite.weight);
+        if let Some(provider) = entry.body().get("provider").filter(|provider| !provider.is_null()) {
+            let problem = Diagnostic::new("a resource of a composite type has no provider").at(provider.span());
+            self.environment.report(problem.hint("name one for a resource that it stands for"));
+        }
+        let meta = entry.body().get("meta");
+        let mut body = Body::early(self.environment, &self.index, &self.defaults);
+        let type_ = self.index.types.get(type_id);
+        let said = body.compile(number, type_, title, entry, &mut Catalog::default());
+        let owner = self.environment.within(None);
+        self.environment.within(owner.clone());
+        let mut own = Own {
+            reference: said.reference.clone(),
+            schema: &composite.schema,
+            span,
+            meta,
+            owner: owner.clone(),
+            deferred: FxHashMap::default(),
+        };
+        for attribute in &composite.schema.attributes {
+            let value = said.attributes.get(attribute.name.as_str()).cloned().unwrap_or_default();
+            self.environment.own(own.variable(attribute.name.as_str()), value);
+        }
+        self.environment.own(own.variable(NAME), Value::String(title.clone()));
+        for deferred in said.deferred() {
+            let Some(expression) = deferred.template.expression() else {
+                let problem =
+                    Diagnostic::new("a list or a mapping with outputs cannot be handed to a composite resource");
+                self.environment.report(problem.at(deferred.span).hint("hand over the outputs, each as an attribute"));
+                continue;
+            };
+            let is_sealed = deferred.sensitive || deferred.template.is_sealed();
+            own.deferred.insert(deferred.attribute.text().clone(), (expression, is_sealed));
+        }
+        let own = Rc::new(own);
+        self.environment.within(Some(own.clone()));
+        self.nested.push(type_id);
+        for (key, body) in composite.members.into_iter().flat_map(View::entries) {
+            let before = small(self.index.entries.len());
+            self.register(key, body, kept);
+            if small(self.index.entries.len()) > before {
+                self.index.owners.insert(before, own.clone());
+            }
+        }
+        self.nested.pop();
+        self.environment.within(owner);
     }
 
     fn reference(&self, key: View<'t>) -> Option<Cow<'t, str>> {

@@ -20,6 +20,9 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
         .collect();
     let mut definitions = common();
     definitions.extend(types.iter().map(|schema| (definition(schema), resource(schema))));
+    definitions.insert("resources.composite".to_owned(), resources(with_others(&types, patterns.clone())));
+    definitions.insert("resources".to_owned(), resources(patterns));
+    let composite = composite();
     let of_type = json!({
         "type": ["object", "null"],
         "properties": { "meta": { "$ref": "#/$defs/meta" } },
@@ -38,6 +41,12 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
                 "type": ["object", "null"],
                 "additionalProperties": true,
             },
+            "types": {
+                "description": "Types whose resources stand for others, by name.",
+                "type": ["object", "null"],
+                "patternProperties": { TYPE_NAME: composite },
+                "additionalProperties": false,
+            },
             "defaults": {
                 "description": "What resources begin with, by type; `*` stands for all types.",
                 "type": ["object", "null"],
@@ -48,15 +57,63 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
                 "description": "Paths of manifests that count before this one.",
                 "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
             },
-            "resources": {
-                "description": "Resources by reference: `type[title]`.",
-                "type": ["object", "null"],
-                "patternProperties": patterns,
-                "additionalProperties": false,
-            },
+            "resources": { "description": "Resources by reference: `type[title]`." },
         },
         "additionalProperties": false,
+        // Types may be made here, or in what is included.
+        "if": { "anyOf": [{ "required": ["types"] }, { "required": ["include"] }] },
+        "then": { "properties": { "resources": { "$ref": "#/$defs/resources.composite" } } },
+        "else": { "properties": { "resources": { "$ref": "#/$defs/resources" } } },
         "$defs": definitions,
+    })
+}
+
+/// Resources by reference.
+fn resources(patterns: Map<String, Json>) -> Json {
+    json!({
+        "description": "Resources by reference: `type[title]`.",
+        "type": ["object", "null"],
+        "patternProperties": patterns,
+        "additionalProperties": false,
+    })
+}
+
+/// Those too whose types the manifest itself makes, which may say anything: a schema cannot look it up.
+fn with_others(types: &[&TypeSchema], mut patterns: Map<String, Json>) -> Map<String, Json> {
+    let known: Vec<&str> = types.iter().map(|schema| schema.name.as_str()).collect();
+    let others = format!("^(?!({})\\[)[a-z][a-z0-9_:]*\\[[\\s\\S]+\\]$", known.join("|"));
+    patterns
+        .insert(others, json!({ "description": "A resource of a type below `types`.", "type": ["object", "null"] }));
+    patterns
+}
+
+/// What the names of types look like.
+const TYPE_NAME: &str = "^[a-z][a-z0-9_]*(::[a-z][a-z0-9_]*)*$";
+
+/// A type whose resources stand for others.
+fn composite() -> Json {
+    let attribute = json!({
+        "type": "object",
+        "properties": {
+            "type": { "description": "The data type of its values.", "type": "string" },
+            "desc": { "description": "What it says.", "type": "string" },
+            "default": { "description": "Its value where none is given." },
+        },
+        "required": ["type"],
+    });
+    json!({
+        "description": "A type whose resources stand for others. `${self.name}` is the title of a resource, `${self.NAME}` one of its attributes.",
+        "type": "object",
+        "properties": {
+            "desc": { "description": "What it is.", "type": "string" },
+            "attributes": {
+                "description": "What may be said of its resources, by name.",
+                "type": ["object", "null"],
+                "additionalProperties": attribute,
+            },
+            "resources": { "$ref": "#/$defs/resources.composite" },
+        },
+        "additionalProperties": false,
     })
 }
 

@@ -5,6 +5,7 @@ use kilter_model::Span;
 use rustc_hash::FxHashSet;
 
 use crate::compile::Schemas;
+use crate::composite::Composites;
 use crate::load::Loaded;
 use crate::source::Sources;
 use crate::tree::View;
@@ -22,8 +23,13 @@ pub enum SecretSource {
 
 /// The places of all literal secrets: below `sensitive`, and the values of attributes that some
 /// type has as sensitive. Rather too many than too few.
-pub(crate) fn find_secrets(loaded: &Loaded, sources: &Sources, schemas: &dyn Schemas) -> Vec<Span> {
-    let names = sensitive_names(schemas);
+pub(crate) fn find_secrets(
+    loaded: &Loaded,
+    sources: &Sources,
+    schemas: &dyn Schemas,
+    composites: &Composites<'_>,
+) -> Vec<Span> {
+    let names = sensitive_names(schemas, composites);
     let mut spans = Vec::new();
     for tree in &loaded.trees {
         if loaded.broken.contains(&tree.source) {
@@ -38,8 +44,8 @@ pub(crate) fn find_secrets(loaded: &Loaded, sources: &Sources, schemas: &dyn Sch
     spans
 }
 
-fn sensitive_names(schemas: &dyn Schemas) -> FxHashSet<EcoString> {
-    let types = schemas.names().into_iter().filter_map(|name| schemas.schema(name));
+fn sensitive_names(schemas: &dyn Schemas, composites: &Composites<'_>) -> FxHashSet<EcoString> {
+    let types = schemas.names().into_iter().filter_map(|name| schemas.schema(name)).chain(composites.schemas());
     let attributes = types.flat_map(|schema| &schema.attributes);
     let sealed = attributes.filter(|attribute| crate::value::is_sealed(&attribute.data_type));
     sealed.map(|attribute| attribute.name.text().clone()).chain(["sensitive".into()]).collect()

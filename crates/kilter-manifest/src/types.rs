@@ -5,12 +5,15 @@ use kilter_model::{AttributeSchema, Behaviour, TypeName, TypeSchema};
 use rustc_hash::FxHashMap;
 
 use crate::compile::Schemas;
+use crate::composite::{Composite, Composites};
 
 /// A type that the manifest names, with what is asked of its schema for each resource.
 pub(crate) struct Type<'t> {
     pub(crate) name: TypeName,
     /// None for a type that there is not.
     pub(crate) schema: Option<&'t TypeSchema>,
+    /// What its resources stand for, when that is others.
+    pub(crate) composite: Option<&'t Composite<'t>>,
     /// The attribute that names a resource.
     pub(crate) namevar: Option<usize>,
     /// Attributes that are set when nothing is said of them.
@@ -21,14 +24,15 @@ pub(crate) struct Type<'t> {
 
 pub(crate) struct Types<'t> {
     schemas: &'t dyn Schemas,
+    composites: &'t Composites<'t>,
     types: Vec<Type<'t>>,
     ids: FxHashMap<EcoString, u32>,
     last: u32,
 }
 
 impl<'t> Types<'t> {
-    pub(crate) fn new(schemas: &'t dyn Schemas) -> Types<'t> {
-        Types { schemas, types: Vec::new(), ids: FxHashMap::default(), last: 0 }
+    pub(crate) fn new(schemas: &'t dyn Schemas, composites: &'t Composites<'t>) -> Types<'t> {
+        Types { schemas, composites, types: Vec::new(), ids: FxHashMap::default(), last: 0 }
     }
 
     pub(crate) fn get(&self, id: u32) -> &Type<'t> {
@@ -46,7 +50,11 @@ impl<'t> Types<'t> {
             return id;
         }
         let id = u32::try_from(self.types.len()).unwrap_or(u32::MAX);
-        self.types.push(Type::new(name, self.schemas.schema(name)));
+        let type_ = match self.composites.get(name) {
+            Some(composite) => Type { composite: Some(composite), ..Type::new(name, Some(&composite.schema)) },
+            None => Type::new(name, self.schemas.schema(name)),
+        };
+        self.types.push(type_);
         self.ids.insert(name.into(), id);
         self.last = id;
         id
@@ -61,12 +69,14 @@ impl<'t> Types<'t> {
     }
 
     pub(crate) fn names(&self) -> Vec<&'t str> {
-        self.schemas.names()
+        let mut names = self.schemas.names();
+        names.extend(self.composites.names());
+        names
     }
 
     /// Whether there is a type of this name, named before or not.
     pub(crate) fn exists(&self, name: &str) -> bool {
-        self.schemas.schema(name).is_some()
+        self.composites.get(name).is_some() || self.schemas.schema(name).is_some()
     }
 }
 
@@ -80,6 +90,7 @@ impl<'t> Type<'t> {
         Type {
             name: name.into(),
             schema,
+            composite: None,
             namevar,
             defaults: which(&|a| {
                 a.default.is_some() && !matches!(a.behaviour, Behaviour::Namevar | Behaviour::ReadOnly)

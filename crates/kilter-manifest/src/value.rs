@@ -8,7 +8,7 @@ use kilter_model::expr::{EvalError, Lookup, Name, Scope, Template, is_plain};
 use kilter_model::{DataType, Field, Hash, ResourceRef, Value};
 
 use crate::diagnostic::{Diagnostic, choose};
-use crate::environment::Environment;
+use crate::environment::{Environment, Read};
 use crate::offsets::place;
 use crate::resources::Index;
 use crate::scalar;
@@ -41,6 +41,8 @@ pub(crate) struct Values<'e, 't> {
     asker: u32,
     /// Whether expressions are evaluated and secrets fetched.
     evaluate: bool,
+    /// Whether not all resources are known yet: outputs are not held against them.
+    is_early: bool,
     depth: u32,
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn is_sealed(data_type: &DataType) -> bool {
 impl<'e, 't> Values<'e, 't> {
     /// Makes values that hold no outputs of resources.
     pub(crate) fn new(environment: &'e Environment<'t>) -> Values<'e, 't> {
-        Values { environment, index: None, asker: 0, evaluate: true, depth: 0 }
+        Values { environment, index: None, asker: 0, evaluate: true, is_early: false, depth: 0 }
     }
 
     /// Makes values of the attributes of one resource.
@@ -67,7 +69,12 @@ impl<'e, 't> Values<'e, 't> {
         asker: u32,
         evaluate: bool,
     ) -> Self {
-        Values { environment, index: Some(index), asker, evaluate, depth: 0 }
+        Values { environment, index: Some(index), asker, evaluate, is_early: false, depth: 0 }
+    }
+
+    /// Makes values of the attributes of a composite resource, before it is known what others there are.
+    pub(crate) fn early(environment: &'e Environment<'t>, index: &'e Index<'t>) -> Values<'e, 't> {
+        Values { environment, index: Some(index), asker: 0, evaluate: true, is_early: true, depth: 0 }
     }
 
     pub(crate) fn build(&self, view: View<'t>, wanted: &DataType) -> Built {
@@ -122,28 +129,28 @@ impl<'e, 't> Values<'e, 't> {
     }
 
     fn template(&self, view: View<'t>) -> Built {
-        let template = match Template::parse(view.text()) {
-            Ok(template) => template,
-            Err(error) => {
-                self.environment.report_syntax(error, view);
-                return Built::Broken;
-            }
-        };
-        if !self.check_outputs(&template, view) {
+        let Some(read) = self.environment.template(view) else { return Built::Broken };
+        let built = self.rendered(&read, view);
+        if read.is_sealed() { built.sealed() } else { built }
+    }
+
+    fn rendered(&self, read: &Read<Template>, view: View<'t>) -> Built {
+        let template = &read.parsed;
+        if !self.check_outputs(read, view) {
             return Built::Broken;
         }
         if !self.evaluate {
             return Built::Skipped;
         }
-        let scope = Outputs { environment: self.environment, index: self.index };
+        let scope = Outputs { environment: self.environment, index: self.index, is_early: self.is_early };
         match template.render(&scope) {
             Ok(value) => Built::Value(value),
             Err(EvalError::Unknown(_)) if !template.references().is_empty() => {
-                self.check_names(&template, view);
-                Built::Deferred(template)
+                self.check_names(read, view);
+                Built::Deferred(template.clone())
             }
             Err(error) => {
-                self.environment.report_eval(error, view);
+                self.environment.report_eval(read.at(error), view);
                 Built::Broken
             }
         }
@@ -151,17 +158,18 @@ impl<'e, 't> Values<'e, 't> {
 
     /// Tells which names of a template that waits for outputs lead nowhere, unless it can do
     /// without them.
-    fn check_names(&self, template: &Template, view: View<'t>) {
+    fn check_names(&self, read: &Read<Template>, view: View<'t>) {
         if ["has(", "default("].iter().any(|function| view.text().contains(function)) {
             return;
         }
-        template.names(&mut |name, at| {
+        read.parsed.names(&mut |name, at| {
             let (what, found) = match name {
                 Name::Var(name) => (eco_format!("variable `{name}`"), self.environment.var(name)),
                 Name::Fact(name) => (eco_format!("fact `{name}`"), self.environment.fact(name)),
-                Name::Output(..) => return,
+                Name::Own(_) | Name::Output(..) => return,
             };
             if matches!(found, Lookup::Missing) {
+                let at = read.before(at);
                 let span = place(view, at.start, at.end);
                 self.environment.report(Diagnostic::new(eco_format!("there is no {what}")).at(span));
             }
@@ -169,10 +177,11 @@ impl<'e, 't> Values<'e, 't> {
     }
 
     /// Holds the outputs that a template names against the resources and their types.
-    fn check_outputs(&self, template: &Template, view: View<'t>) -> bool {
+    fn check_outputs(&self, read: &Read<Template>, view: View<'t>) -> bool {
         let mut sound = true;
-        template.names(&mut |name, at| {
+        read.parsed.names(&mut |name, at| {
             if let Name::Output(reference, output) = name {
+                let at = read.before(at);
                 let span = place(view, at.start, at.end);
                 if let Some(problem) = self.check_output(reference, output) {
                     self.environment.report(problem.at(span));
@@ -184,6 +193,9 @@ impl<'e, 't> Values<'e, 't> {
     }
 
     fn check_output(&self, reference: &ResourceRef, output: &EcoString) -> Option<Diagnostic> {
+        if self.is_early {
+            return None;
+        }
         let Some(index) = self.index else {
             let message = eco_format!("`{reference}` sends its outputs to attributes only");
             return Some(
@@ -354,6 +366,7 @@ fn trimmed(value: Value, source: &SecretSource) -> Value {
 struct Outputs<'e, 't> {
     environment: &'e Environment<'t>,
     index: Option<&'e Index<'t>>,
+    is_early: bool,
 }
 
 impl Scope for Outputs<'_, '_> {
@@ -367,7 +380,7 @@ impl Scope for Outputs<'_, '_> {
 
     fn output(&self, reference: &ResourceRef, name: &str) -> Lookup {
         match self.index {
-            Some(index) if index.is_left_out(reference) => Lookup::Missing,
+            Some(index) if !self.is_early && index.is_left_out(reference) => Lookup::Missing,
             _ => self.environment.output(reference, name),
         }
     }

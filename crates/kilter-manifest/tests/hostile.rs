@@ -1,6 +1,5 @@
 //! Hostile manifests cost an error and nothing else.
 
-#[expect(dead_code, reason = "it serves several test files")]
 mod support;
 
 use std::time::{Duration, Instant};
@@ -166,4 +165,29 @@ fn random_text_never_panics() {
         }
         compile(&world, &String::from_utf8_lossy(&bytes));
     }
+}
+
+#[test]
+fn composite_types_that_add_up_to_too_much_are_refused() {
+    let mut text = String::from("types:\n");
+    for level in 0..40 {
+        let next = level + 1;
+        let part = |side: &str| format!("      \"t{next}[${{self.name}}{side}]\": {{}}\n");
+        text += &format!("  t{level}:\n    resources:\n{}{}", part("l"), part("r"));
+    }
+    text += "  t40: {}\nresources:\n  t0[x]: {}\n";
+    let (compiled, sources) = World::new().compile(&text);
+    let told = render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false);
+    assert!(told.contains("more than 16 levels of composite resources"), "{told}");
+}
+
+#[test]
+fn a_composite_type_may_have_many_resources() {
+    let part =
+        "      \"file[/${self.name}]\": { content: x, owner: root, mode: \"0644\", tags: [a, b, c, d, e, f, g, h] }\n";
+    let mut text = format!("types:\n  t:\n    resources:\n{part}resources:\n");
+    for number in 0..20_000 {
+        text += &format!("  t[{number}]:\n");
+    }
+    assert_eq!(World::new().catalog(&text).resources.len(), 20_000);
 }

@@ -34,7 +34,14 @@ fn fits(schema: &Json, value: &Json, root: &Json) -> bool {
         "required" => value.as_object().is_none_or(|object| {
             wanted.as_array().is_some_and(|names| names.iter().all(|n| object.contains_key(n.as_str().unwrap_or(""))))
         }),
-        "properties" | "patternProperties" => true,
+        "properties" => wanted.as_object().is_none_or(|wanted| {
+            wanted.iter().all(|(name, schema)| value.get(name).is_none_or(|value| fits(schema, value, root)))
+        }),
+        "patternProperties" | "then" | "else" => true,
+        "if" => {
+            let branch = if value.is_object() && fits(wanted, value, root) { "then" } else { "else" };
+            keywords.get(branch).is_none_or(|branch| fits(branch, value, root))
+        }
         "additionalProperties" => value.as_object().is_none_or(|object| {
             object.iter().all(|(name, value)| {
                 let own = keywords.get("properties").and_then(|p| p.get(name));
@@ -69,6 +76,13 @@ fn matches(pattern: &Json, text: &str) -> bool {
     if pattern.starts_with("^([a-z]") {
         return text.contains("${") || kilter_model::ResourceRef::split(text).is_ok();
     }
+    if pattern.starts_with("^[a-z][a-z0-9_]*(::") {
+        return !text.contains(|c: char| !c.is_ascii_lowercase());
+    }
+    if let Some(known) = pattern.strip_prefix("^(?!(").and_then(|rest| rest.split_once(")\\[)")).map(|parts| parts.0) {
+        return kilter_model::ResourceRef::split(text)
+            .is_ok_and(|(name, _)| known.split('|').all(|known| known != name));
+    }
     let type_name = pattern.strip_prefix('^').and_then(|p| p.strip_suffix("\\[[\\s\\S]+\\]$"));
     let type_name = type_name.unwrap_or_else(|| panic!("the schema uses the pattern {pattern}"));
     kilter_model::ResourceRef::split(text).is_ok_and(|(name, _)| name == type_name)
@@ -92,6 +106,8 @@ fn manifests_that_compile_fit_the_schema() {
         json!({"resources": {"exec[e]": {"command": ["a", "${vars.b}"], "environment": {"A": {"sensitive": {"env": "X"}}}}}}),
         json!({"resources": {"user[u]": {"uid": "${exec[t].stdout}", "password": {"sensitive": "x"}}}}),
         json!({"resources": {"file[/b]": {"content": {"base64": "/w=="}}, "user[u]": {"password": {"sensitive": {"base64": "/w=="}}}}}),
+        json!({"include": "types.yaml", "resources": {"site[a]": {"port": 80}}}),
+        json!({"types": {"site": {"desc": "x", "attributes": {"port": {"type": "Integer", "default": 80}}, "resources": {"file[/a]": {"mode": "0644"}, "other[b]": null}}, "other": {}}, "resources": {"site[a]": {"port": 80}}}),
         json!({"resources": {"service[s]": {"enable": "mask", "ensure": "running"}, "file[/t]": {"limits": {"a": 10}}}}),
     ] {
         assert!(check(manifest.clone()), "{manifest}");
@@ -104,6 +120,10 @@ fn manifests_that_do_not_compile_do_not_fit_it() {
         json!([]),
         json!({"resource": {}}),
         json!({"resources": {"wibble[a]": {}}}),
+        json!({"types": {"site": {"resurces": {}}}}),
+        json!({"types": {"site": {"attributes": {"port": {"default": 80}}}}}),
+        json!({"types": {"site": {"resources": {"file[/a]": {"mdoe": "0644"}}}}}),
+        json!({"types": {"site": {}}, "resources": {"site[a]": {}, "file[/a]": {"mdoe": "0644"}}}),
         json!({"resources": {"file": {}}}),
         json!({"resources": {"file[/a]": {"mdoe": "0644"}}}),
         json!({"resources": {"file[/a]": {"size": 1}}}),

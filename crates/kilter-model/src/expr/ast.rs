@@ -48,6 +48,8 @@ pub(super) enum Kind {
     Map(Vec<(Node, Node)>),
     Var(EcoString),
     Fact(EcoString),
+    /// An attribute of the resource that an expression is part of.
+    Own(EcoString),
     Output(Box<(ResourceRef, EcoString)>),
     Member(Box<Node>, EcoString),
     Index(Box<(Node, Node)>),
@@ -129,6 +131,7 @@ impl Node {
         match &self.kind {
             Kind::Var(name) => see(Name::Var(name), self.at.into()),
             Kind::Fact(name) => see(Name::Fact(name), self.at.into()),
+            Kind::Own(name) => see(Name::Own(name), self.at.into()),
             Kind::Output(output) => see(Name::Output(&output.0, &output.1), self.at.into()),
             kind => kind.each(&mut |child| child.names(see)),
         }
@@ -138,7 +141,7 @@ impl Node {
 impl Kind {
     fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Node)) {
         match self {
-            Kind::Literal(_) | Kind::Var(_) | Kind::Fact(_) | Kind::Output(_) => {}
+            Kind::Literal(_) | Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Output(_) => {}
             Kind::List(nodes) | Kind::Call(_, nodes) => nodes.iter().for_each(see),
             Kind::Map(entries) => entries.iter().for_each(|(key, value)| {
                 see(key);

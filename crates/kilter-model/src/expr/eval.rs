@@ -70,6 +70,11 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
         Kind::Fact(name) => found(scope.fact(name), node.at, || {
             no_such("fact", "facts.", name, &scope.fact_names()).with_default("`kilter facts` shows those there are")
         }),
+        Kind::Own(_) => {
+            let message =
+                trouble("`self` is the resource of a composite type that this belongs to, and it belongs to none");
+            Err(failed(message.with("it is known in the resources below `types`"), node.at))
+        }
         Kind::Output(output) => {
             let (reference, name) = &**output;
             found(scope.output(reference, name), node.at, || no_output(reference, name))
@@ -261,8 +266,10 @@ fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) 
 }
 
 fn has(argument: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
-    let named =
-        matches!(argument.kind, Kind::Var(_) | Kind::Fact(_) | Kind::Output(_) | Kind::Member(..) | Kind::Index(_));
+    let named = matches!(
+        argument.kind,
+        Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Output(_) | Kind::Member(..) | Kind::Index(_)
+    );
     if !named {
         return Err(failed(trouble("has() takes a name, such as has(facts.os.family)"), argument.at));
     }

@@ -26,7 +26,7 @@ use ecow::EcoString;
 use crate::names::ResourceRef;
 use crate::value::Value;
 
-pub use template::{Template, is_plain};
+pub use template::{Template, is_plain, quoted};
 pub(crate) use version::compare as compare_versions;
 
 /// How deep an expression may be nested.
@@ -104,6 +104,9 @@ pub enum Name<'a> {
     Var(&'a EcoString),
     /// A top-level fact.
     Fact(&'a EcoString),
+    /// An attribute of the composite resource that the text is part of, `self.port`. It is put in the place of the name
+    /// before the text is evaluated.
+    Own(&'a EcoString),
     /// An output of a resource.
     Output(&'a ResourceRef, &'a EcoString),
 }

@@ -302,7 +302,7 @@ impl<'t> Parser<'t> {
         if let Some(value) = literal {
             return Node::new(Kind::Literal(value), self.advance()?);
         }
-        if matches!(name, "vars" | "facts") {
+        if matches!(name, "vars" | "facts" | "self") {
             return self.root(name);
         }
         match self.lexer.text.as_bytes().get(self.lexer.pos) {
@@ -334,7 +334,11 @@ impl<'t> Parser<'t> {
         } else {
             return Err(no_name(start));
         };
-        let kind = if root == "vars" { Kind::Var(name) } else { Kind::Fact(name) };
+        let kind = match root {
+            "vars" => Kind::Var(name),
+            "facts" => Kind::Fact(name),
+            _ => Kind::Own(name),
+        };
         Node::new(kind, start.to(end))
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 
 use super::ast::{At, Node};
 use super::functions::{text_of, too_long};
@@ -48,7 +48,8 @@ impl PartialEq for Template {
 #[derive(Debug)]
 enum Part {
     Text(EcoString),
-    Expr(Node),
+    /// An expression, and where it stands in the source text, without its braces.
+    Expr(Node, Range<u32>),
 }
 
 /// Whether `text` stands for itself: it holds no `${`.
@@ -85,7 +86,8 @@ impl Template {
                 if !literal.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut literal)));
                 }
-                parts.push(Part::Expr(node));
+                let within = small(pos + 2)..small(end - 1);
+                parts.push(Part::Expr(node, within));
                 pos = end;
             } else {
                 literal.push('$');
@@ -164,6 +166,24 @@ impl Template {
         }
     }
 
+    /// The text as one expression that has its value: `"a" + string(x)` for `a${x}`. None for a list, a hash or a value
+    /// without expressions.
+    pub fn expression(&self) -> Option<EcoString> {
+        match &*self.0 {
+            Form::Whole(source, _) => Some(source[2..source.len() - 1].into()),
+            Form::Text(source, parts) => {
+                let term = |part: &Part| match part {
+                    Part::Text(text) => quoted(text),
+                    Part::Expr(_, at) => eco_format!("string({})", &source[at.start as usize..at.end as usize]),
+                };
+                let terms: Vec<EcoString> = parts.iter().map(term).collect();
+                Some(terms.join(" + ").into())
+            }
+            Form::Sealed(inner) => inner.expression(),
+            Form::Value(_) | Form::Array(_) | Form::Hash(_) => None,
+        }
+    }
+
     /// The value.
     ///
     /// # Errors
@@ -209,7 +229,7 @@ impl Template {
             Form::Whole(_, node) => node.names(see),
             Form::Text(_, parts) => parts.iter().for_each(|part| match part {
                 Part::Text(_) => {}
-                Part::Expr(node) => node.names(see),
+                Part::Expr(node, _) => node.names(see),
             }),
             Form::Array(templates) => templates.iter().for_each(|template| template.names(see)),
             Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.names(see)),
@@ -218,13 +238,35 @@ impl Template {
     }
 }
 
+/// A text as expressions write it.
+pub fn quoted(text: &str) -> EcoString {
+    let mut quoted = EcoString::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\0' => quoted.push_str("\\0"),
+            // It would be read as the beginning of an expression.
+            '$' => quoted.push_str("\\$"),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
 fn interpolate(parts: &[Part], scope: &dyn Scope) -> Result<Value, EvalError> {
     let mut text = EcoString::new();
     let mut sealed = false;
     for part in parts {
         match part {
             Part::Text(literal) => text.push_str(literal),
-            Part::Expr(node) => {
+            Part::Expr(node, _) => {
                 let value = eval::eval(node, scope)?;
                 sealed |= value.holds_sensitive();
                 let shown = text_of(&value).map_err(|trouble| EvalError::from(eval::failed(trouble, node.at)))?;

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use ecow::EcoString;
 use kilter_engine::{Machine, Settlement, Timestamp, VertexId};
-use kilter_model::{Attributes, Meta, Resource, Value};
+use kilter_model::expr::{Name, Template};
+use kilter_model::{Attributes, Catalog, Meta, Resource, Value};
 use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -171,7 +172,7 @@ impl Handover {
     pub fn onto(self, before: &Prepared<'_>, after: &Prepared<'_>) -> Takeover {
         let Handover { parts, opened } = self;
         let lookup = Lookup::new(&before.catalog.resources, &before.providers, before.registry);
-        let surroundings = before.catalog.vars == after.catalog.vars && before.catalog.facts == after.catalog.facts;
+        let surroundings = Surroundings::of(&before.catalog, &after.catalog);
         let mut kept = Kept {
             old_of: Vec::with_capacity(after.resources().len()),
             new_of: vec![None; before.resources().len()],
@@ -190,7 +191,7 @@ impl Handover {
             let old = of_reference.filter(|old| {
                 let provider = |prepared: &Prepared<'_>, vertex: VertexId| prepared.providers[vertex.0 as usize];
                 provider(before, *old) == provider(after, vertex)
-                    && is_same(before.resource(*old), resource, surroundings)
+                    && is_same(before.resource(*old), resource, &surroundings)
                     // What was not begun, to make way, begins.
                     && settlement(*old) != Some(Settlement::Interrupted)
             });
@@ -209,17 +210,48 @@ impl Handover {
     }
 }
 
+/// The variables and facts that templates name, before and after.
+struct Surroundings<'p> {
+    before: &'p Catalog,
+    after: &'p Catalog,
+    are_same: bool,
+}
+
+impl<'p> Surroundings<'p> {
+    fn of(before: &'p Catalog, after: &'p Catalog) -> Surroundings<'p> {
+        let are_same = before.vars == after.vars && before.facts == after.facts;
+        Surroundings { before, after, are_same }
+    }
+
+    /// Whether all that a template names is what it was.
+    fn are_same_for(&self, template: &Template) -> bool {
+        let mut same = true;
+        if !self.are_same {
+            template.names(&mut |name, _| {
+                same &= match name {
+                    Name::Var(name) => self.before.vars.get(name) == self.after.vars.get(name),
+                    Name::Fact(name) => self.before.facts.get(name) == self.after.facts.get(name),
+                    Name::Own(_) | Name::Output(..) => true,
+                }
+            });
+        }
+        same
+    }
+}
+
 /// Whether a resource is declared as it was. What is made of what others send may be another one with other `surroundings`, and
 /// what is only looked at may be another one with other resources: of those nothing is left to wait for.
-fn is_same(one: &Resource, other: &Resource, surroundings: bool) -> bool {
+fn is_same(one: &Resource, other: &Resource, surroundings: &Surroundings<'_>) -> bool {
     one.name == other.name
         && one.attributes == other.attributes
         && one.meta() == other.meta()
         && !one.meta().is_some_and(Meta::only_looks)
         && one.deferred().len() == other.deferred().len()
-        && (surroundings || one.deferred().is_empty())
         && one.deferred().iter().zip(other.deferred()).all(|(one, other)| {
-            one.attribute == other.attribute && one.sensitive == other.sensitive && one.template == other.template
+            one.attribute == other.attribute
+                && one.sensitive == other.sensitive
+                && one.template == other.template
+                && surroundings.are_same_for(&one.template)
         })
 }
 

@@ -221,3 +221,27 @@ fn a_comment_runs_nothing_again() {
     assert_eq!(content(&file("deployed")), "hi\n");
     running.end();
 }
+
+#[test]
+fn parts_of_a_composite_resource_are_looked_at_when_it_is_declared_in_another_way() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "types:\n  site:\n    attributes:\n      port: {type: Integer, default: 80}\n      token: {type: String}\n    resources:\n      \
+                \"file[DIR/${self.name}]\": {content: \"${self.port} ${self.token}\"}\n      \
+                \"file[DIR/${self.name}-still]\": {content: \"${self.token}\"}\nresources:\n  \
+                exec[token]: {command: \"echo secret\"}\n  site[a]: {token: \"${exec[token].stdout}\"}\n  \
+                site[b]: {port: 81, token: \"of ${exec[token].stdout}\"}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("both", || content(&file("a")) == "80 secret" && content(&file("b")) == "81 of secret");
+    wait("all", || settled(&place) >= 5);
+    std::thread::sleep(Duration::from_millis(300));
+    let before = settled(&place);
+    manifest(&place, &text.replace("port: 81", "port: 82"));
+    wait("the edit", || content(&file("b")) == "82 of secret");
+    std::thread::sleep(Duration::from_millis(500));
+    let looked = settled(&place) - before;
+    assert!((1..=2).contains(&looked), "one resource is declared in another way, and {looked} were looked at");
+    std::fs::write(file("b-still"), "changed").unwrap();
+    wait("what stayed is still watched", || content(&file("b-still")) == "of secret");
+    running.end();
+}

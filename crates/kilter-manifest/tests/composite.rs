@@ -1,0 +1,260 @@
+//! Types that a manifest makes of others.
+
+mod support;
+
+use kilter_manifest::render;
+use kilter_model::expr::{EvalError, Lookup, Scope};
+use kilter_model::{Catalog, RelationKind, Resource, ResourceRef, Value};
+use support::World;
+
+const SITE: &str = r#"
+types:
+  site:
+    desc: a site behind the server
+    attributes:
+      port: { type: "Integer[1, 65535]", default: 80, desc: where it listens }
+      owner: { type: "Optional[String]", desc: whose it is }
+      token: { type: "Optional[String]", desc: what it is asked with }
+      secret: { type: "Optional[Sensitive[String]]", desc: its key }
+    resources:
+      "file[/etc/${self.name}.conf]":
+        content: "listen ${self.port}"
+        owner: ${self.owner}
+        notify: "service[${self.name}]"
+      "service[${self.name}]": { enable: true }
+"#;
+
+fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
+    catalog.resources.iter().find(|r| r.reference.to_string() == reference).unwrap_or_else(|| panic!("{reference}"))
+}
+
+fn references(catalog: &Catalog) -> Vec<String> {
+    catalog.resources.iter().map(|r| r.reference.to_string()).collect()
+}
+
+fn shown(resource: &Resource) -> String {
+    let parts: Vec<String> = resource.attributes.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+    parts.join(" ")
+}
+
+fn relations(catalog: &Catalog) -> Vec<String> {
+    let name = |at: u32| catalog.resources[at as usize].reference.to_string();
+    let arrow = |kind| if matches!(kind, RelationKind::Notify | RelationKind::Subscribe) { "~>" } else { "->" };
+    catalog.relations.iter().map(|r| format!("{} {} {}", name(r.first), arrow(r.kind), name(r.second))).collect()
+}
+
+/// What is wrong with a manifest, as it is shown.
+fn told(text: &str) -> String {
+    let (compiled, sources) = World::new().compile(text);
+    render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false)
+}
+
+/// The machine during the run: each output is its own name.
+struct Run<'c>(&'c Catalog);
+
+impl Scope for Run<'_> {
+    fn var(&self, name: &str) -> Lookup {
+        self.0.vars.get(name).map_or(Lookup::Missing, |value| Lookup::Found(value.clone()))
+    }
+
+    fn fact(&self, _: &str) -> Lookup {
+        Lookup::Missing
+    }
+
+    fn output(&self, reference: &ResourceRef, name: &str) -> Lookup {
+        Lookup::Found(Value::from(format!("<{reference}.{name}>").as_str()))
+    }
+}
+
+fn rendered(catalog: &Catalog, resource: &Resource) -> Result<Vec<Value>, EvalError> {
+    resource.deferred().iter().map(|deferred| deferred.template.render(&Run(catalog))).collect()
+}
+
+#[test]
+fn a_composite_resource_stands_for_those_of_its_type() {
+    let text = format!("{SITE}resources:\n  site[blog]: {{ port: 8080, owner: www }}\n  site[shop]:\n");
+    let catalog = World::new().catalog(&text);
+    assert_eq!(
+        references(&catalog),
+        ["file[/etc/blog.conf]", "service[blog]", "file[/etc/shop.conf]", "service[shop]"]
+    );
+    assert_eq!(shown(find(&catalog, "file[/etc/blog.conf]")), r#"content="listen 8080" owner="www" ensure="present""#);
+    let shop = shown(find(&catalog, "file[/etc/shop.conf]"));
+    assert_eq!(shop, r#"content="listen 80" ensure="present""#, "what is not said of it is not said of its parts");
+    assert_eq!(relations(&catalog), ["file[/etc/blog.conf] ~> service[blog]", "file[/etc/shop.conf] ~> service[shop]"]);
+    assert!(catalog.vars.is_empty());
+}
+
+#[test]
+fn a_relation_with_it_is_one_with_all_its_parts() {
+    let text = format!(
+        "{SITE}resources:\n  site[a]: {{ require: \"user[u]\", before: \"site[b]\" }}\n  user[u]:\n  site[b]:\n    when: false\n  \
+         site[c]:\n  user[v]: {{ subscribe: \"site[c]\" }}\n"
+    );
+    let catalog = World::new().catalog(&text);
+    let mut relations = relations(&catalog);
+    relations.sort();
+    assert_eq!(
+        relations,
+        [
+            "file[/etc/a.conf] ~> service[a]",
+            "file[/etc/c.conf] ~> service[c]",
+            "file[/etc/c.conf] ~> user[v]",
+            "service[c] ~> user[v]",
+            "user[u] -> file[/etc/a.conf]",
+            "user[u] -> service[a]",
+        ]
+    );
+}
+
+#[test]
+fn composite_resources_may_be_parts_of_others() {
+    let text = format!(
+        "{SITE}  farm:\n    attributes: {{ base: {{ type: Integer, desc: x }} }}\n    resources:\n      \
+         \"site[${{self.name}}-1]\": {{ port: \"${{self.base + 1}}\" }}\n      \"site[${{self.name}}-2]\":\n        \
+         port: ${{self.base + 2}}\n        require: site[${{self.name}}-1]\nresources:\n  farm[f]: {{ base: 8000, before: \"user[u]\" }}\n  user[u]:\n"
+    );
+    let catalog = World::new().catalog(&text);
+    let expected = ["file[/etc/f-1.conf]", "service[f-1]", "file[/etc/f-2.conf]", "service[f-2]", "user[u]"];
+    assert_eq!(references(&catalog), expected);
+    assert!(shown(find(&catalog, "file[/etc/f-2.conf]")).contains("listen 8002"));
+    let relations = relations(&catalog);
+    assert_eq!(relations.iter().filter(|relation| relation.ends_with("-> user[u]")).count(), 4, "{relations:?}");
+    assert!(relations.contains(&"service[f-1] -> file[/etc/f-2.conf]".into()), "{relations:?}");
+}
+
+#[test]
+fn the_nearest_metaparameters_count() {
+    let text = format!(
+        "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}]\": {{ meta: {{ delay: 7 }} }}\n\
+         defaults: {{ file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  farm[f]: {{ meta: {{ noop: true, retry: 2, delay: 3 }} }}\n"
+    );
+    let catalog = World::new().catalog(&text);
+    let meta = find(&catalog, "file[/etc/f.conf]").meta().unwrap();
+    assert_eq!((meta.noop, meta.retry, meta.delay, meta.timeout), (true, 2, 7, 5));
+    assert_eq!(find(&catalog, "service[f]").meta().unwrap().timeout, 0);
+}
+
+#[test]
+fn outputs_go_in_and_come_from_parts() {
+    let text = r#"
+types:
+  site:
+    attributes:
+      token: { type: String, desc: x }
+      line: { type: String, desc: x }
+      port: { type: Integer, desc: x }
+    resources:
+      "exec[make-${self.name}]": { command: make }
+      "file[/${self.name}]":
+        content: "${self.port}: ${self.token} ${self.line} ${exec[make-${self.name}].stdout}"
+resources:
+  exec[t]: { command: t }
+  site[a]: { port: 80, token: "${exec[t].stdout}", line: "a \"$\\ ${exec[t].stdout + '}'}" }
+"#;
+    let catalog = World::new().catalog(text);
+    let file = find(&catalog, "file[/a]");
+    assert_eq!(
+        rendered(&catalog, file).unwrap(),
+        [Value::from(r#"80: <exec[t].stdout> a "$\ <exec[t].stdout>} <exec[make-a].stdout>"#)]
+    );
+    let references: Vec<String> = file.deferred()[0].template.references().iter().map(ToString::to_string).collect();
+    assert_eq!(references, ["exec[t]", "exec[make-a]"]);
+    let vars: Vec<&str> = catalog.vars.keys().map(|name| name.as_str()).collect();
+    assert_eq!(vars, ["site[a].port"], "what the run needs is there, and only that");
+    let again = kilter_model::expr::Template::parse(file.deferred()[0].template.source().unwrap()).unwrap();
+    assert_eq!(again.render(&Run(&catalog)).unwrap(), rendered(&catalog, file).unwrap()[0], "a plan keeps the text");
+}
+
+#[test]
+fn what_is_secret_stays_secret() {
+    let text = r#"
+types:
+  site:
+    attributes:
+      key: { type: "Sensitive[String]", desc: x }
+    resources:
+      "file[/${self.name}]": { content: "key ${self.key}" }
+resources:
+  exec[t]: { command: t }
+  site[a]: { key: hunter2 }
+  site[b]: { key: "${exec[t].stdout}" }
+"#;
+    let catalog = World::new().catalog(text);
+    let content = find(&catalog, "file[/a]").attributes.get("content").unwrap().clone();
+    assert!(content.holds_sensitive(), "{content:?}");
+    assert!(rendered(&catalog, find(&catalog, "file[/b]")).unwrap()[0].holds_sensitive());
+    let told = told(&text.replace("content:", "contend:"));
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn what_is_wrong_with_a_composite_type_is_told_at_its_place() {
+    let wrong = |types: &str, resources: &str| told(&format!("types:\n{types}resources:\n{resources}"));
+    let contains =
+        |told: String, parts: &[&str]| parts.iter().for_each(|part| assert!(told.contains(part), "{part}: {told}"));
+    contains(
+        wrong("  site:\n    resources:\n      file[/etc/x]: {}\n", "  site[a]:\n  site[b]:\n"),
+        &["`file[/etc/x]` is written twice", "part of `site[b]`", "put `${self.name}` into the title"],
+    );
+    contains(wrong("  file: {}\n", "  user[u]:\n"), &["there is a type `file` already", "site.yaml:2:3"]);
+    contains(
+        wrong("  a:\n    resources:\n      b[x]: {}\n  b:\n    resources:\n      a[x]: {}\n", "  a[y]:\n"),
+        &["the type `a` contains itself: a -> b -> a"],
+    );
+    contains(
+        wrong(
+            "  a:\n    attributes: { port: { type: Integer, desc: x } }\n    resources:\n      \"user[${self.prt}]\": {}\n",
+            "  a[y]: { port: 1 }\n",
+        ),
+        &["`a` has no attribute `prt`", "did you mean `port`?", "site.yaml:5:15"],
+    );
+    contains(
+        wrong("  a:\n    attributes: { port: { type: Intger, desc: x } }\n", "  a[y]: { port: 1 }\n"),
+        &["there is no type Intger", "site.yaml:3:"],
+    );
+    contains(
+        wrong("  a:\n    attributes: { port: { type: Integer, desc: x } }\n", "  a[y]: { port: x, prt: 2 }\n  a[z]:\n"),
+        &["`port` expects an Integer", "`a` has no attribute `prt`", "`a[z]`"],
+    );
+    contains(
+        wrong("  a:\n    resurces: {}\n", "  user[u]:\n"),
+        &["a composite type has no `resurces`", "did you mean `resources`?"],
+    );
+    contains(
+        wrong("  a:\n    attributes: { name: { type: String } }\n", "  user[u]:\n"),
+        &["`name` is the title of the resource"],
+    );
+    contains(wrong("  a:\n    resources:\n      user[u]: {}\n", "  a[y]: { provider: x }\n"), &["has no provider"]);
+    contains(
+        wrong("  a:\n    resources:\n      user[u]: { require: \"a[${self.name}]\" }\n", "  a[y]:\n"),
+        &["a relation between a composite resource and a part of it"],
+    );
+    contains(
+        wrong("  a: {}\n", "  user[u]: { uid: \"${self.x}\" }\n"),
+        &["`self` is the resource of a composite type", "site.yaml:4:"],
+    );
+    contains(
+        wrong("  a:\n    resources:\n      user[u]: { uid: \"${exec[t-${self.name}].stdout}\" }\n", "  a[y]:\n"),
+        &["there is no resource `exec[t-y]`", "part of `a[y]`"],
+    );
+    contains(
+        wrong(
+            "  a:\n    attributes: { t: { type: \"Array[String]\", desc: x } }\n",
+            "  exec[e]: { command: x }\n  a[y]: { t: [ \"${exec[e].stdout}\" ] }\n",
+        ),
+        &["a list or a mapping with outputs cannot be handed to a composite resource"],
+    );
+    contains(
+        wrong("  a:\n    attributes: { t: { type: String, desc: x } }\n", "  a[y]: { t: \"${exec[e].stdout}\" }\n"),
+        &["there is no resource `exec[e]`"],
+    );
+}
+
+#[test]
+fn a_variable_does_not_see_who_asks_for_it() {
+    let told = told(
+        "vars: { v: \"${self.name}\" }\ntypes:\n  a:\n    resources:\n      \"user[${vars.v}]\": {}\nresources:\n  a[y]:\n",
+    );
+    assert!(told.contains("`self` is the resource of a composite type"), "{told}");
+}

@@ -16,9 +16,15 @@ pub struct Cancel<'a> {
     pub flag: &'a AtomicBool,
     /// Becomes readable when the flag is set. Without it the flag is looked at 20 times a second.
     pub fd: Option<BorrowedFd<'a>>,
+    /// Whether to kill it at once, without any more grace. It is looked at 20 times a second while there is grace.
+    pub urgent: Option<&'a AtomicBool>,
 }
 
 impl Cancel<'_> {
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.urgent.is_some_and(|urgent| urgent.load(Ordering::Acquire))
+    }
+
     pub(crate) fn is_raised(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
@@ -56,7 +62,7 @@ fn run_through<'a>(
     let waiting = |source| SpawnError::Wait { program: invocation.program.clone(), source };
     let mut running = Running::new(started, invocation, observer).map_err(waiting)?;
     let ending = running.until_end(cancel).map_err(waiting)?;
-    if ending != Ending::Exited && !running.stop(invocation.grace).map_err(waiting)? {
+    if ending != Ending::Exited && !running.stop(invocation.grace, cancel).map_err(waiting)? {
         let pid = running.child.id();
         return Err(SpawnError::Unkillable { program: invocation.program.clone(), pid });
     }

@@ -10,29 +10,33 @@ use rustix::process::{
 };
 
 use crate::invocation::Group;
+use crate::run::Cancel;
 use crate::running::Running;
 
 /// How long a killed process may take to be gone.
 const KILLED: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether there is still any grace.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// How often it is looked whether the rest of a process group is gone.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Running<'_> {
     /// Ends the child and, where it has a process group of its own, its descendants in it: SIGTERM,
-    /// then SIGKILL when `grace` is over. Returns whether the child has ended.
+    /// then SIGKILL when `grace` is over, or when `cancel` says that there is no more. Returns whether the child has ended.
     ///
     /// The child is not waited for before the last signal is sent: as long as it is a zombie, its
     /// number, which is that of the group, cannot come to name somebody else.
-    pub(crate) fn stop(&mut self, grace: Duration) -> io::Result<bool> {
+    pub(crate) fn stop(&mut self, grace: Duration, cancel: Option<Cancel<'_>>) -> io::Result<bool> {
         self.signal(Signal::TERM);
         // What is stopped (by reading from a terminal, say) cannot act on the signal.
         self.signal(Signal::CONT);
-        let mut ended = self.until_gone(Instant::now() + grace)?;
+        let mut ended = self.until_gone(Instant::now() + grace, cancel)?;
         if !ended {
             self.kill();
             let until = Instant::now() + KILLED;
-            ended = self.until_exit(until)?;
+            ended = self.until_exit(until, None)?;
             // Others may be stuck in the kernel, with the signal waiting for them: nothing is left to do.
             while self.group == Group::Own && reachable(self.pid()).is_some() && Instant::now() < until {
                 std::thread::sleep(LOOK);
@@ -80,22 +84,27 @@ impl Running<'_> {
         };
     }
 
-    fn until_exit(&mut self, until: Instant) -> io::Result<bool> {
-        while !self.step(Some(until), None)?.exited {
-            if Instant::now() >= until {
+    fn until_exit(&mut self, until: Instant, cancel: Option<Cancel<'_>>) -> io::Result<bool> {
+        let urgent = cancel.filter(|cancel| cancel.urgent.is_some());
+        loop {
+            let now = Instant::now();
+            let pause = if urgent.is_some() { until.min(now + GLANCE) } else { until };
+            if self.step(Some(pause), None)?.exited {
+                return Ok(true);
+            }
+            if Instant::now() >= until || urgent.is_some_and(|cancel| cancel.is_urgent()) {
                 return Ok(false);
             }
         }
-        Ok(true)
     }
 
     /// Waits for the child, then for the others of its group; says whether all are gone in time.
-    fn until_gone(&mut self, until: Instant) -> io::Result<bool> {
-        if !self.until_exit(until)? {
+    fn until_gone(&mut self, until: Instant, cancel: Option<Cancel<'_>>) -> io::Result<bool> {
+        if !self.until_exit(until, cancel)? {
             return Ok(false);
         }
         while self.group == Group::Own && is_populated(self.pid()) {
-            if Instant::now() >= until {
+            if Instant::now() >= until || cancel.is_some_and(|cancel| cancel.is_urgent()) {
                 return Ok(false);
             }
             std::thread::sleep(LOOK);

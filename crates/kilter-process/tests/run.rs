@@ -152,7 +152,7 @@ fn a_cancel_ends_the_child_at_once() {
         flag.store(false, Ordering::Release);
         let start = Instant::now();
         let finished = std::thread::scope(|scope| {
-            let child = scope.spawn(|| run(&sh("sleep 60"), Some(Cancel { flag: &flag, fd })));
+            let child = scope.spawn(|| run(&sh("sleep 60"), Some(Cancel { flag: &flag, fd, urgent: None })));
             std::thread::sleep(Duration::from_millis(100));
             flag.store(true, Ordering::Release);
             rustix::io::write(&waker, b"x").unwrap();
@@ -164,11 +164,32 @@ fn a_cancel_ends_the_child_at_once() {
 }
 
 #[test]
+fn what_is_urgent_is_killed_without_more_grace() {
+    let (flag, urgent) = (AtomicBool::new(true), AtomicBool::new(false));
+    let start = Instant::now();
+    let finished = std::thread::scope(|scope| {
+        flag.store(false, Ordering::Release);
+        let deaf = Invocation { grace: Duration::from_secs(600), ..sh("trap '' TERM; sleep 60 & sleep 60; wait") };
+        let cancel = Cancel { flag: &flag, fd: None, urgent: Some(&urgent) };
+        let child = scope.spawn(move || run(&deaf, Some(cancel)));
+        std::thread::sleep(Duration::from_millis(100));
+        flag.store(true, Ordering::Release);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!child.is_finished(), "it has its time");
+        urgent.store(true, Ordering::Release);
+        child.join().unwrap().unwrap()
+    });
+    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Signal(9)));
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[test]
 fn a_wake_without_a_cancel_is_passed_over() {
     let flag = AtomicBool::new(false);
     let (wake, waker) = rustix::pipe::pipe().unwrap();
     rustix::io::write(&waker, b"x").unwrap();
-    let outcome = run(&sh("sleep 0.2; echo done"), Some(Cancel { flag: &flag, fd: Some(wake.as_fd()) })).unwrap();
+    let outcome =
+        run(&sh("sleep 0.2; echo done"), Some(Cancel { flag: &flag, fd: Some(wake.as_fd()), urgent: None })).unwrap();
     assert!(outcome.is_success());
     assert_eq!(outcome.stdout.text(), "done\n");
 }
@@ -176,7 +197,7 @@ fn a_wake_without_a_cancel_is_passed_over() {
 #[test]
 fn what_was_cancelled_before_is_not_started() {
     let flag = AtomicBool::new(true);
-    let outcome = run(&sh("true"), Some(Cancel { flag: &flag, fd: None }));
+    let outcome = run(&sh("true"), Some(Cancel { flag: &flag, fd: None, urgent: None }));
     assert!(matches!(outcome, Err(SpawnError::Cancelled { .. })), "{outcome:?}");
 }
 

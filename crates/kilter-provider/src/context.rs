@@ -95,12 +95,24 @@ impl Log for NoLog {
 pub struct Interrupt<'a> {
     flag: &'a AtomicBool,
     fd: Option<BorrowedFd<'a>>,
+    urgent: Option<&'a AtomicBool>,
 }
 
 impl<'a> Interrupt<'a> {
     /// An interrupt that is read from `flag`; `fd` becomes readable when the flag is set.
     pub fn new(flag: &'a AtomicBool, fd: Option<BorrowedFd<'a>>) -> Interrupt<'a> {
-        Interrupt { flag, fd }
+        Interrupt { flag, fd, urgent: None }
+    }
+
+    /// The same, and `urgent` says when what is being ended is to be killed.
+    #[must_use]
+    pub fn or_urgent(self, urgent: &'a AtomicBool) -> Interrupt<'a> {
+        Interrupt { urgent: Some(urgent), ..self }
+    }
+
+    /// Says when what is being ended is not to have any more time to end by itself.
+    pub fn urgent(&self) -> Option<&'a AtomicBool> {
+        self.urgent
     }
 
     /// Whether to stop.

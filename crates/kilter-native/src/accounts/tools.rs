@@ -40,7 +40,9 @@ impl Accounts {
 
     fn start(&self, cx: &Context<'_>, tool: Invocation) -> Result<Finished, SpawnError> {
         let interrupt = cx.interrupt();
-        self.system.runner().run(&tool, Cancel { flag: interrupt.flag(), fd: interrupt.fd() })
+        self.system
+            .runner()
+            .run(&tool, Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() })
     }
 }
 

@@ -109,7 +109,7 @@ impl Launch<'_> {
 /// What ends a command in flight.
 pub(super) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
     let interrupt = cx.interrupt();
-    Cancel { flag: interrupt.flag(), fd: interrupt.fd() }
+    Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
 }
 
 /// What is wrong with `user` and `group`.

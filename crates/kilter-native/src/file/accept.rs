@@ -35,7 +35,7 @@ pub(super) fn accept(
     let program = words.next().ok_or_else(|| refused("the command is empty".to_owned()))?;
     let invocation = Invocation::new(program).args(words).captured(KEPT).deadline(DEADLINE);
     let interrupt = cx.interrupt();
-    let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
+    let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() };
     let finished = kilter_process::run(&invocation, Some(cancel)).map_err(|error| {
         // The error names the program, which may be part of the secret.
         refused(if command.holds_sensitive() { "it cannot be started".to_owned() } else { with_source(&error) })

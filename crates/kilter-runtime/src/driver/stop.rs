@@ -18,8 +18,8 @@ use super::window::Question;
 use super::{LOOK, RunError};
 use crate::step::Done;
 
-/// Ends a run from outside: the first request lets what is in flight finish, the second ends that
-/// too.
+/// Ends a run from outside: the first request lets what is in flight finish, the second has that end
+/// too, the third kills it.
 #[derive(Debug)]
 pub struct Stop {
     requests: AtomicU32,
@@ -53,7 +53,12 @@ impl Stop {
     /// Requests the end of the run; from any thread.
     pub fn request(&self) {
         self.ending.store(true, Ordering::Release);
-        if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {
+        let before = self.requests.fetch_add(1, Ordering::AcqRel);
+        if before > 1 {
+            self.alarm.urge();
+            self.calls().iter().for_each(|call| call.alarm.urge());
+        }
+        if before > 0 {
             self.alarm.raise();
             self.calls().iter().for_each(|call| call.alarm.raise());
         }
@@ -82,6 +87,9 @@ impl Stop {
     pub(super) fn also_ends(&self, call: &Arc<Deadline>) {
         self.calls().push(Arc::clone(call));
         // It may have come before the call was there to be ended.
+        if self.requests() > 2 {
+            call.alarm.urge();
+        }
         if self.interrupt().is_raised() {
             call.alarm.raise();
         }
@@ -105,13 +113,15 @@ impl Stop {
 #[derive(Debug)]
 pub(super) struct Alarm {
     flag: AtomicBool,
+    /// Whether what it ends has no more time.
+    urgent: AtomicBool,
     /// Without a descriptor the flag is looked at from time to time.
     event: Result<OwnedFd, Errno>,
 }
 
 impl Alarm {
     pub(super) fn new() -> Alarm {
-        Alarm { flag: AtomicBool::new(false), event: eventfd(0, EventfdFlags::CLOEXEC) }
+        Alarm { flag: AtomicBool::new(false), urgent: AtomicBool::new(false), event: eventfd(0, EventfdFlags::CLOEXEC) }
     }
 
     pub(super) fn raise(&self) {
@@ -122,8 +132,13 @@ impl Alarm {
         }
     }
 
+    /// What it ends is to be killed.
+    fn urge(&self) {
+        self.urgent.store(true, Ordering::Release);
+    }
+
     pub(super) fn interrupt(&self) -> Interrupt<'_> {
-        Interrupt::new(&self.flag, self.event.as_ref().ok().map(AsFd::as_fd))
+        Interrupt::new(&self.flag, self.event.as_ref().ok().map(AsFd::as_fd)).or_urgent(&self.urgent)
     }
 
     /// Waits until it is raised, so long at most.

@@ -78,7 +78,7 @@ impl Runner {
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
         let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         let interrupt = cx.interrupt();
-        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
+        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() };
         let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
         // Of itself it means neither success nor failure.
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &seal, &log);

@@ -46,7 +46,7 @@ impl ScriptProvider {
             _ => Some(self.turns.to_read(self.metadata.parallel)),
         };
         let interrupt = cx.interrupt();
-        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd() };
+        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() };
         let type_name = self.metadata.schema.name.as_str();
         let seal = secrets(request);
         // A script repeats what it was given.

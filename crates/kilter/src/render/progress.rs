@@ -153,7 +153,8 @@ impl Observer for Progress {
                 let what = match (in_flight, self.interrupts) {
                     (0, _) => "interrupted".to_owned(),
                     (n, 1) => format!("interrupted: {n} in flight will be finished; once more ends them too"),
-                    (n, _) => format!("interrupted: {n} in flight are being ended"),
+                    (n, 2) => format!("interrupted: {n} in flight are being ended; once more kills them"),
+                    (n, _) => format!("interrupted: {n} in flight are killed"),
                 };
                 self.say(&styled(FAILED, what));
             }

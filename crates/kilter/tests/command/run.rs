@@ -172,13 +172,15 @@ fn what_has_to_be_done_begins_the_time_until_it_converges_anew() {
 }
 
 #[test]
-fn the_first_interrupt_lets_a_command_end_and_the_second_ends_it_and_none_begins_behind_it() {
+fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_and_none_begins_behind_it() {
     use rustix::process::{Pid, Signal, kill_process};
-    for (interrupts, seconds) in [(1, 2), (2, 60)] {
+    for (interrupts, seconds) in [(1, 2), (2, 60), (3, 60)] {
         let place = Place::new();
         let file = |name: &str| place.path().join(name);
+        // What does not heed the second is killed by the third.
+        let heeds = if interrupts == 3 { "trap '' TERM;" } else { "" };
         let text = format!(
-            "resources:\n  exec[first]: {{command: \"touch DIR/begun; sleep {seconds}; touch DIR/done\", shell: true}}\n  \
+            "resources:\n  exec[first]: {{command: \"{heeds} touch DIR/begun; sleep {seconds}; touch DIR/done\", shell: true}}\n  \
              exec[second]: {{command: touch DIR/second, require: \"exec[first]\"}}\n"
         );
         let path = manifest(&place, &text);
@@ -196,6 +198,8 @@ fn the_first_interrupt_lets_a_command_end_and_the_second_ends_it_and_none_begins
         assert_eq!(output.status.code(), Some(130), "{output:?}");
         assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
         assert_eq!((file("done").exists(), file("second").exists()), (interrupts == 1, false), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stderr).contains("1 in flight are killed");
+        assert_eq!(told, interrupts == 3, "{output:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 
-use crate::names::AttributeName;
+use crate::names::{AttributeName, ResourceRef};
 use crate::schema::Attributes;
 use crate::value::Value;
 
@@ -103,6 +103,20 @@ pub struct Change<'a> {
     pub differences: &'a [Difference],
     /// Whether a refresh is owed to the resource as well.
     pub refresh: bool,
+    /// Which of its attributes hold values that other resources have sent.
+    pub received: &'a [Receipt],
+}
+
+/// An attribute that holds what other resources have sent (mgmt's resource guide, "Send/Recv").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The attribute.
+    pub attribute: AttributeName,
+    /// The outputs that its value is made of, each with its resource.
+    pub from: Box<[(ResourceRef, EcoString)]>,
+    /// Whether the value is another one than when the resource was last found in its state or brought there, in this run. It
+    /// stays so as long as that fails.
+    pub changed: bool,
 }
 
 impl Change<'_> {

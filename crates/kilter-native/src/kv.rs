@@ -305,7 +305,8 @@ mod tests {
             let differs = !found.differences.is_empty();
             if differs {
                 let (is, differences) = (&found.state, &found.differences[..]);
-                let change = Change { name: &name, is, should: Some(&should), differences, refresh: false };
+                let change =
+                    Change { name: &name, is, should: Some(&should), differences, refresh: false, received: &[] };
                 assert_eq!(self.provider.set(&cx, &[change], Mode::Apply)[0].failure, None);
             }
             let state = self.provider.get_one(&cx, wanted).unwrap();

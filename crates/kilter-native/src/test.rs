@@ -26,7 +26,7 @@ resources:
 It is always in its state and changes nothing. `validate_bool`, `validate_error` and `waitforerror` make it fail.";
 
 /// The attributes that only take a value, each with its data type.
-const TAKEN: [(&str, &str); 32] = [
+const TAKEN: [(&str, &str); 31] = [
     ("bool", "Boolean"),
     ("str", "String"),
     ("int", "Integer"),
@@ -59,7 +59,6 @@ const TAKEN: [(&str, &str); 32] = [
     ("anotherstr", "String"),
     ("always_group", "Boolean"),
     ("compare_fail", "Boolean"),
-    ("expect_recv", "Array[String]"),
     ("only_show", "Array[String]"),
     ("comment", "String"),
 ];
@@ -80,6 +79,12 @@ fn schema() -> TypeSchema {
             Behaviour::Parameter,
             "What is found to be wrong with it before the run.",
         )
+        .attribute(
+            "expect_recv",
+            "Array[String]",
+            Behaviour::Parameter,
+            "Attributes that other resources are to have sent: without, a check of it fails.",
+        )
         .attribute("send_value", "String", Behaviour::Parameter, "What it sends as `hello`.")
         .attribute(
             "waitforerror",
@@ -91,6 +96,7 @@ fn schema() -> TypeSchema {
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
         .output("hello", "What `send_value` says.")
         .output("answer", "42.")
+        .output("changed", "The attributes of which others have sent another value than before.")
 }
 
 /// Provides the type `test`.
@@ -143,8 +149,16 @@ impl Provider for TestProvider {
             }
             return Err(ProviderError::new(format!("it fails after {} ms, as it should", wait.as_millis())));
         }
+        let is_received = |name: &&str| wanted.received.iter().any(|receipt| receipt.attribute == **name);
+        let expected = should.get("expect_recv").map(Value::as_list).unwrap_or_default();
+        if let Some(missing) = expected.iter().filter_map(Value::as_str).find(|name| !is_received(name)) {
+            return Err(ProviderError::new(format!("nothing was sent for `{missing}`, which `expect_recv` names")));
+        }
+        let changed = wanted.received.iter().filter(|receipt| receipt.changed);
+        let changed = Value::strings(changed.map(|receipt| receipt.attribute.as_str()));
         state.outputs.push("hello", should.get("send_value").cloned().unwrap_or_else(|| "".into()));
         state.outputs.push("answer", 42);
+        state.outputs.push("changed", changed);
         Ok(state)
     }
 
@@ -186,7 +200,24 @@ impl Provider for TestProvider {
 
 #[cfg(test)]
 mod tests {
+    use kilter_model::Receipt;
+
     use super::*;
+
+    #[test]
+    fn what_others_have_sent_can_be_expected() {
+        let name = "x".into();
+        let mut should = Attributes::new();
+        should.push("expect_recv", Value::strings(["str"]));
+        let receipt = |changed| [Receipt { attribute: "str".into(), from: Box::default(), changed }];
+        let look = |received: &[Receipt]| {
+            let wanted = Wanted::new(&name, Some(&should)).receiving(received);
+            TestProvider::new().get_one(&Context::bare(), wanted).map(|state| state.outputs.get("changed").cloned())
+        };
+        assert!(look(&[]).unwrap_err().message.contains("nothing was sent for `str`"));
+        assert_eq!(look(&receipt(true)).unwrap(), Some(Value::strings(["str"])));
+        assert_eq!(look(&receipt(false)).unwrap(), Some(Value::strings([""; 0])));
+    }
 
     #[test]
     fn a_secret_is_passed_on_as_one() {

@@ -181,8 +181,14 @@ fn declared(provider: &dyn Provider, name: &str, attributes: &[(&str, Value)]) -
 fn set(provider: &dyn Provider, name: &str, should: &Attributes) -> Option<String> {
     let (is, differences) = differences(provider, name, should);
     assert_ne!(differences, [], "{name} was to differ in {should:?}");
-    let change =
-        Change { name: &name.into(), is: &is, should: Some(should), differences: &differences, refresh: false };
+    let change = Change {
+        name: &name.into(),
+        is: &is,
+        should: Some(should),
+        differences: &differences,
+        refresh: false,
+        received: &[],
+    };
     provider.set(&Context::bare(), &[change], Mode::Apply).remove(0).failure.map(Into::into)
 }
 

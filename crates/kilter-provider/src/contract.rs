@@ -1,7 +1,7 @@
 //! The trait, and what passes through it.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{AttributeName, Attributes, Change, Outcome, State, TypeSchema};
+use kilter_model::{AttributeName, Attributes, Change, Outcome, Receipt, State, TypeSchema};
 
 use crate::context::Context;
 use crate::outlook::Reach;
@@ -38,13 +38,21 @@ pub struct Wanted<'a> {
     /// What is wanted of it, canonical, when it was declared: a provider need not read what nobody
     /// compares, and finds its parameters here.
     pub should: Option<&'a Attributes>,
+    /// Which of its attributes hold values that other resources have sent.
+    pub received: &'a [Receipt],
 }
 
 impl<'a> Wanted<'a> {
     /// A resource whose type has one namevar, or one that was declared: its namevars are then among
     /// what should be.
     pub fn new(name: &'a EcoString, should: Option<&'a Attributes>) -> Wanted<'a> {
-        Wanted { name, namevars: should, should }
+        Wanted { name, namevars: should, should, received: &[] }
+    }
+
+    /// The same, and these are the values that others have sent.
+    #[must_use]
+    pub fn receiving(self, received: &'a [Receipt]) -> Wanted<'a> {
+        Wanted { received, ..self }
     }
 
     /// Whether something is wanted of `attribute`, so that even a lazy one is to be read.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::{Attributes, Change, Difference, Feature, Outcome, State};
+use kilter_model::{Attributes, Change, Difference, Feature, Outcome, Receipt, State};
 use kilter_provider::{Context, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Seal, Wanted};
 use rustc_hash::FxHashMap;
 
@@ -19,16 +19,31 @@ pub(crate) enum Should<'a> {
     /// As declared.
     Declared(&'a Attributes),
     /// With values that other resources sent.
-    Resolved(Arc<Attributes>),
+    Resolved(Arc<Received>),
 }
 
 impl Should<'_> {
     pub(crate) fn get(&self) -> &Attributes {
         match self {
             Should::Declared(attributes) => attributes,
-            Should::Resolved(attributes) => attributes,
+            Should::Resolved(received) => &received.attributes,
         }
     }
+
+    /// What of it others have sent.
+    pub(crate) fn received(&self) -> &[Receipt] {
+        match self {
+            Should::Declared(_) => &[],
+            Should::Resolved(received) => &received.receipts,
+        }
+    }
+}
+
+/// What is wanted of a resource to which others have sent values.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) attributes: Attributes,
+    pub(crate) receipts: Box<[Receipt]>,
 }
 
 /// One resource to be worked on.
@@ -48,7 +63,7 @@ pub(crate) struct Item<'a> {
 
 impl<'a> Item<'a> {
     fn wanted(&self) -> Wanted<'_> {
-        Wanted::new(self.name, Some(self.should.get()))
+        Wanted::new(self.name, Some(self.should.get())).receiving(self.should.received())
     }
 
     /// The answer to a check. Of a resource that is in its state nothing is kept but what others use.
@@ -172,7 +187,10 @@ fn preview(
         .filter_map(|(at, (item, result))| {
             let found = result.as_ref().ok().filter(differs)?;
             let (is, should, differences) = (&found.state, Some(item.should.get()), &found.differences[..]);
-            Some((at, Change { name: item.name, is, should, differences, refresh: false }))
+            Some((
+                at,
+                Change { name: item.name, is, should, differences, refresh: false, received: item.should.received() },
+            ))
         })
         .unzip();
     let outcomes = match changes.is_empty() {
@@ -240,6 +258,7 @@ fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
         should: Some(item.should.get()),
         differences: &found.differences,
         refresh: item.refresh,
+        received: item.should.received(),
     })
 }
 

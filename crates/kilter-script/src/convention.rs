@@ -8,7 +8,7 @@ mod unique;
 use std::fmt;
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Value};
+use kilter_model::{Attributes, Receipt, Value};
 use kilter_process::{Finished, Invocation};
 use kilter_provider::Mode;
 
@@ -66,6 +66,8 @@ pub struct Update<'a> {
     pub is: Option<&'a Attributes>,
     /// What has to be changed, and the parameters that were given.
     pub should: &'a Attributes,
+    /// Which attributes others have sent.
+    pub received: &'a [Receipt],
 }
 
 /// A calling convention: which process asks, and what its end answers.

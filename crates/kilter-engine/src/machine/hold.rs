@@ -286,6 +286,9 @@ impl Machine {
 
     /// A vertex is repaired again, with a fresh budget.
     pub(super) fn reinstate(&mut self, vertex: VertexId) {
+        if let Some(hold) = &mut self.hold {
+            hold.repairs.remove(&vertex);
+        }
         if self.hold.as_mut().is_some_and(|hold| hold.watched_only.remove(&vertex))
             && let Phase::Settled(settlement) = self.progress[vertex.at()].phase
         {

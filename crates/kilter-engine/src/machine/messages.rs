@@ -73,7 +73,8 @@ pub enum Input {
     Pause,
     /// What was held back by [`Input::Pause`] is started.
     Resume,
-    /// A vertex that is only watched since it was repaired too often is repaired again.
+    /// What was done to a vertex is not held against it any more; if it is only watched since it was repaired too often, it is
+    /// repaired again.
     Reinstate(VertexId),
 }
 

@@ -28,6 +28,7 @@ fn apply(provider: &GroupProvider, name: &str, attributes: &[(&str, Value)]) -> 
         should: Some(&should),
         differences: &found.differences,
         refresh: false,
+        received: &[],
     };
     provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
 }
@@ -58,7 +59,7 @@ fn groups_are_created_changed_and_removed() {
     apply(&provider, "ops", &[gid(61), ("allowdupe", true.into())]);
     assert_eq!(fake.argvs(), ["groupmod -g 61 -o -- ops"]);
     let is = State::present("ops", Attributes::new());
-    let change = Change { name: &"ops".into(), is: &is, should: None, differences: &[], refresh: false };
+    let change = Change { name: &"ops".into(), is: &is, should: None, differences: &[], refresh: false, received: &[] };
     provider.set(&Context::bare(), &[change], Mode::Preview);
     assert_eq!(fake.argvs(), Vec::<String>::new());
     provider.set(&Context::bare(), &[change], Mode::Apply);

@@ -41,6 +41,7 @@ fn apply(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> O
         should: Some(&should),
         differences: &found.differences,
         refresh: false,
+        received: &[],
     };
     provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
 }

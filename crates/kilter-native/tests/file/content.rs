@@ -400,6 +400,7 @@ fn a_batch_of_many_is_made_together_and_each_failure_stays_alone() {
             should: Some(&declared.should),
             differences: &found.differences,
             refresh: false,
+            received: &[],
         })
         .collect();
     let outcomes = provider.set(&cx, &changes, Mode::Apply);
@@ -425,6 +426,7 @@ fn a_file_that_appears_meanwhile_is_not_overwritten() {
         should: Some(&declared.should),
         differences: &before.differences,
         refresh: false,
+        received: &[],
     };
     let outcome = FileProvider::new().set(&Context::bare(), &[change], Mode::Apply).remove(0);
     assert!(outcome.failure.unwrap().contains("appeared while"));

@@ -65,6 +65,7 @@ pub(crate) fn apply_in(cx: &Context<'_>, declared: &Declared) -> Result<Vec<Diff
         should: Some(&declared.should),
         differences: &found.differences,
         refresh: false,
+        received: &[],
     };
     let outcome = provider.set(cx, &[change], Mode::Apply).remove(0);
     if let Some(failure) = outcome.failure {

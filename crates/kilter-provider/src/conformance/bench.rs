@@ -244,7 +244,7 @@ impl World {
     /// A question for a resource that nothing is wanted of.
     pub(super) fn nameless<'a>(&self, declared: &'a Declared) -> Wanted<'a> {
         let has_several = self.schema().namevars().nth(1).is_some();
-        Wanted { name: &declared.name, namevars: has_several.then_some(&declared.should), should: None }
+        Wanted { name: &declared.name, namevars: has_several.then_some(&declared.should), should: None, received: &[] }
     }
 
     /// The state of a resource by some provider.
@@ -295,6 +295,7 @@ impl World {
             should: Some(&declared.should),
             differences: &differences,
             refresh: false,
+            received: &[],
         };
         let outcome = self.set(&[change], Mode::Apply).into_iter().next().ok_or("set answered nothing")?;
         if let Some(failure) = outcome.failure {
@@ -322,7 +323,7 @@ impl World {
 
     /// Removes a resource by a change without `should`.
     pub(super) fn remove(&self, is: &State) -> Result<(), String> {
-        let change = Change { name: &is.name, is, should: None, differences: &[], refresh: false };
+        let change = Change { name: &is.name, is, should: None, differences: &[], refresh: false, received: &[] };
         match self.set(&[change], Mode::Apply).into_iter().next() {
             Some(Outcome { failure: None, .. }) => Ok(()),
             Some(Outcome { failure: Some(failure), .. }) => Err(failure.to_string()),

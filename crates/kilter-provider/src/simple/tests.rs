@@ -100,6 +100,7 @@ fn set(
             should: should.as_ref(),
             differences: &differences,
             refresh: false,
+            received: &[],
         })
         .collect();
     let outcomes = provider.set(&cx.with_log(&recorder), &changes, mode);
@@ -211,7 +212,7 @@ fn several_namevars_make_a_hash_of_what_is_wanted_or_else_found() {
         EcoString::from("foo/bar"),
         State::present("foo/bar", Attributes::from_iter([("name", "bar"), ("group", "foo")])),
     );
-    let removal = Change { name: &name, is: &is, should: None, differences: &[], refresh: false };
+    let removal = Change { name: &name, is: &is, should: None, differences: &[], refresh: false, received: &[] };
     assert!(provider.set(&Context::bare(), &[removal], Mode::Apply)[0].is_done());
     assert_eq!(*provider.inner().calls.lock().unwrap(), ["delete name: bar, group: foo"]);
 }

@@ -26,7 +26,7 @@ use crate::outputs::Outputs;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
 use crate::state_dir::StateDir;
-use crate::step::{Done, Item, Should, guarded};
+use crate::step::{Done, Item, Received, Should, guarded};
 
 /// What is known of each resource during a pass. Resources that are in their state have no entry.
 pub(super) struct Board<'run> {
@@ -42,7 +42,13 @@ pub(super) struct Board<'run> {
     /// What they sent.
     outputs: FxHashMap<VertexId, Attributes>,
     /// What is wanted of resources whose values were sent by others.
-    resolved: FxHashMap<VertexId, Arc<Attributes>>,
+    resolved: FxHashMap<VertexId, Arc<Received>>,
+    /// What others had sent when a resource was last in its state.
+    accepted: FxHashMap<VertexId, Arc<Received>>,
+    /// Who takes what somebody sends.
+    receivers: FxHashMap<VertexId, Vec<VertexId>>,
+    /// Those who have been sent something else than before, while a state is held.
+    renewed: Vec<VertexId>,
     /// What must not be told of any resource of a type; made when it is first needed.
     seals: FxHashMap<u16, Seal>,
     found: FxHashMap<VertexId, Found>,
@@ -87,10 +93,17 @@ impl<'run> Board<'run> {
         options: &'run Options,
     ) -> Board<'run> {
         let mut senders = FxHashMap::default();
-        for deferred in prepared.resources().iter().flat_map(|resource| resource.deferred()) {
-            let is_secret = deferred.sensitive || deferred.template.is_sealed();
-            for vertex in deferred.template.references().iter().filter_map(|reference| lookup.referred(reference)) {
-                *senders.entry(vertex).or_default() |= is_secret;
+        let mut receivers: FxHashMap<VertexId, Vec<VertexId>> = FxHashMap::default();
+        for (resource, receiver) in prepared.resources().iter().zip((0..).map(VertexId)) {
+            for deferred in resource.deferred() {
+                let is_secret = deferred.sensitive || deferred.template.is_sealed();
+                for sender in deferred.template.references().iter().filter_map(|reference| lookup.referred(reference)) {
+                    *senders.entry(sender).or_default() |= is_secret;
+                    let receivers = receivers.entry(sender).or_default();
+                    if receivers.last() != Some(&receiver) {
+                        receivers.push(receiver);
+                    }
+                }
             }
         }
         Board {
@@ -102,6 +115,9 @@ impl<'run> Board<'run> {
             lost: FxHashMap::default(),
             outputs: FxHashMap::default(),
             resolved: FxHashMap::default(),
+            accepted: FxHashMap::default(),
+            receivers,
+            renewed: Vec::new(),
             seals: FxHashMap::default(),
             found: FxHashMap::default(),
             sent: Vec::new(),
@@ -151,7 +167,7 @@ impl<'run> Board<'run> {
             if !self.prepared.resource(vertex).deferred().is_empty() {
                 match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
                     Resolution::Known(attributes) => {
-                        self.resolved.insert(vertex, Arc::new(attributes));
+                        self.receive(vertex, attributes);
                         self.seals.clear();
                     }
                     Resolution::Unknown(unknown) => {
@@ -230,6 +246,7 @@ impl<'run> Board<'run> {
                 let _ = self.keep_before(done.vertex);
                 if !self.senders.is_empty() {
                     self.sent_before(done.vertex, found.state.outputs);
+                    self.accept(done.vertex);
                 }
                 Verdict::InSync
             }
@@ -287,6 +304,7 @@ impl<'run> Board<'run> {
         draft.failure = done.result.err().map(|why| seal.hide(why));
         if ran != Ran::Failed {
             self.send(done.vertex, outcome.outputs);
+            self.accept(done.vertex);
         }
         ran
     }

@@ -23,6 +23,7 @@ use super::window::Tally;
 use crate::lookup::Lookup;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
+use crate::step::Received;
 use crate::watch::{Hub, Subscriber};
 
 /// What is held, on its way to what is declared now.
@@ -120,7 +121,8 @@ impl Watching {
 pub(super) struct Carried {
     pub(super) senders: FxHashMap<VertexId, bool>,
     pub(super) outputs: FxHashMap<VertexId, Attributes>,
-    pub(super) resolved: FxHashMap<VertexId, Arc<Attributes>>,
+    pub(super) resolved: FxHashMap<VertexId, Arc<Received>>,
+    pub(super) accepted: FxHashMap<VertexId, Arc<Received>>,
     pub(super) changed: FxHashMap<VertexId, Settlement>,
     /// Whether everything is only looked at.
     pub(super) noop: bool,

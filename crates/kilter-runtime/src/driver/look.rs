@@ -88,6 +88,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             },
             failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
             report: report.cloned(),
+            received: self.board.received(vertex),
             watched_only: self.machine.is_watched_only(vertex),
             watched: self.watched(vertex),
             next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ecow::EcoString;
-use kilter_model::{AttributeName, ResourceRef};
+use kilter_model::{AttributeName, Receipt, ResourceRef};
 
 use super::stop::Message;
 use crate::report::{Counts, ResourceReport};
@@ -107,6 +107,8 @@ pub struct Standing {
     pub failure: Option<EcoString>,
     /// What is to be told of it, when it has settled and is not in its state.
     pub report: Option<ResourceReport>,
+    /// Which of its attributes others have sent, and whether it has yet to become what they have sent.
+    pub received: Vec<Receipt>,
     /// Whether it was repaired too often and is only watched.
     pub watched_only: bool,
     /// What tells that it may have changed.

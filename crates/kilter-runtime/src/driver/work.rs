@@ -65,6 +65,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             let (vertex, verdict) = (one.vertex, self.board.checked(one));
             self.machine.input(self.now, Input::Checked(vertex, verdict));
         }
+        self.renew();
         items.clear();
         (self.items, self.done) = (items, done);
     }
@@ -144,6 +145,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 Doing::Refresh => Input::Refreshed(done.vertex, self.board.refreshed(done)),
             };
             self.machine.input(self.now, input);
+        }
+        self.renew();
+    }
+
+    /// Those who have been sent something else than before are looked at.
+    fn renew(&mut self) {
+        for receiver in self.board.take_renewed() {
+            // Nobody fights over what is wanted otherwise now.
+            self.machine.input(self.now, Input::Reinstate(receiver));
+            self.machine.input(self.now, Input::Stale(receiver));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Requests as JSON.
 
-use kilter_model::{Attributes, to_json_clear};
+use kilter_model::{Attributes, Receipt, to_json_clear};
 use kilter_process::Invocation;
 use kilter_provider::Mode;
 use serde_json::{Map, Value as Json, json};
@@ -28,7 +28,17 @@ fn update(update: &Update<'_>) -> Json {
         let absent = update.should.get("ensure").map(|_| ("ensure".to_owned(), Json::from("absent")));
         Json::Object(absent.into_iter().collect())
     });
-    json!({ "name": update.name, "is": is, "should": object(update.should, Some("name")) })
+    let mut json = json!({ "name": update.name, "is": is, "should": object(update.should, Some("name")) });
+    if !update.received.is_empty() {
+        let from = |receipt: &Receipt| -> Vec<String> {
+            receipt.from.iter().map(|(resource, output)| format!("{resource}.{output}")).collect()
+        };
+        let entry = |receipt: &Receipt| {
+            (receipt.attribute.to_string(), json!({ "from": from(receipt), "changed": receipt.changed }))
+        };
+        json["received"] = Json::Object(update.received.iter().map(entry).collect());
+    }
+    json
 }
 
 /// Attributes in alphabetical order, secrets in clear.

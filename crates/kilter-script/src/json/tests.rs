@@ -56,7 +56,7 @@ fn a_set_tells_what_is_and_only_what_has_to_be_changed() {
         .map(|(name, value)| (name.to_owned(), value))
         .into_iter()
         .collect();
-    let updates = [Update { name: "a", is: Some(&is), should: &should }];
+    let updates = [Update { name: "a", is: Some(&is), should: &should, received: &[] }];
     let (word, input) = asked(&Request::Update(&updates, Mode::Apply));
     assert_eq!(word, "ral_action=set");
     assert_eq!(
@@ -69,10 +69,12 @@ fn a_set_tells_what_is_and_only_what_has_to_be_changed() {
 #[test]
 fn what_is_not_there_is_absent() {
     let should: Attributes = [("ensure".to_owned(), Value::from("present"))].into_iter().collect();
-    let (_, input) = asked(&Request::Update(&[Update { name: "a", is: None, should: &should }], Mode::Apply));
+    let (_, input) =
+        asked(&Request::Update(&[Update { name: "a", is: None, should: &should, received: &[] }], Mode::Apply));
     assert!(input.contains(r#""is":{"ensure":"absent"}"#), "{input}");
     let none = Attributes::new();
-    let (_, input) = asked(&Request::Update(&[Update { name: "a", is: None, should: &none }], Mode::Apply));
+    let (_, input) =
+        asked(&Request::Update(&[Update { name: "a", is: None, should: &none, received: &[] }], Mode::Apply));
     assert!(input.contains(r#""is":{}"#), "{input}");
 }
 

@@ -177,5 +177,5 @@ struct Asked {
 fn update<'a>(change: &'a Change<'_>, asked: &'a Asked) -> Update<'a> {
     let is = change.is.exists.then_some(&change.is.attributes);
     let is = is.or_else(|| (!change.is.attributes.is_empty()).then_some(&change.is.attributes));
-    Update { name: change.name, is, should: &asked.should }
+    Update { name: change.name, is, should: &asked.should, received: change.received }
 }

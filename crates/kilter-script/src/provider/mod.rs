@@ -128,7 +128,7 @@ impl Provider for ScriptProvider {
                 }
             }
         }
-        let update = Update { name, is: None, should };
+        let update = Update { name, is: None, should, received: &[] };
         if let Err(refusal) = self.convention.encode(&Request::Update(&[update], Mode::Apply)) {
             problems.push(Problem::new(eco_format!("{refusal}")));
         }

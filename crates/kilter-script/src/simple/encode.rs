@@ -30,6 +30,11 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocat
             for (name, value) in attributes {
                 invocation = invocation.arg(word(name.as_str(), &written(value))?);
             }
+            if !update.received.is_empty() {
+                let changed = update.received.iter().filter(|receipt| receipt.changed);
+                let names: Vec<&str> = changed.map(|receipt| receipt.attribute.as_str()).collect();
+                invocation = invocation.arg(word("ral_received", names.join(" ").as_bytes())?);
+            }
             if *mode == Mode::Preview {
                 invocation = invocation.arg("ral_noop='true'");
             }

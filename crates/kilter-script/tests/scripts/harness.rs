@@ -155,7 +155,8 @@ pub(crate) fn apply_as(
         return Ok((found, None));
     }
     let differences = &found.differences;
-    let change = Change { name: &name, is: &found.state, should: Some(&should), differences, refresh: false };
+    let change =
+        Change { name: &name, is: &found.state, should: Some(&should), differences, refresh: false, received: &[] };
     let outcome = provider.set(&cx, &[change], mode).remove(0);
     Ok((found, Some(outcome)))
 }

@@ -102,7 +102,7 @@ fn value(random: &mut fastrand::Rng, with_equals: bool) -> String {
 fn words(name: &str, values: &[String]) -> Vec<std::ffi::OsString> {
     let keys = ('a'..='h').map(|key| key.to_string());
     let should: Attributes = keys.zip(values.iter().map(|value| Value::from(value.as_str()))).collect();
-    let update = [Update { name, is: None, should: &should }];
+    let update = [Update { name, is: None, should: &should, received: &[] }];
     Simple::new(Invocation::new("/x")).encode(&Request::Update(&update, Mode::Apply)).unwrap().args
 }
 
@@ -171,7 +171,7 @@ fn bytes_that_are_no_text_reach_bash() {
     let directory = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (1..=255).collect();
     let should: Attributes = ('a'..='h').map(|key| (key.to_string(), Value::Binary(bytes.as_slice().into()))).collect();
-    let update = [Update { name: "x", is: None, should: &should }];
+    let update = [Update { name: "x", is: None, should: &should, received: &[] }];
     let words = Simple::new(Invocation::new("/x")).encode(&Request::Update(&update, Mode::Apply)).unwrap().args;
     // The locale of scripts is UTF-8; bash keeps bytes that are none.
     let got = decoded("bash", BASH, &words, directory.path());

@@ -89,6 +89,7 @@ fn many_resources_are_read_with_one_call_and_changed_with_one() {
             should: Some(&should),
             differences: &found.differences,
             refresh: false,
+            received: &[],
         })
         .collect();
     let outcomes = provider.set(&cx, &changes, Mode::Apply);

@@ -123,8 +123,9 @@ fn read(
         return get_checked(provider, cx, Query::All);
     }
     let wanted = names.iter();
-    let wanted: Vec<Wanted<'_>> =
-        wanted.map(|one| Wanted { name: &one.name, namevars: one.namevars.as_ref(), should: None }).collect();
+    let wanted: Vec<Wanted<'_>> = wanted
+        .map(|one| Wanted { name: &one.name, namevars: one.namevars.as_ref(), should: None, received: &[] })
+        .collect();
     let mut found = get_checked(provider, cx, Query::Named(&wanted))?;
     let in_order = names.iter().map(|one| match found.iter().position(|state| state.name == one.name) {
         Some(at) => found.swap_remove(at),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kilter_model::Receipt;
 use kilter_runtime::{Counts, Event, Standing, Standings, Watched};
 use serde_json::{Map, Value as Json, json};
 
@@ -49,6 +50,9 @@ fn standing(standing: &Standing) -> Json {
     if let Some(failure) = &standing.failure {
         put("failure", failure.as_str().into());
     }
+    if !standing.received.is_empty() {
+        put("received", standing.received.iter().map(received).collect());
+    }
     if standing.watched_only {
         put("watched_only", true.into());
     }
@@ -68,6 +72,11 @@ fn standing(standing: &Standing) -> Json {
         put("last_change", json!({"unix_ms": unix(*at), "attributes": attributes}));
     }
     Json::Object(json)
+}
+
+fn received(receipt: &Receipt) -> Json {
+    let from: Vec<String> = receipt.from.iter().map(|(resource, output)| format!("{resource}.{output}")).collect();
+    json!({"attribute": receipt.attribute.as_str(), "from": from, "changed": receipt.changed})
 }
 
 /// An event for those who follow; none for what only moves a display.
@@ -170,6 +179,13 @@ fn one(json: &Json) -> String {
     for unknown in json["unknown"].as_array().into_iter().flatten() {
         let part = |key: &str| visible(unknown[key].as_str().unwrap_or_default());
         text += &format!("    {} is known {}\n", part("attribute"), part("reason"));
+    }
+    for received in json["received"].as_array().into_iter().flatten() {
+        let from = received["from"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        let from: Vec<String> = from.map(visible).collect();
+        let to_come = if received["changed"] == true { ", which it has yet to become" } else { "" };
+        let attribute = visible(received["attribute"].as_str().unwrap_or_default());
+        text += &format!("    {attribute} is from {}{to_come}\n", from.join(", "));
     }
     for cause in json["refreshed_by"].as_array().into_iter().flatten().filter_map(Json::as_str) {
         text += &format!("    refreshed by {}\n", visible(cause));

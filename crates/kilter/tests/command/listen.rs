@@ -137,3 +137,44 @@ fn lines_that_mean_nothing_and_floods_do_no_harm() {
     assert_eq!((running.told("`what`"), running.told("not UTF-8"), running.told("longer than")), (1, 1, 1));
     running.end();
 }
+
+#[test]
+fn a_receiver_sees_what_has_changed_until_it_has_become_so() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    std::fs::create_dir(file("providers")).unwrap();
+    place.file(
+        "providers/sink.yaml",
+        "provider:\n  type: sink\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  attributes:\n    name:\n    \
+         text: {type: string}\n    other: {type: string}\n",
+    );
+    let script = "#!/bin/bash\neval \"$@\"\ncd 'DIR' || exit\nprintf '# simple\\n'\ncase $ral_action in\n\
+                  find) printf 'name: %s\\ntext: %s\\nother: o\\n' \"$name\" \"$(cat sunk 2>/dev/null)\" ;;\n\
+                  update) echo \"$text: $ral_received\" >> log\n[ ! -e fail ] || { printf 'ral_error: no\\nral_eom\\n'; exit 0; }\n\
+                  printf %s \"$text\" > sunk; printf 'ral_derive: true\\n' ;;\nesac\n";
+    let path = place.file("providers/sink.prov", script.replace("DIR", &place.path().display().to_string()));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(file("in"), "one").unwrap();
+    let text = "resources:\n  exec[read]: {command: cat DIR/in, watchfiles: [DIR/in]}\n  \
+                sink[s]: {text: \"got ${exec[read].stdout}\", other: o, meta: {poll: 1, retry: -1, delay: 100}}\n";
+    let running = Running::begin(&place, &["-I", ".", &manifest(&place, text)]);
+    wait("the first", || content(&file("sunk")) == "got one");
+    assert_eq!(content(&file("log")), "got one: text\n");
+
+    std::fs::write(file("fail"), "").unwrap();
+    std::fs::write(file("in"), "two").unwrap();
+    wait("tries", || content(&file("log")).matches("got two: text\n").count() > 1);
+    let status = place.run(&["status", "sink[s]", "--format", "json"]).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let received = &status["resources"][0]["received"];
+    assert_eq!(received.to_string(), r#"[{"attribute":"text","from":["exec[read].stdout"],"changed":true}]"#);
+    std::fs::remove_file(file("fail")).unwrap();
+    wait("the second", || content(&file("sunk")) == "got two");
+    let status = place.run(&["status", "sink[s]"]).stdout;
+    assert!(status.contains("text is from exec[read].stdout\n"), "{status}");
+
+    std::fs::write(file("sunk"), "by somebody else").unwrap();
+    wait("what somebody else has changed", || content(&file("sunk")) == "got two");
+    assert!(content(&file("log")).ends_with("got two: \n"), "{}", content(&file("log")));
+    running.end();
+}

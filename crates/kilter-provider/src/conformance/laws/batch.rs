@@ -32,6 +32,7 @@ impl Way {
             should: Some(&self.declared.should),
             differences: &self.differences,
             refresh: false,
+            received: &[],
         }
     }
 }

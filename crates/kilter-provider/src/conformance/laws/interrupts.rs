@@ -71,6 +71,7 @@ impl Due {
             should: Some(&one.should),
             differences: &self.differences,
             refresh: false,
+            received: &[],
         };
         match world.set(&[change], Mode::Apply).into_iter().next() {
             Some(outcome) => Ok(outcome.failure.map(|failure| failure.to_string())),

@@ -17,8 +17,14 @@ fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
     if differences.is_empty() {
         return Ok(None);
     }
-    let change =
-        Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: false };
+    let change = Change {
+        name: &one.name,
+        is: &is,
+        should: Some(&one.should),
+        differences: &differences,
+        refresh: false,
+        received: &[],
+    };
     let outcome = world.set(&[change], Mode::Preview).into_iter().next().unwrap_or_default();
     Ok(outcome.failure.map(|failure| failure.to_string()))
 }
@@ -40,7 +46,8 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
         for one in all_declared(&world)? {
             let state = seen(&world, &one)?;
             previewed(&world, &one)?;
-            let removal = Change { name: &one.name, is: &state, should: None, differences: &[], refresh: false };
+            let removal =
+                Change { name: &one.name, is: &state, should: None, differences: &[], refresh: false, received: &[] };
             world.set(&[removal], Mode::Preview);
             if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
                 return broken(format!("the preview of {} changed the fingerprint of the world{change}", one.name));

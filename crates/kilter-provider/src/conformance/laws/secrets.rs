@@ -110,8 +110,14 @@ fn pass(world: &World, specimen: &Specimen, given: &kilter_model::Attributes, sa
     });
     let differences = compare(provider, &is, &one.should).or_else(|error| broken(error.message.to_string()))?;
     differences.iter().for_each(|difference| said.difference(difference));
-    let change =
-        Change { name: &one.name, is: &is, should: Some(&one.should), differences: &differences, refresh: true };
+    let change = Change {
+        name: &one.name,
+        is: &is,
+        should: Some(&one.should),
+        differences: &differences,
+        refresh: true,
+        received: &[],
+    };
     if provider.schema().has(kilter_model::Feature::SupportsNoop) {
         world.set(&[change], Mode::Preview).iter().for_each(|outcome| said.outcome(outcome));
     }

@@ -11,7 +11,7 @@ impl Board<'_> {
     /// What must not be told of a resource.
     pub(super) fn seal(&self, vertex: VertexId) -> Seal {
         let attributes = match self.resolved.get(&vertex) {
-            Some(resolved) => resolved,
+            Some(resolved) => &resolved.attributes,
             None => &self.prepared.resource(vertex).attributes,
         };
         self.seal_of([attributes])
@@ -43,7 +43,7 @@ impl Board<'_> {
         let vertices = self.prepared.providers.iter().zip((0..).map(VertexId));
         let of_type = vertices.filter(|(at, _)| self.prepared.registry.slot(usize::from(**at)) == slot);
         self.seal_of(of_type.map(|(_, vertex)| match self.resolved.get(&vertex) {
-            Some(resolved) => &**resolved,
+            Some(resolved) => &resolved.attributes,
             None => &self.prepared.resource(vertex).attributes,
         }))
     }

@@ -1,12 +1,16 @@
 //! What resources send to others: in this run, and from those before it.
 
+use std::sync::Arc;
+
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::{Attributes, Value};
+use kilter_model::expr::{Name, Template};
+use kilter_model::{Attributes, Receipt, ResourceRef, Value};
 
 use super::Board;
 use crate::driver::Mode;
 use crate::outputs::Declared;
+use crate::step::Received;
 
 impl Board<'_> {
     /// The outputs of a resource that is in its state: what it says, or what was kept of its last
@@ -62,7 +66,44 @@ impl Board<'_> {
             }
         }
         self.seals.clear();
+        let is_other = self.outputs.get(&vertex).is_some_and(|before| *before != sent);
+        if let (true, true, Some(receivers)) = (is_other, self.standing.is_some(), self.receivers.get(&vertex)) {
+            self.renewed.extend(receivers);
+        }
         self.outputs.insert(vertex, sent);
+    }
+
+    /// Those who have been sent something else than before, while a state is held: they are not as they should be, whatever
+    /// they are.
+    pub(in super::super) fn take_renewed(&mut self) -> Vec<VertexId> {
+        std::mem::take(&mut self.renewed)
+    }
+
+    /// A resource is to be what others have sent.
+    pub(super) fn receive(&mut self, vertex: VertexId, attributes: Attributes) {
+        let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.attributes);
+        let receipts = self.prepared.resource(vertex).deferred().iter().map(|deferred| {
+            let name = deferred.attribute.as_str();
+            let changed = accepted.is_none_or(|accepted| accepted.get(name) != attributes.get(name));
+            Receipt { attribute: deferred.attribute.clone(), from: sources(&deferred.template), changed }
+        });
+        let receipts = receipts.collect();
+        self.resolved.insert(vertex, Arc::new(Received { attributes, receipts }));
+    }
+
+    /// A resource is what others have sent.
+    pub(super) fn accept(&mut self, vertex: VertexId) {
+        if let Some(received) = self.resolved.get(&vertex) {
+            self.accepted.insert(vertex, Arc::clone(received));
+        }
+    }
+
+    /// What others have sent to a resource, as of its last look, and whether it has yet to become what they have sent.
+    pub(in super::super) fn received(&self, vertex: VertexId) -> Vec<Receipt> {
+        let Some(received) = self.resolved.get(&vertex) else { return Vec::new() };
+        let is_accepted = self.accepted.get(&vertex).is_some_and(|accepted| Arc::ptr_eq(accepted, received));
+        let receipts = received.receipts.iter().cloned();
+        receipts.map(|receipt| Receipt { changed: receipt.changed && !is_accepted, ..receipt }).collect()
     }
 
     /// Why what a resource waits for was kept and cannot be used.
@@ -90,8 +131,21 @@ impl Board<'_> {
         let resource = self.prepared.resource(vertex);
         Declared {
             reference: &resource.reference,
-            attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| resolved),
+            attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| &resolved.attributes),
             confidential: self.senders.get(&vertex).is_some_and(|confidential| *confidential),
         }
     }
+}
+
+/// The outputs that a value is made of.
+fn sources(template: &Template) -> Box<[(ResourceRef, EcoString)]> {
+    let mut sources: Vec<(ResourceRef, EcoString)> = Vec::new();
+    template.names(&mut |name, _| {
+        if let Name::Output(reference, output) = name
+            && !sources.iter().any(|(known, name)| known == reference && name == output)
+        {
+            sources.push((reference.clone(), output.clone()));
+        }
+    });
+    sources.into()
 }

@@ -38,6 +38,7 @@ impl Board<'_> {
         }
         self.forget_receivers(kept);
         self.resolved = kept.map(carried.resolved);
+        self.accepted = kept.map(carried.accepted);
         self.changed = kept.map(carried.changed);
         self.outputs = kept.map(carried.outputs);
         self.found = kept.map(carried.found);
@@ -72,12 +73,26 @@ impl Board<'_> {
     /// What the board of the next graph goes on with.
     pub(in super::super) fn leave(self) -> Carried {
         let noop = self.options.mode == Mode::Noop;
-        let Board { senders, outputs, resolved, changed, sent, found, drafts, standing, tallies, realized, .. } = self;
+        let Board {
+            senders,
+            outputs,
+            resolved,
+            accepted,
+            changed,
+            sent,
+            found,
+            drafts,
+            standing,
+            tallies,
+            realized,
+            ..
+        } = self;
         let (used, counts, standing) = (self.used, self.counts, standing.unwrap_or_default());
         Carried {
             senders,
             outputs,
             resolved,
+            accepted,
             changed,
             noop,
             sent,

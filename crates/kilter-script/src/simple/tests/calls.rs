@@ -15,7 +15,7 @@ fn should(pairs: &[(&str, Value)]) -> Attributes {
 }
 
 fn update(should: &Attributes, mode: Mode) -> Vec<String> {
-    words(&Request::Update(&[Update { name: "a", is: None, should }], mode))
+    words(&Request::Update(&[Update { name: "a", is: None, should, received: &[] }], mode))
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn values_of_every_type_have_a_word() {
 fn a_nul_and_a_word_that_is_too_long_are_refused() {
     let refused = |value: Value| {
         let should = should(&[("v", value)]);
-        let request = Request::Update(&[Update { name: "a", is: None, should: &should }], Mode::Apply);
+        let request = Request::Update(&[Update { name: "a", is: None, should: &should, received: &[] }], Mode::Apply);
         simple().encode(&request).unwrap_err().to_string()
     };
     assert_eq!(refused("x\0y".into()), "the value of `v` holds a NUL byte, which the convention simple cannot carry");

@@ -6,7 +6,7 @@ use crate::convention::{ChangeReport, ErrorKind, Update};
 
 fn updated(stdout: &str) -> Result<ChangeReport, ProtocolError> {
     let should = Attributes::new();
-    let update = Update { name: "a", is: None, should: &should };
+    let update = Update { name: "a", is: None, should: &should, received: &[] };
     match simple().decode(&Request::Update(&[update], Mode::Apply), &ended(0, stdout))? {
         Reply::Changed(report) => Ok(report),
         other => panic!("{other:?}"),

@@ -27,6 +27,7 @@ mod confined;
 mod convention;
 mod discovery;
 mod exchange;
+mod heard;
 mod json;
 mod metadata;
 pub mod mold;

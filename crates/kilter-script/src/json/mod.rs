@@ -3,7 +3,7 @@
 mod decode;
 mod encode;
 mod stream;
-mod watch;
+pub(crate) mod watch;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ const EXPECTED: &str =
 
 /// `{"watching": true}` says that it watches, `{"changed": ["a", "b"]}` that these may have changed, `{"changed": true}` that
 /// any may have.
-pub(super) fn listener() -> Listener {
+pub(crate) fn listener() -> Listener {
     let mut watches = false;
     Box::new(move |number, line| {
         if line.trim().is_empty() {

@@ -24,14 +24,15 @@ pub(crate) fn is_word(word: &str) -> bool {
 
 /// Whether a word can be a one-time action.
 pub(crate) fn is_action(word: &str) -> bool {
-    is_word(word) && !matches!(word, "list" | "inspect" | "conform")
+    is_word(word) && !matches!(word, "list" | "inspect" | "conform" | "watch")
 }
 
 /// What the words of `actions` say: what a script can do, and its one-time actions. It inspects in any case, and conforms
 /// unless `inspect` is named without it.
 pub(crate) fn of_words(words: Option<&[EcoString]>) -> (Actions, Option<Vec<EcoString>>) {
     let has = |word: &str| words.is_some_and(|words| words.iter().any(|one| one == word));
-    let actions = Actions { list: has("list"), find: true, update: has("conform") || !has("inspect"), watch: false };
+    let update = has("conform") || !has("inspect");
+    let actions = Actions { list: has("list"), find: true, update, watch: has("watch") };
     (actions, words.map(|words| words.iter().filter(|word| is_action(word)).cloned().collect()))
 }
 

@@ -37,6 +37,9 @@ pub enum MoldCause {
     /// Its document is of another form.
     #[error("its document is not as it should be: {0}")]
     Document(EcoString),
+    /// It watches no longer.
+    #[error("it has ended")]
+    Ended,
 }
 
 impl MoldError {

@@ -19,6 +19,7 @@ mod netstring;
 mod recorder;
 mod resource;
 mod runner;
+mod watch;
 
 pub use actors::{ActorError, Prescribed, Step, manifest_of};
 pub use channel::{Channel, Message, Said, Spawn, read_log};

@@ -7,13 +7,14 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_process::{Confinement, Finished};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Problem, Provider, ProviderError, Query, Suitability, Wanted,
+    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, POLL, Problem, Provider, ProviderError, Query, Suitability,
+    Tell, Wanted, Watch,
 };
 use serde_json::Value as Json;
 
 use super::document;
 use super::error::{self, MoldCause, MoldError};
-use super::runner::{Call, Runner};
+use super::runner::{Call, Runner, WATCH};
 use crate::condition::Verdict;
 use crate::convention::beginning;
 use crate::metadata::{EXISTS, Metadata, is_action};
@@ -164,7 +165,7 @@ impl MoldProvider {
     fn call_in<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value, mode: Mode) -> Call<'a> {
         let type_name = &self.kind.schema.name;
         let limits = &self.runner.surroundings.limits;
-        let is_read = matches!(action, "inspect" | "list");
+        let is_read = matches!(action, "inspect" | "list" | WATCH);
         let is_confined = mode == Mode::Preview || is_read && self.kind.confine;
         let of = if name.is_empty() { eco_format!("{type_name}") } else { eco_format!("{type_name}[{name}]") };
         Call {
@@ -263,7 +264,7 @@ impl Provider for MoldProvider {
         let type_name = &self.kind.schema.name;
         match &self.kind.one_time {
             _ if !is_action(action) => Err(Problem::new(eco_format!("`{action}` cannot be a one-time action"))
-                .hint("it is one word of letters, digits, `_` and `-`, neither list nor inspect nor conform")),
+                .hint("it is one word of letters, digits, `_` and `-`, none of list, inspect, conform and watch")),
             Some(actions) if !actions.iter().any(|known| known == action) => {
                 let known = if actions.is_empty() { "none".into() } else { actions.join(", ") };
                 let problem = Problem::new(eco_format!("{type_name} has no action `{action}`"));
@@ -324,6 +325,14 @@ impl Provider for MoldProvider {
 
     fn batch(&self) -> Batch {
         Batch::One
+    }
+
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        vec![if self.kind.actions.watch { Watch::Told } else { Watch::Every(POLL) }]
+    }
+
+    fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.listen(cx, tell)
     }
 }
 

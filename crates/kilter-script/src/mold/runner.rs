@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Value, to_json, to_json_clear};
-use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers};
+use kilter_process::{Cancel, Capture, Confinement, Event, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Interrupt, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
@@ -17,6 +17,9 @@ use crate::convention::size;
 use crate::exchange::Exchange;
 use crate::spoken::Spoken;
 use crate::surroundings::Surroundings;
+
+/// The action that tells what changes, for as long as somebody listens.
+pub(super) const WATCH: &str = "watch";
 
 /// Runs scripts, and tells a historian everything that happens.
 pub(super) struct Runner {
@@ -71,6 +74,16 @@ impl Runner {
 
     /// Runs a script to its end, passes on what it writes, and judges nothing.
     pub(super) fn run(&self, cx: &Context<'_>, call: &Call<'_>) -> Result<Finished, MoldError> {
+        self.run_observed(cx, call, &mut |_| {})
+    }
+
+    /// The same, and `observe` sees what the script does while it does it.
+    pub(super) fn run_observed(
+        &self,
+        cx: &Context<'_>,
+        call: &Call<'_>,
+        observe: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Finished, MoldError> {
         let invocation = self.invocation(call);
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{}#{number}", call.role);
@@ -94,6 +107,7 @@ impl Runner {
         let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| {
             recorder.observe(&event);
             spoken.observe(&event);
+            observe(&event);
         });
         let finished = finished.map_err(|error| call.error(MoldCause::NotStarted(error), None))?;
         let damages = std::mem::take(&mut recorder.damages);
@@ -114,6 +128,10 @@ impl Runner {
         invocation.stdin = call.input.map(|input| line(&to_json_clear(input)));
         invocation.deadline = Some(call.deadline);
         invocation.stdout = Capture::AtMost(call.output);
+        if call.action == Some(WATCH) {
+            // It is read as it comes, and goes on until it is ended.
+            (invocation.stdout, invocation.deadline) = (Capture::First(0), None);
+        }
         let leftovers = if call.is_read { Leftovers::Ended } else { Leftovers::LeftAlone };
         // The recorder sees all of it, and keeps nothing.
         invocation.channel(Capture::First(0)).confined(call.confinement).leftovers(leftovers)

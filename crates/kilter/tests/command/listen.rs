@@ -178,3 +178,38 @@ fn a_receiver_sees_what_has_changed_until_it_has_become_so() {
     assert!(content(&file("log")).ends_with("got two: \n"), "{}", content(&file("log")));
     running.end();
 }
+
+#[test]
+fn what_a_script_of_mold_tells_is_mended_at_once() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    std::fs::create_dir_all(file("mold/resources")).unwrap();
+    place.file(
+        "mold/resources/note.yaml",
+        "actions: [inspect, conform, watch]\nattributes:\n  text: {type: String, desc: x}\n",
+    );
+    let script = "#!/bin/sh\ncd 'DIR' || exit\nread -r document\ncase $1 in\n\
+                  inspect) printf '{\"kind\": \"note\", \"name\": \"a\", \"exists\": true, \"text\": \"%s\"}\\n' \"$(cat a)\" ;;\n\
+                  conform) printf %s \"$document\" | sed 's/.*\"text\": *\"\\([^\"]*\\)\".*/\\1/' | tr -d '\\n' > a ;;\n\
+                  watch) echo \"$document\" > asked; echo '{\"watching\": true}'; exec tail -n 0 -F events ;;\nesac\n";
+    let path = place.file("mold/resources/note", script.replace("DIR", &place.path().display().to_string()));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(file("a"), "").unwrap();
+    std::fs::write(file("events"), "").unwrap();
+    // What only reads is kept from writing; this one says what it was asked.
+    place.file(
+        "mold/resources/note.yaml",
+        "actions: [inspect, conform, watch]\nconfine: false\nattributes:\n  text: {type: String, desc: x}\n",
+    );
+    let running =
+        Running::begin(&place, &["--mold", "mold", &manifest(&place, "resources:\n  note[a]: {text: declared}\n")]);
+    wait("the note", || content(&file("a")) == "declared");
+    assert_eq!(content(&file("asked")), "{\"kind\":\"note\"}\n");
+    for text in ["one", "two"] {
+        std::fs::write(file("a"), text).unwrap();
+        tell(&place, "{\"changed\": [\"a\"]}");
+        wait("the note, mended", || content(&file("a")) == "declared");
+    }
+    let (code, _, err) = running.end();
+    assert!(code == Some(143) && !err.contains("watch"), "{err}");
+}

@@ -1,0 +1,73 @@
+//! What a script that watches says, line by line, while it says it.
+
+use ecow::eco_format;
+use kilter_process::{Event, LineEnd, Lines, Stream};
+use kilter_provider::{Context, Level, Tell};
+
+use crate::convention::{Heard, Listener};
+
+/// How many bytes a line has at most.
+const LONGEST: usize = 1 << 20;
+
+/// Of so many lines that mean nothing it is told.
+const TOLD: u32 = 3;
+
+/// Reads what a script prints, and passes on what it tells.
+pub(crate) struct Hearing<'a> {
+    lines: Lines,
+    said: Said<'a>,
+}
+
+struct Said<'a> {
+    listener: Listener,
+    type_name: &'a str,
+    cx: &'a Context<'a>,
+    tell: &'a dyn Tell,
+    number: usize,
+    wrong: u32,
+}
+
+impl<'a> Hearing<'a> {
+    pub(crate) fn new(listener: Listener, type_name: &'a str, cx: &'a Context<'a>, tell: &'a dyn Tell) -> Hearing<'a> {
+        let said = Said { listener, type_name, cx, tell, number: 0, wrong: 0 };
+        Hearing { lines: Lines::new(LONGEST), said }
+    }
+
+    /// Looks at what happens to the script.
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
+        let said = &mut self.said;
+        match event {
+            Event::Chunk { stream: Stream::Stdout, bytes } => {
+                self.lines.feed(bytes, &mut |line: &[u8], end| said.line(line, end));
+            }
+            Event::Closed { stream: Stream::Stdout } => self.lines.end(&mut |line: &[u8], end| said.line(line, end)),
+            _ => {}
+        }
+    }
+}
+
+impl Said<'_> {
+    /// A line that means nothing may mean anything: something has happened, and nobody knows to what.
+    fn line(&mut self, line: &[u8], end: LineEnd) {
+        self.number += 1;
+        let number = self.number;
+        let heard = match (std::str::from_utf8(line), end) {
+            (_, LineEnd::Cut) => Err(eco_format!("line {number} of its output is longer than {LONGEST} bytes")),
+            (Err(_), _) => Err(eco_format!("line {number} of its output is not UTF-8")),
+            (Ok(line), _) => (self.listener)(number, line).map_err(|error| eco_format!("{error}")),
+        };
+        match heard {
+            Ok(Heard::Nothing) => {}
+            Ok(Heard::Watching) => self.tell.watching(),
+            Ok(Heard::Changed(names)) => names.iter().for_each(|name| self.tell.changed(name)),
+            Ok(Heard::Anything) => self.tell.anything(),
+            Err(why) => {
+                self.tell.anything();
+                self.wrong += 1;
+                if self.wrong <= TOLD {
+                    self.cx.log(Level::Warning, self.type_name, "", &format!("watch: {why}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! A script of mold that tells what changes: the action `watch`, which prints a document on each line.
+
+use ecow::EcoString;
+use kilter_model::Value;
+use kilter_provider::{Context, ProviderError, Tell};
+
+use super::error::MoldCause;
+use super::resource::MoldProvider;
+use super::runner::WATCH;
+use crate::heard::Hearing;
+use crate::json;
+
+impl MoldProvider {
+    /// Runs the script and passes on what it tells, until it is interrupted. The documents are those of the convention
+    /// `json`.
+    pub(super) fn listen(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        let kind = self.known().schema.name.as_str();
+        let input = Value::hash([("kind", Value::from(kind))]);
+        let nobody = EcoString::new();
+        let call = self.call(WATCH, &nobody, &input);
+        let mut hearing = Hearing::new(json::watch::listener(), kind, cx, tell);
+        let ended = self.runner().run_observed(cx, &call, &mut |event| hearing.observe(event));
+        match ended {
+            // Whoever interrupts it has heard enough.
+            _ if cx.interrupt().is_raised() => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(finished) => Err(call.error(MoldCause::Ended, Some(&finished)).into()),
+        }
+    }
+}

@@ -123,7 +123,7 @@ fn granted(
     nearest: &mut Nearest,
 ) -> Option<(VertexId, Reason)> {
     let provider = registry.index(wish.type_name)? as u16;
-    let by_name = || lookup.named(provider, wish.name).map(|v| (v, Reason::Name));
+    let by_name = || lookup.identified(provider, wish.name).map(|v| (v, Reason::Name));
     let mut above = || nearest.above(lookup, provider, wish.name).map(|v| (v, Reason::Directory));
     match wish.by {
         Match::Name => by_name(),

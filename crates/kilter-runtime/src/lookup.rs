@@ -14,6 +14,8 @@ pub(crate) struct Lookup<'a> {
     providers: &'a [u16],
     registry: &'a Registry,
     by_name: Vec<OnceLock<FxHashMap<&'a str, u32>>>,
+    /// By what else they are found under.
+    by_identity: Vec<OnceLock<FxHashMap<String, u32>>>,
     /// The paths above those that are names.
     above: Vec<OnceLock<FxHashSet<&'a str>>>,
     by_reference: OnceLock<FxHashMap<&'a ResourceRef, u32>>,
@@ -23,8 +25,9 @@ impl<'a> Lookup<'a> {
     /// An index over `resources`; `providers[v]` is the provider of each.
     pub(crate) fn new(resources: &'a [Resource], providers: &'a [u16], registry: &'a Registry) -> Lookup<'a> {
         let by_name = (0..registry.len()).map(|_| OnceLock::new()).collect();
+        let by_identity = (0..registry.len()).map(|_| OnceLock::new()).collect();
         let above = (0..registry.len()).map(|_| OnceLock::new()).collect();
-        Lookup { resources, providers, registry, by_name, above, by_reference: OnceLock::new() }
+        Lookup { resources, providers, registry, by_name, by_identity, above, by_reference: OnceLock::new() }
     }
 
     /// The type of a provider.
@@ -46,9 +49,29 @@ impl<'a> Lookup<'a> {
         index.get(name).map(|v| VertexId(*v))
     }
 
-    /// The resource of a type with a name on the system, or else with a title.
+    /// The resource of a provider's type with a name on the system, or else with an
+    /// [identity](kilter_provider::Provider::identities), the first of several.
+    pub(crate) fn identified(&self, provider: u16, name: &str) -> Option<VertexId> {
+        if let Some(named) = self.named(provider, name) {
+            return Some(named);
+        }
+        let slot = self.slot(provider);
+        let index = self.by_identity[usize::from(slot)].get_or_init(|| {
+            let mut index = FxHashMap::default();
+            for (resource, v) in self.of_type(slot) {
+                let provider = self.registry.at(usize::from(self.providers[v as usize]));
+                provider.identities(&resource.name, &resource.attributes, &mut |name| {
+                    index.entry(name.to_owned()).or_insert(v);
+                });
+            }
+            index
+        });
+        index.get(name).map(|v| VertexId(*v))
+    }
+
+    /// The resource of a type with a name on the system or another identity, or else with a title.
     pub(crate) fn titled(&self, provider: u16, type_name: &str, title: &str) -> Option<VertexId> {
-        self.named(provider, title).or_else(|| self.referred(&ResourceRef::new(type_name, title)))
+        self.identified(provider, title).or_else(|| self.referred(&ResourceRef::new(type_name, title)))
     }
 
     /// The resource of a reference.

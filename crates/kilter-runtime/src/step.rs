@@ -220,11 +220,15 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
         items.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_done()).map(|(item, _)| item).collect();
     let mut checked = recheck(provider, cx, &again).into_iter();
     let each = start.elapsed() / items.len().max(1) as u32;
-    for (item, outcome) in items.into_iter().zip(outcomes) {
-        let result = match &outcome.failure {
+    for (item, mut outcome) in items.into_iter().zip(outcomes) {
+        let mut result = match &outcome.failure {
             Some(why) => Err(why.clone()),
             None => checked.next().expect("every change that succeeded was checked again"),
         };
+        if let (Ok(found), true) = (&mut result, outcome.outputs.is_empty()) {
+            // What it sends may be told with its state.
+            outcome.outputs = std::mem::take(&mut found.state.outputs);
+        }
         let differences = item.found.map(|found| found.differences).unwrap_or_default();
         done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences, duration: each });
     }

@@ -96,15 +96,9 @@ impl TypeSchema {
         see: &mut dyn FnMut(RelationKind, &TypeName, &str),
     ) -> Vec<WishError> {
         let mut errors = Vec::new();
-        let values = Values { schema: self, attributes, name, missed: Cell::new(false) };
         for relation in &self.relations {
             for title in &relation.titles {
-                let made = values.of(title).and_then(|value| {
-                    let mut titles = Vec::new();
-                    flatten(&value, &mut titles)?;
-                    Ok(titles)
-                });
-                match made {
+                match self.titles(title, attributes, name) {
                     Ok(titles) => titles.iter().for_each(|title| see(relation.kind, &relation.type_name, title)),
                     Err(reason) => errors.push(WishError {
                         kind: relation.kind,
@@ -116,6 +110,17 @@ impl TypeSchema {
             }
         }
         errors
+    }
+
+    /// What a title stands for with a resource that has these values, as for [`TypeSchema::wishes`].
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub fn titles(&self, title: &AutoTitle, attributes: &Attributes, name: &str) -> Result<Vec<EcoString>, EcoString> {
+        let values = Values { schema: self, attributes, name, missed: Cell::new(false) };
+        let mut titles = Vec::new();
+        flatten(&values.of(title)?, &mut titles)?;
+        Ok(titles)
     }
 }
 

@@ -7,6 +7,7 @@ mod fault;
 mod mold;
 pub(crate) mod node;
 mod read;
+pub(crate) mod titles;
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,9 @@ mod tests;
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_model::TypeSchema;
+use kilter_model::{Attributes, AutoTitle, TypeSchema};
+
+use kilter_provider::Watch;
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
@@ -60,6 +63,10 @@ pub struct Metadata {
     pub timeout: Option<Duration>,
     /// How many bytes one call may print; kilter's own limit if none.
     pub output: Option<usize>,
+    /// The names, beside its own, under which others find a resource.
+    pub identities: Vec<AutoTitle>,
+    /// What tells that a resource may have changed, beside the action `watch`.
+    pub watches: Vec<titles::WatchRule>,
     /// The type, as this provider has it. Keys that kilter does not know are in
     /// [`TypeSchema::extra`] and in that of the attributes.
     pub schema: TypeSchema,
@@ -82,6 +89,24 @@ impl Metadata {
     /// As [`Metadata::parse`]; and where the convention has no word to ask for it.
     pub(crate) fn described(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
         read::read(text, stem, Origin::Described)
+    }
+
+    /// Says under which names, beside its own, others find a resource. What cannot be told is left out.
+    pub(crate) fn identify(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        for title in &self.identities {
+            let names = self.schema.titles(title, should, name).unwrap_or_default();
+            names.iter().filter(|identity| *identity != name).for_each(|identity| say(identity));
+        }
+    }
+
+    /// What tells that a resource may have changed.
+    pub(crate) fn watched(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        titles::watched(&self.watches, self.actions.watch, &self.schema, name, should)
+    }
+
+    /// Whether that is the name of an output.
+    pub(crate) fn is_output(&self, name: &str) -> bool {
+        self.schema.outputs.iter().any(|(output, _)| output == name)
     }
 
     /// The attribute that names a resource.

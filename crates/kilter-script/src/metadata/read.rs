@@ -5,18 +5,18 @@ use std::time::Duration;
 use ecow::{EcoString, eco_format};
 use kilter_model::definition::{self, Step};
 use kilter_model::suggest::nearest;
-use kilter_model::{Feature, Hash, TypeSchema, Value};
+use kilter_model::{AttributeSchema, Feature, Hash, TypeSchema, Value};
 
 use super::attributes::Naming;
 use super::conditions::{self, Joined};
 use super::fault::{Fault, Place};
 use super::node::{self, Kind, Node};
-use super::{Actions, Metadata, Origin, actions, attributes, mold};
+use super::{Actions, Metadata, Origin, actions, attributes, mold, titles};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 /// The keys of a provider that mean something to kilter.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 20] = [
     "type",
     "name",
     "desc",
@@ -30,7 +30,17 @@ const KEYS: [&str; 13] = [
     "timeout",
     "output",
     "attributes",
+    "outputs",
+    "identities",
+    "watches",
+    "autorequire",
+    "autobefore",
+    "autosubscribe",
+    "autonotify",
 ];
+
+/// The keys that mean what they mean in a type definition.
+const OF_DEFINITIONS: [&str; 5] = ["outputs", "autorequire", "autobefore", "autosubscribe", "autonotify"];
 
 /// How long a provider may claim one call to take, in seconds.
 const LONGEST_TIMEOUT: i64 = 86_400;
@@ -158,7 +168,11 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         ConventionName::Mold => of_mold(provider, schema, refresh.as_ref(), reader),
         ConventionName::Simple | ConventionName::Json => schema,
     };
+    let identities = by_titles(provider, "identities", &schema, titles::identities, reader);
+    let watches = by_titles(provider, "watches", &schema, titles::watches, reader);
     Metadata {
+        identities,
+        watches,
         name: name(provider, stem, reader),
         convention,
         actions,
@@ -254,6 +268,7 @@ fn schema(
     if !is_of_mold {
         mold::misplaced(provider, reader);
     }
+    as_defined(provider, &mut schema, reader);
     let known: Vec<&'static str> = KEYS.into_iter().chain(mold::KEYS.into_iter().filter(|_| is_of_mold)).collect();
     schema.extra = reader.extra(provider, &known);
     if actions.find {
@@ -263,7 +278,7 @@ fn schema(
         schema.features.push(Feature::SupportsNoop);
     }
     let faults = definition::check(&schema).into_iter();
-    for fault in faults.filter(|_| type_name.is_some()) {
+    for fault in faults.filter(|fault| type_name.is_some() && !is_as_defined(fault.path.steps())) {
         // What lacks a name has been told with the attribute's own place.
         if fault.path.steps() != [Step::Key("attributes".into())] || reader.faults.is_empty() {
             reader.faults.push(Fault {
@@ -274,6 +289,52 @@ fn schema(
         }
     }
     schema
+}
+
+/// What is said as in a type definition: outputs and relations.
+fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut Reader) {
+    let given = OF_DEFINITIONS.into_iter().filter_map(|key| Some((key, provider.get(key)?)));
+    let mut keys: Vec<(&str, Value)> = given.map(|(key, node)| (key, node.value())).collect();
+    if keys.is_empty() {
+        return;
+    }
+    // The rest is read otherwise: of attributes only their names count here.
+    let any = |attribute: &AttributeSchema| {
+        (attribute.name.text().clone(), Value::hash([("type", Value::from("Any")), ("desc", Value::from("x"))]))
+    };
+    let attributes = Value::hash(schema.attributes.iter().map(any));
+    keys.extend([("name", Value::from("type")), ("desc", Value::from("x")), ("attributes", attributes)]);
+    let reading = definition::read(&Value::hash(keys));
+    for fault in reading.faults.into_iter().filter(|fault| is_as_defined(fault.path.steps())) {
+        let at = place(provider, fault.path.steps());
+        reader.faults.push(Fault { at, message: fault.message, hint: fault.hint });
+    }
+    schema.relations = reading.schema.relations;
+    schema.outputs = reading.schema.outputs;
+    if let Some((name, _)) = schema.outputs.iter().find(|(name, _)| schema.find(name).is_some()) {
+        let at = provider.get("outputs").unwrap_or(provider);
+        reader.fault(at, eco_format!("`{name}` is an attribute and cannot be an output too"));
+    }
+}
+
+/// Whether that is something which is said as in a type definition.
+fn is_as_defined(steps: &[Step]) -> bool {
+    matches!(steps.first(), Some(Step::Key(key)) if OF_DEFINITIONS.contains(&key.as_str()))
+}
+
+/// What is said of a key by titles.
+fn by_titles<T>(
+    provider: &Node,
+    key: &str,
+    schema: &TypeSchema,
+    read: impl Fn(&Value, &TypeSchema) -> Result<Vec<T>, EcoString>,
+    reader: &mut Reader,
+) -> Vec<T> {
+    let Some(node) = provider.get(key) else { return Vec::new() };
+    read(&node.value(), schema).unwrap_or_else(|why| {
+        reader.fault(node, why);
+        Vec::new()
+    })
 }
 
 /// Where a part of the definition is written.

@@ -49,10 +49,12 @@ pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Resul
     };
     let mut attributes = Attributes::new();
     attributes.push(EXISTS, Value::Boolean(exists));
+    let mut outputs = Attributes::new();
     let (mut undeclared, mut wrong) = (Vec::new(), Vec::new());
     for (key, raw) in entries.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "name" | EXISTS)) {
         let raw = from_json(raw);
         match kind.schema.find(key) {
+            None if kind.is_output(key) => outputs.set(key.as_str(), raw),
             None if kind.schema.others.is_some() => attributes.set(key.as_str(), raw),
             None => undeclared.push(key.as_str().into()),
             Some(attribute) => match typed(&attribute.data_type, &raw) {
@@ -65,7 +67,7 @@ pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Resul
     if !wrong.is_empty() {
         return Err(eco_format!("it is not of its type: {}", wrong.join("; ")));
     }
-    Ok((State { exists, ..State::present(name.clone(), attributes) }, undeclared))
+    Ok((State { exists, outputs, ..State::present(name.clone(), attributes) }, undeclared))
 }
 
 /// What a conform script says it has changed: `changed`, with `was` and `is` of each attribute. It need not say anything.

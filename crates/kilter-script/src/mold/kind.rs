@@ -7,7 +7,7 @@ use kilter_model::{Behaviour, Hash, TypeSchema, Value, definition};
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::metadata::{self, Metadata, complete, is_action, is_word, of_words, other};
+use crate::metadata::{self, Metadata, complete, is_action, is_word, of_words, other, titles};
 
 /// What a provider of a script in `resources` is called.
 pub(super) const NAME: &str = "mold";
@@ -70,6 +70,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let is_open = rest.truth("open").unwrap_or(is_open);
     let parallel = rest.truth("parallel").unwrap_or(false);
     let manner = rest.manner();
+    let (identities, watches) = (rest.entries.shift_remove("identities"), rest.entries.shift_remove("watches"));
     let mut faults = rest.faults;
     if let Some(refresh) = &refresh
         && (!is_action(refresh) || words.as_ref().is_some_and(|words| !words.contains(refresh)))
@@ -82,6 +83,10 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     if let Some(namevars) = several(&reading.schema) {
         faults.push(namevars);
     }
+    let identities = identities.map_or(Ok(Vec::new()), |said| titles::identities(&said, &reading.schema));
+    let watches = watches.map_or(Ok(Vec::new()), |said| titles::watches(&said, &reading.schema));
+    faults.extend(identities.as_ref().err().into_iter().chain(watches.as_ref().err()).cloned());
+    let (identities, watches) = (identities.unwrap_or_default(), watches.unwrap_or_default());
     if !faults.is_empty() {
         return Err(faults);
     }
@@ -89,7 +94,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let schema = complete(reading.schema, &namevar, refresh.as_ref());
     let schema = if is_open { schema.with_others(other()) } else { schema };
     let metadata = metadata_of(schema, words.as_deref(), manner);
-    Ok(Metadata { refresh, parallel, default: Condition::Constant(is_default), ..metadata })
+    Ok(Metadata { identities, watches, refresh, parallel, default: Condition::Constant(is_default), ..metadata })
 }
 
 fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
@@ -107,6 +112,8 @@ fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) 
         parallel: false,
         timeout: manner.timeout,
         output: manner.output,
+        identities: Vec::new(),
+        watches: Vec::new(),
         schema,
         warnings: Vec::new(),
     }

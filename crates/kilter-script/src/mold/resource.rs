@@ -7,8 +7,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_process::{Confinement, Finished};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, POLL, Problem, Provider, ProviderError, Query, Suitability,
-    Tell, Wanted, Watch,
+    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Problem, Provider, ProviderError, Query, Suitability, Tell,
+    Wanted, Watch,
 };
 use serde_json::Value as Json;
 
@@ -327,8 +327,12 @@ impl Provider for MoldProvider {
         Batch::One
     }
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        vec![if self.kind.actions.watch { Watch::Told } else { Watch::Every(POLL) }]
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        self.kind.identify(name, should, say);
+    }
+
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        self.kind.watched(name, should)
     }
 
     fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {

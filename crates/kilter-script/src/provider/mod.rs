@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::eco_format;
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Context, Mode, POLL, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
+    Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
 };
 
 use crate::condition::Verdict;
@@ -139,8 +139,12 @@ impl Provider for ScriptProvider {
         if self.takes_many() { Batch::Whole } else { Batch::One }
     }
 
-    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
-        vec![if self.metadata.actions.watch { Watch::Told } else { Watch::Every(POLL) }]
+    fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        self.metadata.identify(name, should, say);
+    }
+
+    fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
+        self.metadata.watched(name, should)
     }
 
     fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {

@@ -35,7 +35,7 @@ impl ScriptProvider {
     /// A resource of a list. A value that is none of its type is left out, with a warning: one odd
     /// resource does not hide all others.
     pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Odd) -> State {
-        let (name, (attributes, wrong)) = (record.name.clone(), self.attributes(record, odd));
+        let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd));
         if cx.strictness() == Strictness::Error && !wrong.is_empty() {
             return State { unreadable: Some(self.wrong(&name, &wrong, by)), ..State::present(name, attributes) };
         }
@@ -49,7 +49,7 @@ impl ScriptProvider {
             );
             cx.log(Level::Warning, self.metadata.schema.name.as_str(), &beginning(&name, 80), &message);
         }
-        state(name, attributes)
+        State { outputs, ..state(name, attributes) }
     }
 
     /// A resource that was asked for.
@@ -63,9 +63,9 @@ impl ScriptProvider {
             };
             return State { unreadable: Some(unreadable), ..State::absent(name) };
         }
-        let (attributes, wrong) = self.attributes(record, odd);
+        let (attributes, outputs, wrong) = self.attributes(record, odd);
         match wrong.is_empty() {
-            true => self.compared(name, attributes, wanted.should),
+            true => State { outputs, ..self.compared(name, attributes, wanted.should) },
             false => State { unreadable: Some(self.wrong(&name, &wrong, &by)), ..State::absent(name) },
         }
     }
@@ -81,15 +81,19 @@ impl ScriptProvider {
         state(name, attributes)
     }
 
-    /// The declared attributes of a record, and what is wrong with those that are not here.
-    fn attributes(&self, record: Record, odd: &mut Odd) -> (Attributes, Vec<EcoString>) {
+    /// The declared attributes and outputs of a record, and what is wrong with those that are not here.
+    fn attributes(&self, record: Record, odd: &mut Odd) -> (Attributes, Attributes, Vec<EcoString>) {
         let Record { name: of, mut attributes, repeated, error: _ } = record;
         let known = &self.metadata.schema.attributes;
-        let (mut next, mut wrong) = (0, Vec::new());
+        let (mut next, mut wrong, mut outputs) = (0, Vec::new(), Attributes::new());
         attributes.retain_mut(|name, value| {
             // Most scripts write them in the order of the metadata.
             let at = (next..known.len()).chain(0..next).find(|at| known[*at].name == *name);
             let Some(at) = at else {
+                if self.metadata.is_output(name.as_str()) {
+                    outputs.set(name.clone(), value.clone());
+                    return false;
+                }
                 remember(&mut odd.undeclared, name.text(), &of);
                 return false;
             };
@@ -107,7 +111,7 @@ impl ScriptProvider {
         for name in &repeated {
             remember(&mut odd.repeated, name, &of);
         }
-        (attributes, wrong)
+        (attributes, outputs, wrong)
     }
 
     fn wrong(&self, name: &str, wrong: &[EcoString], by: &Call) -> EcoString {

@@ -89,3 +89,13 @@ fn a_wrong_manifest_is_not_drawn() {
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
     assert!(ended.stderr.contains("unknown type `fiel`"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_resource_answers_to_whatever_else_it_is() {
+    let place = Place::new();
+    let path =
+        place.file("m.yaml", "resources:\n  user[u]: {gid: 4711}\n  group[g]: {gid: 4711}\n  group[h]: {gid: 4712}\n");
+    let graph = place.run(&["graph", &path]);
+    assert!(graph.stdout.contains("user[u]\n    after group[g] (automatic: name)\n"), "{graph:?}");
+    assert!(!graph.stdout.contains("after group[h]"), "{graph:?}");
+}

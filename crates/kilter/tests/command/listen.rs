@@ -170,8 +170,9 @@ fn a_receiver_sees_what_has_changed_until_it_has_become_so() {
     assert_eq!(received.to_string(), r#"[{"attribute":"text","from":["exec[read].stdout"],"changed":true}]"#);
     std::fs::remove_file(file("fail")).unwrap();
     wait("the second", || content(&file("sunk")) == "got two");
-    let status = place.run(&["status", "sink[s]"]).stdout;
-    assert!(status.contains("text is from exec[read].stdout\n"), "{status}");
+    wait("it to be in its state", || {
+        place.run(&["status", "sink[s]"]).stdout.contains("text is from exec[read].stdout\n")
+    });
 
     std::fs::write(file("sunk"), "by somebody else").unwrap();
     wait("what somebody else has changed", || content(&file("sunk")) == "got two");
@@ -212,4 +213,23 @@ fn what_a_script_of_mold_tells_is_mended_at_once() {
     }
     let (code, _, err) = running.end();
     assert!(code == Some(143) && !err.contains("watch"), "{err}");
+}
+
+#[test]
+fn metadata_names_paths_that_tell_of_resources_of_a_script() {
+    let place = Place::new();
+    let note = notes(&place, "simple", "exit 1").join("a");
+    let metadata = std::fs::read_to_string(place.path().join("providers/note.yaml")).unwrap();
+    let watches = format!("  watches: {{path: '{}/${{vars.name}}'}}\n  attributes:", note.parent().unwrap().display());
+    let metadata = metadata.replace(", watch]", "]").replace("  attributes:", &watches);
+    place.file("providers/note.yaml", metadata);
+    let running = begin(&place);
+    wait("the note", || content(&note) == "declared");
+    for text in ["one", "two"] {
+        change(&place, text);
+        wait("the note, mended", || content(&note) == "declared");
+    }
+    let status = place.run(&["status", "note[a]", "--format", "json"]).stdout;
+    assert!(status.contains("\"watched\": \"events\"") && !status.contains("every_ms"), "{status}");
+    assert_eq!(running.end().0, Some(143));
 }

@@ -251,3 +251,84 @@ fn a_failure_of_a_script_names_all_that_is_known() {
                     its standard error: disk full)";
     assert!(ended.stdout.contains(expected), "{}", ended.stdout);
 }
+
+/// A provider of any kind, and what it says of itself.
+fn provider(place: &Place, name: &str, metadata: &str, script: &str) {
+    std::fs::create_dir_all(place.path().join("providers")).unwrap();
+    place.file(&format!("providers/{name}.yaml"), metadata);
+    let script = script.replace("DIR", &place.path().display().to_string());
+    let path = place.file(&format!("providers/{name}.prov"), script);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn resources_of_scripts_send_values_and_come_before_and_behind_others() {
+    let place = Place::new();
+    provider(
+        &place,
+        "site",
+        "provider:\n  type: site\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
+         identities: www.${vars.name}\n  outputs: {url: Where it is.}\n  autorequire: {file: $root}\n  attributes:\n    \
+         name:\n    root: {type: string}\n",
+        "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\ncase $ral_action in\n\
+         find) printf 'name: %s\\nroot: %s\\nurl: http://%s:%s/\\n' \"$name\" \"$(cat at)\" \"$name\" \"$(wc -c < at)\" ;;\n\
+         update) printf %s \"$root\" > at; echo 'ral_derive: true' ;;\nesac\n",
+    );
+    provider(
+        &place,
+        "alias",
+        "provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  outputs: {length: How long it is.}\n  \
+         autorequire: {site: $of}\n  attributes:\n    of: {type: string}\n",
+        "#!/bin/sh\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"of\": \"www.blog\", \"length\": 8}'\n",
+    );
+    place.file("at", "");
+    let root = place.path().join("root").display().to_string();
+    let text = format!(
+        "resources:\n  alias[x]: {{of: www.blog}}\n  file[{root}.url]: {{content: \"${{site[blog].url}} ${{alias[x].length}}\"}}\n  \
+         site[blog]: {{root: {root}}}\n  file[{root}]: {{ensure: directory}}\n"
+    );
+    let path = place.file("m.yaml", text);
+    let graph = place.run(&["-I", ".", "graph", &path]);
+    let behind =
+        ["site[blog]\n    after file[DIR/root] (automatic: name)", "alias[x]\n    after site[blog] (automatic: name)"];
+    assert!(behind.iter().all(|edge| graph.stdout.contains(edge)), "{graph:?}");
+    let applied = place.run(&["-I", ".", "apply", &path]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    let url = std::fs::read_to_string(format!("{root}.url")).unwrap();
+    assert_eq!(url, format!("http://blog:{}/ 8", root.len()), "as it is behind the change");
+    let again = place.run(&["-I", ".", "apply", &path]);
+    assert!(again.stdout.contains("4 unchanged"), "{again:?}");
+}
+
+#[test]
+fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
+    let place = Place::new();
+    let script = "#!/bin/sh\necho '# simple'\n";
+    let metadata = |rest: &str| {
+        format!(
+            "provider:\n  type: site\n  invoke: simple\n  suitable: true\n  attributes:\n    name:\n    root: {{type: string}}\n  {rest}\n"
+        )
+    };
+    for (rest, told) in [
+        ("outputs: [url]", "expects a hash of texts by name"),
+        ("outputs: {root: x}", "`root` is an attribute and cannot be an output too"),
+        ("autorequire: x", "expects a hash of titles by type"),
+        ("autorequire: {file: $rot}", "there is no attribute `rot`"),
+        ("autonotify: {file: '${vars.rot}'}", "there is no attribute `rot`"),
+        ("identities: {a: b}", "`identities` are texts"),
+        ("identities: '${vars.rot}'", "`identities`: there is no attribute `rot`"),
+        ("watches: /etc", "`watches` are {path: …}"),
+        ("watches: {path: etc}", "the path `etc` is not absolute"),
+        ("watches: {path: /etc, scope: all}", "a `scope` is this, entries or tree"),
+        ("watches: [{path: /etc}, {every: 0}]", "`every` is from 1 to 86400 seconds"),
+        ("watches: {path: '/etc/${vars.rot}'}", "`watches`: there is no attribute `rot`"),
+        ("identities: '${facts.os}'", "only the resource's own values may be used"),
+    ] {
+        provider(&place, "site", &metadata(rest), script);
+        let ended = place.run(&["-I", ".", "types", "site"]);
+        assert!(
+            ended.code == 1 && ended.stderr.contains(told) && ended.stderr.contains("wrong: 8:"),
+            "{rest}: {ended:?}"
+        );
+    }
+}

@@ -46,7 +46,7 @@ pub use outlook::{Alone, Outlook, Reach};
 pub use registry::{Candidate, ChoiceError, Registry};
 pub use seal::{Seal, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
-pub use watch::{POLL, Scope, Tell, Watch};
+pub use watch::{Network, POLL, Scope, Tell, Watch};
 pub use wish::{Direction, Match, Wish};
 
 /// The examples of these pages are run as tests.

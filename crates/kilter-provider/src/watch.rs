@@ -15,6 +15,10 @@ pub enum Watch {
     },
     /// Something happens to what is kept in the state directory: a path from there. Nothing does where nothing is kept.
     Kept(PathBuf),
+    /// Something of the network changes, whatever it is about.
+    Network(Network),
+    /// The process ends whose number is the first word of this file, or something happens to the file.
+    Process(PathBuf),
     /// Nothing tells: it is looked at every so often.
     Every(Duration),
     /// The provider does, in [`Provider::watch`](crate::Provider::watch), by the name of the resource.
@@ -31,6 +35,17 @@ pub trait Tell: Sync {
 
     /// Any resource may have changed.
     fn anything(&self);
+}
+
+/// What may change of the network of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Network {
+    /// Interfaces come, go, or are set otherwise.
+    Links,
+    /// Addresses of interfaces.
+    Addresses,
+    /// Routes.
+    Routes,
 }
 
 /// How far the watch of a path goes.

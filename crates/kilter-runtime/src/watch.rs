@@ -20,6 +20,7 @@
 //!
 //! | file | has |
 //! |---|---|
+//! | `bells` | what is no path: the network, and the end of processes |
 //! | `hub` | the thread, and the lock around the rest |
 //! | `map` | who subscribes to what, and what has to be watched for it |
 //! | `look` | the map brought in accord with the file system |
@@ -31,6 +32,7 @@
 //!
 //! What is covered and what is not is in `docs/reference/watching.md`. *Start from* [`Hub::start`].
 
+mod bells;
 mod hear;
 mod hub;
 mod kernel;
@@ -44,6 +46,7 @@ mod subscriptions;
 
 use std::path::PathBuf;
 
+pub(crate) use bells::{Bell, Bells};
 pub use hub::{Hub, Limits, StartError};
 /// How much of what is at a path is watched. Links below a tree are entries; they are not followed.
 pub use kilter_provider::Scope;

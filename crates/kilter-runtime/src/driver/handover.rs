@@ -24,7 +24,7 @@ use crate::lookup::Lookup;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
 use crate::step::Received;
-use crate::watch::{Hub, Subscriber};
+use crate::watch::{Bells, Hub, Subscriber};
 
 /// What is held, on its way to what is declared now.
 pub struct Handover {
@@ -67,6 +67,7 @@ impl Parts {
 /// What tells that something has changed.
 pub(super) struct Watching {
     pub(super) hub: Hub,
+    pub(super) bells: Bells,
     pub(super) tidings: Tidings,
     pub(super) subscribers: Subscribers,
     pub(super) polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
@@ -81,11 +82,14 @@ pub(super) struct Watching {
 impl Watching {
     /// Of a first graph: nothing is watched yet.
     pub(super) fn new(count: usize, sender: &Sender<Message>) -> Result<Watching, RunError> {
-        let (tidings, sender) = (Tidings::default(), sender.clone());
-        let of_hub = tidings.clone();
-        let tell = move |told| of_hub.add(told, &sender);
+        let tidings = Tidings::default();
+        let tell = || {
+            let (tidings, sender) = (tidings.clone(), sender.clone());
+            move |told| tidings.add(told, &sender)
+        };
         Ok(Watching {
-            hub: Hub::start(tell).map_err(RunError::Watch)?,
+            hub: Hub::start(tell()).map_err(RunError::Watch)?,
+            bells: Bells::new(tell()),
             tidings,
             subscribers: Subscribers::of_first(count),
             polls: BinaryHeap::new(),
@@ -100,7 +104,10 @@ impl Watching {
     /// The same for the resources that are kept; the others are watched no longer.
     pub(super) fn renumbered(self, kept: &Kept) -> Watching {
         let (subscribers, gone) = self.subscribers.renumbered(kept);
-        gone.into_iter().for_each(|subscriber| self.hub.unwatch(subscriber));
+        gone.into_iter().for_each(|subscriber| {
+            self.hub.unwatch(subscriber);
+            self.bells.unwatch(subscriber);
+        });
         let polls = self.polls.into_iter().filter_map(|Reverse((at, old))| Some(Reverse((at, kept.new_of(old)?))));
         let of_kept = |names: Vec<(EcoString, VertexId)>| -> Vec<_> {
             names.into_iter().filter_map(|(name, old)| Some((name, kept.new_of(old)?))).collect()

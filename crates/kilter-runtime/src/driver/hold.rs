@@ -21,7 +21,7 @@ use super::window::Window;
 use super::{Driver, RunError};
 use crate::observer::Event;
 use crate::prepare::Prepared;
-use crate::watch::{Counts, Hub, Lost, PathWatch, Scope, Subscriber, Told};
+use crate::watch::{Bell, Bells, Counts, Hub, Lost, PathWatch, Scope, Subscriber, Told};
 
 /// Who subscribes to what is declared: no resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
@@ -53,6 +53,7 @@ pub(super) struct Holder<'run> {
     pub(super) reading: Reading,
     /// Lives as long as the state is held, over all graphs.
     hub: Hub,
+    bells: Bells,
     tidings: Tidings,
     subscribers: Subscribers,
     /// When a resource is looked at next that nothing tells of, and how often that is.
@@ -86,6 +87,7 @@ impl<'run> Holder<'run> {
         let hold = Hold { converged, until_converged, longest, declared, alive, window };
         let Watching {
             hub,
+            mut bells,
             tidings,
             subscribers,
             mut polls,
@@ -98,12 +100,12 @@ impl<'run> Holder<'run> {
             Some(before) => before.renumbered(kept),
             None => Watching::new(prepared.resources().len(), sender)?,
         };
-        let mut watches = Vec::new();
+        let (mut watches, mut rung) = (Vec::new(), Vec::new());
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
             if kept.is_kept(vertex) || is_not_held(resource) {
                 continue;
             }
-            let mut paths = Vec::new();
+            let (mut paths, mut rings) = (Vec::new(), Vec::new());
             match poll_of(resource) {
                 Poll::Watched => {}
                 Poll::Every(seconds) => {
@@ -117,6 +119,11 @@ impl<'run> Holder<'run> {
                     Watch::Path { path, scope } => paths.push(PathWatch { path, scope }),
                     Watch::Kept(path) => {
                         paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
+                    }
+                    Watch::Network(what) => rings.push(Bell::Network(what)),
+                    Watch::Process(file) => {
+                        paths.push(PathWatch { path: file.clone(), scope: Scope::This });
+                        rings.push(Bell::Process(file));
                     }
                     Watch::Every(interval) => {
                         let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -133,6 +140,9 @@ impl<'run> Holder<'run> {
             if !paths.is_empty() {
                 watches.push((subscribers.of(vertex), paths));
             }
+            if !rings.is_empty() {
+                rung.push((subscribers.of(vertex), rings));
+            }
         }
         let new = intervals.iter().filter(|(vertex, _)| !kept.is_kept(**vertex));
         polls.extend(new.map(|(vertex, interval)| Reverse((Timestamp(now.0.saturating_add(*interval)), *vertex))));
@@ -141,6 +151,10 @@ impl<'run> Holder<'run> {
         watches.push((DECLARED, declared.collect()));
         for lost in hub.watch_all(watches) {
             // The driver takes it when it begins.
+            tidings.add(Told::Lost(lost), sender);
+        }
+        // A process is looked for when its file is watched already.
+        for lost in rung.into_iter().filter_map(|(subscriber, rings)| bells.watch(subscriber, rings).err()) {
             tidings.add(Told::Lost(lost), sender);
         }
         // It may have been edited since it was read, when nobody watched.
@@ -155,6 +169,7 @@ impl<'run> Holder<'run> {
             hold,
             reading,
             hub,
+            bells,
             tidings,
             subscribers,
             polls,
@@ -192,10 +207,20 @@ impl<'run> Holder<'run> {
     /// What the holder of the next graph goes on with.
     pub(super) fn leave(self) -> Watching {
         let Holder {
-            hub, tidings, subscribers, polls, intervals, listening, flush_after, alive_at, is_converged, ..
+            hub,
+            bells,
+            tidings,
+            subscribers,
+            polls,
+            intervals,
+            listening,
+            flush_after,
+            alive_at,
+            is_converged,
+            ..
         } = self;
         let told = listening.told.iter().map(|told| (told.provider(), told.names().to_vec())).collect();
-        Watching { hub, tidings, subscribers, polls, intervals, told, flush_after, alive_at, is_converged }
+        Watching { hub, bells, tidings, subscribers, polls, intervals, told, flush_after, alive_at, is_converged }
     }
 
     /// The resources that are looked at every so often, each with the time of its next look.
@@ -374,6 +399,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         if subscriber == DECLARED {
             holder.reading.touched(self.now);
         } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
+            holder.bells.look(subscriber);
             self.machine.input(self.now, Input::Stale(vertex));
         }
     }

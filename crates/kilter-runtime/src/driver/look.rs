@@ -102,7 +102,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             return Watched::Polled(interval);
         }
         let watches = self.prepared.provider(vertex).watches(&resource.name, &resource.attributes);
-        let tells = watches.iter().any(|watch| matches!(watch, Watch::Path { .. } | Watch::Kept(_) | Watch::Told));
+        let tells = watches.iter().any(|watch| !matches!(watch, Watch::Every(_)));
         if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::Name;
 use kilter_model::{Attributes, AutoTitle, TypeSchema, Value};
-use kilter_provider::{POLL, Scope, Watch};
+use kilter_provider::{Network, POLL, Scope, Watch};
 
 /// The longest time between two looks at a resource, in seconds.
 const LONGEST: i64 = 24 * 3600;
@@ -16,6 +16,10 @@ const LONGEST: i64 = 24 * 3600;
 pub enum WatchRule {
     /// Something happens to a path.
     Path(AutoTitle, Scope),
+    /// The process ends whose number is in a file.
+    Process(AutoTitle),
+    /// Something of the network changes.
+    Network(Network),
     /// It is looked at every so often.
     Every(Duration),
 }
@@ -30,12 +34,16 @@ pub(crate) fn watched(
 ) -> Vec<Watch> {
     let mut watches: Vec<Watch> = is_told.then_some(Watch::Told).into_iter().collect();
     for rule in rules {
+        let paths = |title: &AutoTitle| {
+            let paths = schema.titles(title, should, name).unwrap_or_default();
+            paths.into_iter().filter(|path| path.starts_with('/')).map(|path| PathBuf::from(path.as_str()))
+        };
         match rule {
             WatchRule::Every(interval) => watches.push(Watch::Every(*interval)),
+            WatchRule::Network(what) => watches.push(Watch::Network(*what)),
+            WatchRule::Process(file) => watches.extend(paths(file).map(Watch::Process)),
             WatchRule::Path(title, scope) => {
-                let paths = schema.titles(title, should, name).unwrap_or_default();
-                let paths = paths.into_iter().filter(|path| path.starts_with('/'));
-                watches.extend(paths.map(|path| Watch::Path { path: PathBuf::from(path.as_str()), scope: *scope }));
+                watches.extend(paths(title).map(|path| Watch::Path { path, scope: *scope }));
             }
         }
     }
@@ -51,7 +59,8 @@ pub(crate) fn identities(value: &Value, schema: &TypeSchema) -> Result<Vec<AutoT
     each(value).iter().map(|value| title("identities", value, schema)).collect()
 }
 
-/// What tells that a resource may have changed: `{path: TITLE, scope: SCOPE}` or `{every: SECONDS}`, or a list of them.
+/// What tells that a resource may have changed: `{path: TITLE, scope: SCOPE}`, `{process: TITLE}`, `{network: WHAT}` or
+/// `{every: SECONDS}`, or a list of them.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -60,27 +69,46 @@ pub(crate) fn watches(value: &Value, schema: &TypeSchema) -> Result<Vec<WatchRul
 }
 
 fn rule(value: &Value, schema: &TypeSchema) -> Result<WatchRule, EcoString> {
-    let wrong = || eco_format!("`watches` are {{path: …}}, with a `scope`, or {{every: SECONDS}}");
+    let wrong = || {
+        EcoString::from(
+            "`watches` are {path: …}, with a `scope`, {process: PID_FILE}, {network: links|addresses|routes} or \
+             {every: SECONDS}",
+        )
+    };
     let entries = value.as_hash().ok_or_else(wrong)?;
-    if entries.keys().any(|key| !matches!(key.as_str(), "path" | "scope" | "every")) {
+    let mut others = entries.iter().filter(|(key, _)| *key != "scope");
+    let (Some((kind, said)), None) = (others.next(), others.next()) else { return Err(wrong()) };
+    if entries.contains_key("scope") && kind != "path" {
         return Err(wrong());
     }
-    match (entries.get("path"), entries.get("every")) {
-        (Some(path), None) => {
-            let path = title("watches", path, schema)?;
-            if matches!(&path, AutoTitle::Constant(path) if !path.starts_with('/')) {
-                return Err(eco_format!("`watches`: the path `{}` is not absolute", path.source()));
+    let path = || {
+        let path = title("watches", said, schema)?;
+        match &path {
+            AutoTitle::Constant(path) if !path.starts_with('/') => {
+                Err(eco_format!("`watches`: the path `{path}` is not absolute"))
             }
+            _ => Ok(path),
+        }
+    };
+    match kind.as_str() {
+        "path" => {
             let scope = match entries.get("scope").map(|scope| scope.as_str().unwrap_or_default()) {
                 None | Some("this") => Scope::This,
                 Some("entries") => Scope::Entries,
                 Some("tree") => Scope::Tree,
                 Some(_) => return Err("`watches`: a `scope` is this, entries or tree".into()),
             };
-            Ok(WatchRule::Path(path, scope))
+            Ok(WatchRule::Path(path()?, scope))
         }
-        (None, Some(every)) if !entries.contains_key("scope") => {
-            let seconds = every.as_integer().filter(|seconds| (1..=LONGEST).contains(seconds));
+        "process" => Ok(WatchRule::Process(path()?)),
+        "network" => match said.as_str() {
+            Some("links") => Ok(WatchRule::Network(Network::Links)),
+            Some("addresses") => Ok(WatchRule::Network(Network::Addresses)),
+            Some("routes") => Ok(WatchRule::Network(Network::Routes)),
+            _ => Err("`watches`: the `network` has links, addresses and routes".into()),
+        },
+        "every" => {
+            let seconds = said.as_integer().filter(|seconds| (1..=LONGEST).contains(seconds));
             let seconds = seconds.ok_or_else(|| eco_format!("`watches`: `every` is from 1 to {LONGEST} seconds"))?;
             Ok(WatchRule::Every(Duration::from_secs(seconds.unsigned_abs())))
         }

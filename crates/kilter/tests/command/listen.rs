@@ -233,3 +233,54 @@ fn metadata_names_paths_that_tell_of_resources_of_a_script() {
     assert!(status.contains("\"watched\": \"events\"") && !status.contains("every_ms"), "{status}");
     assert_eq!(running.end().0, Some(143));
 }
+
+/// A provider whose resource is what a command prints, in a world of its own where that is needed.
+fn shown(place: &Place, watches: &str, find: &str, update: &str) {
+    std::fs::create_dir_all(place.path().join("providers")).unwrap();
+    place.file(
+        "providers/shown.yaml",
+        format!(
+            "provider:\n  type: shown\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  watches: {watches}\n  \
+             attributes:\n    name:\n    text: {{type: string}}\n"
+        ),
+    );
+    let script = format!(
+        "#!/bin/bash\neval \"$@\"\ncd '{}' || exit\necho '# simple'\ncase $ral_action in\n\
+         find) printf 'name: %s\\ntext: %s\\n' \"$name\" \"$({find})\" ;;\n\
+         update) {update}\necho 'ral_derive: true' ;;\nesac\n",
+        place.path().display()
+    );
+    let path = place.file("providers/shown.prov", script);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_process_that_ends_is_begun_again_at_once() {
+    let place = Place::new();
+    let pid_file = place.path().join("pid");
+    let watches = format!("{{process: '{}'}}", pid_file.display());
+    // What it starts outlives the script, in a group of its own.
+    let begin =
+        "setsid -f sh -c 'echo $$ > pid; exec sleep 300' >/dev/null 2>&1; until [ -s pid ]; do sleep 0.01; done";
+    shown(&place, &watches, "kill -0 \"$(cat pid)\" 2>/dev/null && echo up", begin);
+    let text = "resources:\n  shown[x]: {text: up}\n";
+    let running = Running::begin(&place, &["-I", ".", &manifest(&place, text)]);
+    let process = |not: &str| {
+        wait("a process", || !content(&pid_file).is_empty() && content(&pid_file) != not);
+        content(&pid_file)
+    };
+    let first = process("");
+    let mut last = first.clone();
+    for _ in 0..2 {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let number: i32 = last.trim().parse().unwrap();
+        std::fs::write(&pid_file, &last).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(number).unwrap(), rustix::process::Signal::KILL)
+            .unwrap();
+        last = process(&last);
+    }
+    running.end();
+    let number: i32 = last.trim().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(number).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+}

@@ -1,0 +1,358 @@
+//! What tells of something that is no path: the network, and the end of processes.
+//!
+//! One netlink socket serves everybody who has an interest in the network, and each process is watched by a descriptor
+//! of its own (pidfd_open(2)), which names it and no later one with its number. One thread waits for all of it; there is
+//! none as long as nobody has an interest.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use kilter_provider::Network;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, netlink, recv, socket_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::{Lost, Subscriber, Told, Why};
+
+/// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR` and `RTMGRP_IPV6_ROUTE` (rtnetlink(7)).
+const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
+
+/// How much is read at once: the kernel's own messages are smaller (netlink(7)).
+const READ: usize = 32 * 1024;
+
+/// What a pid file may hold: a number, and a line or two that nobody needs.
+const LARGEST_PID_FILE: u64 = 4096;
+
+/// What tells of something that is no path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bell {
+    /// Something of the network changes.
+    Network(Network),
+    /// The process ends whose number is in this file.
+    Process(PathBuf),
+}
+
+/// What rings for whom.
+#[derive(Default)]
+struct Wired {
+    network: BTreeMap<Subscriber, Vec<Network>>,
+    /// The files with the numbers of processes.
+    files: BTreeMap<Subscriber, Vec<PathBuf>>,
+    /// The processes that are there.
+    processes: Vec<(Subscriber, Arc<OwnedFd>)>,
+    socket: Option<Arc<OwnedFd>>,
+}
+
+type Tell = Box<dyn Fn(Told) + Send>;
+
+/// Rings for subscribers, until it is dropped.
+pub(crate) struct Bells {
+    wired: Arc<Mutex<Wired>>,
+    /// What the thread is given when there is one.
+    tell: Option<Tell>,
+    /// Wakes the thread, and ends it.
+    wake: Option<Arc<OwnedFd>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bells {
+    /// Nothing is watched yet, and nothing is used for it.
+    pub(crate) fn new(tell: impl Fn(Told) + Send + 'static) -> Bells {
+        Bells { wired: Arc::default(), tell: Some(Box::new(tell)), wake: None, thread: None }
+    }
+
+    /// Has these ring for a subscriber, beside what does. What happens from now on is told.
+    ///
+    /// # Errors
+    /// What cannot be watched, with the reason; the rest is.
+    pub(crate) fn watch(&mut self, subscriber: Subscriber, bells: Vec<Bell>) -> Result<(), Lost> {
+        self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| {
+            let why = Why::System { path: PathBuf::from("the network and processes"), why: error.to_string() };
+            Lost { subscribers: vec![subscriber], why }
+        })
+    }
+
+    /// Looks again which processes a subscriber has an interest in: the files may name others.
+    pub(crate) fn look(&self, subscriber: Subscriber) {
+        let mut wired = lock(&self.wired);
+        if wired.files.contains_key(&subscriber) {
+            wired.look(subscriber);
+            drop(wired);
+            self.wake();
+        }
+    }
+
+    /// Nothing rings for a subscriber any more. What has rung before may still be told.
+    pub(crate) fn unwatch(&self, subscriber: Subscriber) {
+        let mut wired = lock(&self.wired);
+        wired.network.remove(&subscriber);
+        wired.files.remove(&subscriber);
+        wired.processes.retain(|(of, _)| *of != subscriber);
+        if wired.network.is_empty() {
+            wired.socket = None;
+        }
+        drop(wired);
+        self.wake();
+    }
+
+    fn wire(&self, subscriber: Subscriber, bells: Vec<Bell>) -> io::Result<()> {
+        let mut wired = lock(&self.wired);
+        for bell in bells {
+            match bell {
+                Bell::Network(what) => {
+                    if wired.socket.is_none() {
+                        wired.socket = Some(Arc::new(network()?));
+                    }
+                    wired.network.entry(subscriber).or_default().push(what);
+                }
+                Bell::Process(file) => wired.files.entry(subscriber).or_default().push(file),
+            }
+        }
+        wired.look(subscriber);
+        drop(wired);
+        self.wake();
+        Ok(())
+    }
+
+    /// Sees to it that there is a thread.
+    fn start(&mut self) -> io::Result<()> {
+        let Some(tell) = self.tell.take() else { return Ok(()) };
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (wired, woken) = (Arc::clone(&self.wired), Arc::clone(&wake));
+        let thread = thread::Builder::new().name("bells".to_owned());
+        self.thread = Some(thread.spawn(move || listen(&wired, &woken, &tell))?);
+        self.wake = Some(wake);
+        Ok(())
+    }
+
+    fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            // An eventfd that cannot take a one more is readable already.
+            let _ = rustix::io::write(&**wake, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Bells {
+    fn drop(&mut self) {
+        // The thread holds the only other one: it ends when it is woken and finds itself alone.
+        let wired = std::mem::take(&mut self.wired);
+        drop(wired);
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            // A `tell` that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Wired {
+    /// Opens the processes that the files of a subscriber name now. One that has ended is nobody, whether somebody has waited
+    /// for it or not: its file is watched as a path, and tells when there is another.
+    fn look(&mut self, subscriber: Subscriber) {
+        self.processes.retain(|(of, _)| *of != subscriber);
+        let files = self.files.get(&subscriber).into_iter().flatten();
+        let opened = files.filter_map(|file| pidfd_open(pid_in(file)?, PidfdFlags::empty()).ok());
+        let opened: Vec<OwnedFd> = opened.filter(|process| !has_ended(process)).collect();
+        self.processes.extend(opened.into_iter().map(|process| (subscriber, Arc::new(process))));
+    }
+
+    /// Who has an interest in one of these.
+    fn interested(&self, happened: &[Network]) -> Vec<Subscriber> {
+        let any = |wanted: &Vec<Network>| wanted.iter().any(|wanted| happened.contains(wanted));
+        self.network.iter().filter(|(_, wanted)| any(wanted)).map(|(subscriber, _)| *subscriber).collect()
+    }
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)), Ok(1..))
+}
+
+/// The number in a pid file.
+fn pid_in(file: &Path) -> Option<Pid> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(file).ok()?.take(LARGEST_PID_FILE).read_to_string(&mut text).ok()?;
+    text.split_whitespace().next()?.parse().ok().and_then(Pid::from_raw)
+}
+
+fn network() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // `NETLINK_ROUTE` is the protocol 0.
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    bind(&socket, &netlink::SocketAddrNetlink::new(0, GROUPS))?;
+    Ok(socket)
+}
+
+/// Waits for all of it, until nobody else holds what is wired.
+fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
+    let mut buffer = vec![0; READ];
+    loop {
+        let (socket, processes) = {
+            let wired = lock(wired);
+            (wired.socket.clone(), wired.processes.clone())
+        };
+        let mut waited: Vec<PollFd<'_>> = vec![PollFd::new(woken, PollFlags::IN)];
+        waited.extend(socket.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)));
+        waited.extend(processes.iter().map(|(_, process)| PollFd::new(&**process, PollFlags::IN)));
+        match poll(&mut waited, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return tell(Told::Everything),
+        }
+        let rang: Vec<bool> = waited.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if rang[0] {
+            let mut count = [0; 8];
+            let _ = rustix::io::read(woken, &mut count);
+            if Arc::strong_count(wired) == 1 {
+                return;
+            }
+        }
+        let mut told = Vec::new();
+        if let Some(socket) = socket.as_ref().filter(|_| rang[1]) {
+            match heard(socket, &mut buffer) {
+                Ok(happened) => told.extend(lock(wired).interested(&happened)),
+                // Some were lost: nobody knows which.
+                Err(_) => told.extend(lock(wired).network.keys().copied()),
+            }
+        }
+        let ended = processes.iter().zip(&rang[1 + usize::from(socket.is_some())..]).filter(|(_, rang)| **rang);
+        let ended: Vec<&(Subscriber, Arc<OwnedFd>)> = ended.map(|(process, _)| process).collect();
+        if !ended.is_empty() {
+            let is_over = |process: &Arc<OwnedFd>| ended.iter().any(|(_, over)| Arc::ptr_eq(over, process));
+            lock(wired).processes.retain(|(_, process)| !is_over(process));
+            told.extend(ended.iter().map(|(subscriber, _)| *subscriber));
+        }
+        if !told.is_empty() {
+            told.sort_unstable();
+            told.dedup();
+            tell(Told::Changed(told));
+        }
+    }
+}
+
+/// What has happened to the network, of all that can be read now.
+fn heard(socket: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<Network>> {
+    let mut happened = Vec::new();
+    loop {
+        let length = match recv(socket.as_fd(), &mut *buffer, RecvFlags::empty()) {
+            Ok((length, _)) => length,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(happened),
+            Err(errno) => return Err(errno),
+        };
+        messages(&buffer[..length.min(buffer.len())], &mut |what| {
+            if !happened.contains(&what) {
+                happened.push(what);
+            }
+        });
+    }
+}
+
+/// What messages of rtnetlink are about: each begins with its length and its type (`struct nlmsghdr`).
+fn messages(mut bytes: &[u8], see: &mut dyn FnMut(Network)) {
+    const HEADER: usize = 16;
+    while bytes.len() >= HEADER {
+        let length = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+        match u16::from_ne_bytes([bytes[4], bytes[5]]) {
+            16..=19 => see(Network::Links),
+            20..=23 => see(Network::Addresses),
+            24..=27 => see(Network::Routes),
+            _ => {}
+        }
+        // They begin at multiples of four.
+        let next = length.max(HEADER).next_multiple_of(4);
+        bytes = bytes.get(next..).unwrap_or_default();
+    }
+}
+
+fn lock(wired: &Mutex<Wired>) -> MutexGuard<'_, Wired> {
+    wired.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn bells() -> (Bells, Receiver<Told>) {
+        let (sender, receiver) = channel();
+        (Bells::new(move |told| drop(sender.send(told))), receiver)
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_told_and_that_of_the_next_one_too() {
+        let (mut bells, told) = bells();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let begin = || {
+            let child = Command::new("sleep").arg("60").spawn().unwrap();
+            std::fs::write(&file, format!("{}\nmore\n", child.id())).unwrap();
+            child
+        };
+        let mut first = begin();
+        bells.watch(Subscriber(7), vec![Bell::Process(file.clone())]).unwrap();
+        assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "nothing has happened");
+        first.kill().unwrap();
+        assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(7)]));
+        bells.look(Subscriber(7));
+        assert!(
+            told.recv_timeout(Duration::from_millis(200)).is_err(),
+            "nobody has waited for it, and it has ended once"
+        );
+        first.wait().unwrap();
+        let mut second = begin();
+        bells.look(Subscriber(7));
+        second.kill().unwrap();
+        assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(7)]));
+        second.wait().unwrap();
+        let mut third = begin();
+        bells.look(Subscriber(7));
+        bells.unwatch(Subscriber(7));
+        third.kill().unwrap();
+        third.wait().unwrap();
+        assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "nobody has an interest");
+    }
+
+    #[test]
+    fn nothing_is_used_before_somebody_has_an_interest_and_nothing_is_left() {
+        let (mut bells, _told) = bells();
+        assert!(bells.thread.is_none() && bells.wake.is_none());
+        bells.watch(Subscriber(1), vec![Bell::Network(Network::Links)]).unwrap();
+        assert!(lock(&bells.wired).socket.is_some());
+        bells.unwatch(Subscriber(1));
+        assert!(lock(&bells.wired).socket.is_none());
+        let wired = Arc::downgrade(&bells.wired);
+        drop(bells);
+        assert!(wired.upgrade().is_none(), "the thread has ended");
+    }
+
+    #[test]
+    fn messages_are_told_apart_and_damaged_ones_do_no_harm() {
+        let message = |kind: u16, length: u32| {
+            let mut bytes = [0_u8; 20];
+            bytes[..4].copy_from_slice(&length.to_ne_bytes());
+            bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+            bytes
+        };
+        let seen = |bytes: &[u8]| {
+            let mut seen = Vec::new();
+            messages(bytes, &mut |what| seen.push(what));
+            seen
+        };
+        let all = [message(16, 18), message(21, 20), message(24, 20), message(3, 20)].concat();
+        assert_eq!(seen(&all), [Network::Links, Network::Addresses, Network::Routes]);
+        assert_eq!(seen(&message(16, 0)), [Network::Links]);
+        assert_eq!(seen(&message(16, u32::MAX)), [Network::Links]);
+        assert_eq!(seen(&all[..15]), []);
+    }
+}

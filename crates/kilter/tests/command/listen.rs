@@ -259,28 +259,47 @@ fn a_process_that_ends_is_begun_again_at_once() {
     let place = Place::new();
     let pid_file = place.path().join("pid");
     let watches = format!("{{process: '{}'}}", pid_file.display());
-    // What it starts outlives the script, in a group of its own.
+    // What it starts outlives the script, in a session of its own.
     let begin =
         "setsid -f sh -c 'echo $$ > pid; exec sleep 300' >/dev/null 2>&1; until [ -s pid ]; do sleep 0.01; done";
-    shown(&place, &watches, "kill -0 \"$(cat pid)\" 2>/dev/null && echo up", begin);
+    // One that has ended may be there as long as nobody waits for it.
+    shown(&place, &watches, "grep -q '^State:.[^ZX]' \"/proc/$(cat pid)/status\" 2>/dev/null && echo up", begin);
     let text = "resources:\n  shown[x]: {text: up}\n";
     let running = Running::begin(&place, &["-I", ".", &manifest(&place, text)]);
-    let process = |not: &str| {
-        wait("a process", || !content(&pid_file).is_empty() && content(&pid_file) != not);
+    let another = |than: &str| {
+        wait("a process", || content(&pid_file).ends_with('\n') && content(&pid_file) != than);
         content(&pid_file)
     };
-    let first = process("");
-    let mut last = first.clone();
+    let kill = |number: &str| {
+        let process = rustix::process::Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    };
+    let mut last = another("");
     for _ in 0..2 {
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        let number: i32 = last.trim().parse().unwrap();
-        std::fs::write(&pid_file, &last).unwrap();
-        rustix::process::kill_process(rustix::process::Pid::from_raw(number).unwrap(), rustix::process::Signal::KILL)
-            .unwrap();
-        last = process(&last);
+        wait("it to be in its state", || place.run(&["status"]).stdout.contains("1 in their state"));
+        kill(&last);
+        last = another(&last);
     }
     running.end();
-    let number: i32 = last.trim().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(number).unwrap(), rustix::process::Signal::KILL)
-        .unwrap();
+    kill(&last);
+}
+
+#[test]
+fn a_change_of_the_network_is_seen_at_once() {
+    let place = Place::new();
+    let find = "ip -o link show \"$name\" | grep -q '<[^>]*UP' && echo up";
+    shown(&place, "{network: links}", find, "ip link set \"$name\" up");
+    let path = manifest(&place, "resources:\n  shown[lo]: {text: up}\n");
+    // A world with nothing but this interface, which is down.
+    let script = "\"$@\" > told 2>&1 &\nrun=$!\n\
+                  until_up() { for i in $(seq 200); do ip -o link show lo | grep -q '<[^>]*UP' && return; sleep 0.05; done; cat told; exit 1; }\n\
+                  until_up; sleep 0.5; ip link set lo down; until_up; sleep 0.5; ip link set lo down; until_up\nkill $run; wait $run; echo $?\n";
+    let kilter = place.command(&["-I", ".", "run", &path]);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--net", "sh", "-c", script, "sh"]).arg(kilter.get_program()).args(kilter.get_args());
+    kilter.get_envs().filter_map(|(name, value)| Some((name, value?))).for_each(|(name, value)| {
+        command.env(name, value);
+    });
+    let ended = command.current_dir(place.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "143\n", "{ended:?}");
 }

@@ -1,6 +1,6 @@
 //! What is added where a state is held: watches, limits, back-off, budgets.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Command, Machine, Timestamp};
 use crate::graph::{Graph, VertexId};
@@ -82,11 +82,43 @@ pub(super) struct Hold {
     /// Vertices that were found otherwise and left so, and how: to find that again is nothing new.
     left: BTreeMap<VertexId, Settlement>,
     /// When a vertex was repaired.
-    repairs: BTreeMap<VertexId, VecDeque<Timestamp>>,
+    repairs: BTreeMap<VertexId, Repairs>,
     /// Vertices whose budget is used up.
     watched_only: BTreeSet<VertexId>,
     /// When something last happened that was more than finding a vertex in its state.
     quiet_since: Timestamp,
+}
+
+/// When a vertex was repaired. Nearly all are repaired once, as when a run makes everything.
+#[derive(Clone, Debug)]
+enum Repairs {
+    Once(Timestamp),
+    Often(Vec<Timestamp>),
+}
+
+impl Repairs {
+    /// One more repair; those that are so many milliseconds old do not count any more.
+    fn add(&mut self, now: Timestamp, within: u64) {
+        let is_old = |time: &Timestamp| now.0 - time.0 >= within;
+        match self {
+            Repairs::Once(first) if is_old(first) => *first = now,
+            Repairs::Once(first) => *self = Repairs::Often(vec![*first, now]),
+            Repairs::Often(times) => {
+                times.push(now);
+                times.retain(|time| !is_old(time));
+                if times.len() == 1 {
+                    *self = Repairs::Once(now);
+                }
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Repairs::Once(_) => 1,
+            Repairs::Often(times) => times.len(),
+        }
+    }
 }
 
 impl Machine {
@@ -272,12 +304,8 @@ impl Machine {
         let now = self.now;
         let Some(hold) = self.hold.as_mut().filter(|hold| !hold.settings.tireless.contains(&vertex)) else { return };
         let Budget { repairs, within } = hold.settings.budget;
-        let times = hold.repairs.entry(vertex).or_default();
-        times.push_back(now);
-        while times.front().is_some_and(|first| now.0 - first.0 >= within) {
-            times.pop_front();
-        }
-        if times.len() > repairs as usize {
+        let times = hold.repairs.entry(vertex).and_modify(|times| times.add(now, within)).or_insert(Repairs::Once(now));
+        if times.count() > repairs as usize {
             hold.repairs.remove(&vertex);
             hold.watched_only.insert(vertex);
             self.commands.push(Command::Demoted(vertex));

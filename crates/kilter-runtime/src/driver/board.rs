@@ -4,6 +4,7 @@ mod reverse;
 mod seals;
 mod sending;
 mod standing;
+mod tallies;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use kilter_provider::{Context, Found, Level, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use reverse::Before;
+pub(super) use tallies::Tallies;
 
 use super::resolve::{self, Resolution};
-use super::window::Tally;
 use super::{Mode, Options};
 use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
@@ -63,7 +64,7 @@ pub(super) struct Board<'run> {
     /// While a state is held: what is not in its state, instead of all that ever happened.
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
     /// What was done to resources while a state is held.
-    tallies: FxHashMap<VertexId, Tally>,
+    tallies: Tallies,
     /// What resources were before; none if nothing of that is kept.
     before: Option<Before>,
     /// Resources with `realize` that have settled once.
@@ -126,7 +127,7 @@ impl<'run> Board<'run> {
             served: FxHashSet::default(),
             reports: Vec::new(),
             standing: None,
-            tallies: FxHashMap::default(),
+            tallies: Tallies::default(),
             before: Before::of(prepared, options),
             realized: FxHashSet::default(),
             used: FxHashSet::default(),
@@ -371,7 +372,7 @@ impl<'run> Board<'run> {
         let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
         if self.standing.is_some() {
-            self.tallies.entry(vertex).or_default().count(status, refreshed, &draft.differences);
+            self.tallies.count(vertex, status, refreshed, &draft.differences);
         }
         let report = ResourceReport {
             reference: resource.reference.clone(),

@@ -15,11 +15,10 @@ use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::RunError;
-use super::board::Draft;
+use super::board::{Draft, Tallies};
 use super::opened::Opened;
 use super::stop::Message;
 use super::tidings::Tidings;
-use super::window::Tally;
 use crate::lookup::Lookup;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
@@ -137,7 +136,7 @@ pub(super) struct Carried {
     pub(super) found: FxHashMap<VertexId, Found>,
     pub(super) drafts: FxHashMap<VertexId, Draft>,
     pub(super) standing: BTreeMap<VertexId, ResourceReport>,
-    pub(super) tallies: FxHashMap<VertexId, Tally>,
+    pub(super) tallies: Tallies,
     pub(super) realized: FxHashSet<VertexId>,
     pub(super) used: FxHashSet<u16>,
     pub(super) counts: Counts,

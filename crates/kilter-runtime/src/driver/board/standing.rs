@@ -1,11 +1,9 @@
 //! What is known of resources while a state is held.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use ecow::EcoString;
 use kilter_engine::VertexId;
-use kilter_model::{AttributeName, Difference};
 use rustc_hash::FxHashMap;
 
 use super::Board;
@@ -43,7 +41,7 @@ impl Board<'_> {
         self.outputs = kept.map(carried.outputs);
         self.found = kept.map(carried.found);
         self.drafts = kept.map(carried.drafts);
-        self.tallies = kept.map(carried.tallies);
+        self.tallies = carried.tallies.renumbered(kept);
         self.realized = carried.realized.into_iter().filter_map(|old| kept.new_of(old)).collect();
         self.standing = Some(kept.map(carried.standing));
         (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
@@ -155,7 +153,7 @@ impl Board<'_> {
 
     /// What was done to a resource.
     pub(in super::super) fn tally(&self, vertex: VertexId) -> Tally {
-        self.tallies.get(&vertex).cloned().unwrap_or_default()
+        self.tallies.of(vertex)
     }
 }
 
@@ -163,20 +161,6 @@ impl Board<'_> {
 fn give_back<T>(map: &mut FxHashMap<VertexId, T>) {
     if map.capacity() > ROOM && map.len() < map.capacity() / 4 {
         map.shrink_to(ROOM);
-    }
-}
-
-impl Tally {
-    /// Counts what was done.
-    pub(super) fn count(&mut self, status: Status, refreshed: bool, differences: &[Difference]) {
-        self.changes += u64::from(status == Status::Changed);
-        self.failures += u64::from(status == Status::Failed);
-        self.refreshes += u64::from(refreshed && matches!(status, Status::Changed | Status::Refreshed));
-        if status == Status::Changed {
-            let mut attributes: Vec<AttributeName> = differences.iter().map(|each| each.attribute.clone()).collect();
-            attributes.dedup();
-            self.last_change = Some((SystemTime::now(), attributes.into()));
-        }
     }
 }
 

@@ -1,0 +1,103 @@
+//! What was done to resources while their state is held, in little memory: a run may have made all of them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kilter_engine::VertexId;
+use kilter_model::{AttributeName, Difference};
+use rustc_hash::FxHashMap;
+
+use crate::driver::handover::Kept;
+use crate::driver::window::Tally;
+use crate::report::Status;
+
+/// What was done to all resources.
+#[derive(Debug, Default)]
+pub(in super::super) struct Tallies {
+    of: FxHashMap<VertexId, Done>,
+    /// Which attributes were changed together: of many resources the same.
+    sets: Vec<Box<[AttributeName]>>,
+    numbers: FxHashMap<Box<[AttributeName]>, u32>,
+}
+
+/// What was done to one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    changes: u32,
+    refreshes: u32,
+    failures: u32,
+    /// Which attributes the last change was of.
+    set: u32,
+    /// When that was, in milliseconds since 1970.
+    changed_at: u64,
+}
+
+impl Tallies {
+    /// Counts what was done.
+    pub(super) fn count(&mut self, vertex: VertexId, status: Status, refreshed: bool, differences: &[Difference]) {
+        let set = (status == Status::Changed).then(|| self.number(differences));
+        let done = self.of.entry(vertex).or_default();
+        let add = |count: &mut u32, is_one: bool| *count = count.saturating_add(u32::from(is_one));
+        add(&mut done.changes, status == Status::Changed);
+        add(&mut done.failures, status == Status::Failed);
+        add(&mut done.refreshes, refreshed && matches!(status, Status::Changed | Status::Refreshed));
+        if let Some(set) = set {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            (done.set, done.changed_at) = (set, u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn number(&mut self, differences: &[Difference]) -> u32 {
+        let mut attributes: Vec<AttributeName> = differences.iter().map(|each| each.attribute.clone()).collect();
+        attributes.dedup();
+        if let Some(number) = self.numbers.get(attributes.as_slice()) {
+            return *number;
+        }
+        let number = u32::try_from(self.sets.len()).unwrap_or(u32::MAX);
+        let attributes: Box<[AttributeName]> = attributes.into();
+        self.sets.push(attributes.clone());
+        self.numbers.insert(attributes, number);
+        number
+    }
+
+    /// What was done to a resource.
+    pub(super) fn of(&self, vertex: VertexId) -> Tally {
+        let Some(done) = self.of.get(&vertex) else { return Tally::default() };
+        let set = self.sets.get(done.set as usize).filter(|_| done.changes > 0);
+        Tally {
+            changes: done.changes.into(),
+            refreshes: done.refreshes.into(),
+            failures: done.failures.into(),
+            last_change: set.map(|set| (UNIX_EPOCH + Duration::from_millis(done.changed_at), set.clone())),
+        }
+    }
+
+    /// The same for the resources that are kept.
+    pub(super) fn renumbered(self, kept: &Kept) -> Tallies {
+        Tallies { of: kept.map(self.of), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_told_as_it_was() {
+        let difference = |name: &str| Difference::new(name, 1.into(), 2.into());
+        let mut tallies = Tallies::default();
+        let (one, other) = (VertexId(1), VertexId(2));
+        assert_eq!(tallies.of(one), Tally::default());
+        tallies.count(one, Status::Failed, false, &[]);
+        assert_eq!(tallies.of(one), Tally { failures: 1, ..Tally::default() });
+        tallies.count(one, Status::Changed, true, &[difference("mode"), difference("mode"), difference("owner")]);
+        tallies.count(other, Status::Changed, false, &[difference("mode"), difference("owner")]);
+        tallies.count(other, Status::Refreshed, true, &[]);
+        let names = |tally: &Tally| tally.last_change.as_ref().map(|(_, names)| names.len());
+        let tally = tallies.of(one);
+        assert_eq!((tally.changes, tally.refreshes, tally.failures, names(&tally)), (1, 1, 1, Some(2)));
+        let (at, _) = tally.last_change.unwrap();
+        assert!(at.elapsed().unwrap_or_default() < Duration::from_secs(60));
+        assert_eq!((tallies.of(other).refreshes, tallies.sets.len()), (1, 1), "what is alike is kept once");
+        assert!(size_of::<(VertexId, Done)>() <= 32);
+    }
+}

@@ -112,6 +112,9 @@ fn read<'t>(
         let problem = Diagnostic::new(eco_format!("`{NAME}` is the title of the resource")).at(own.span());
         problems.push(problem.hint("take it out: `${self.name}` is there anyway"));
     }
+    for (name, attribute) in attributes.into_iter().flat_map(View::entries) {
+        check_attribute(name, attribute, problems);
+    }
     let definition = Value::hash([
         ("name", Value::from(key.text())),
         ("desc", body.get("desc").map_or_else(|| Value::from("made of others"), |desc| desc.text_value())),
@@ -139,6 +142,29 @@ fn read<'t>(
     }
     let members = members.filter(|members| members.is_mapping());
     Composite { schema, members, weight: members.map_or(0, |members| weigh(members, 0)), span: key.span() }
+}
+
+/// What an attribute says that it cannot.
+fn check_attribute(name: View<'_>, attribute: View<'_>, problems: &mut Vec<Diagnostic>) {
+    if ["when", "meta", "provider"].contains(&name.text()) {
+        let message = eco_format!("`{}` cannot be the name of an attribute", name.text());
+        problems.push(Diagnostic::new(message).at(name.span()));
+    }
+    for (key, value) in attribute.entries() {
+        match key.text() {
+            "type" | "desc" => {}
+            "default" => {
+                if value.is_scalar() && !kilter_model::expr::is_plain(value.text()) {
+                    let problem = Diagnostic::new("a default is a value, and nothing in it is an expression");
+                    problems.push(problem.at(value.span()).hint("write `${default(self.NAME, …)}` where it is used"));
+                }
+            }
+            other => {
+                let problem = Diagnostic::new(eco_format!("an attribute of a composite type has no `{other}`"));
+                problems.push(problem.at(key.span()).hint(choose(other, &["type", "desc", "default"], "its keys")));
+            }
+        }
+    }
 }
 
 /// How many nodes there are, as far as anybody would write them: what aliases add up to is no reason to take more.

@@ -394,10 +394,11 @@ fn weigh(value: &Value, left: &mut usize) -> bool {
 
 impl Scope for Environment<'_> {
     fn var(&self, name: &str) -> Lookup {
+        // What a composite resource says of itself nobody else can set.
+        if let Some(value) = self.owned.borrow().get(name) {
+            return Lookup::Found(value.clone());
+        }
         let Some((name, slot)) = self.vars.get_key_value(name) else {
-            if let Some(value) = self.owned.borrow().get(name) {
-                return Lookup::Found(value.clone());
-            }
             // What could not be read may have set it.
             return if self.complete { Lookup::Missing } else { Lookup::Unknown(REPORTED.into()) };
         };

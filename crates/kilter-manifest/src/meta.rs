@@ -5,6 +5,7 @@ use kilter_model::{DataType, EventLimit, Meta, Policy, Poll, Semaphore, Value};
 use rustc_hash::FxHashMap;
 
 use crate::attributes::mismatched;
+use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::load::Loaded;
@@ -75,7 +76,11 @@ pub(crate) struct Defaults {
 
 impl Defaults {
     /// Those of a manifest: `defaults: { "*": { meta: … }, file: { meta: … } }`.
-    pub(crate) fn compile<'t>(environment: &Environment<'t>, loaded: &'t Loaded) -> Defaults {
+    pub(crate) fn compile<'t>(
+        environment: &Environment<'t>,
+        loaded: &'t Loaded,
+        composites: &Composites<'_>,
+    ) -> Defaults {
         let mut defaults = Defaults::default();
         let sections: Vec<(View<'t>, View<'t>)> = loaded.sections("defaults").flat_map(View::entries).collect();
         // What is said of all comes first, wherever it stands.
@@ -85,6 +90,12 @@ impl Defaults {
         for (key, body) in sections.iter().filter(|(key, _)| key.text() != EVERY) {
             let name = key.text();
             if environment.inputs.schemas.schema(name).is_none() {
+                if composites.get(name).is_some() {
+                    let problem = Diagnostic::new(eco_format!("`{name}` is made of others, and has no defaults"));
+                    let hint = "give `meta` to its resources, or defaults to the types that they stand for";
+                    environment.report(problem.at(key.span()).hint(hint));
+                    continue;
+                }
                 let mut known = environment.inputs.schemas.names();
                 known.push(EVERY);
                 let problem = Diagnostic::new(eco_format!("unknown type `{name}`")).at(key.span());

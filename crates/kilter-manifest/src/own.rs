@@ -113,15 +113,22 @@ impl<'a, 't> Binding<'a, 't> {
                 let text = match own.deferred.get(name) {
                     Some((expression, sealed)) => {
                         self.is_sealed |= sealed;
-                        eco_format!("({expression})")
+                        // `has()` takes names, and members of what there is.
+                        eco_format!("{{\"given\": ({expression})}}.given")
                     }
                     None => eco_format!("vars[{}]", quoted(&own.variable(name))),
                 };
                 self.replacements.push((at, text));
             }
             Name::Output(reference, output) if !is_plain(reference.title.as_str()) => {
-                if let Some(title) = (self.title)(reference.title.as_str()) {
+                let Some(title) = (self.title)(reference.title.as_str()) else { return };
+                if is_balanced(&title) {
                     self.replacements.push((at, eco_format!("{}[{title}].{output}", reference.type_name)));
+                } else {
+                    let message =
+                        eco_format!("outputs cannot be asked of a resource whose title has odd brackets: `{title}`");
+                    let hint = Some("give it another title, and this one to the attribute that names it".into());
+                    self.error.get_or_insert(ExprError { message, at, hint });
                 }
             }
             _ => {}
@@ -148,6 +155,16 @@ impl<'a, 't> Binding<'a, 't> {
         bound.text.push_str(&text[from..]);
         Ok(Some(bound))
     }
+}
+
+/// Whether a title in brackets ends where the last of them closes: else it would be read as something else.
+fn is_balanced(title: &str) -> bool {
+    let mut depth = 0_i32;
+    let ends_early = title.chars().any(|c| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        depth < 0
+    });
+    !ends_early && depth == 0
 }
 
 fn small(n: usize) -> u32 {

@@ -11,6 +11,9 @@ use crate::tree::View;
 pub(crate) const RELATIONS: [RelationKind; 4] =
     [RelationKind::Require, RelationKind::Before, RelationKind::Notify, RelationKind::Subscribe];
 
+/// How many relations there may be where composite resources are related: each is one with every part.
+const MOST_RELATIONS: usize = 1_000_000;
+
 /// Adds the relations that a value names: a reference or a list of them.
 pub(crate) fn compile<'t>(
     environment: &Environment<'t>,
@@ -33,6 +36,14 @@ pub(crate) fn compile<'t>(
             continue;
         }
         let Some(other) = resolve(environment, index, number, view) else { continue };
+        let count = |number: u32| index.group(number).map_or(1, |group| group.len());
+        if count(number).saturating_mul(count(other)) > MOST_RELATIONS - relations.len().min(MOST_RELATIONS)
+            && (index.group(number).is_some() || index.group(other).is_some())
+        {
+            let problem = Diagnostic::new(eco_format!("composite resources have more than {MOST_RELATIONS} relations"));
+            environment.report(problem.at(view.span()).hint("relate single resources that they stand for"));
+            continue;
+        }
         for own in index.positions(number) {
             for other in index.positions(other) {
                 let (first, second) = match kind {

@@ -27,6 +27,9 @@ const MOST_COMPARISONS: usize = 40_000;
 /// How many composite resources there may be, those that are parts of others included.
 const MOST_COMPOSITE: usize = 100_000;
 
+/// How many resources there may be once composite ones stand for others, if there are any.
+const MOST_RESOURCES: usize = 1_000_000;
+
 /// How deep they may be nested.
 const MAX_DEPTH: usize = 16;
 
@@ -196,7 +199,7 @@ impl<'e, 't> Resources<'e, 't> {
             owners: FxHashMap::default(),
             comparisons: Cell::new(MOST_COMPARISONS),
         };
-        let defaults = Defaults::compile(environment, loaded);
+        let defaults = Defaults::compile(environment, loaded, composites);
         Resources { environment, index, loaded, defaults, nested: Vec::new() }
     }
 
@@ -285,9 +288,13 @@ impl<'e, 't> Resources<'e, 't> {
             let message = eco_format!("the type `{name}` contains itself: {} -> {name}", way.join(" -> "));
             return self.environment.report(Diagnostic::new(message).at(span));
         }
-        if self.nested.len() >= MAX_DEPTH || self.index.groups.len() >= MOST_COMPOSITE {
-            let message =
-                eco_format!("more than {MAX_DEPTH} levels of composite resources, or {MOST_COMPOSITE} in all");
+        if self.nested.len() >= MAX_DEPTH
+            || self.index.groups.len() >= MOST_COMPOSITE
+            || self.index.entries.len() >= MOST_RESOURCES
+        {
+            let message = eco_format!(
+                "more than {MAX_DEPTH} levels of composite resources, {MOST_COMPOSITE} of them, or {MOST_RESOURCES} resources in all"
+            );
             return self.environment.report(Diagnostic::new(message).at(span));
         }
         // The nodes count twice: in the resources as they are compiled, and in the search for outputs.

@@ -258,3 +258,69 @@ fn a_variable_does_not_see_who_asks_for_it() {
     );
     assert!(told.contains("`self` is the resource of a composite type"), "{told}");
 }
+
+#[test]
+fn a_title_is_never_read_as_an_expression() {
+    let types = "types:\n  site:\n    resources:\n      \"exec[mk q]\": { command: x }\n      \"file[/${self.name}]\": { content: \"${exec[mk ${self.name}].stdout}\" }\n";
+    let manifest = |title: &str| {
+        format!("vars: {{ t: '{title}', pub: INJECTED }}\n{types}resources:\n  \"site[${{vars.t}}]\": {{}}\n")
+    };
+    for title in ["q].stdout + string(vars.pub) + exec[mk q", "a]b", "a[b", "]["] {
+        let told = told(&manifest(title));
+        assert!(told.contains("a resource whose title has odd brackets"), "{title}: {told}");
+    }
+    let told = told(&manifest("a[b]c"));
+    assert!(told.contains("there is no resource `exec[mk a[b]c]`"), "{told}");
+}
+
+#[test]
+fn whether_something_is_given_does_not_depend_on_how() {
+    let text = r#"
+types:
+  app:
+    attributes:
+      x: { type: "Optional[String]", desc: x }
+    resources:
+      "file[/${self.name}]": { content: '${has(self.x) ? self.x : "none"}' }
+resources:
+  exec[t]: { command: t }
+  app[a]: { x: "pre ${exec[t].stdout}" }
+  app[b]: { x: "${exec[t].stdout}" }
+  app[c]: { x: plain }
+  app[d]:
+"#;
+    let catalog = World::new().catalog(text);
+    let waits = |name: &str| rendered(&catalog, find(&catalog, name)).unwrap();
+    assert_eq!(waits("file[/a]"), [Value::from("pre <exec[t].stdout>")]);
+    assert_eq!(waits("file[/b]"), [Value::from("<exec[t].stdout>")]);
+    assert_eq!(find(&catalog, "file[/c]").attributes.text("content"), Some("plain"));
+    assert_eq!(find(&catalog, "file[/d]").attributes.text("content"), Some("none"));
+}
+
+#[test]
+fn nobody_else_sets_what_a_composite_resource_says_of_itself() {
+    let text = format!("vars: {{ \"site[a].port\": 9 }}\n{SITE}resources:\n  site[a]: {{ port: 81 }}\n");
+    assert!(shown(find(&World::new().catalog(&text), "file[/etc/a.conf]")).contains("listen 81"));
+}
+
+#[test]
+fn what_composite_types_have_not_is_told() {
+    let wrong =
+        |attribute: &str| told(&format!("types:\n  a:\n    attributes: {{ {attribute} }}\nresources:\n  a[y]:\n"));
+    for (attribute, problem) in [
+        ("when: { type: String, desc: x }", "`when` cannot be the name of an attribute"),
+        ("meta: { type: String, desc: x }", "`meta` cannot be the name of an attribute"),
+        (
+            "p: { type: Integer, desc: x, behaviour: read_only, default: 3 }",
+            "an attribute of a composite type has no `behaviour`",
+        ),
+        (
+            "p: { type: String, desc: x, default: \"${vars.zz}\" }",
+            "a default is a value, and nothing in it is an expression",
+        ),
+    ] {
+        assert!(wrong(attribute).contains(problem), "{attribute}: {}", wrong(attribute));
+    }
+    let told = told("defaults: { a: { meta: { noop: true } } }\ntypes:\n  a: {}\nresources:\n  a[y]:\n");
+    assert!(told.contains("`a` is made of others, and has no defaults"), "{told}");
+}

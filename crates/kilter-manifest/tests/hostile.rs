@@ -191,3 +191,12 @@ fn a_composite_type_may_have_many_resources() {
     }
     assert_eq!(World::new().catalog(&text).resources.len(), 20_000);
 }
+
+#[test]
+fn relations_of_composite_resources_that_add_up_to_too_much_are_refused() {
+    let parts: String = (0..1100).map(|n| format!("      \"file[/${{self.name}}{n}]\": {{}}\n")).collect();
+    let text = format!("types:\n  t:\n    resources:\n{parts}resources:\n  t[x]:\n  t[y]: {{ require: \"t[x]\" }}\n");
+    let (compiled, sources) = World::new().compile(&text);
+    let told = render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false);
+    assert!(told.contains("composite resources have more than 1000000 relations"), "{told}");
+}

@@ -133,7 +133,8 @@ impl Prepared<'_> {
             for told in &told {
                 let (to_listener, ending) = (sender.clone(), &ending);
                 let thread = thread::Builder::new().name("listen".into());
-                let listener = thread.spawn_scoped(scope, move || listen::listen(self, told, &to_listener, ending));
+                let listener =
+                    thread.spawn_scoped(scope, move || listen::listen(self, told, &to_listener, ending, stop));
                 if let Err(error) = listener {
                     listen::deaf(told, &sender, &error);
                 }

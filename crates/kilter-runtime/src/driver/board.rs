@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{EdgeId, Graph, Machine, Ran, Settlement, Verdict, VertexId};
+use kilter_engine::{EdgeId, Graph, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
 use kilter_model::{Attributes, Difference, Meta, Policy, Value};
 use kilter_provider::{Context, Found, Level, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,6 +50,8 @@ pub(super) struct Board<'run> {
     receivers: FxHashMap<VertexId, Vec<VertexId>>,
     /// Those who have been sent something else than before, while a state is held.
     renewed: Vec<VertexId>,
+    /// How often that was, since when.
+    renewals: FxHashMap<VertexId, (Timestamp, u32)>,
     /// What must not be told of any resource of a type; made when it is first needed.
     seals: FxHashMap<u16, Seal>,
     found: FxHashMap<VertexId, Found>,
@@ -119,6 +121,7 @@ impl<'run> Board<'run> {
             accepted: FxHashMap::default(),
             receivers,
             renewed: Vec::new(),
+            renewals: FxHashMap::default(),
             seals: FxHashMap::default(),
             found: FxHashMap::default(),
             sent: Vec::new(),

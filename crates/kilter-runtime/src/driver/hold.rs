@@ -259,7 +259,8 @@ impl<'run> Holder<'run> {
 
     /// Something tells of a resource that was looked at every so often.
     pub(super) fn poll_no_longer(&mut self, vertex: VertexId) {
-        if self.intervals.remove(&vertex).is_some() {
+        // What is looked at for another reason is so still.
+        if self.listening.polled.remove(&vertex) && self.intervals.remove(&vertex).is_some() {
             self.polls.retain(|Reverse((_, polled))| *polled != vertex);
         }
     }
@@ -399,7 +400,13 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         if subscriber == DECLARED {
             holder.reading.touched(self.now);
         } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
-            holder.bells.look(subscriber);
+            if let Err(Lost { why, .. }) = holder.bells.look(subscriber)
+                && holder.interval(vertex).is_none()
+            {
+                let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
+                holder.poll(vertex, self.now, interval);
+                self.observer.event(Event::Unwatched { count: 1, why: &why.to_string() });
+            }
             self.machine.input(self.now, Input::Stale(vertex));
         }
     }

@@ -10,7 +10,7 @@ use kilter_engine::{Input, Timestamp, VertexId};
 use kilter_provider::{Context, POLL, Tell, Wanted};
 
 use super::Driver;
-use super::stop::{Alarm, Mail, Message};
+use super::stop::{Alarm, Mail, Message, Stop};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 
@@ -118,7 +118,13 @@ impl Tell for Teller<'_> {
 }
 
 /// Listens to a provider, again and again, until the alarm is raised.
-pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Listened>, sender: &Sender<Message>, ending: &Alarm) {
+pub(super) fn listen(
+    prepared: &Prepared<'_>,
+    told: &Arc<Listened>,
+    sender: &Sender<Message>,
+    ending: &Alarm,
+    stop: &Stop,
+) {
     let provider = prepared.registry.at(usize::from(told.provider));
     let mail = Mail(sender.clone());
     let teller = Teller { told, sender };
@@ -129,7 +135,7 @@ pub(super) fn listen(prepared: &Prepared<'_>, told: &Arc<Listened>, sender: &Sen
     let mut pause = FIRST;
     while !ending.interrupt().is_raised() {
         let begun = Instant::now();
-        let cx = Context::bare().with_log(&mail).with_interrupt(ending.interrupt());
+        let cx = Context::bare().with_log(&mail).with_interrupt(ending.interrupt().or_urgent(stop.urgent()));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| provider.watch(&cx, &watched, &teller)));
         if ending.interrupt().is_raised() {
             return;
@@ -164,13 +170,15 @@ pub(super) struct Listening {
     lost: BTreeSet<u16>,
     /// Those that have not said anything yet.
     silent: BTreeSet<u16>,
+    /// The resources that are looked at every so often only since nobody tells of them.
+    pub(super) polled: BTreeSet<VertexId>,
     since: Timestamp,
 }
 
 impl Listening {
     pub(super) fn new(told: Vec<Arc<Listened>>, since: Timestamp) -> Listening {
         let silent = told.iter().map(|told| told.provider).collect();
-        Listening { told, lost: BTreeSet::new(), silent, since }
+        Listening { told, lost: BTreeSet::new(), silent, polled: BTreeSet::new(), since }
     }
 
     /// Whether this one is still listened to: another graph has others.
@@ -225,6 +233,9 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
         for vertex in told.vertices() {
+            if holder.interval(vertex).is_none() {
+                holder.listening.polled.insert(vertex);
+            }
             holder.poll(vertex, self.now, interval);
             self.machine.input(self.now, Input::Watching(vertex));
         }

@@ -83,6 +83,11 @@ impl Stop {
         self.alarm.interrupt()
     }
 
+    /// Says when what is being ended is to be killed: behind the third request.
+    pub(super) fn urgent(&self) -> &AtomicBool {
+        &self.alarm.urgent
+    }
+
     /// Has the second request end this call too.
     pub(super) fn also_ends(&self, call: &Arc<Deadline>) {
         self.calls().push(Arc::clone(call));

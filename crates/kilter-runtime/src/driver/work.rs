@@ -152,8 +152,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     /// Those who have been sent something else than before are looked at.
     fn renew(&mut self) {
         for receiver in self.board.take_renewed() {
-            // Nobody fights over what is wanted otherwise now.
-            self.machine.input(self.now, Input::Reinstate(receiver));
+            // Nobody fights over what is wanted otherwise now; but what makes its own sender send is never done.
+            if self.board.may_be_renewed(receiver, self.now) {
+                self.machine.input(self.now, Input::Reinstate(receiver));
+            }
             self.machine.input(self.now, Input::Stale(receiver));
         }
     }

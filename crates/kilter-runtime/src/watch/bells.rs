@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 
 use kilter_provider::Network;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, netlink, recv, socket_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -46,15 +47,16 @@ struct Wired {
     /// The processes that are there.
     processes: Vec<(Subscriber, Arc<OwnedFd>)>,
     socket: Option<Arc<OwnedFd>>,
+    /// Why nobody waits any more.
+    over: Option<Errno>,
 }
 
-type Tell = Box<dyn Fn(Told) + Send>;
+type Tell = Arc<dyn Fn(Told) + Send + Sync>;
 
 /// Rings for subscribers, until it is dropped.
 pub(crate) struct Bells {
     wired: Arc<Mutex<Wired>>,
-    /// What the thread is given when there is one.
-    tell: Option<Tell>,
+    tell: Tell,
     /// Wakes the thread, and ends it.
     wake: Option<Arc<OwnedFd>>,
     thread: Option<JoinHandle<()>>,
@@ -62,8 +64,8 @@ pub(crate) struct Bells {
 
 impl Bells {
     /// Nothing is watched yet, and nothing is used for it.
-    pub(crate) fn new(tell: impl Fn(Told) + Send + 'static) -> Bells {
-        Bells { wired: Arc::default(), tell: Some(Box::new(tell)), wake: None, thread: None }
+    pub(crate) fn new(tell: impl Fn(Told) + Send + Sync + 'static) -> Bells {
+        Bells { wired: Arc::default(), tell: Arc::new(tell), wake: None, thread: None }
     }
 
     /// Has these ring for a subscriber, beside what does. What happens from now on is told.
@@ -71,20 +73,43 @@ impl Bells {
     /// # Errors
     /// What cannot be watched, with the reason; the rest is.
     pub(crate) fn watch(&mut self, subscriber: Subscriber, bells: Vec<Bell>) -> Result<(), Lost> {
-        self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| {
-            let why = Why::System { path: PathBuf::from("the network and processes"), why: error.to_string() };
-            Lost { subscribers: vec![subscriber], why }
-        })
+        self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| lost(vec![subscriber], &error))
     }
 
     /// Looks again which processes a subscriber has an interest in: the files may name others.
-    pub(crate) fn look(&self, subscriber: Subscriber) {
-        let mut wired = lock(&self.wired);
-        if wired.files.contains_key(&subscriber) {
-            wired.look(subscriber);
-            drop(wired);
-            self.wake();
+    ///
+    /// # Errors
+    /// What cannot be watched, with the reason.
+    pub(crate) fn look(&self, subscriber: Subscriber) -> Result<(), Lost> {
+        self.open(subscriber).map_err(|error| lost(vec![subscriber], &error))
+    }
+
+    /// Opens the processes that the files of a subscriber name now. One that has ended is nobody, whether somebody has waited
+    /// for it or not: its file is watched as a path, and tells when there is another.
+    fn open(&self, subscriber: Subscriber) -> io::Result<()> {
+        let Some(files) = lock(&self.wired).files.get(&subscriber).cloned() else { return Ok(()) };
+        let mut opened = Vec::new();
+        let mut result = Ok(());
+        for file in files {
+            match process_of(&file) {
+                Ok(process) => opened.extend(process),
+                Err(errno) => result = Err(errno.into()),
+            }
         }
+        let mut wired = lock(&self.wired);
+        wired.processes.retain(|(of, _)| *of != subscriber);
+        for process in opened {
+            if wired.processes.len() >= most_processes() {
+                result = Err(io::Error::other(
+                    "this process has too few descriptors for the processes that are watched (`ulimit -n`)",
+                ));
+                break;
+            }
+            wired.processes.push((subscriber, Arc::new(process)));
+        }
+        drop(wired);
+        self.wake();
+        result
     }
 
     /// Nothing rings for a subscriber any more. What has rung before may still be told.
@@ -102,6 +127,9 @@ impl Bells {
 
     fn wire(&self, subscriber: Subscriber, bells: Vec<Bell>) -> io::Result<()> {
         let mut wired = lock(&self.wired);
+        if let Some(errno) = wired.over {
+            return Err(errno.into());
+        }
         for bell in bells {
             match bell {
                 Bell::Network(what) => {
@@ -113,17 +141,17 @@ impl Bells {
                 Bell::Process(file) => wired.files.entry(subscriber).or_default().push(file),
             }
         }
-        wired.look(subscriber);
         drop(wired);
-        self.wake();
-        Ok(())
+        self.open(subscriber)
     }
 
     /// Sees to it that there is a thread.
     fn start(&mut self) -> io::Result<()> {
-        let Some(tell) = self.tell.take() else { return Ok(()) };
+        if self.thread.is_some() {
+            return Ok(());
+        }
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (wired, woken) = (Arc::clone(&self.wired), Arc::clone(&wake));
+        let (wired, woken, tell) = (Arc::clone(&self.wired), Arc::clone(&wake), Arc::clone(&self.tell));
         let thread = thread::Builder::new().name("bells".to_owned());
         self.thread = Some(thread.spawn(move || listen(&wired, &woken, &tell))?);
         self.wake = Some(wake);
@@ -152,16 +180,6 @@ impl Drop for Bells {
 }
 
 impl Wired {
-    /// Opens the processes that the files of a subscriber name now. One that has ended is nobody, whether somebody has waited
-    /// for it or not: its file is watched as a path, and tells when there is another.
-    fn look(&mut self, subscriber: Subscriber) {
-        self.processes.retain(|(of, _)| *of != subscriber);
-        let files = self.files.get(&subscriber).into_iter().flatten();
-        let opened = files.filter_map(|file| pidfd_open(pid_in(file)?, PidfdFlags::empty()).ok());
-        let opened: Vec<OwnedFd> = opened.filter(|process| !has_ended(process)).collect();
-        self.processes.extend(opened.into_iter().map(|process| (subscriber, Arc::new(process))));
-    }
-
     /// Who has an interest in one of these.
     fn interested(&self, happened: &[Network]) -> Vec<Subscriber> {
         let any = |wanted: &Vec<Network>| wanted.iter().any(|wanted| happened.contains(wanted));
@@ -174,12 +192,39 @@ fn has_ended(process: &OwnedFd) -> bool {
     matches!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)), Ok(1..))
 }
 
-/// The number in a pid file.
+/// The process that a file names, if there is one that has not ended.
+fn process_of(file: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+    let Some(pid) = pid_in(file) else { return Ok(None) };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) if has_ended(&process) => Ok(None),
+        Ok(process) => Ok(Some(process)),
+        Err(Errno::SRCH) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The number in a pid file. Whatever somebody else may put in its place, nothing waits for it.
 fn pid_in(file: &Path) -> Option<Pid> {
     use std::io::Read;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(file, flags, Mode::empty()).ok()?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode) != FileType::RegularFile {
+        return None;
+    }
     let mut text = String::new();
-    std::fs::File::open(file).ok()?.take(LARGEST_PID_FILE).read_to_string(&mut text).ok()?;
-    text.split_whitespace().next()?.parse().ok().and_then(Pid::from_raw)
+    std::fs::File::from(file).take(LARGEST_PID_FILE).read_to_string(&mut text).ok()?;
+    text.split_whitespace().next()?.parse().ok().filter(|number| *number > 0).and_then(Pid::from_raw)
+}
+
+/// So many processes are watched: half of the descriptors are for all else.
+fn most_processes() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / 2).unwrap_or(usize::MAX)
+}
+
+fn lost(subscribers: Vec<Subscriber>, error: &io::Error) -> Lost {
+    let why = Why::System { path: PathBuf::from("the network and processes"), why: error.to_string() };
+    Lost { subscribers, why }
 }
 
 fn network() -> rustix::io::Result<OwnedFd> {
@@ -203,7 +248,13 @@ fn listen(wired: &Arc<Mutex<Wired>>, woken: &OwnedFd, tell: &Tell) {
         waited.extend(processes.iter().map(|(_, process)| PollFd::new(&**process, PollFlags::IN)));
         match poll(&mut waited, None) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return tell(Told::Everything),
+            Err(errno) => {
+                let mut wired = lock(wired);
+                wired.over = Some(errno);
+                let subscribers = wired.network.keys().chain(wired.files.keys()).copied().collect();
+                drop(wired);
+                return tell(Told::Lost(lost(subscribers, &errno.into())));
+            }
         }
         let rang: Vec<bool> = waited.iter().map(|fd| !fd.revents().is_empty()).collect();
         if rang[0] {
@@ -304,19 +355,19 @@ mod tests {
         assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "nothing has happened");
         first.kill().unwrap();
         assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(7)]));
-        bells.look(Subscriber(7));
+        bells.look(Subscriber(7)).unwrap();
         assert!(
             told.recv_timeout(Duration::from_millis(200)).is_err(),
             "nobody has waited for it, and it has ended once"
         );
         first.wait().unwrap();
         let mut second = begin();
-        bells.look(Subscriber(7));
+        bells.look(Subscriber(7)).unwrap();
         second.kill().unwrap();
         assert_eq!(told.recv_timeout(LONG).unwrap(), Told::Changed(vec![Subscriber(7)]));
         second.wait().unwrap();
         let mut third = begin();
-        bells.look(Subscriber(7));
+        bells.look(Subscriber(7)).unwrap();
         bells.unwatch(Subscriber(7));
         third.kill().unwrap();
         third.wait().unwrap();
@@ -334,6 +385,23 @@ mod tests {
         let wired = Arc::downgrade(&bells.wired);
         drop(bells);
         assert!(wired.upgrade().is_none(), "the thread has ended");
+    }
+
+    #[test]
+    fn what_is_no_pid_file_names_nobody_and_holds_nothing_up() {
+        let (mut bells, told) = bells();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let made = Command::new("mkfifo").arg(&file).status().unwrap();
+        assert!(made.success());
+        bells.watch(Subscriber(1), vec![Bell::Process(file.clone())]).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        for text in ["", "none", "-5", "0", "99999999999", "\u{0}", "4194304"] {
+            std::fs::write(&file, text).unwrap();
+            bells.look(Subscriber(1)).unwrap();
+        }
+        assert!(lock(&bells.wired).processes.is_empty());
+        assert!(told.recv_timeout(Duration::from_millis(100)).is_err());
     }
 
     #[test]

@@ -311,10 +311,20 @@ fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut Reader) {
     }
     schema.relations = reading.schema.relations;
     schema.outputs = reading.schema.outputs;
+    if let Some((name, _)) = schema.outputs.iter().find(|(name, _)| !is_output_name(name)) {
+        let at = provider.get("outputs").unwrap_or(provider);
+        reader.fault(at, eco_format!("`{name}` cannot be the name of an output"));
+    }
     if let Some((name, _)) = schema.outputs.iter().find(|(name, _)| schema.find(name).is_some()) {
         let at = provider.get("outputs").unwrap_or(provider);
         reader.fault(at, eco_format!("`{name}` is an attribute and cannot be an output too"));
     }
+}
+
+/// Whether `${type[title].NAME}` can be written, and scripts keep no such name for themselves.
+fn is_output_name(name: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_name) && !name.starts_with("ral_")
 }
 
 /// Whether that is something which is said as in a type definition.

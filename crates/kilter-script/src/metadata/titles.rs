@@ -33,10 +33,14 @@ pub(crate) fn watched(
     should: &Attributes,
 ) -> Vec<Watch> {
     let mut watches: Vec<Watch> = is_told.then_some(Watch::Told).into_iter().collect();
+    let mut is_missed = rules.is_empty() && !is_told;
     for rule in rules {
-        let paths = |title: &AutoTitle| {
-            let paths = schema.titles(title, should, name).unwrap_or_default();
-            paths.into_iter().filter(|path| path.starts_with('/')).map(|path| PathBuf::from(path.as_str()))
+        let mut paths = |title: &AutoTitle| {
+            let paths = schema.titles(title, should, name).unwrap_or_default().into_iter();
+            let paths = paths.filter(|path| path.starts_with('/')).map(|path| PathBuf::from(path.as_str()));
+            let paths: Vec<PathBuf> = paths.collect();
+            is_missed |= paths.is_empty();
+            paths.into_iter()
         };
         match rule {
             WatchRule::Every(interval) => watches.push(Watch::Every(*interval)),
@@ -47,8 +51,11 @@ pub(crate) fn watched(
             }
         }
     }
-    // Where nothing can tell, it has to be looked at.
-    if watches.is_empty() { vec![Watch::Every(POLL)] } else { watches }
+    // What cannot be watched has to be looked at.
+    if is_missed && !watches.iter().any(|watch| matches!(watch, Watch::Every(_))) {
+        watches.push(Watch::Every(POLL));
+    }
+    watches
 }
 
 /// The names under which others find a resource, beside its own: a text, or a list of them.
@@ -56,7 +63,11 @@ pub(crate) fn watched(
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn identities(value: &Value, schema: &TypeSchema) -> Result<Vec<AutoTitle>, EcoString> {
-    each(value).iter().map(|value| title("identities", value, schema)).collect()
+    let of_its_own = |value: &Value| match title("identities", value, schema)? {
+        AutoTitle::Constant(text) => Err(eco_format!("`identities`: `{text}` would be that of every resource")),
+        title => Ok(title),
+    };
+    each(value).iter().map(of_its_own).collect()
 }
 
 /// What tells that a resource may have changed: `{path: TITLE, scope: SCOPE}`, `{process: TITLE}`, `{network: WHAT}` or

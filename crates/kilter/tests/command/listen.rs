@@ -303,3 +303,31 @@ fn a_change_of_the_network_is_seen_at_once() {
     let ended = command.current_dir(place.path()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "143\n", "{ended:?}");
 }
+
+#[test]
+fn what_makes_its_own_source_say_something_else_is_given_up() {
+    let place = Place::new();
+    let stamps = "date +%s%N; echo \"stamp: $(date +%s%N)\"";
+    let watches =
+        format!("{{path: '{}'}}\n  outputs: {{stamp: Another one each time.}}", place.path().join("out").display());
+    shown(&place, &watches, stamps, ":");
+    let text = "resources:\n  shown[x]: {}\n  file[DIR/out]: {content: \"${shown[x].stamp}\"}\n";
+    let running = Running::begin(&place, &["-I", ".", &manifest(&place, text)]);
+    wait("it to be given up", || running.told("is only watched") + running.told("only watched") > 0);
+    running.end();
+}
+
+#[test]
+fn what_is_looked_at_every_so_often_is_so_beside_a_watch() {
+    let place = Place::new();
+    let note = notes(&place, "simple", EVENTS).join("a");
+    let metadata = std::fs::read_to_string(place.path().join("providers/note.yaml")).unwrap();
+    place.file("providers/note.yaml", metadata.replace("  attributes:", "  watches: {every: 1}\n  attributes:"));
+    let running = begin(&place);
+    wait("the note", || content(&note) == "declared");
+    for text in ["one", "two"] {
+        change(&place, text);
+        wait("the note, mended though nobody has told", || content(&note) == "declared");
+    }
+    running.end();
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::VertexId;
+use kilter_engine::{Timestamp, VertexId};
 use kilter_model::expr::{Name, Template};
 use kilter_model::{Attributes, Receipt, ResourceRef, Value};
 
@@ -11,6 +11,10 @@ use super::Board;
 use crate::driver::Mode;
 use crate::outputs::Declared;
 use crate::step::Received;
+
+/// So many times in so many milliseconds something else is sent to a resource without its repairs being counted.
+const RENEWED_MOST: u32 = 120;
+const RENEWED_WITHIN: u64 = 60_000;
 
 impl Board<'_> {
     /// The outputs of a resource that is in its state: what it says, or what was kept of its last
@@ -66,17 +70,44 @@ impl Board<'_> {
             }
         }
         self.seals.clear();
-        let is_other = self.outputs.get(&vertex).is_some_and(|before| *before != sent);
-        if let (true, true, Some(receivers)) = (is_other, self.standing.is_some(), self.receivers.get(&vertex)) {
-            self.renewed.extend(receivers);
+        if let (Some(before), true, Some(receivers)) =
+            (self.outputs.get(&vertex), self.standing.is_some(), self.receivers.get(&vertex))
+        {
+            let is_other = |name: &str| before.get(name) != sent.get(name);
+            let receivers = receivers.iter().copied();
+            let renewed: Vec<_> = receivers.filter(|receiver| self.takes(*receiver, vertex, &is_other)).collect();
+            self.renewed.extend(renewed);
         }
         self.outputs.insert(vertex, sent);
+    }
+
+    /// Whether a resource takes one of these outputs of a sender.
+    fn takes(&self, receiver: VertexId, sender: VertexId, is_meant: &dyn Fn(&str) -> bool) -> bool {
+        let mut takes = false;
+        for deferred in self.prepared.resource(receiver).deferred() {
+            deferred.template.names(&mut |name, _| {
+                if let Name::Output(reference, output) = name {
+                    takes |= is_meant(output) && self.lookup.referred(reference) == Some(sender);
+                }
+            });
+        }
+        takes
     }
 
     /// Those who have been sent something else than before, while a state is held: they are not as they should be, whatever
     /// they are.
     pub(in super::super) fn take_renewed(&mut self) -> Vec<VertexId> {
         std::mem::take(&mut self.renewed)
+    }
+
+    /// Whether a resource is sent something else no more than so often.
+    pub(in super::super) fn may_be_renewed(&mut self, vertex: VertexId, now: Timestamp) -> bool {
+        let (since, count) = self.renewals.entry(vertex).or_insert((now, 0));
+        if now.0.saturating_sub(since.0) >= RENEWED_WITHIN {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count <= RENEWED_MOST
     }
 
     /// A resource is to be what others have sent.

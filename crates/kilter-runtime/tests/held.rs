@@ -117,8 +117,15 @@ fn held(slots: &Arc<Slots>, millis: u64) -> (Report, Vec<String>) {
     let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None };
     let longest = Some(Duration::from_millis(millis));
-    let hold =
-        Hold { converged: None, until_converged: false, longest, declared: &mut Fixed, alive: None, window: None };
+    let hold = Hold {
+        converged: None,
+        until_converged: false,
+        longest,
+        declared: &mut Fixed,
+        reread: None,
+        alive: None,
+        window: None,
+    };
     let mut logged = Logged::default();
     let held = prepared.hold(&options, hold, &Stop::new().unwrap(), &mut logged).unwrap();
     let Held::Ended(report) = held else { panic!("nothing else is declared") };

@@ -251,6 +251,9 @@ pub(crate) struct RunArgs {
     /// Append `true` or `false` to a file whenever it becomes converged, or ceases to be
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) converged_status_file: Option<PathBuf>,
+    /// Ask manifests that are programs, and facts that manifests use, every so many seconds; 0 for once only
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, help_heading = HOW)]
+    pub(crate) reread: u64,
     /// End after so many seconds
     #[arg(long, value_name = "SECONDS", help_heading = HOW)]
     pub(crate) max_runtime: Option<u64>,

@@ -225,6 +225,11 @@ fn literals(scalar: &str) -> Vec<&str> {
     parts
 }
 
+/// Whether a manifest is what a program prints.
+pub(crate) fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && executable::is(&found))
+}
+
 /// One manifest: a file, the output of an executable, or standard input.
 fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
     if path.as_os_str() == "-" {

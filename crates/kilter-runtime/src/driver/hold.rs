@@ -36,6 +36,8 @@ pub struct Hold<'a> {
     pub longest: Option<Duration>,
     /// Where it is declared.
     pub declared: &'a mut (dyn Declared + 'a),
+    /// How often that is read anew though nobody has written it: what programs print and facts say may be something else.
+    pub reread: Option<Duration>,
     /// How often it is told that the run is well.
     pub alive: Option<Duration>,
     /// Where others look on.
@@ -83,8 +85,8 @@ impl<'run> Holder<'run> {
         state_dir: Option<&Path>,
         now: Timestamp,
     ) -> Result<Holder<'run>, RunError> {
-        let Hold { converged, until_converged, longest, declared, alive, window } = hold;
-        let hold = Hold { converged, until_converged, longest, declared, alive, window };
+        let Hold { converged, until_converged, longest, declared, reread, alive, window } = hold;
+        let hold = Hold { converged, until_converged, longest, declared, reread, alive, window };
         let Watching {
             hub,
             mut bells,
@@ -158,7 +160,8 @@ impl<'run> Holder<'run> {
             tidings.add(Told::Lost(lost), sender);
         }
         // It may have been edited since it was read, when nobody watched.
-        let reading = Reading::begun();
+        let mut reading = Reading::begun();
+        reading.read_again_after(hold.reread, now);
         let (is_quiet, is_enough, is_superseded) = (false, false, false);
         if let Some(window) = window {
             window.opens(Some(sender.clone()));
@@ -328,8 +331,8 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             .zip(self.machine.quiet_since())
             .map(|(asked, since)| until(since.0.saturating_add(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX))));
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
-        let Reading { due, look, .. } = holder.reading;
-        let read = due.into_iter().chain(look).map(|at| until(at.0));
+        let Reading { due, look, again, .. } = holder.reading;
+        let read = due.into_iter().chain(look).chain(again).map(|at| until(at.0));
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
         let flush = (self.in_flight == 0 && self.board.is_unflushed()).then(|| until(holder.flush_after.0));

@@ -1,6 +1,7 @@
 //! What is declared: when it is read anew, and what that waits for.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kilter_engine::{Input, Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
@@ -50,6 +51,8 @@ pub(super) struct Reading {
     pub(super) due: Option<Timestamp>,
     /// When it is compared with what was read last.
     pub(super) look: Option<Timestamp>,
+    /// When it is read though nobody has written it.
+    pub(super) again: Option<Timestamp>,
     /// Whether it could not be held when it was read last.
     is_wrong: bool,
     /// Whether nothing tells when it is written.
@@ -60,6 +63,13 @@ impl Reading {
     /// It is compared with what was read last as soon as it is watched: it may have been written between.
     pub(super) fn begun() -> Reading {
         Reading { look: Some(Timestamp::default()), ..Reading::default() }
+    }
+
+    /// Has it read again after a while, if that makes sense.
+    pub(super) fn read_again_after(&mut self, interval: Option<Duration>, now: Timestamp) {
+        let at =
+            |interval: Duration| now.0.saturating_add(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1));
+        self.again = interval.map(|interval| Timestamp(at(interval)));
     }
 
     /// Something happened to it.
@@ -89,6 +99,10 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
                 reading.touched(self.now);
             }
             reading.looked(self.now);
+        }
+        if reading.again.is_some_and(|at| at <= self.now) {
+            reading.read_again_after(holder.hold.reread, self.now);
+            reading.due = reading.due.or(Some(self.now));
         }
         if reading.due.is_none_or(|at| at > self.now) {
             return;

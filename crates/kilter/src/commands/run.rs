@@ -118,7 +118,11 @@ fn pass(args: &RunArgs) -> Pass {
 
 /// How what is declared is held.
 fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool) -> Hold<'a> {
+    // What is only written changes when it is written.
+    let may_differ =
+        !declared.loaded.facts.is_empty() || args.input.manifests.iter().any(|path| load::is_program(path));
     Hold {
+        reread: (may_differ && args.reread > 0).then(|| Duration::from_secs(args.reread)),
         converged: args
             .converged_timeout
             .map(Duration::from_secs)

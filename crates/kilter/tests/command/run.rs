@@ -388,3 +388,38 @@ fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
         .collect();
     assert_eq!(causes, ["file[/a], file[/b]", "file[/a]", "file[/b]"], "{out}");
 }
+
+#[test]
+fn what_a_program_prints_and_a_fact_says_is_taken_up_when_it_is_something_else() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let program = "#!/bin/sh\ncat >/dev/null\necho x >> DIR/asked\necho \"resources: {'file[DIR/a]': {content: '$(cat DIR/said)'}}\"\n";
+    let path = place.file("program", program.replace("DIR", &place.path().display().to_string()));
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::create_dir(file("facts")).unwrap();
+    place.file("facts/role.txt", "role=web\n");
+    place.file("said", "one");
+    let written = manifest(&place, "resources:\n  file[DIR/b]: {content: \"${facts.role}\"}\n");
+    let facts = file("facts").display().to_string();
+    let running = Running::begin(&place, &["--reread", "1", "--facts-dir", &facts, &path, &written]);
+    wait("the first", || content(&file("a")) == "one" && content(&file("b")) == "web");
+    let settled = place.run(&["status", "--format", "json"]).stdout;
+    wait("it to be asked again", || content(&file("asked")).lines().count() >= 3);
+    assert_eq!(running.told("what is declared has changed"), 0, "{settled}");
+    // It may be read just now.
+    place.file("said.new", "two");
+    std::fs::rename(file("said.new"), file("said")).unwrap();
+    wait("what the program prints now", || content(&file("a")) == "two");
+    place.file("role.new", "role=database\n");
+    std::fs::rename(file("role.new"), file("facts/role.txt")).unwrap();
+    wait("what the fact says now", || content(&file("b")) == "database");
+    assert_eq!(running.told("what is declared has changed"), 2);
+    running.end();
+
+    let asked = content(&file("asked")).lines().count();
+    let running = Running::begin(&place, &["--reread", "0", "--facts-dir", &facts, &path, &written]);
+    wait("it to be asked", || content(&file("asked")).lines().count() > asked);
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(content(&file("asked")).lines().count(), asked + 1);
+    running.end();
+}

@@ -34,6 +34,7 @@ mod load;
 mod meta;
 mod mgmt;
 mod offsets;
+mod outputs;
 mod own;
 mod places;
 mod relations;

@@ -10,6 +10,7 @@ use kilter_model::{DataType, Field, Hash, ResourceRef, Value};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::{Environment, Read};
 use crate::offsets::place;
+use crate::outputs::Outputs;
 use crate::resources::Index;
 use crate::scalar;
 use crate::secrets::SecretSource;
@@ -358,39 +359,6 @@ fn trimmed(value: Value, source: &SecretSource) -> Value {
             Value::from(line.strip_suffix('\r').unwrap_or(line))
         }
         _ => value,
-    }
-}
-
-/// The environment together with the outputs of resources: those that are left out have none,
-/// those of all others are not known yet.
-struct Outputs<'e, 't> {
-    environment: &'e Environment<'t>,
-    index: Option<&'e Index<'t>>,
-    is_early: bool,
-}
-
-impl Scope for Outputs<'_, '_> {
-    fn var(&self, name: &str) -> Lookup {
-        self.environment.var(name)
-    }
-
-    fn fact(&self, name: &str) -> Lookup {
-        self.environment.fact(name)
-    }
-
-    fn output(&self, reference: &ResourceRef, name: &str) -> Lookup {
-        match self.index {
-            Some(index) if !self.is_early && index.is_left_out(reference) => Lookup::Missing,
-            _ => self.environment.output(reference, name),
-        }
-    }
-
-    fn var_names(&self) -> Vec<EcoString> {
-        self.environment.var_names()
-    }
-
-    fn fact_names(&self) -> Vec<EcoString> {
-        self.environment.fact_names()
     }
 }
 

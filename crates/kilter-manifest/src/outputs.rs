@@ -1,0 +1,41 @@
+//! Where the names of an attribute lead to.
+
+use ecow::EcoString;
+use kilter_model::ResourceRef;
+use kilter_model::expr::{Lookup, Scope};
+
+use crate::environment::Environment;
+use crate::resources::Index;
+
+/// The environment together with the outputs of resources: those that are left out have none,
+/// those of all others are not known yet.
+pub(crate) struct Outputs<'e, 't> {
+    pub(crate) environment: &'e Environment<'t>,
+    pub(crate) index: Option<&'e Index<'t>>,
+    pub(crate) is_early: bool,
+}
+
+impl Scope for Outputs<'_, '_> {
+    fn var(&self, name: &str) -> Lookup {
+        self.environment.var(name)
+    }
+
+    fn fact(&self, name: &str) -> Lookup {
+        self.environment.fact(name)
+    }
+
+    fn output(&self, reference: &ResourceRef, name: &str) -> Lookup {
+        match self.index {
+            Some(index) if !self.is_early && index.is_left_out(reference) => Lookup::Missing,
+            _ => self.environment.output(reference, name),
+        }
+    }
+
+    fn var_names(&self) -> Vec<EcoString> {
+        self.environment.var_names()
+    }
+
+    fn fact_names(&self) -> Vec<EcoString> {
+        self.environment.fact_names()
+    }
+}

@@ -1,7 +1,7 @@
 //! Sensitive values: where they come from, and where they are written.
 
 use ecow::EcoString;
-use kilter_model::Span;
+use kilter_model::{SourceId, Span};
 use rustc_hash::FxHashSet;
 
 use crate::compile::Schemas;
@@ -41,6 +41,14 @@ pub(crate) fn find_secrets(
             }
         });
     }
+    // How an attribute is described is no secret, whatever it is called.
+    let types = loaded.sections("types").flat_map(View::entries);
+    let attributes = types.filter_map(|(_, body)| body.get("attributes")).flat_map(View::entries);
+    let described: FxHashSet<(SourceId, u32)> = attributes
+        .flat_map(|(_, attribute)| ["type", "desc"].into_iter().filter_map(move |key| attribute.get(key)))
+        .map(|view| (view.span().source, view.span().start))
+        .collect();
+    spans.retain(|span| !described.contains(&(span.source, span.start)));
     spans
 }
 
@@ -64,7 +72,7 @@ fn scalars(value: View<'_>, spans: &mut Vec<Span>, depth: u32) {
 
 /// Finds secrets in a text that is no tree: whatever follows such a key on its line, and the lines
 /// below that are indented further.
-fn find_in_text(source: kilter_model::SourceId, text: &str, names: &FxHashSet<EcoString>, spans: &mut Vec<Span>) {
+fn find_in_text(source: SourceId, text: &str, names: &FxHashSet<EcoString>, spans: &mut Vec<Span>) {
     let mut at = 0;
     let mut within = None;
     for line in text.split_inclusive('\n') {

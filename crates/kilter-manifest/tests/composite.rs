@@ -184,8 +184,11 @@ resources:
     let content = find(&catalog, "file[/a]").attributes.get("content").unwrap().clone();
     assert!(content.holds_sensitive(), "{content:?}");
     assert!(rendered(&catalog, find(&catalog, "file[/b]")).unwrap()[0].holds_sensitive());
-    let told = told(&text.replace("content:", "contend:"));
-    assert!(!told.contains("hunter2"), "{told}");
+    let odd = text.replace("resources:\n  exec", "resources:\n  user[u]: { uid: x }\n  exec");
+    let odd = odd.replace("desc: x }", "desc: x, defautl: hunter3 }").replace("content:", "contend:");
+    let told = told(&odd);
+    assert!(!told.contains("hunter"), "{told}");
+    assert!(told.contains(r#"type: "Sensitive[String]", desc: x"#), "{told}");
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
         differences.extend(triggered(provider, is, should)?);
     }
     differences.extend(is.drift.iter().cloned());
+    // A run may make very many resources, and keeps these until it does.
+    differences.shrink_to_fit();
     Ok(differences)
 }
 

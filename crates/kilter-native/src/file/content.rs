@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::fmt::Write as _;
 
 use ecow::{EcoString, eco_format};
 use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
@@ -241,7 +242,9 @@ pub(super) fn introduction(path: &str, content: &[u8]) -> Option<EcoString> {
     }
     let content = std::str::from_utf8(content).ok()?;
     let count = content.lines().count();
-    let mut text = eco_format!("--- {path} (is)\n+++ {path} (should)\n@@ -0,0 +1,{count} @@\n");
+    // Of very many files that are made all is kept for a while: no more than it takes.
+    let mut text = EcoString::with_capacity(2 * path.len() + content.len() + count + 80);
+    let _ = write!(text, "--- {path} (is)\n+++ {path} (should)\n@@ -0,0 +1,{count} @@\n");
     for line in content.lines() {
         text.push('+');
         text.push_str(line);

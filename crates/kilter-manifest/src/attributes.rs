@@ -99,7 +99,7 @@ impl<'e, 't> Body<'e, 't> {
     /// the nearest last.
     fn begun(&self, type_: &Type<'t>) -> Option<Meta> {
         let mut begun = self.defaults.of(type_.name.as_str()).cloned();
-        let asker = self.environment.within(None);
+        let asker = self.environment.asker();
         let mut owners: Vec<&Own<'t>> = Vec::new();
         let mut next = asker.as_deref();
         while let Some(own) = next {

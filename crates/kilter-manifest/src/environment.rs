@@ -107,6 +107,11 @@ impl<'t> Environment<'t> {
         self.own.replace(own)
     }
 
+    /// The composite resource that what is compiled just now is a member of.
+    pub(crate) fn asker(&self) -> Option<Rc<Own<'t>>> {
+        self.own.borrow().clone()
+    }
+
     /// Keeps what a composite resource says of an attribute of its own.
     pub(crate) fn own(&self, variable: EcoString, value: Value) {
         self.owned.borrow_mut().insert(variable, value);
@@ -116,7 +121,7 @@ impl<'t> Environment<'t> {
     pub(crate) fn template(&self, view: View<'_>) -> Option<Read<Template>> {
         let text = view.text();
         let template = Template::parse(text).map_err(|error| self.report_syntax(error, view)).ok()?;
-        let own = self.own.borrow().clone();
+        let own = self.asker();
         let title = |title: &str| self.title(title, view);
         let bound = Binding::new(own.as_deref(), &title).template(&template, text);
         self.read(template, bound, view, Template::parse)
@@ -137,7 +142,7 @@ impl<'t> Environment<'t> {
                 return None;
             }
         };
-        let own = self.own.borrow().clone();
+        let own = self.asker();
         let title = |title: &str| self.title(title, view);
         let bound = Binding::new(own.as_deref(), &title).expression(&expr, text);
         self.read(expr, bound, view, Expr::parse)
@@ -168,7 +173,7 @@ impl<'t> Environment<'t> {
 
     /// The title of a resource whose output is asked for, in which `${…}` may stand.
     fn title(&self, title: &str, view: View<'_>) -> Option<EcoString> {
-        let own = self.own.borrow().clone();
+        let own = self.asker();
         let template = Template::parse(title).ok()?;
         let template = match Binding::new(own.as_deref(), &|_| None).template(&template, title) {
             Ok(None) => template,

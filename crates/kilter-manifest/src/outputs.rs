@@ -12,7 +12,6 @@ use crate::resources::Index;
 pub(crate) struct Outputs<'e, 't> {
     pub(crate) environment: &'e Environment<'t>,
     pub(crate) index: Option<&'e Index<'t>>,
-    pub(crate) is_early: bool,
 }
 
 impl Scope for Outputs<'_, '_> {
@@ -26,7 +25,7 @@ impl Scope for Outputs<'_, '_> {
 
     fn output(&self, reference: &ResourceRef, name: &str) -> Lookup {
         match self.index {
-            Some(index) if !self.is_early && index.is_left_out(reference) => Lookup::Missing,
+            Some(index) if index.is_left_out(reference) => Lookup::Missing,
             _ => self.environment.output(reference, name),
         }
     }

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::diagnostic::choose;
+use crate::source::small;
 use crate::tree::View;
 
 /// A resource of a composite type, for those that it stands for.
@@ -165,8 +166,4 @@ fn is_balanced(title: &str) -> bool {
         depth < 0
     });
     !ends_early && depth == 0
-}
-
-fn small(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }

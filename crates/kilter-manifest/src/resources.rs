@@ -18,6 +18,7 @@ use crate::environment::Environment;
 use crate::load::Loaded;
 use crate::meta::Defaults;
 use crate::own::Own;
+use crate::source::small;
 use crate::tree::{Tree, View, twice};
 use crate::types::Types;
 
@@ -307,8 +308,7 @@ impl<'e, 't> Resources<'e, 't> {
         let mut body = Body::early(self.environment, &self.index, &self.defaults);
         let type_ = self.index.types.get(type_id);
         let said = body.compile(number, type_, title, entry, &mut Catalog::default());
-        let owner = self.environment.within(None);
-        self.environment.within(owner.clone());
+        let owner = self.environment.asker();
         let mut own = Own {
             reference: said.reference.clone(),
             schema: &composite.schema,
@@ -402,10 +402,6 @@ fn reference_hint(text: &str) -> Option<EcoString> {
     let (type_name, rest) = text.split_once('[')?;
     let lower = type_name.to_lowercase();
     (lower != type_name).then(|| eco_format!("type names are in lower case: `{lower}[{rest}`"))
-}
-
-fn small(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// The name of a resource on the system: the namevar that was given, or else the title.

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::compile::Schemas;
 use crate::composite::Composites;
 use crate::load::Loaded;
-use crate::source::Sources;
+use crate::source::{Sources, small};
 use crate::tree::View;
 
 /// Where a sensitive value comes from, when it is not written down.
@@ -104,8 +104,4 @@ fn key_end(line: &str, names: &FxHashSet<EcoString>) -> Option<usize> {
         names.contains(&before[start..])
     };
     ends.into_iter().find(named).map(|at| at + 1)
-}
-
-fn small(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }

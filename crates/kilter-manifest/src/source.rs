@@ -127,7 +127,8 @@ impl Sources {
     }
 }
 
-fn small(n: usize) -> u32 {
+/// A number of bytes or resources as it is kept: texts have less than 4 GiB.
+pub(crate) fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 

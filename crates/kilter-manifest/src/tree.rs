@@ -11,7 +11,7 @@ use kilter_model::{SourceId, Span, Value};
 use rustc_hash::FxHashMap;
 
 use crate::diagnostic::Diagnostic;
-use crate::source::Sources;
+use crate::source::{Sources, small};
 
 /// How many levels aliases and merge keys may be nested.
 const MAX_MERGES: u32 = 32;
@@ -485,8 +485,4 @@ impl<'t> Keys<'t> {
             },
         }
     }
-}
-
-fn small(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -143,7 +143,7 @@ impl<'e, 't> Values<'e, 't> {
         if !self.evaluate {
             return Built::Skipped;
         }
-        let scope = Outputs { environment: self.environment, index: self.index, is_early: self.is_early };
+        let scope = Outputs { environment: self.environment, index: self.index.filter(|_| !self.is_early) };
         match template.render(&scope) {
             Ok(value) => Built::Value(value),
             Err(EvalError::Unknown(_)) if !template.references().is_empty() => {

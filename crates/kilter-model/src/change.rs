@@ -119,7 +119,24 @@ pub struct Receipt {
     pub changed: bool,
 }
 
-impl Change<'_> {
+impl Receipt {
+    /// The outputs that its value is made of, as a manifest names them: `exec[token].stdout`.
+    pub fn sources(&self) -> Vec<String> {
+        self.from.iter().map(|(resource, output)| format!("{resource}.{output}")).collect()
+    }
+}
+
+impl<'a> Change<'a> {
+    /// A change to which no refresh is owed, of what nobody else has sent.
+    pub fn new(
+        name: &'a EcoString,
+        is: &'a State,
+        should: Option<&'a Attributes>,
+        differences: &'a [Difference],
+    ) -> Change<'a> {
+        Change { name, is, should, differences, refresh: false, received: &[] }
+    }
+
     /// Whether `attribute` is among what differs.
     pub fn differs(&self, attribute: &str) -> bool {
         self.differences.iter().any(|difference| difference.attribute == attribute)

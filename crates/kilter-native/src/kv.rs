@@ -305,8 +305,7 @@ mod tests {
             let differs = !found.differences.is_empty();
             if differs {
                 let (is, differences) = (&found.state, &found.differences[..]);
-                let change =
-                    Change { name: &name, is, should: Some(&should), differences, refresh: false, received: &[] };
+                let change = Change::new(&name, is, Some(&should), differences);
                 assert_eq!(self.provider.set(&cx, &[change], Mode::Apply)[0].failure, None);
             }
             let state = self.provider.get_one(&cx, wanted).unwrap();

@@ -274,8 +274,8 @@ mod tests {
     #[test]
     fn what_was_said_cannot_be_taken_back() {
         let is = State::present("x", Attributes::new());
-        let change =
-            Change { name: &"x".into(), is: &is, should: None, differences: &[], refresh: false, received: &[] };
+        let name = "x".into();
+        let change = Change::new(&name, &is, None, &[]);
         assert!(!NotifyProvider::new().set(&Context::bare(), &[change], Mode::Apply)[0].is_done());
     }
 

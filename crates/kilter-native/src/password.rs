@@ -239,8 +239,7 @@ mod tests {
     fn change(cx: &Context<'_>, should: &Attributes) -> Outcome {
         let is = State::present("db", Attributes::new());
         let name = EcoString::from("db");
-        let change =
-            Change { name: &name, is: &is, should: Some(should), differences: &[], refresh: false, received: &[] };
+        let change = Change::new(&name, &is, Some(should), &[]);
         PasswordProvider::new().set(cx, &[change], Mode::Apply).remove(0)
     }
 

@@ -175,8 +175,7 @@ mod tests {
         provider.begun().insert(name.clone(), long_ago);
         assert_eq!(differences(&provider, &name, &should), 1);
         let (cx, is) = (Context::bare(), State::present("often", Attributes::new()));
-        let change =
-            Change { name: &name, is: &is, should: Some(&should), differences: &[], refresh: false, received: &[] };
+        let change = Change::new(&name, &is, Some(&should), &[]);
         assert!(provider.set(&cx, &[change], Mode::Apply)[0].is_done());
         assert_eq!(differences(&provider, &name, &should), 0);
         provider.begun().insert(name.clone(), long_ago);
@@ -195,14 +194,7 @@ mod tests {
             assert_eq!(differences(&provider, &name, &should), usize::from(over > 0), "{elapsed:?}");
             if over > 0 {
                 let is = State::present("often", Attributes::new());
-                let change = Change {
-                    name: &name,
-                    is: &is,
-                    should: Some(&should),
-                    differences: &[],
-                    refresh: false,
-                    received: &[],
-                };
+                let change = Change::new(&name, &is, Some(&should), &[]);
                 provider.set(&Context::bare(), &[change], Mode::Apply);
                 assert_eq!(provider.begun()[&name], first + over * 60 * second, "{elapsed:?}");
             }

@@ -161,7 +161,7 @@ mod tests {
             let found = kilter_provider::check(&provider, &cx, &[wanted]).remove(0).unwrap();
             assert_eq!(found.differences.len(), 1);
             let (is, differences) = (&found.state, &found.differences[..]);
-            let change = Change { name: &name, is, should: Some(&should), differences, refresh: false, received: &[] };
+            let change = Change::new(&name, is, Some(&should), differences);
             let outcome = provider.set(&cx, &[change], Mode::Apply).remove(0);
             assert_eq!((outcome.failure, outcome.outputs.get("any")), (None, Some(&value)));
             let nothing = Attributes::new();

@@ -2,6 +2,14 @@
 
 use ecow::EcoString;
 use kilter_model::{Attributes, State, Value};
+use kilter_process::Cancel;
+use kilter_provider::Context;
+
+/// What ends a command in flight.
+pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
+    let interrupt = cx.interrupt();
+    Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
+}
 
 /// How many lines of an output a report shows.
 const LINES: usize = 10;

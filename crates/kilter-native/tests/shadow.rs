@@ -181,14 +181,8 @@ fn declared(provider: &dyn Provider, name: &str, attributes: &[(&str, Value)]) -
 fn set(provider: &dyn Provider, name: &str, should: &Attributes) -> Option<String> {
     let (is, differences) = differences(provider, name, should);
     assert_ne!(differences, [], "{name} was to differ in {should:?}");
-    let change = Change {
-        name: &name.into(),
-        is: &is,
-        should: Some(should),
-        differences: &differences,
-        refresh: false,
-        received: &[],
-    };
+    let name = name.into();
+    let change = Change::new(&name, &is, Some(should), &differences);
     provider.set(&Context::bare(), &[change], Mode::Apply).remove(0).failure.map(Into::into)
 }
 

@@ -20,7 +20,12 @@ pub struct Cancel<'a> {
     pub urgent: Option<&'a AtomicBool>,
 }
 
-impl Cancel<'_> {
+impl<'a> Cancel<'a> {
+    /// By a flag alone.
+    pub fn new(flag: &'a AtomicBool) -> Cancel<'a> {
+        Cancel { flag, fd: None, urgent: None }
+    }
+
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgent.is_some_and(|urgent| urgent.load(Ordering::Acquire))
     }

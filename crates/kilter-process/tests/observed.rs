@@ -78,15 +78,11 @@ fn a_child_that_is_cut_short_is_told_to_the_end() {
 #[test]
 fn an_observer_can_cancel() {
     let flag = std::sync::atomic::AtomicBool::new(false);
-    let finished = run_observed(
-        &sh("echo enough; sleep 60"),
-        Some(Cancel { flag: &flag, fd: None, urgent: None }),
-        &mut |event| {
-            if matches!(event, Event::Chunk { bytes: b"enough\n", .. }) {
-                flag.store(true, std::sync::atomic::Ordering::Release);
-            }
-        },
-    );
+    let finished = run_observed(&sh("echo enough; sleep 60"), Some(Cancel::new(&flag)), &mut |event| {
+        if matches!(event, Event::Chunk { bytes: b"enough\n", .. }) {
+            flag.store(true, std::sync::atomic::Ordering::Release);
+        }
+    });
     assert_eq!(finished.unwrap().ending, Ending::Cancelled);
 }
 

@@ -197,7 +197,7 @@ fn a_wake_without_a_cancel_is_passed_over() {
 #[test]
 fn what_was_cancelled_before_is_not_started() {
     let flag = AtomicBool::new(true);
-    let outcome = run(&sh("true"), Some(Cancel { flag: &flag, fd: None, urgent: None }));
+    let outcome = run(&sh("true"), Some(Cancel::new(&flag)));
     assert!(matches!(outcome, Err(SpawnError::Cancelled { .. })), "{outcome:?}");
 }
 

@@ -62,6 +62,11 @@ const PORTION: usize = 1024;
 /// Time between two looks at what takes long.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// A time as the machine counts it.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The bit of a group whose checks run on a worker.
 const CHECKS_ON_WORKER: u16 = 2;
 /// The bit of a group whose changes run on a worker.

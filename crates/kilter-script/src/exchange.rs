@@ -3,7 +3,13 @@
 use std::path::Path;
 
 use kilter_process::{Cancel, Finished, Invocation, Observer, SpawnError, run_observed};
-use kilter_provider::Seal;
+use kilter_provider::{Context, Seal};
+
+/// What ends a call.
+pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
+    let interrupt = cx.interrupt();
+    Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
+}
 
 /// One call of a script: who is called, what for, and the process that is to be started.
 #[derive(Clone, Copy)]

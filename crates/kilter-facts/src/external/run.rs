@@ -17,7 +17,7 @@ pub(super) fn executable(
 ) -> Result<Hash, String> {
     let mut invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/");
     invocation.stdout = Capture::AtMost(LONGEST);
-    let cancel = cancelled.map(|flag| Cancel { flag, fd: None, urgent: None });
+    let cancel = cancelled.map(Cancel::new);
     let finished = run(&invocation, cancel).map_err(|error| error.with_sources())?;
     match finished.ending {
         Ending::Deadline => return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32())),

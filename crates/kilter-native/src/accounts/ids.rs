@@ -201,8 +201,7 @@ impl Database {
         }
         let invocation = Invocation::new("getent").args([self.name, key]).captured(4096);
         let invocation = invocation.deadline(Duration::from_secs(10));
-        let finished =
-            accounts.system.runner().run(&invocation, Cancel { flag: &NEVER, fd: None, urgent: None }).ok()?;
+        let finished = accounts.system.runner().run(&invocation, Cancel::new(&NEVER)).ok()?;
         finished.is_success().then(|| finished.stdout.text().into_owned())
     }
 }

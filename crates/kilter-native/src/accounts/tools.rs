@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_process::{Cancel, Ending, Finished, Invocation, SpawnError};
+use kilter_process::{Ending, Finished, Invocation, SpawnError};
 use kilter_provider::{Context, ProviderError};
 
 use super::Accounts;
-use crate::words::ending_of;
+use crate::words::{cancel, ending_of};
 
 /// Moving a home or changing the owner of all that is in it may take its time.
 const TOOL: Duration = Duration::from_secs(3600);
@@ -39,10 +39,7 @@ impl Accounts {
     }
 
     fn start(&self, cx: &Context<'_>, tool: Invocation) -> Result<Finished, SpawnError> {
-        let interrupt = cx.interrupt();
-        self.system
-            .runner()
-            .run(&tool, Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() })
+        self.system.runner().run(&tool, cancel(cx))
     }
 }
 

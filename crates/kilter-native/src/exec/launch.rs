@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Value};
-use kilter_process::{Cancel, DEFAULT_PATH, Finished, Identity, Invocation, SpawnError};
+use kilter_process::{DEFAULT_PATH, Finished, Identity, Invocation, SpawnError};
 use kilter_provider::{Context, Problem};
 
 use super::command::Command;
 use crate::accounts::{Accounts, number, number_problem};
-use crate::words::word;
+use crate::words::{cancel, word};
 
 /// Starts the commands of one resource.
 pub(super) struct Launch<'a> {
@@ -104,12 +104,6 @@ impl Launch<'_> {
         let row = self.accounts.group(self.cx, &word(group)).map_err(|error| error.message)?;
         row.map(|row| row.gid).ok_or_else(|| format!("group: there is no group `{group}`").into())
     }
-}
-
-/// What ends a command in flight.
-pub(super) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
-    let interrupt = cx.interrupt();
-    Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
 }
 
 /// What is wrong with `user` and `group`.

@@ -379,14 +379,8 @@ fn an_interrupt_ends_the_command() {
     let flag = AtomicBool::new(false);
     let cx = Context::bare().with_interrupt(Interrupt::new(&flag, None));
     let (is, wanted) = (State::default(), sh("sleep 60"));
-    let change = Change {
-        name: &"work".into(),
-        is: &is,
-        should: Some(&wanted),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let name = "work".into();
+    let change = Change::new(&name, &is, Some(&wanted), &[]);
     let outcome = std::thread::scope(|scope| {
         let running = scope.spawn(|| bench.provider.set(&cx, &[change], Mode::Apply).remove(0));
         std::thread::sleep(Duration::from_millis(100));
@@ -405,14 +399,8 @@ fn an_interrupt_ends_a_pause_of_any_length() {
     wanted.set("tries", Value::Integer(2));
     wanted.set("try_sleep", Value::Integer(i64::MAX));
     let is = State::default();
-    let change = Change {
-        name: &"work".into(),
-        is: &is,
-        should: Some(&wanted),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let name = "work".into();
+    let change = Change::new(&name, &is, Some(&wanted), &[]);
     let outcome = std::thread::scope(|scope| {
         let running = scope.spawn(|| bench.provider.set(&cx, &[change], Mode::Apply).remove(0));
         let begun = Instant::now();
@@ -443,14 +431,8 @@ fn a_preview_runs_nothing_but_guards() {
     let bench = Bench::new();
     let wanted = sh(format!("echo x >> {}", bench.path("log")));
     let is = State::default();
-    let change = Change {
-        name: &"work".into(),
-        is: &is,
-        should: Some(&wanted),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let name = "work".into();
+    let change = Change::new(&name, &is, Some(&wanted), &[]);
     assert!(bench.provider.set(&Context::bare(), &[change], Mode::Preview)[0].is_done());
     assert_eq!(bench.lines("log"), 0);
     assert_eq!(bench.check(&wanted).len(), 1);
@@ -553,8 +535,7 @@ fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
     let drift = || why().unwrap().drift.first().and_then(|difference| difference.message.clone());
     let set = || {
         let is = State::present("work", Attributes::new());
-        let change =
-            Change { name: &name, is: &is, should: Some(&wanted), differences: &[], refresh: false, received: &[] };
+        let change = Change::new(&name, &is, Some(&wanted), &[]);
         assert_eq!(bench.provider.set(&cx, &[change], Mode::Apply).remove(0).failure, None);
     };
     assert!(why().unwrap_err().message.contains("cannot tell when"));

@@ -9,10 +9,10 @@ use kilter_provider::{Context, Level, Tell, Wanted};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::command::watch_of;
-use super::launch::{Launch, cancel};
+use super::launch::Launch;
 use super::secrets::Secrets;
 use super::{ExecProvider, guard};
-use crate::words::ending_of;
+use crate::words::{cancel, ending_of};
 
 /// For how long a command that has ended is left alone: twice as long each time,
 const FIRST: Duration = Duration::from_secs(1);

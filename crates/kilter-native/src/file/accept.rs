@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use kilter_model::Value;
-use kilter_process::{Cancel, Ending, Invocation, Status};
+use kilter_process::{Ending, Invocation, Status};
 use kilter_provider::Context;
 
 use super::error::FileError;
 use crate::exec::split::{SplitError, split};
+use crate::words::cancel;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const KEPT: usize = 4096;
@@ -34,9 +35,7 @@ pub(super) fn accept(
     let mut words = words.into_iter().map(|word| word.replace('%', candidate));
     let program = words.next().ok_or_else(|| refused("the command is empty".to_owned()))?;
     let invocation = Invocation::new(program).args(words).captured(KEPT).deadline(DEADLINE);
-    let interrupt = cx.interrupt();
-    let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() };
-    let finished = kilter_process::run(&invocation, Some(cancel)).map_err(|error| {
+    let finished = kilter_process::run(&invocation, Some(cancel(cx))).map_err(|error| {
         // The error names the program, which may be part of the secret.
         refused(if command.holds_sensitive() { "it cannot be started".to_owned() } else { with_source(&error) })
     })?;

@@ -14,14 +14,7 @@ pub(super) fn make(batch: &mut Batch<'_>, index: usize, path: &str) {
         let is = State::absent(name.clone());
         let should = Attributes::from_iter([("ensure", Value::from("directory"))]);
         let differences = [Difference::new("ensure", "absent".into(), "directory".into())];
-        let change = Change {
-            name: &name,
-            is: &is,
-            should: Some(&should),
-            differences: &differences,
-            refresh: false,
-            received: &[],
-        };
+        let change = Change::new(&name, &is, Some(&should), &differences);
         batch.change(index, &change);
         if look(&above, false).is_ok_and(|made| made.is_some()) {
             batch.tell(index, format!("made {above}, which was missing above it"));

@@ -22,14 +22,7 @@ fn apply(provider: &GroupProvider, name: &str, attributes: &[(&str, Value)]) -> 
     if found.differences.is_empty() {
         return Outcome::done();
     }
-    let change = Change {
-        name: &name,
-        is: &found.state,
-        should: Some(&should),
-        differences: &found.differences,
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&name, &found.state, Some(&should), &found.differences);
     provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
 }
 
@@ -59,7 +52,8 @@ fn groups_are_created_changed_and_removed() {
     apply(&provider, "ops", &[gid(61), ("allowdupe", true.into())]);
     assert_eq!(fake.argvs(), ["groupmod -g 61 -o -- ops"]);
     let is = State::present("ops", Attributes::new());
-    let change = Change { name: &"ops".into(), is: &is, should: None, differences: &[], refresh: false, received: &[] };
+    let name = "ops".into();
+    let change = Change::new(&name, &is, None, &[]);
     provider.set(&Context::bare(), &[change], Mode::Preview);
     assert_eq!(fake.argvs(), Vec::<String>::new());
     provider.set(&Context::bare(), &[change], Mode::Apply);

@@ -25,17 +25,11 @@ fn differences(provider: &HostProvider, name: &str, should: &Attributes) -> Vec<
 /// Checks, changes, and checks again: what then still differs.
 fn converge(provider: &HostProvider, name: &str, should: &Attributes) -> Vec<Difference> {
     let (is, differences) = (State::absent(name), differences(provider, name, should));
-    let change = Change {
-        name: &name.into(),
-        is: &is,
-        should: Some(should),
-        differences: &differences,
-        refresh: false,
-        received: &[],
-    };
+    let name = name.into();
+    let change = Change::new(&name, &is, Some(should), &differences);
     let outcomes = provider.set(&Context::bare(), &[change], Mode::Apply);
     assert_eq!(outcomes, [Outcome::done()]);
-    self::differences(provider, name, should)
+    self::differences(provider, &name, should)
 }
 
 #[test]
@@ -94,14 +88,9 @@ fn a_symbolic_link_is_not_followed() {
     std::fs::rename(&path, root.path().join("etc/real")).unwrap();
     std::os::unix::fs::symlink("real", &path).unwrap();
     let wanted = should(&[("ip", "10.0.0.1".into())]);
-    let change = Change {
-        name: &"a".into(),
-        is: &State::absent("a"),
-        should: Some(&wanted),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let name = "a".into();
+    let is = State::absent("a");
+    let change = Change::new(&name, &is, Some(&wanted), &[]);
     let outcome = provider.set(&Context::bare(), &[change], Mode::Apply).remove(0);
     assert!(outcome.failure.unwrap().contains("not a regular file"));
     assert_eq!(std::fs::read(root.path().join("etc/real")).unwrap(), b"");
@@ -122,14 +111,9 @@ fn a_target_does_not_lead_out_of_where_it_says() {
     let (_root, provider) = provider("");
     let wanted = should(&[("ip", "10.0.0.1".into()), ("target", "/etc/../hosts".into())]);
     assert_eq!(provider.validate("a", &wanted, &[]).len(), 1);
-    let change = Change {
-        name: &"a".into(),
-        is: &State::absent("a"),
-        should: Some(&wanted),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let name = "a".into();
+    let is = State::absent("a");
+    let change = Change::new(&name, &is, Some(&wanted), &[]);
     assert!(!provider.set(&Context::bare(), &[change], Mode::Apply)[0].is_done());
 }
 
@@ -138,14 +122,7 @@ fn one_wrong_change_leaves_the_others_alone() {
     let (_root, provider) = provider("");
     let (good, bad) = (should(&[("ip", "10.0.0.1".into())]), should(&[("ip", "10.0.0.300".into())]));
     let (a, b, absent) = ("a".into(), "b".into(), State::default());
-    let change = |name, should| Change {
-        name,
-        is: &absent,
-        should: Some(should),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let change = |name, should| Change::new(name, &absent, Some(should), &[]);
     let outcomes = provider.set(&Context::bare(), &[change(&a, &bad), change(&b, &good)], Mode::Apply);
     assert!(!outcomes[0].is_done() && outcomes[1].is_done());
     assert_eq!(provider.read(TARGET).unwrap().entries().len(), 1);
@@ -155,14 +132,9 @@ fn one_wrong_change_leaves_the_others_alone() {
 fn a_preview_writes_nothing() {
     let (_root, provider) = provider("");
     let wanted = should(&[("ip", "10.0.0.1".into())]);
-    let change = Change {
-        name: &"a".into(),
-        is: &State::absent("a"),
-        should: Some(&wanted),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let name = "a".into();
+    let is = State::absent("a");
+    let change = Change::new(&name, &is, Some(&wanted), &[]);
     provider.set(&Context::bare(), &[change], Mode::Preview);
     assert!(provider.read(TARGET).unwrap().entries().is_empty());
 }

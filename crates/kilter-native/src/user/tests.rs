@@ -35,14 +35,7 @@ fn apply(provider: &UserProvider, name: &str, attributes: &[(&str, Value)]) -> O
     let (name, should) = (name.into(), should(provider, attributes));
     let wanted = Wanted::new(&name, Some(&should));
     let found = check(provider, &Context::bare(), &[wanted]).remove(0).unwrap();
-    let change = Change {
-        name: &name,
-        is: &found.state,
-        should: Some(&should),
-        differences: &found.differences,
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&name, &found.state, Some(&should), &found.differences);
     provider.set(&Context::bare(), &[change], Mode::Apply).remove(0)
 }
 

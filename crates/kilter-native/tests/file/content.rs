@@ -394,14 +394,7 @@ fn a_batch_of_many_is_made_together_and_each_failure_stays_alone() {
     let changes: Vec<_> = declared
         .iter()
         .zip(&found)
-        .map(|(declared, found)| Change {
-            name: &declared.name,
-            is: &found.state,
-            should: Some(&declared.should),
-            differences: &found.differences,
-            refresh: false,
-            received: &[],
-        })
+        .map(|(declared, found)| Change::new(&declared.name, &found.state, Some(&declared.should), &found.differences))
         .collect();
     let outcomes = provider.set(&cx, &changes, Mode::Apply);
     provider.flush(&cx).unwrap();
@@ -420,14 +413,7 @@ fn a_file_that_appears_meanwhile_is_not_overwritten() {
     let declared = file(&path, [("content", text("declared"))]);
     let before = found(&Context::bare(), &declared).unwrap();
     fs::write(&path, "somebody's").unwrap();
-    let change = Change {
-        name: &declared.name,
-        is: &before.state,
-        should: Some(&declared.should),
-        differences: &before.differences,
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&declared.name, &before.state, Some(&declared.should), &before.differences);
     let outcome = FileProvider::new().set(&Context::bare(), &[change], Mode::Apply).remove(0);
     assert!(outcome.failure.unwrap().contains("appeared while"));
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");

@@ -66,14 +66,7 @@ fn a_preview_tells_that_force_is_missing_and_changes_nothing() {
     let home = directory();
     let declared = file(home.path(), [("content", text("a"))]);
     let is = State::absent(declared.name.clone());
-    let change = Change {
-        name: &declared.name,
-        is: &is,
-        should: Some(&declared.should),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&declared.name, &is, Some(&declared.should), &[]);
     let outcome = FileProvider::new().set(&Context::bare(), &[change], Mode::Preview).remove(0);
     assert!(outcome.failure.is_some_and(|failure| failure.contains("force")));
     assert!(home.path().is_dir());

@@ -38,7 +38,7 @@ fn previewed(others: &Others, declared: &Declared) -> Option<String> {
     let cx = Context::bare().with_only_looks(true).with_outlook(others);
     let found = found(&cx, declared).expect("it can be read");
     let (is, should, differences) = (&found.state, Some(&declared.should), &found.differences[..]);
-    let change = Change { name: &declared.name, is, should, differences, refresh: false, received: &[] };
+    let change = Change::new(&declared.name, is, should, differences);
     FileProvider::new().set(&cx, &[change], Mode::Preview).remove(0).failure.map(Into::into)
 }
 
@@ -142,6 +142,6 @@ fn what_is_in_its_state_has_nothing_to_foresee() {
     let home = directory();
     let absent = file(home.path().join("no/x"), [("ensure", text("absent"))]);
     let is = State::absent(absent.name.clone());
-    let change = Change { name: &absent.name, is: &is, should: None, differences: &[], refresh: false, received: &[] };
+    let change = Change::new(&absent.name, &is, None, &[]);
     assert!(FileProvider::new().set(&Context::bare(), &[change], Mode::Preview)[0].is_done());
 }

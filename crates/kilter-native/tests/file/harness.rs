@@ -59,14 +59,7 @@ pub(crate) fn apply_in(cx: &Context<'_>, declared: &Declared) -> Result<Vec<Diff
     if found.differences.is_empty() {
         return Ok(Vec::new());
     }
-    let change = Change {
-        name: &declared.name,
-        is: &found.state,
-        should: Some(&declared.should),
-        differences: &found.differences,
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&declared.name, &found.state, Some(&declared.should), &found.differences);
     let outcome = provider.set(cx, &[change], Mode::Apply).remove(0);
     if let Some(failure) = outcome.failure {
         return Err(failure.to_string());

@@ -153,14 +153,7 @@ fn capabilities_go_with_their_owner_and_stay_without_a_new_one() {
 fn set(declared: &Declared) {
     let (provider, cx) = (FileProvider::new(), Context::bare());
     let is = State::absent(declared.name.clone());
-    let change = Change {
-        name: &declared.name,
-        is: &is,
-        should: Some(&declared.should),
-        differences: &[],
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&declared.name, &is, Some(&declared.should), &[]);
     provider.set(&cx, &[change], kilter_provider::Mode::Apply);
 }
 

@@ -289,14 +289,7 @@ impl World {
         if differences.is_empty() {
             return Ok(false);
         }
-        let change = Change {
-            name: &declared.name,
-            is: &is,
-            should: Some(&declared.should),
-            differences: &differences,
-            refresh: false,
-            received: &[],
-        };
+        let change = Change::new(&declared.name, &is, Some(&declared.should), &differences);
         let outcome = self.set(&[change], Mode::Apply).into_iter().next().ok_or("set answered nothing")?;
         if let Some(failure) = outcome.failure {
             return Err(format!("set of {} failed: {failure}", declared.name));
@@ -323,7 +316,7 @@ impl World {
 
     /// Removes a resource by a change without `should`.
     pub(super) fn remove(&self, is: &State) -> Result<(), String> {
-        let change = Change { name: &is.name, is, should: None, differences: &[], refresh: false, received: &[] };
+        let change = Change::new(&is.name, is, None, &[]);
         match self.set(&[change], Mode::Apply).into_iter().next() {
             Some(Outcome { failure: None, .. }) => Ok(()),
             Some(Outcome { failure: Some(failure), .. }) => Err(failure.to_string()),

@@ -123,8 +123,7 @@ fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<O
     };
     let names: Vec<EcoString> = names.iter().map(|&name| name.into()).collect();
     let (state, should) = (State::default(), Attributes::new());
-    let change =
-        |name| Change { name, is: &state, should: Some(&should), differences: &[], refresh: false, received: &[] };
+    let change = |name| Change::new(name, &state, Some(&should), &[]);
     let changes: Vec<Change<'_>> = names.iter().map(change).collect();
     let cx = Context::bare().with_log(&recorder);
     let outcomes = body(ChangeLog::new(&provider, &cx, &changes, mode).with_clock(&clock));

@@ -94,14 +94,7 @@ fn set(
     let changes: Vec<Change<'_>> = states
         .iter()
         .zip(changes)
-        .map(|(is, (.., should))| Change {
-            name: &is.name,
-            is,
-            should: should.as_ref(),
-            differences: &differences,
-            refresh: false,
-            received: &[],
-        })
+        .map(|(is, (.., should))| Change::new(&is.name, is, should.as_ref(), &differences))
         .collect();
     let outcomes = provider.set(&cx.with_log(&recorder), &changes, mode);
     let calls = std::mem::take(&mut *provider.inner().calls.lock().unwrap());
@@ -212,7 +205,7 @@ fn several_namevars_make_a_hash_of_what_is_wanted_or_else_found() {
         EcoString::from("foo/bar"),
         State::present("foo/bar", Attributes::from_iter([("name", "bar"), ("group", "foo")])),
     );
-    let removal = Change { name: &name, is: &is, should: None, differences: &[], refresh: false, received: &[] };
+    let removal = Change::new(&name, &is, None, &[]);
     assert!(provider.set(&Context::bare(), &[removal], Mode::Apply)[0].is_done());
     assert_eq!(*provider.inner().calls.lock().unwrap(), ["delete name: bar, group: foo"]);
 }

@@ -18,7 +18,7 @@ use super::reading::{Declared, Reading};
 use super::stop::Message;
 use super::tidings::Tidings;
 use super::window::Window;
-use super::{Driver, RunError};
+use super::{Driver, RunError, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 use crate::watch::{Bell, Bells, Counts, Hub, Lost, PathWatch, Scope, Subscriber, Told};
@@ -128,7 +128,7 @@ impl<'run> Holder<'run> {
                         rings.push(Bell::Process(file));
                     }
                     Watch::Every(interval) => {
-                        let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
+                        let interval = millis(interval).max(1);
                         let known = intervals.entry(vertex).or_insert(interval);
                         *known = interval.min(*known);
                     }
@@ -315,7 +315,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     pub(super) fn tell_alive(&mut self) {
         let Some(holder) = self.holder.as_mut().filter(|holder| holder.alive_at <= self.now) else { return };
         if let Some(interval) = holder.hold.alive {
-            let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
+            let interval = millis(interval).max(1);
             holder.alive_at = Timestamp(self.now.0.saturating_add(interval));
             self.observer.event(Event::Alive);
         }
@@ -327,9 +327,8 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         let until = |at: u64| Duration::from_millis(at.saturating_sub(self.now.0));
         let poll = holder.polls.peek().map(|Reverse((at, _))| until(at.0));
         let asked = holder.hold.converged.filter(|_| !holder.is_converged);
-        let converged = asked
-            .zip(self.machine.quiet_since())
-            .map(|(asked, since)| until(since.0.saturating_add(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX))));
+        let converged =
+            asked.zip(self.machine.quiet_since()).map(|(asked, since)| until(since.0.saturating_add(millis(asked))));
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
         let Reading { due, look, again, .. } = holder.reading;
         let read = due.into_iter().chain(look).chain(again).map(|at| until(at.0));
@@ -383,7 +382,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             Told::Lost(Lost { subscribers, why }) => {
                 let count = subscribers.len();
                 self.observer.event(Event::Unwatched { count, why: &why.to_string() });
-                let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
+                let interval = millis(POLL);
                 for subscriber in subscribers {
                     if let Some(holder) = &mut self.holder {
                         holder.lost(subscriber, self.now, interval);
@@ -406,7 +405,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
             if let Err(Lost { why, .. }) = holder.bells.look(subscriber)
                 && holder.interval(vertex).is_none()
             {
-                let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
+                let interval = millis(POLL);
                 holder.poll(vertex, self.now, interval);
                 self.observer.event(Event::Unwatched { count: 1, why: &why.to_string() });
             }

@@ -9,8 +9,8 @@ use ecow::{EcoString, eco_format};
 use kilter_engine::{Input, Timestamp, VertexId};
 use kilter_provider::{Context, POLL, Tell, Wanted};
 
-use super::Driver;
 use super::stop::{Alarm, Mail, Message, Stop};
+use super::{Driver, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 
@@ -231,7 +231,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     /// Resources are looked at from time to time while their provider does not tell what changes.
     fn unheard(&mut self, told: &Listened, why: &str) {
         let Some(holder) = &mut self.holder else { return };
-        let interval = u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX);
+        let interval = millis(POLL);
         for vertex in told.vertices() {
             if holder.interval(vertex).is_none() {
                 holder.listening.polled.insert(vertex);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kilter_engine::{Input, Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
 
-use super::Driver;
+use super::{Driver, millis};
 use crate::observer::Event;
 
 /// Where a state is declared that is held.
@@ -67,8 +67,7 @@ impl Reading {
 
     /// Has it read again after a while, if that makes sense.
     pub(super) fn read_again_after(&mut self, interval: Option<Duration>, now: Timestamp) {
-        let at =
-            |interval: Duration| now.0.saturating_add(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1));
+        let at = |interval: Duration| now.0.saturating_add(millis(interval).max(1));
         self.again = interval.map(|interval| Timestamp(at(interval)));
     }
 

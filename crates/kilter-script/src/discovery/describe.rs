@@ -93,7 +93,7 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
     // The answer to `describe` is the same in both conventions that have the word.
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
-    let cancel = surroundings.cancelled.map(|flag| Cancel { flag, fd: None, urgent: None });
+    let cancel = surroundings.cancelled.map(Cancel::new);
     let exchange = Exchange {
         type_name: "",
         provider: &candidate.stem,

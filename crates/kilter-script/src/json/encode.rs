@@ -30,11 +30,8 @@ fn update(update: &Update<'_>) -> Json {
     });
     let mut json = json!({ "name": update.name, "is": is, "should": object(update.should, Some("name")) });
     if !update.received.is_empty() {
-        let from = |receipt: &Receipt| -> Vec<String> {
-            receipt.from.iter().map(|(resource, output)| format!("{resource}.{output}")).collect()
-        };
         let entry = |receipt: &Receipt| {
-            (receipt.attribute.to_string(), json!({ "from": from(receipt), "changed": receipt.changed }))
+            (receipt.attribute.to_string(), json!({ "from": receipt.sources(), "changed": receipt.changed }))
         };
         json["received"] = Json::Object(update.received.iter().map(entry).collect());
     }

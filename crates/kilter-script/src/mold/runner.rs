@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Value, to_json, to_json_clear};
-use kilter_process::{Cancel, Capture, Confinement, Event, Finished, Invocation, Leftovers};
+use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Interrupt, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
 use super::recorder::Recorder;
 use crate::confined::Watch;
 use crate::convention::size;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, cancel};
 use crate::spoken::Spoken;
 use crate::surroundings::Surroundings;
 
@@ -90,8 +90,6 @@ impl Runner {
         let seal = Seal::of_values(call.input);
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
         let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
-        let interrupt = cx.interrupt();
-        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() };
         let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
         // Of itself it means neither success nor failure.
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &seal, &log);
@@ -104,7 +102,7 @@ impl Runner {
             invocation: &invocation,
             seal: &seal,
         };
-        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| {
+        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel(cx)), &mut |event| {
             recorder.observe(&event);
             spoken.observe(&event);
             observe(&event);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Capture, Confinement, Event, Finished, Invocation, Leftovers};
+use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Level, Mode, Seal};
 
 use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
 use crate::convention::{Reply, Request};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, cancel};
 use crate::spoken::Spoken;
 
 /// A call that was answered: what is said of it where one resource of the answer is wrong.
@@ -45,8 +45,6 @@ impl ScriptProvider {
             Request::Watch => None,
             _ => Some(self.turns.to_read(self.metadata.parallel)),
         };
-        let interrupt = cx.interrupt();
-        let cancel = Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() };
         let type_name = self.metadata.schema.name.as_str();
         let seal = secrets(request);
         // A script repeats what it was given.
@@ -61,7 +59,7 @@ impl ScriptProvider {
             invocation: &invocation,
             seal: &seal,
         };
-        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel), &mut |event| {
+        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel(cx)), &mut |event| {
             spoken.observe(&event);
             observe(&event);
         });

@@ -70,7 +70,7 @@ fn all(provider: &dyn Provider) -> Result<Vec<State>, String> {
 
 fn set(provider: &dyn Provider, name: &str, should: &Attributes, mode: Mode) -> Outcome {
     let (name, is) = (EcoString::from(name), State::absent(name));
-    let change = Change { name: &name, is: &is, should: Some(should), differences: &[], refresh: false, received: &[] };
+    let change = Change::new(&name, &is, Some(should), &[]);
     provider.set(&Context::bare(), &[change], mode).remove(0)
 }
 

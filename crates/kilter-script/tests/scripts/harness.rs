@@ -155,8 +155,7 @@ pub(crate) fn apply_as(
         return Ok((found, None));
     }
     let differences = &found.differences;
-    let change =
-        Change { name: &name, is: &found.state, should: Some(&should), differences, refresh: false, received: &[] };
+    let change = Change::new(&name, &found.state, Some(&should), differences);
     let outcome = provider.set(&cx, &[change], mode).remove(0);
     Ok((found, Some(outcome)))
 }

@@ -83,14 +83,7 @@ fn many_resources_are_read_with_one_call_and_changed_with_one() {
     let changes: Vec<Change<'_>> = names
         .iter()
         .zip(&found)
-        .map(|(name, found)| Change {
-            name,
-            is: &found.state,
-            should: Some(&should),
-            differences: &found.differences,
-            refresh: false,
-            received: &[],
-        })
+        .map(|(name, found)| Change::new(name, &found.state, Some(&should), &found.differences))
         .collect();
     let outcomes = provider.set(&cx, &changes, Mode::Apply);
     assert_eq!(

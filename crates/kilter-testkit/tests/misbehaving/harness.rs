@@ -148,7 +148,7 @@ fn change(provider: &dyn Provider, cx: &Context<'_>, name: &EcoString, mode: Mod
     let found = check_one(provider, cx, Wanted::new(name, Some(&should))).unwrap();
     let differences = &found.differences;
     assert_eq!(differences.len(), 1);
-    let change = Change { name, is: &found.state, should: Some(&should), differences, refresh: false, received: &[] };
+    let change = Change::new(name, &found.state, Some(&should), differences);
     let outcome = provider.set(cx, &[change], mode).remove(0);
     if let Some(why) = outcome.failure {
         return Err(why.into());

@@ -56,7 +56,7 @@ pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invoc
 /// # Errors
 /// Says why it was not started, or how it ended, with the end of what it complained of.
 pub(super) fn run(invocation: &Invocation) -> Result<Finished, String> {
-    let cancel = Cancel { flag: signals::raised(), fd: None, urgent: None };
+    let cancel = Cancel::new(signals::raised());
     let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {
         let text = error.with_sources();
         let no_program = text.contains("it is no program");

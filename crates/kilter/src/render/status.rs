@@ -75,8 +75,7 @@ fn standing(standing: &Standing) -> Json {
 }
 
 fn received(receipt: &Receipt) -> Json {
-    let from: Vec<String> = receipt.from.iter().map(|(resource, output)| format!("{resource}.{output}")).collect();
-    json!({"attribute": receipt.attribute.as_str(), "from": from, "changed": receipt.changed})
+    json!({"attribute": receipt.attribute.as_str(), "from": receipt.sources(), "changed": receipt.changed})
 }
 
 /// An event for those who follow; none for what only moves a display.

@@ -26,14 +26,7 @@ impl Way {
     }
 
     fn change(&self) -> Change<'_> {
-        Change {
-            name: &self.declared.name,
-            is: &self.is,
-            should: Some(&self.declared.should),
-            differences: &self.differences,
-            refresh: false,
-            received: &[],
-        }
+        Change::new(&self.declared.name, &self.is, Some(&self.declared.should), &self.differences)
     }
 }
 

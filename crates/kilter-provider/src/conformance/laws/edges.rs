@@ -141,14 +141,7 @@ fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result
 fn brought(world: &World, one: &Declared) -> Result<Fate, Stop> {
     let Ok((is, differences)) = world.check(one) else { return Ok(Fate::Failed) };
     if !differences.is_empty() {
-        let change = Change {
-            name: &one.name,
-            is: &is,
-            should: Some(&one.should),
-            differences: &differences,
-            refresh: false,
-            received: &[],
-        };
+        let change = Change::new(&one.name, &is, Some(&one.should), &differences);
         match world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default().failure {
             Some(failure) if failure.trim().is_empty() => return broken("it failed without a word"),
             Some(_) => return Ok(Fate::Failed),

@@ -65,14 +65,7 @@ impl Due {
 
     /// Sets it; tells why it failed, if it did.
     fn set(&self, world: &World, one: &Declared) -> Result<Option<String>, Stop> {
-        let change = Change {
-            name: &one.name,
-            is: &self.is,
-            should: Some(&one.should),
-            differences: &self.differences,
-            refresh: false,
-            received: &[],
-        };
+        let change = Change::new(&one.name, &self.is, Some(&one.should), &self.differences);
         match world.set(&[change], Mode::Apply).into_iter().next() {
             Some(outcome) => Ok(outcome.failure.map(|failure| failure.to_string())),
             None => broken(format!("the interrupted set of {} answered nothing", one.name)),

@@ -17,14 +17,7 @@ fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
     if differences.is_empty() {
         return Ok(None);
     }
-    let change = Change {
-        name: &one.name,
-        is: &is,
-        should: Some(&one.should),
-        differences: &differences,
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&one.name, &is, Some(&one.should), &differences);
     let outcome = world.set(&[change], Mode::Preview).into_iter().next().unwrap_or_default();
     Ok(outcome.failure.map(|failure| failure.to_string()))
 }
@@ -46,8 +39,7 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
         for one in all_declared(&world)? {
             let state = seen(&world, &one)?;
             previewed(&world, &one)?;
-            let removal =
-                Change { name: &one.name, is: &state, should: None, differences: &[], refresh: false, received: &[] };
+            let removal = Change::new(&one.name, &state, None, &[]);
             world.set(&[removal], Mode::Preview);
             if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
                 return broken(format!("the preview of {} changed the fingerprint of the world{change}", one.name));

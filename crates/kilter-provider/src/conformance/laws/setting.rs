@@ -31,14 +31,7 @@ pub(super) fn again_changes_nothing(bench: &Bench) -> Trial {
     let before = world.subject.fingerprint();
     for one in declared(&world)? {
         let is = seen(&world, &one)?;
-        let change = Change {
-            name: &one.name,
-            is: &is,
-            should: Some(&one.should),
-            differences: &[],
-            refresh: false,
-            received: &[],
-        };
+        let change = Change::new(&one.name, &is, Some(&one.should), &[]);
         let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
         if let Some(failure) = outcome.failure {
             return broken(format!("{}: the second set failed: {failure}", one.name));
@@ -111,14 +104,7 @@ fn forms_of_absence(world: &World, one: &Declared) -> Vec<State> {
 fn created(world: &World, one: &Declared, is: State) -> Result<(), Stop> {
     let differences =
         compare(world.provider(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
-    let change = Change {
-        name: &one.name,
-        is: &is,
-        should: Some(&one.should),
-        differences: &differences,
-        refresh: false,
-        received: &[],
-    };
+    let change = Change::new(&one.name, &is, Some(&one.should), &differences);
     let how = if is.attributes.is_empty() { "nothing" } else { "`ensure: absent`" };
     let outcome = world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default();
     if let Some(failure) = outcome.failure {

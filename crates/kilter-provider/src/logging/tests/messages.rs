@@ -49,7 +49,7 @@ fn a_message_has_one_title_or_a_list_of_them() {
 #[test]
 fn changes_are_titles() {
     let (name, state) = (EcoString::from("a"), State::default());
-    let change = Change { name: &name, is: &state, should: None, differences: &[], refresh: false, received: &[] };
+    let change = Change::new(&name, &state, None, &[]);
     let body = |mut log: ChangeLog<'_>| {
         log.deleted([change], None);
         log.outcomes()

@@ -7,6 +7,7 @@ use kilter_model::{AttributeName, Difference};
 use rustc_hash::FxHashMap;
 
 use crate::driver::handover::Kept;
+use crate::driver::millis;
 use crate::driver::window::Tally;
 use crate::report::Status;
 
@@ -42,7 +43,7 @@ impl Tallies {
         add(&mut done.refreshes, refreshed && matches!(status, Status::Changed | Status::Refreshed));
         if let Some(set) = set {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            (done.set, done.changed_at) = (set, u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+            (done.set, done.changed_at) = (set, millis(now));
         }
     }
 

@@ -126,7 +126,7 @@ fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), St
     let invocation =
         Invocation::new("/bin/sh").args(["-euc", command]).environment(environment).cwd("/").captured(4096);
     let invocation = invocation.deadline(limit).leftovers(Leftovers::Ended);
-    let cancel = Cancel { flag: signals::raised(), fd: None, urgent: None };
+    let cancel = Cancel::new(signals::raised());
     let finished = run(&invocation, Some(cancel)).map_err(|error| error.with_sources())?;
     match finished.ending {
         Ending::Deadline => Err(format!("it has not ended within {:.1} s", limit.as_secs_f32())),

@@ -73,13 +73,28 @@ impl Bench {
 ///
 /// # Panics
 /// When it fails: a measurement of a failure is none.
-pub(crate) fn once(mut command: Command) -> Cost {
+pub(crate) fn once(command: Command) -> Cost {
+    cost_of(command, Stdio::null())
+}
+
+/// Runs a command once and reads what it writes: what it costs whoever wants its output.
+///
+/// # Panics
+/// When it fails.
+pub(crate) fn once_read(command: Command) -> Cost {
+    cost_of(command, Stdio::piped())
+}
+
+fn cost_of(mut command: Command, stdout: Stdio) -> Cost {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(stdout)
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    if let Some(mut output) = child.stdout.take() {
+        std::io::copy(&mut output, &mut std::io::sink()).expect("a pipe can be read");
+    }
     let used = child.wait4().expect("the child was started here");
     let wall = start.elapsed().as_secs_f64() * 1e3;
     assert!(used.status.success(), "{command:?} failed: {}", used.status);
@@ -90,6 +105,19 @@ pub(crate) fn once(mut command: Command) -> Cost {
 /// The cheapest of several runs: what the work costs when nothing else disturbs it.
 pub(crate) fn best(times: usize, mut make: impl FnMut() -> Command) -> Cost {
     least((0..times).map(|_| once(make())))
+}
+
+/// The cheapest run of each of two commands that take turns, so that both are measured on the same machine: what it can do
+/// varies by a tenth from one second to the next.
+pub(crate) fn best_of_both(times: usize, mut runs: [&mut dyn FnMut() -> Cost; 2]) -> [Cost; 2] {
+    let none = Cost { cpu: f64::MAX, wall: f64::MAX, memory: f64::MAX };
+    let mut best = [none; 2];
+    for _ in 0..times {
+        for (best, run) in best.iter_mut().zip(&mut runs) {
+            *best = least([*best, run()].into_iter());
+        }
+    }
+    best
 }
 
 /// The least of each figure.

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 30] = [
+const REQUIREMENTS: [Requirement; 33] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -46,6 +46,10 @@ const REQUIREMENTS: [Requirement; 30] = [
     // Answers what values are of which data types.
     Requirement { program: "puppet", package: "puppet" },
     Requirement { program: "ruby", package: "ruby" },
+    // What machines share, over TLS too, and what asks it beside kilter.
+    Requirement { program: "etcd", package: "etcd-server" },
+    Requirement { program: "openssl", package: "openssl" },
+    Requirement { program: "curl", package: "curl" },
     // What facts are compared with.
     Requirement { program: "getconf", package: "libc-bin" },
     // The providers that come along: their programs, and what reads their text.

@@ -4,6 +4,7 @@ use ecow::EcoString;
 use kilter_model::expr::Lookup;
 use kilter_model::{Catalog, TypeSchema, Value};
 
+use crate::collect::Collect;
 use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, sorted};
 use crate::environment::Environment;
@@ -37,6 +38,16 @@ pub trait Loader {
     /// # Errors
     /// Says why it cannot be read.
     fn load(&self, from: &str, path: &str) -> Result<Source, String>;
+
+    /// The resources that other machines export and the source named `from` wants, as a list of them in JSON:
+    /// `[{"resource": "type[title]", "attributes": {…}}]`; an empty text for none.
+    ///
+    /// # Errors
+    /// Says why they cannot be read.
+    fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
+        let _ = (from, wanted);
+        Err("nothing is shared with other machines here".to_owned())
+    }
 }
 
 /// Fetches sensitive values.

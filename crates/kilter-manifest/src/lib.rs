@@ -15,6 +15,7 @@
 //! - text to tree: `yaml`, `block` and `json` (fast ways for the common forms), `tree`, `scalar`;
 //! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
 //!   values), `resources`, `attributes`, `relations`, `meta`;
+//! - what is declared for other machines, and by them: `export`, `collect`;
 //! - types that stand for others: `composite` (their definitions), `own` (`self` in what they stand for);
 //! - graphs of mgmt to such a tree: `mgmt`;
 //! - tree to type: `definition`;
@@ -24,11 +25,13 @@
 
 mod attributes;
 mod block;
+mod collect;
 mod compile;
 mod composite;
 mod definition;
 mod diagnostic;
 mod environment;
+mod export;
 mod json;
 mod load;
 mod meta;
@@ -49,6 +52,7 @@ mod types;
 mod value;
 mod yaml;
 
+pub use collect::Collect;
 pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile, compile_partly};
 pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;

@@ -3,9 +3,10 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
 
+use crate::collect::{self, Collect};
 use crate::compile::Inputs;
 use crate::diagnostic::{Diagnostic, choose};
-use crate::source::Sources;
+use crate::source::{Source, Sources};
 use crate::tree::{Tree, View};
 use crate::yaml::{Parsed, parse};
 
@@ -15,7 +16,7 @@ const MAX_DEPTH: usize = 32;
 /// How many texts a compilation may have.
 const MAX_SOURCES: usize = 10_000;
 
-const SECTIONS: [&str; 5] = ["vars", "types", "defaults", "resources", "include"];
+const SECTIONS: [&str; 6] = ["vars", "types", "defaults", "resources", "include", "collect"];
 
 /// All texts as trees, in the order in which they count.
 pub(crate) struct Loaded {
@@ -82,14 +83,17 @@ impl Walk<'_> {
         }
         self.loaded.complete &= complete;
         self.stack.push(name);
-        let mut includes = Vec::new();
+        let (mut includes, mut collects) = (Vec::new(), Vec::new());
         if complete {
             for root in tree.roots() {
-                self.check_root(root, &mut includes);
+                self.check_root(root, &mut includes, &mut collects);
             }
         }
         for (path, span) in includes {
             self.include(id, &path, span);
+        }
+        for (wanted, span) in collects {
+            self.collect(id, &wanted, span);
         }
         self.done.extend(self.stack.pop());
         self.loaded.trees.push(tree);
@@ -99,7 +103,12 @@ impl Walk<'_> {
         self.loaded.problems.push(problem);
     }
 
-    fn check_root(&mut self, root: View<'_>, includes: &mut Vec<(EcoString, Span)>) {
+    fn check_root(
+        &mut self,
+        root: View<'_>,
+        includes: &mut Vec<(EcoString, Span)>,
+        collects: &mut Vec<(Collect, Span)>,
+    ) {
         if root.is_null() {
             return;
         }
@@ -108,13 +117,17 @@ impl Walk<'_> {
         }
         if !root.is_mapping() {
             let problem = Diagnostic::new(
-                "a manifest is a mapping with the keys `vars`, `types`, `defaults`, `resources` and `include`",
+                "a manifest is a mapping with the keys `vars`, `types`, `defaults`, `resources`, `include` and `collect`",
             );
             return self.report(problem.at(root.span()).hint("begin with `resources:`"));
         }
         for (key, value) in root.entries() {
             match key.text() {
                 "include" => self.check_include(value, includes),
+                "collect" => {
+                    let problems = &mut self.loaded.problems;
+                    collects.extend(collect::read(value, self.inputs.schemas, &mut |problem| problems.push(problem)));
+                }
                 name @ ("vars" | "types" | "defaults" | "resources") => {
                     if !value.is_mapping() && !value.is_null() {
                         let hint = match name {
@@ -163,6 +176,22 @@ impl Walk<'_> {
                 return self.report(Diagnostic::new(eco_format!("cannot include `{path}`: {why}")).at(span));
             }
         };
+        self.add(source, span);
+    }
+
+    /// Takes what other machines export as if it was included.
+    fn collect(&mut self, from: SourceId, wanted: &Collect, span: Span) {
+        let from = self.sources.get(from).name.clone();
+        match self.inputs.loader.collect(&from, wanted) {
+            Ok(source) => self.add(source, span),
+            Err(why) => {
+                self.loaded.complete = false;
+                self.report(Diagnostic::new(eco_format!("cannot {wanted}: {why}")).at(span));
+            }
+        }
+    }
+
+    fn add(&mut self, source: Source, span: Span) {
         if let Some(first) = self.stack.iter().position(|name| *name == source.name) {
             let way: Vec<&str> = self.stack[first..].iter().map(EcoString::as_str).collect();
             let message = eco_format!("`{}` includes itself: {} -> {}", source.name, way.join(" -> "), source.name);

@@ -13,7 +13,7 @@ use crate::tree::View;
 use crate::value::{Built, Values};
 
 /// Metaparameters that are known, with their data types and what they mean.
-pub(crate) const META: [(&str, &str, &str); 18] = [
+pub(crate) const META: [(&str, &str, &str); 19] = [
     ("noop", "Boolean", "Whether the resource is only looked at, never changed."),
     (
         "policy",
@@ -56,10 +56,12 @@ pub(crate) const META: [(&str, &str, &str); 18] = [
         "Whether it has all its tries again when it is declared in another way while the state is held.",
     ),
     ("rewatch", "Boolean", "Whether a watch that has failed is begun anew with another manifest; all are."),
+    (
+        "export",
+        "Array[String]",
+        "The machines that it is declared for as well, which collect it: names, or `*` for all.",
+    ),
 ];
-
-/// Metaparameters that will be.
-const LATER: [&str; 1] = ["export"];
 
 /// The names of those that are known.
 pub(crate) fn names() -> [&'static str; META.len()] {
@@ -168,6 +170,7 @@ pub(crate) fn compile<'t>(
             "limit" => limit = Some((number(&found), key)),
             "burst" => burst = Some((found.as_integer().unwrap_or(1), key)),
             "sema" => meta.semaphores = semaphores(environment, &found, value),
+            "export" => meta.export = machines(environment, &found, value),
             _ => set(&mut meta, name, &found),
         }
     }
@@ -185,14 +188,8 @@ pub(crate) fn data_type(name: &str) -> Option<DataType> {
 
 fn unknown(environment: &Environment<'_>, key: View<'_>) {
     let name = key.text();
-    let problem = match LATER.contains(&name) {
-        true => Diagnostic::new(eco_format!("the metaparameter `{name}` is not supported yet")).hint("take it out"),
-        false => {
-            let hint = choose(name, &names(), "metaparameters");
-            Diagnostic::new(eco_format!("unknown metaparameter `{name}`")).hint(hint)
-        }
-    };
-    environment.report(problem.at(key.span()));
+    let problem = Diagnostic::new(eco_format!("unknown metaparameter `{name}`"));
+    environment.report(problem.at(key.span()).hint(choose(name, &names(), "metaparameters")));
 }
 
 fn evaluate<'t>(
@@ -283,6 +280,20 @@ fn throttle(
         environment.report(problem.at(key.span()));
     }
     None
+}
+
+/// Names of machines, each once.
+fn machines(environment: &Environment<'_>, value: &Value, view: View<'_>) -> Vec<EcoString> {
+    let mut machines: Vec<EcoString> = Vec::new();
+    for name in value.as_array().unwrap_or_default().iter().filter_map(Value::as_str) {
+        if !kilter_model::is_machine(name) {
+            let problem = Diagnostic::new(eco_format!("`{name}` is no name of a machine")).at(view.span());
+            environment.report(problem.hint("such as export: [web1, web2], or [\"*\"] for all"));
+        } else if !machines.iter().any(|known| known == name) {
+            machines.push(name.into());
+        }
+    }
+    machines
 }
 
 fn semaphores(environment: &Environment<'_>, value: &Value, view: View<'_>) -> Vec<Semaphore> {

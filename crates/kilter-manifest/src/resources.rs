@@ -232,6 +232,8 @@ impl<'e, 't> Resources<'e, 't> {
         }
         self.environment.within(None);
         self.check_names(&explicit);
+        let is_declared = |type_name: &str, title: &str| self.index.find(type_name, title).is_some();
+        crate::export::add(&mut catalog, &is_declared, self.environment);
         catalog
     }
 

@@ -57,6 +57,11 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
                 "description": "Paths of manifests that count before this one.",
                 "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
             },
+            "collect": {
+                "description": "Resources that other machines export for this one.",
+                "type": ["array", "null"],
+                "items": collect(&types),
+            },
             "resources": { "description": "Resources by reference: `type[title]`." },
         },
         "additionalProperties": false,
@@ -65,6 +70,29 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
         "then": { "properties": { "resources": { "$ref": "#/$defs/resources.composite" } } },
         "else": { "properties": { "resources": { "$ref": "#/$defs/resources" } } },
         "$defs": definitions,
+    })
+}
+
+/// An entry of `collect`.
+fn collect(types: &[&TypeSchema]) -> Json {
+    let names: Vec<&str> = types.iter().map(|schema| schema.name.as_str()).collect();
+    let patterns = |desc: &str| {
+        let text = json!({ "type": "string" });
+        json!({ "description": desc, "anyOf": [text, { "type": "array", "items": text, "minItems": 1 }] })
+    };
+    json!({
+        "type": "object",
+        "properties": {
+            "type": { "description": "The type of the resources.", "enum": names },
+            "from": patterns("Patterns of the machines that export them; `*` stands for anything."),
+            "title": patterns("Patterns of their titles."),
+            "set": {
+                "description": "What is said of each over what its machine says: attributes, relations, `meta`.",
+                "type": "object",
+            },
+        },
+        "required": ["type"],
+        "additionalProperties": false,
     })
 }
 

@@ -134,7 +134,7 @@ const CASES: &[Case] = &[
     ("resources:\n  file[/a]:\n    when: ${facts.os.family}\n", &[("write it without `${`", "3:11")]),
     ("resources:\n  file[/a]:\n    when: vars.x == 1\n", &[("there is no variable `x`", "3:11")]),
     ("resources:\n  file[/a]: { when: [a] }\n", &[("`when` expects an expression", "2:21")]),
-    ("resources:\n  file[/a]: { meta: { export: [x] } }\n", &[("`export` is not supported yet", "2:23")]),
+    ("resources:\n  file[/a]: { meta: { export: [x/y] } }\n", &[("`x/y` is no name of a machine", "2:31")]),
     ("resources:\n  file[/a]: { meta: { limit: 1 } }\n", &[("`limit` needs a `burst`", "2:23")]),
     ("resources:\n  file[/a]: { meta: { burst: 1 } }\n", &[("`burst` is nothing without a `limit`", "2:23")]),
     (

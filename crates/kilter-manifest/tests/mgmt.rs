@@ -2,11 +2,11 @@
 
 use ecow::EcoString;
 use kilter_manifest::{
-    Compiled, Diagnostic, Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Source, Sources, compile, render,
-    render_warnings,
+    Collect, Compiled, Diagnostic, Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Source, Sources, compile,
+    render, render_warnings,
 };
 use kilter_model::expr::Lookup;
-use kilter_model::{Behaviour, Catalog, Poll, RelationKind, TypeSchema, Value};
+use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema, Value};
 
 /// Types that take whatever they are given.
 struct World(Vec<TypeSchema>);
@@ -68,6 +68,11 @@ impl Loader for World {
             "graph.yaml" => Ok(Source::new(path, "graph: g\nresources:\n  noop:\n  - name: included\n")),
             _ => Err("No such file".to_owned()),
         }
+    }
+
+    fn collect(&self, _: &str, wanted: &Collect) -> Result<Source, String> {
+        let of_others = r#"[{"resource": "noop[of others]", "attributes": {}}]"#;
+        Ok(Source::new(wanted.to_string(), if wanted.type_name == "noop" { of_others } else { "" }))
     }
 }
 
@@ -220,14 +225,19 @@ fn edges_are_relations_and_refresh_those_that_do_something_about_it() {
 }
 
 #[test]
-fn what_is_exported_is_here_only_if_it_is_collected() {
+fn what_is_exported_is_for_others_and_here_only_if_it_is_collected() {
     let graph = |collect: &str| {
-        let text = format!("graph: g\nresources:\n  noop:\n  - name: mine\n  - name: '@@theirs'\n{collect}edges: []\n");
-        catalog(&text).resources.iter().map(|resource| resource.reference.to_string()).collect::<Vec<_>>()
+        let text = format!(
+            "graph: g\nresources:\n  noop:\n  - name: mine\n  - {{name: '@@theirs', meta: {{retry: 2}}}}\n{collect}edges: []\n"
+        );
+        let shown = |one: &Resource| format!("{}{}", if one.is_hidden() { "hidden " } else { "" }, one.reference);
+        catalog(&text).resources.iter().map(shown).collect::<Vec<_>>()
     };
-    assert_eq!(graph(""), ["noop[mine]"]);
-    assert_eq!(graph("collect:\n- kind: file\n"), ["noop[mine]"]);
-    assert_eq!(graph("collect:\n- kind: noop\n"), ["noop[mine]", "noop[theirs]"]);
+    let of_others = ["noop[mine]", "hidden noop[theirs]", "exported[noop[theirs] for *]"];
+    assert_eq!(graph(""), of_others);
+    assert_eq!(graph("collect:\n- kind: file\n"), of_others);
+    let collected = ["noop[of others]", "noop[mine]", "noop[theirs]", "exported[noop[theirs] for *]"];
+    assert_eq!(graph("collect:\n- kind: noop\n"), collected);
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn manifests_that_do_not_compile_do_not_fit_it() {
         json!({"resources": {"file[/a]": {"backup": "yes"}}}),
         json!({"resources": {"file[/a]": {"notify": "nginx"}}}),
         json!({"resources": {"file[/a]": {"meta": {"retry": "x"}}}}),
-        json!({"resources": {"file[/a]": {"meta": {"export": ["x"]}}}}),
+        json!({"resources": {"file[/a]": {"meta": {"export": "x"}}}}),
         json!({"defaults": {"flie": {"meta": {"retry": 1}}}}),
         json!({"defaults": {"file": {"mode": "0644"}}}),
         json!({"resources": {"exec[e]": {}}}),

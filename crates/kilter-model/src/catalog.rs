@@ -101,6 +101,8 @@ pub struct Meta {
     pub realize: bool,
     /// Whether it has all its tries again when it is declared in another way.
     pub reset: bool,
+    /// The machines that it is declared for as well: names, or `*` for all.
+    pub export: Vec<EcoString>,
 }
 
 impl Meta {

@@ -35,7 +35,7 @@ pub use data_type::{
     Alias, AliasError, Aliases, DataType, DataTypeError, Fault, Field, Mismatch, Problem, Step, Subject,
 };
 pub use json::{from_json, to_json, to_json_clear};
-pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName};
+pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName, is_machine};
 pub use pattern::{PatternError, Regexp};
 pub use schema::{
     AttributeSchema, Attributes, AutoRelation, AutoTitle, Behaviour, Comparison, Feature, TitleError, TitlePattern,

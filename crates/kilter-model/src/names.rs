@@ -130,6 +130,12 @@ impl ResourceRef {
     }
 }
 
+/// Whether a text may name a machine that shares something with others; `*` stands for all.
+pub fn is_machine(text: &str) -> bool {
+    let is_harmless = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    text == "*" || !text.is_empty() && text.len() <= 253 && text.chars().all(is_harmless)
+}
+
 /// Whether `text` can name a type.
 fn is_type_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())

@@ -1,6 +1,6 @@
 //! The resource types that kilter brings along.
 //!
-//! [`native`] returns a provider for each: `exec`, `file`, `group`, `host`,
+//! [`native`] returns a provider for each: `exec`, `exported`, `file`, `group`, `host`,
 //! `kv`, `noop`, `notify`, `password`, `test`, `timer`, `user`, `value`. Each reads and
 //! changes the system it is given: the real one, or one that a test has made up below a directory.
 //!
@@ -11,6 +11,7 @@
 
 mod accounts;
 mod exec;
+mod exported;
 mod file;
 mod group;
 mod host;
@@ -27,10 +28,11 @@ mod words;
 
 use std::sync::Arc;
 
-use kilter_provider::Provider;
+use kilter_provider::{Provider, World};
 
 pub use accounts::{RealRunner, Runner, System};
 pub use exec::ExecProvider;
+pub use exported::ExportedProvider;
 pub use file::FileProvider;
 pub use group::GroupProvider;
 pub use host::HostProvider;
@@ -43,11 +45,12 @@ pub use timer::TimerProvider;
 pub use user::UserProvider;
 pub use value::ValueProvider;
 
-/// The providers of all built-in types on this machine.
-pub fn native() -> Vec<Arc<dyn Provider>> {
+/// The providers of all built-in types on this machine, which shares `world` with others.
+pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
     vec![
         Arc::new(ExecProvider::sharing(accounts.clone())),
+        Arc::new(ExportedProvider::new(world)),
         Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
@@ -65,24 +68,64 @@ pub fn native() -> Vec<Arc<dyn Provider>> {
 #[cfg(test)]
 mod tests {
     use kilter_model::{DataType, definition};
+    use kilter_provider::WorldError;
+
+    use super::*;
+
+    /// There is nothing in it.
+    struct Nowhere;
+
+    impl World for Nowhere {
+        fn host(&self) -> &str {
+            "here"
+        }
+
+        fn place(&self) -> String {
+            "nowhere".into()
+        }
+
+        fn read(&self, _: &[&str]) -> Result<Option<String>, WorldError> {
+            Ok(None)
+        }
+
+        fn below(&self, _: &[&str]) -> Result<Vec<(Vec<ecow::EcoString>, String)>, WorldError> {
+            Ok(Vec::new())
+        }
+
+        fn write(&self, _: &[&str], _: &str) -> Result<(), WorldError> {
+            Err(WorldError("there is no room".into()))
+        }
+
+        fn remove(&self, _: &[&str]) -> Result<(), WorldError> {
+            Ok(())
+        }
+
+        fn watched(&self, _: &[&str]) -> std::path::PathBuf {
+            "/nowhere".into()
+        }
+    }
+
+    fn native() -> Vec<Arc<dyn Provider>> {
+        super::native(Arc::new(Nowhere))
+    }
 
     #[test]
     fn no_schema_has_a_fault() {
-        for provider in super::native() {
+        for provider in native() {
             assert_eq!(definition::check(provider.schema()), [], "{}", provider.schema().name);
         }
     }
 
     #[test]
     fn every_provider_knows_the_name_of_its_type() {
-        for provider in super::native() {
+        for provider in native() {
             assert_eq!(provider.type_name(), provider.schema().name.as_str());
         }
     }
 
     #[test]
     fn every_data_type_of_the_schemas_holds_with_its_patterns() {
-        for provider in super::native() {
+        for provider in native() {
             for attribute in &provider.schema().attributes {
                 let text = attribute.data_type.to_string();
                 assert_eq!(text.parse::<DataType>().as_ref(), Ok(&attribute.data_type), "{}", attribute.name);

@@ -113,6 +113,17 @@ pub enum Insync {
 /// has no properties. It is never seen elsewhere.
 pub const INSYNC_TRIGGER: &str = "rsapi_custom_insync_trigger";
 
+/// What is brought back of a resource that is declared no longer (`reverse`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restores {
+    /// Nothing: it may not be asked for.
+    Never,
+    /// What was there before it was changed.
+    WhatWasThere,
+    /// That it is not there, whatever was: its name is enough to do so.
+    Absence,
+}
+
 /// What is wrong with a declared resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -375,12 +386,12 @@ pub trait Provider: Send + Sync {
     }
 
     /// Whether what a resource was before it was changed can be brought back: only then may it be declared with `reverse`.
-    fn restores(&self) -> bool {
-        false
+    fn restores(&self) -> Restores {
+        Restores::Never
     }
 
     /// What has to be declared of a resource to bring back what is there now, all of which is in `is`. Only asked for if the
-    /// provider [restores](Provider::restores).
+    /// provider [restores](Provider::restores) anything.
     ///
     /// # Errors
     /// When it could not be brought back, and why. It is then not changed.

@@ -31,6 +31,7 @@ mod seal;
 mod simple;
 mod watch;
 mod wish;
+mod world;
 
 pub use accept::get_checked;
 pub use canonical::{canonical_name, canonicalize};
@@ -38,8 +39,8 @@ pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, Strictness};
 pub use contract::{
-    Batch, Declared, INSYNC_TRIGGER, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Suitability,
-    Wanted, get_each,
+    Batch, Declared, INSYNC_TRIGGER, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Restores,
+    Suitability, Wanted, get_each,
 };
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
@@ -48,6 +49,7 @@ pub use seal::{Seal, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 pub use watch::{Network, POLL, Scope, Tell, Watch};
 pub use wish::{Direction, Match, Wish};
+pub use world::{World, WorldError};
 
 /// The examples of these pages are run as tests.
 #[cfg(doctest)]

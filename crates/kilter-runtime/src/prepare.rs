@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use ecow::EcoString;
 use kilter_engine::{Cycle, Graph, VertexId};
 use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Resource, ResourceRef, TypeName, Value};
-use kilter_provider::{Problem, Provider, Registry, canonical_name, canonicalize};
+use kilter_provider::{Problem, Provider, Registry, Restores, canonical_name, canonicalize};
 use rustc_hash::FxHashMap;
 
 use crate::edges;
@@ -211,10 +211,11 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
     let mut problems = provider.validate(&resource.name, &resource.attributes, &deferred);
     if resource.meta().is_some_and(|meta| meta.reverse) {
         let hint = "take `reverse` out of its `meta`";
-        if !provider.restores() {
+        let restores = provider.restores();
+        if restores == Restores::Never {
             let what = format!("what a {} was cannot be restored (`reverse`)", provider.schema().name);
             problems.push(Problem::new(what).hint(hint));
-        } else if !deferred.is_empty() {
+        } else if restores == Restores::WhatWasThere && !deferred.is_empty() {
             let what = "it takes values of other resources, and cannot be restored (`reverse`)";
             problems.push(Problem::new(what).hint(hint));
         }

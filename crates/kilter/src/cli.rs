@@ -67,6 +67,14 @@ pub(crate) struct Global {
     /// Append all that the scripts of mold read, write and say on channel 3 to a file, as netstrings; `history` reads it
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) channel3: Option<PathBuf>,
+    /// Where resources are exported to and collected from: a directory that machines share, or etcd, such as
+    /// https://etcd1:2379,etcd2:2379/kilter [default: `world` in the state directory, which is this machine's alone]
+    #[arg(long, global = true, value_name = "PLACE", env = "KILTER_WORLD", hide_env_values = true,
+          value_hint = clap::ValueHint::DirPath)]
+    pub(crate) world: Option<String>,
+    /// What this machine is called there [default: its host name]
+    #[arg(long, global = true, value_name = "NAME", env = "KILTER_HOSTNAME", hide_env_values = true)]
+    pub(crate) hostname: Option<String>,
     /// What becomes of a provider that does not keep its promises, such as one that reads other values
     /// than it takes: nothing, a warning, or a failure of the resource
     #[arg(long, global = true, value_name = "HOW", default_value = "warning")]

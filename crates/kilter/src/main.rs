@@ -34,6 +34,7 @@ mod signals;
 mod table;
 mod terminal;
 mod words;
+mod world;
 mod yaml;
 
 use std::process::ExitCode;
@@ -66,6 +67,9 @@ pub(crate) fn run(cli: &Cli) -> Exit {
         return carry_out(cli);
     }
     reversals::open(global);
+    if let Err(exit) = world::open(global) {
+        return exit;
+    }
     // What is read is not written to.
     if !matches!(cli.command, Command::History(_))
         && let Err(exit) = mold::open(global)

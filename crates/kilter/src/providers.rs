@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::facts::Gathered;
-use crate::{facts, mold, paths, recording, say, signals};
+use crate::{facts, mold, paths, recording, say, signals, world};
 
 /// Where scripts are looked for, and what they are given.
 pub(crate) struct Search {
@@ -65,7 +65,7 @@ pub(crate) fn usual_directories() -> impl Iterator<Item = PathBuf> {
 
 /// All providers: those that kilter brings along, and scripts.
 pub(crate) fn collect(search: &Search) -> Providers {
-    let native = kilter_native::native();
+    let native = kilter_native::native(world::world());
     let of_mold: Vec<Arc<dyn Provider>> = mold::given().map(of_mold).unwrap_or_default();
     let Scripts { providers, mut notes } = scripts(search);
     let is_taken = |provider: &dyn Provider| {

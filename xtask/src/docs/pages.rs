@@ -33,9 +33,10 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 13] = [
+pub(super) const TABLE: [Page; 14] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("exec"),
+    of_type!("exported"),
     of_type!("file"),
     of_type!("group"),
     of_type!("host"),

@@ -81,6 +81,19 @@ impl Lowered {
         self.attributes.push(Attribute { name: name.into(), at, value });
     }
 
+    /// Declares it for all other machines, and for them alone if it `is_others`.
+    pub(super) fn export(&mut self, is_others: bool) {
+        let at = self.at;
+        let everybody = Piece::List(vec![Piece::Text("*".into(), at)], at);
+        let mut said = vec![Attribute { name: "export".into(), at, value: everybody }];
+        if is_others {
+            said.push(Attribute { name: "hidden".into(), at, value: Piece::Plain("true".into(), at) });
+        }
+        let (_, meta) = self.meta.get_or_insert((at, Vec::new()));
+        meta.retain(|one| said.iter().all(|other| one.name != other.name));
+        meta.extend(said);
+    }
+
     /// Says something that nobody has written, at the place of its name.
     pub(super) fn imply(&mut self, name: &str, value: &str) {
         let at = self.at;
@@ -88,8 +101,13 @@ impl Lowered {
     }
 }
 
-/// The tree of these resources, and those that are in it twice.
-pub(super) fn tree(resources: &[Lowered], id: SourceId, sources: &Sources) -> (Tree, Vec<Diagnostic>) {
+/// The tree of these resources and of what is collected, and those resources that are in it twice.
+pub(super) fn tree(
+    resources: &[Lowered],
+    collected: &[(Span, &'static str)],
+    id: SourceId,
+    sources: &Sources,
+) -> (Tree, Vec<Diagnostic>) {
     let mut builder = Builder::new(id, sources);
     builder.start(Kind::Mapping, (0, 0), 0);
     builder.owned(Kind::Plain, (0, 0), "resources", 0);
@@ -117,6 +135,14 @@ pub(super) fn tree(resources: &[Lowered], id: SourceId, sources: &Sources) -> (T
         builder.end();
     }
     builder.end();
+    if let Some((at, _)) = collected.first() {
+        text(&mut builder, "collect", *at);
+        let entry = |(at, type_name): &(Span, &'static str)| {
+            let [key, value] = ["type", type_name].map(|text| Piece::Text(text.into(), *at));
+            Piece::Mapping(vec![(key, value)], *at)
+        };
+        piece(&mut builder, &Piece::List(collected.iter().map(entry).collect(), *at));
+    }
     builder.end();
     builder.finish_literal()
 }

@@ -63,8 +63,8 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
         }
     }
     let warnings = reader.warnings();
-    let Reader { resources, mut problems, .. } = reader;
-    let (tree, twice) = emit::tree(&resources, id, sources);
+    let Reader { resources, collected, mut problems, .. } = reader;
+    let (tree, twice) = emit::tree(&resources, &collected, id, sources);
     problems.extend(twice);
     Graph { tree, problems, warnings }
 }
@@ -76,6 +76,8 @@ struct Reader {
     /// How many nodes may still be copied.
     left: usize,
     resources: Vec<Lowered>,
+    /// The types of which resources are collected, and where that is said.
+    collected: Vec<(Span, &'static str)>,
     problems: Vec<Diagnostic>,
     /// Keys that were given up, where they stand first, and how many there are.
     historical: BTreeMap<EcoString, (Span, u32)>,
@@ -128,13 +130,14 @@ impl Reader {
         if let Some(resources) = root.get("resources").filter(|resources| !resources.is_null()) {
             self.kinds(resources, &collected);
         }
+        self.collected = collected.into_iter().map(|(at, kind)| (at, kind.type_name)).collect();
         if let Some(edges) = root.get("edges").filter(|edges| !edges.is_null()) {
             self.edges(edges);
         }
     }
 
-    /// The kinds whose exported resources are collected: of this machine, those are.
-    fn collected(&mut self, root: View<'_>) -> Vec<EcoString> {
+    /// The kinds whose exported resources are collected, those of this machine too.
+    fn collected(&mut self, root: View<'_>) -> Vec<(Span, &'static kinds::Kind)> {
         let Some(collect) = root.get("collect").filter(|collect| !collect.is_null()) else { return Vec::new() };
         if !is_list(collect) {
             self.report(Diagnostic::new("`collect` is a list").at(collect.span()).hint("such as - kind: file"));
@@ -143,8 +146,10 @@ impl Reader {
         for entry in collect.elements() {
             for (key, value) in entry.entries() {
                 match key.text() {
-                    "kind" if kinds::find(value.text()).is_some() => kinds.push(EcoString::from(value.text())),
-                    "kind" => self.unknown_kind(value),
+                    "kind" => match kinds::find(value.text()) {
+                        Some(kind) => kinds.push((value.span(), kind)),
+                        None => self.unknown_kind(value),
+                    },
                     "pattern" => self.historical("`pattern` of `collect`".into(), key.span()),
                     name => {
                         let problem = Diagnostic::new(eco_format!("`collect` has no key `{name}`")).at(key.span());
@@ -159,7 +164,7 @@ impl Reader {
         kinds
     }
 
-    fn kinds(&mut self, resources: View<'_>, collected: &[EcoString]) {
+    fn kinds(&mut self, resources: View<'_>, collected: &[(Span, &'static kinds::Kind)]) {
         if !resources.is_mapping() {
             let problem = Diagnostic::new("`resources` is a mapping of kinds").at(resources.span());
             return self.report(problem.hint("write `file:` below it, and a list below that"));
@@ -191,7 +196,7 @@ impl Reader {
         self.report(problem.at(kind.span()));
     }
 
-    fn resource(&mut self, kind: &'static kinds::Kind, body: View<'_>, collected: &[EcoString]) {
+    fn resource(&mut self, kind: &'static kinds::Kind, body: View<'_>, collected: &[(Span, &'static kinds::Kind)]) {
         if !body.is_mapping() {
             let problem = Diagnostic::new("a resource is a mapping").at(body.span());
             return self.report(problem.hint("such as - name: x"));
@@ -201,11 +206,9 @@ impl Reader {
             let at = body.get("name").unwrap_or(body).span();
             return self.report(Diagnostic::new(eco_format!("a `{}` needs a name", kind.name)).at(at));
         };
-        // One that is exported is of others; of this machine only if it is collected again.
-        let title = match name.text().strip_prefix("@@") {
-            Some(_) if !collected.iter().any(|collected| *collected == kind.name) => return,
-            Some(title) => title,
-            None => name.text(),
+        let (title, is_exported) = match name.text().strip_prefix("@@") {
+            Some(title) => (title, true),
+            None => (name.text(), false),
         };
         if title.is_empty() {
             return self.report(Diagnostic::new(eco_format!("a `{}` needs a name", kind.name)).at(name.span()));
@@ -216,6 +219,10 @@ impl Reader {
         (kind.lower)(self, &fields, &mut lowered);
         if let Some(meta) = body.get("meta") {
             self.meta(meta, &mut lowered);
+        }
+        if is_exported {
+            // It is of others; of this machine only if its kind is collected.
+            lowered.export(!collected.iter().any(|(_, collected)| collected.name == kind.name));
         }
         // Of one that is wrong nothing more is said, but others may refer to it.
         if self.problems.len() > before {

@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_manifest::{
-    Compiled, Diagnostic, Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Source, Sources, compile,
+    Collect, Compiled, Diagnostic, Facts, Inputs, Loader, Schemas, SecretSource, Secrets, Source, Sources, compile,
 };
 use kilter_model::expr::Lookup;
 use kilter_model::{Behaviour, TypeSchema, Value};
@@ -114,6 +114,21 @@ impl Loader for World {
             "loop2.yaml" => Ok(Source::new(path, "include: [loop.yaml]\n")),
             _ => Err("No such file or directory".to_owned()),
         }
+    }
+
+    /// What machines export: two files, and no user.
+    fn collect(&self, _: &str, wanted: &Collect) -> Result<Source, String> {
+        let lines = match wanted.type_name.as_str() {
+            "file" => ["/srv/of 1", "/srv/${vars.x}"].into_iter().filter(|title| wanted.is_meant("web1", title)),
+            "user" => return Ok(Source::new(wanted.to_string(), "")),
+            _ => return Err("the directory is away".to_owned()),
+        };
+        let line = |title: &str| {
+            let mut attributes = serde_json::json!({ "content": "${facts.os}" });
+            attributes.as_object_mut().expect("it is one").extend(wanted.set.clone());
+            serde_json::json!({ "resource": format!("file[{title}]"), "attributes": attributes }).to_string()
+        };
+        Ok(Source::new(wanted.to_string(), format!("[{}]", lines.map(line).collect::<Vec<_>>().join(",\n"))))
     }
 }
 

@@ -45,8 +45,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Scope, Seal,
-    Wanted, Watch, Wish, get_each,
+    Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores, Scope,
+    Seal, Wanted, Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -275,8 +275,8 @@ impl Provider for FileProvider {
         paths.chain(fragments.map(fragment)).collect()
     }
 
-    fn restores(&self) -> bool {
-        true
+    fn restores(&self) -> Restores {
+        Restores::WhatWasThere
     }
 
     fn before(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {

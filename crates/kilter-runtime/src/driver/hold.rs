@@ -148,9 +148,9 @@ impl<'run> Holder<'run> {
         }
         let new = intervals.iter().filter(|(vertex, _)| !kept.is_kept(**vertex));
         polls.extend(new.map(|(vertex, interval)| Reverse((Timestamp(now.0.saturating_add(*interval)), *vertex))));
-        let declared = hold.declared.files().into_iter();
-        let declared = declared.map(|path| PathWatch { path, scope: Scope::This });
-        watches.push((DECLARED, declared.collect()));
+        let files = hold.declared.files().into_iter().map(|path| PathWatch { path, scope: Scope::This });
+        let trees = hold.declared.trees().into_iter().map(|path| PathWatch { path, scope: Scope::Tree });
+        watches.push((DECLARED, files.chain(trees).collect()));
         for lost in hub.watch_all(watches) {
             // The driver takes it when it begins.
             tidings.add(Told::Lost(lost), sender);

@@ -14,6 +14,11 @@ pub trait Declared {
     /// The files in which it is.
     fn files(&self) -> Vec<PathBuf>;
 
+    /// Directories of which everything below them belongs to it.
+    fn trees(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Whether one of the files that were read last may be another one by now. Asked from time to time where nothing else
     /// tells.
     fn is_touched(&mut self) -> bool;

@@ -20,7 +20,7 @@ use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
 use crate::render::progress::{Progress, Shown};
-use crate::{manager, metrics, providers, say, signals};
+use crate::{manager, metrics, providers, say, signals, world};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
 const QUIET: Duration = Duration::from_secs(5);
@@ -119,8 +119,9 @@ fn pass(args: &RunArgs) -> Pass {
 /// How what is declared is held.
 fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool) -> Hold<'a> {
     // What is only written changes when it is written.
-    let may_differ =
-        !declared.loaded.facts.is_empty() || args.input.manifests.iter().any(|path| load::is_program(path));
+    let may_differ = !declared.loaded.facts.is_empty()
+        || !declared.noted.trees().is_empty()
+        || args.input.manifests.iter().any(|path| load::is_program(path));
     Hold {
         reread: (may_differ && args.reread > 0).then(|| Duration::from_secs(args.reread)),
         converged: args
@@ -177,6 +178,14 @@ struct Manifests<'a, 'r> {
 impl Declared for Manifests<'_, '_> {
     fn files(&self) -> Vec<PathBuf> {
         self.noted.files()
+    }
+
+    fn trees(&self) -> Vec<PathBuf> {
+        let trees = self.noted.trees();
+        if !trees.is_empty() {
+            world::follow();
+        }
+        trees
     }
 
     fn is_touched(&mut self) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_manifest::{Loader, Schemas, SecretSource, Secrets, Source};
+use kilter_manifest::{Collect, Loader, Schemas, SecretSource, Secrets, Source};
 use kilter_model::expr::Lookup;
 use kilter_model::{TypeSchema, Value};
 use kilter_process::Capture;
@@ -15,7 +15,7 @@ use kilter_provider::Registry;
 
 use super::{Noted, executable};
 use crate::facts::Gathered;
-use crate::recording;
+use crate::{recording, world};
 
 /// A secret larger than this is refused, in bytes.
 const LARGEST_SECRET: usize = 1 << 20;
@@ -139,6 +139,21 @@ impl Loader for LiveIncludes<'_> {
         self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
         Ok(source)
     }
+
+    fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
+        let entry = wanted.to_string();
+        let text = recording::ask(
+            "collect",
+            || entry.as_str().into(),
+            || {
+                world::watched().iter().for_each(|path| self.noted.note_tree(path));
+                world::collected(wanted)
+            },
+        )?;
+        let source = Source::new(entry.as_str(), text);
+        self.taken.borrow_mut().insert((from.into(), entry.into()), source.clone());
+        Ok(source)
+    }
 }
 
 impl LiveIncludes<'_> {
@@ -179,6 +194,10 @@ impl Loader for KnownIncludes<'_> {
     fn load(&self, from: &str, path: &str) -> Result<Source, String> {
         let found = self.0.get(&(from.into(), path.into())).cloned();
         found.ok_or_else(|| format!("the plan does not hold {path}, included from {from}"))
+    }
+
+    fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
+        self.load(from, &wanted.to_string())
     }
 }
 

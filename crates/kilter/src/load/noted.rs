@@ -13,7 +13,11 @@ const COARSE: Duration = Duration::from_millis(20);
 
 /// The files that were read, or were to be read.
 #[derive(Debug, Default)]
-pub(crate) struct Noted(RefCell<IndexMap<PathBuf, Option<Stamp>>>);
+pub(crate) struct Noted {
+    files: RefCell<IndexMap<PathBuf, Option<Stamp>>>,
+    /// Directories of which everything counts that is below them.
+    trees: RefCell<IndexMap<PathBuf, Vec<Stamp>>>,
+}
 
 /// What tells one content of a file from another.
 #[derive(Debug)]
@@ -44,6 +48,22 @@ impl Stamp {
         })
     }
 
+    /// The stamps of what is below a directory, in the order of their paths. What cannot be read has none.
+    fn of_tree(path: &Path) -> Vec<Stamp> {
+        let mut stamps: Vec<Stamp> = Stamp::of(path).into_iter().collect();
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let mut below: Vec<(PathBuf, bool)> =
+            entries.filter_map(|entry| Some((entry.path(), entry.file_type().ok()?.is_dir()))).collect();
+        below.sort_unstable();
+        for (path, is_directory) in below {
+            match is_directory {
+                true => stamps.extend(Stamp::of_tree(&path)),
+                false => stamps.extend(Stamp::of(&path)),
+            }
+        }
+        stamps
+    }
+
     fn id(&self) -> impl PartialEq + use<> {
         (self.place, self.size, self.modified, self.changed)
     }
@@ -53,22 +73,42 @@ impl Noted {
     /// A file is about to be read.
     pub(super) fn note(&self, path: &Path) {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        self.0.borrow_mut().entry(path).or_insert_with_key(|path| Stamp::of(path));
+        self.files.borrow_mut().entry(path).or_insert_with_key(|path| Stamp::of(path));
+    }
+
+    /// What is below a directory is about to be read.
+    pub(super) fn note_tree(&self, path: &Path) {
+        self.trees.borrow_mut().entry(path.to_owned()).or_insert_with_key(|path| Stamp::of_tree(path));
+    }
+
+    /// The directories that are noted as a whole, whether they are there or not.
+    pub(crate) fn trees(&self) -> Vec<PathBuf> {
+        self.trees.borrow().keys().cloned().collect()
     }
 
     /// The files that are there.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.0.borrow().keys().filter(|path| path.is_file()).cloned().collect()
+        self.files.borrow().keys().filter(|path| path.is_file()).cloned().collect()
     }
 
     /// Whether a file may be another one by now than it was right before it was read.
     pub(crate) fn is_touched(&self) -> bool {
-        self.0.borrow().values().flatten().any(|stamp| stamp.is_fresh) || self.has_changed()
+        let is_fresh = |stamp: &Stamp| stamp.is_fresh;
+        self.files.borrow().values().flatten().any(is_fresh)
+            || self.trees.borrow().values().flatten().any(is_fresh)
+            || self.has_changed()
     }
 
     /// Whether a file is known to be another one.
     pub(crate) fn has_changed(&self) -> bool {
-        self.0.borrow().iter().any(|(path, stamp)| Stamp::of(path).map(|now| now.id()) != stamp.as_ref().map(Stamp::id))
+        let is_another = |path: &PathBuf, stamp: &Option<Stamp>| {
+            Stamp::of(path).map(|now| now.id()) != stamp.as_ref().map(Stamp::id)
+        };
+        let is_another_tree = |path: &PathBuf, stamps: &Vec<Stamp>| {
+            !Stamp::of_tree(path).iter().map(Stamp::id).eq(stamps.iter().map(Stamp::id))
+        };
+        self.files.borrow().iter().any(|(path, stamp)| is_another(path, stamp))
+            || self.trees.borrow().iter().any(|(path, stamps)| is_another_tree(path, stamps))
     }
 }
 

@@ -10,7 +10,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema};
 use kilter_provider::{
     Batch, Context, Declared, Insync, Level, Log, Mode, Placement, Problem, Provider, ProviderError, ProviderEvent,
-    Query, Reach, Suitability, Tell, Wanted, Watch, Wish,
+    Query, Reach, Restores, Suitability, Tell, Wanted, Watch, Wish,
 };
 use serde_json::{Value as Json, json};
 
@@ -320,7 +320,7 @@ impl Provider for Witness {
         self.inner.heeds_others(should)
     }
 
-    fn restores(&self) -> bool {
+    fn restores(&self) -> Restores {
         self.inner.restores()
     }
 

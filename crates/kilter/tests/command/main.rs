@@ -31,6 +31,7 @@ mod run;
 mod scripts;
 mod secrets;
 mod set;
+mod share;
 mod status;
 mod storm;
 mod support;

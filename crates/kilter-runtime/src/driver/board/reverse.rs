@@ -3,6 +3,7 @@
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Meta, Resource};
+use kilter_provider::Restores;
 use rustc_hash::FxHashSet;
 
 use super::Board;
@@ -23,6 +24,8 @@ impl Board<'_> {
         let provider = self.prepared.provider(vertex);
         let kept = match &self.before {
             Some(before) => guarded(provider, || before.kept.keep(provider, resource)).and_then(|kept| kept),
+            // Without it nothing is lost: it stays.
+            None if provider.restores() == Restores::Absence => Ok(()),
             None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),
         };
         kept.map_err(|why| {
@@ -39,6 +42,7 @@ impl Board<'_> {
                 "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
                 path.display()
             ),
+            None if self.prepared.provider(vertex).restores() == Restores::Absence => "it is declared no longer".into(),
             None => "it is declared no longer: what was there before is restored (`reverse`)".into(),
         }
     }

@@ -76,7 +76,10 @@ impl Candidate {
             Kind::Native => {
                 let name = self.provider.name();
                 let is_it = |one: &Arc<dyn Provider>| one.schema().name == *type_name && one.name() == name;
-                kilter_native::native().into_iter().find(is_it).ok_or_else(|| "there is no such provider".to_owned())
+                kilter_native::native(crate::world::world())
+                    .into_iter()
+                    .find(is_it)
+                    .ok_or_else(|| "there is no such provider".to_owned())
             }
         }
     }
@@ -166,7 +169,7 @@ fn known(word: &str, global: &Global) -> Result<Found, Exit> {
     if let Some(script) = mold.and_then(|mold| mold.providers().iter().find(|script| is_it(&***script))) {
         return Ok(of_mold(script.path()));
     }
-    let native = kilter_native::native().into_iter().find(|one| is_it(&**one));
+    let native = kilter_native::native(crate::world::world()).into_iter().find(|one| is_it(&**one));
     let candidate = native.map(|provider| Candidate { kind: Kind::Native, provider, surroundings: surroundings() });
     Ok((candidate.map(Arc::new), Vec::new()))
 }

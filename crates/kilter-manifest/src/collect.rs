@@ -1,0 +1,202 @@
+//! What a manifest takes from other machines: the entries of `collect`.
+
+use std::fmt;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::Span;
+use serde_json::{Map, Value as Json};
+
+use crate::compile::Schemas;
+use crate::diagnostic::{Diagnostic, choose};
+use crate::scalar::typed;
+use crate::tree::{Kind, View};
+
+/// What an entry of `collect` says.
+const KEYS: [&str; 4] = ["type", "from", "title", "set"];
+
+/// So many nodes an entry may have, aliases followed.
+const MOST_NODES: usize = 10_000;
+
+/// Resources that other machines export for this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collect {
+    /// Their type.
+    pub type_name: EcoString,
+    /// Patterns of the machines that export them, in which `*` stands for anything; none for all.
+    pub from: Vec<EcoString>,
+    /// Patterns of their titles.
+    pub titles: Vec<EcoString>,
+    /// What is said of each over what its machine says: attributes, relations, `meta`.
+    pub set: Map<String, Json>,
+}
+
+/// The entry in one line, the same for the same: `collect file from web*`.
+impl fmt::Display for Collect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "collect {}", self.type_name)?;
+        for (word, patterns) in [("from", &self.from), ("titled", &self.titles)] {
+            if !patterns.is_empty() {
+                write!(f, " {word} {}", patterns.join(", "))?;
+            }
+        }
+        if !self.set.is_empty() {
+            write!(f, " with {}", Json::Object(self.set.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Collect {
+    /// Whether a resource of its type is meant.
+    pub fn is_meant(&self, from: &str, title: &str) -> bool {
+        let is_one = |patterns: &[EcoString], text: &str| {
+            patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, text))
+        };
+        is_one(&self.from, from) && is_one(&self.titles, title)
+    }
+}
+
+/// Whether a text is like a pattern in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some((_, after)) = left.split_once(part) else { return false };
+        left = after;
+    }
+    left.ends_with(last)
+}
+
+/// Reads the entries of `collect`.
+pub(crate) fn read(
+    section: View<'_>,
+    schemas: &dyn Schemas,
+    report: &mut dyn FnMut(Diagnostic),
+) -> Vec<(Collect, Span)> {
+    if section.is_null() {
+        return Vec::new();
+    }
+    if section.kind() != Kind::Sequence {
+        report(Diagnostic::new("`collect` is a list").at(section.span()).hint("such as - type: host"));
+        return Vec::new();
+    }
+    section.elements().filter_map(|entry| Some((entry_of(entry, schemas, report)?, entry.span()))).collect()
+}
+
+fn entry_of(entry: View<'_>, schemas: &dyn Schemas, report: &mut dyn FnMut(Diagnostic)) -> Option<Collect> {
+    let mut problems = Vec::new();
+    if !entry.is_mapping() {
+        report(Diagnostic::new("an entry of `collect` is a mapping").at(entry.span()).hint("such as - type: host"));
+        return None;
+    }
+    let (mut type_name, mut from, mut titles, mut set) = (None, Vec::new(), Vec::new(), Map::new());
+    for (key, value) in entry.entries() {
+        match key.text() {
+            "type" => type_name = Some(value),
+            "from" => from = patterns("from", value, &mut problems),
+            "title" => titles = patterns("title", value, &mut problems),
+            "set" => set = said(value, &mut problems),
+            name => {
+                let problem = Diagnostic::new(eco_format!("`collect` has no key `{name}`")).at(key.span());
+                problems.push(problem.hint(choose(name, &KEYS, "its keys")));
+            }
+        }
+    }
+    match type_name {
+        None => problems.push(Diagnostic::new("`collect` needs a type").at(entry.span()).hint("such as - type: host")),
+        Some(value) if schemas.schema(value.text()).is_none() => {
+            let problem = Diagnostic::new(eco_format!("unknown type `{}`", value.text())).at(value.span());
+            problems.push(problem.hint(choose(value.text(), &schemas.names(), "known types")));
+        }
+        Some(_) => {}
+    }
+    let is_right = problems.is_empty();
+    problems.into_iter().for_each(report);
+    let type_name = type_name.filter(|_| is_right)?.text().into();
+    Some(Collect { type_name, from, titles, set })
+}
+
+/// A pattern or a list of them.
+fn patterns(name: &str, value: View<'_>, problems: &mut Vec<Diagnostic>) -> Vec<EcoString> {
+    let one = (value.is_scalar() && !value.is_null()).then_some(value);
+    let mut patterns = Vec::new();
+    for pattern in value.elements().chain(one) {
+        match pattern.is_scalar() && !pattern.is_null() && !pattern.text().is_empty() {
+            true => patterns.push(pattern.text().into()),
+            false => problems
+                .push(Diagnostic::new(eco_format!("`{name}` is a pattern or a list of them")).at(pattern.span())),
+        }
+    }
+    if patterns.is_empty() && problems.is_empty() {
+        let problem = Diagnostic::new(eco_format!("`{name}` is a pattern or a list of them")).at(value.span());
+        problems.push(problem.hint("such as web*; without it, all are meant"));
+    }
+    patterns
+}
+
+/// What is said of each, which is plain.
+fn said(value: View<'_>, problems: &mut Vec<Diagnostic>) -> Map<String, Json> {
+    if !value.is_mapping() {
+        let problem = Diagnostic::new("`set` is a mapping").at(value.span());
+        problems.push(problem.hint("such as set: { notify: service[haproxy] }"));
+        return Map::new();
+    }
+    let mut left = MOST_NODES;
+    match plain(value, &mut left, problems) {
+        Some(Json::Object(set)) => set,
+        _ => Map::new(),
+    }
+}
+
+fn plain(view: View<'_>, left: &mut usize, problems: &mut Vec<Diagnostic>) -> Option<Json> {
+    let Some(fewer) = left.checked_sub(1) else {
+        problems.push(Diagnostic::new(eco_format!("`set` has more than {MOST_NODES} values")).at(view.span()));
+        return None;
+    };
+    *left = fewer;
+    match view.kind() {
+        Kind::Mapping => {
+            let entry =
+                |(key, value): (View<'_>, View<'_>)| Some((key.text().to_owned(), plain(value, left, problems)?));
+            view.entries().map(entry).collect::<Option<Map<String, Json>>>().map(Json::Object)
+        }
+        Kind::Sequence => view
+            .elements()
+            .map(|element| plain(element, left, problems))
+            .collect::<Option<Vec<Json>>>()
+            .map(Json::Array),
+        Kind::Plain if typed(view.text()).is_some() => Some(kilter_model::to_json(&typed(view.text())?)),
+        _ if view.text().contains("${") => {
+            let problem = Diagnostic::new("`set` takes plain values").at(view.span());
+            problems.push(problem.hint("what depends on facts or variables goes into the resource that is exported"));
+            None
+        }
+        _ => Some(Json::String(view.text().into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, expected) in [
+            ("web1", "web1", true),
+            ("web1", "web12", false),
+            ("web*", "web", true),
+            ("*", "", true),
+            ("/etc/*/x", "/etc/a/b/x", true),
+            ("/etc/*/x", "/etc/x", false),
+            ("a*b*a", "aba", true),
+            ("a*b*a", "aa", false),
+            ("*.example", "web.example", true),
+            ("*.example", "web.examples", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

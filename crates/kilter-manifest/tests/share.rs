@@ -1,0 +1,123 @@
+//! What is declared for other machines, and what they declare.
+
+mod support;
+
+use kilter_manifest::render;
+use kilter_model::{Catalog, Resource};
+use support::World;
+
+fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
+    catalog.resources.iter().find(|r| r.reference.to_string() == reference).unwrap_or_else(|| panic!("{reference}"))
+}
+
+fn references(catalog: &Catalog) -> Vec<String> {
+    catalog.resources.iter().map(|r| r.reference.to_string()).collect()
+}
+
+/// What is wrong with a manifest, as it is shown.
+fn told(text: &str) -> String {
+    let (compiled, sources) = World::new().compile(text);
+    render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false)
+}
+
+#[test]
+fn what_is_exported_has_one_behind_it_for_each_machine() {
+    let catalog = World::new().catalog(
+        r#"
+resources:
+  file[/a]: { content: "of ${facts.networking.hostname}", meta: { export: [web2, "*", web2], noop: true, retry: 3 } }
+  file[/b]: { content: "${exec[x].stdout}", mode: "0600", meta: { hidden: true, export: ["*"] } }
+  exec[x]: { command: date }
+"#,
+    );
+    let [two, all, sent] = ["exported[file[/a] for web2]", "exported[file[/a] for *]", "exported[file[/b] for *]"]
+        .map(|r| find(&catalog, r));
+    assert_eq!(catalog.resources.len(), 6);
+    assert_eq!(format!("{:?}", two.get("attributes").unwrap()), r#"{"content": "of web1", "ensure": "present"}"#);
+    assert_eq!(two.attributes, all.attributes);
+    let meta = two.meta().unwrap();
+    assert!(meta.reverse && meta.noop && meta.retry == 3 && !meta.hidden);
+    assert!(!sent.meta().unwrap().hidden && sent.get("attributes").is_none());
+    let [deferred] = sent.deferred() else { panic!("one is sent") };
+    assert_eq!(deferred.template.references()[0].to_string(), "exec[x]");
+    let relations: Vec<(u32, u32)> =
+        catalog.relations.iter().map(|relation| (relation.first, relation.second)).collect();
+    assert_eq!(relations, [(0, 3), (0, 4), (1, 5)]);
+}
+
+#[test]
+fn what_cannot_be_exported_is_told() {
+    let said = told(
+        r#"
+resources:
+  user[root]: { password: secret, meta: { export: ["*"] } }
+  file[/a]: { meta: { export: ["web 1"] } }
+  file[/b]: { content: { sensitive: x }, meta: { export: [web1] } }
+  file[/c]: { meta: { export: web1 } }
+"#,
+    );
+    for part in [
+        "`user[root]` is exported, and holds a secret",
+        "`file[/b]` is exported, and holds a secret",
+        "`web 1` is no name of a machine",
+        "`export` expects",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(said.matches("error").count(), 4, "{said}");
+}
+
+#[test]
+fn what_others_export_is_there_as_if_it_was_written() {
+    let catalog = World::new().catalog(
+        r#"
+vars: { x: 1 }
+collect:
+- { type: file, from: [web*, db1], title: /srv/*, set: { notify: "service[x]", mode: 0640, meta: { noop: true } } }
+- type: user
+resources:
+  service[x]: { subscribe: "file[/srv/of ${vars.x}]" }
+"#,
+    );
+    assert_eq!(references(&catalog), ["file[/srv/of 1]", "file[/srv/${vars.x}]", "service[x]"]);
+    let one = find(&catalog, "file[/srv/${vars.x}]");
+    // Nothing in it is an expression, and nobody else says how it is treated.
+    assert_eq!((one.attributes.text("content"), one.attributes.text("mode")), (Some("${facts.os}"), Some("0640")));
+    assert!(one.meta().unwrap().noop);
+    assert_eq!(catalog.relations.len(), 3);
+}
+
+#[test]
+fn what_is_wrong_with_a_collection_is_told_at_its_place() {
+    let said = told(
+        r#"
+collect:
+- { form: web1, type: file }
+- { from: web1 }
+- { type: fil }
+- { type: file, from: [] }
+- { type: file, title: { a: b } }
+- { type: file, set: { mode: "${vars.x}" } }
+- { type: file, set: [mode] }
+- file
+"#,
+    );
+    for part in [
+        "`collect` has no key `form`",
+        "did you mean `from`",
+        "`collect` needs a type",
+        "unknown type `fil`",
+        "`from` is a pattern or a list of them",
+        "`title` is a pattern or a list of them",
+        "`set` takes plain values",
+        "`set` is a mapping",
+        "an entry of `collect` is a mapping",
+        "site.yaml:10:3",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(told("collect: { type: file }\n").contains("`collect` is a list"));
+    assert!(told("collect:\n- { type: exec }\n").contains("cannot collect exec: the directory is away"));
+    let twice = told("collect:\n- { type: file }\nresources: { 'file[/srv/of 1]': {} }\n");
+    assert!(twice.contains("collect file:") && twice.contains("site.yaml:3:"), "{twice}");
+}

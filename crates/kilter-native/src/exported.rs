@@ -1,0 +1,246 @@
+//! The type `exported`: resources that this machine declares for others.
+
+use std::sync::{Arc, LazyLock};
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{
+    Attributes, Behaviour, Change, Feature, Outcome, ResourceRef, State, TypeSchema, Value, from_canonical_json,
+    is_machine, to_canonical_json,
+};
+use kilter_provider::{
+    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores, Scope, Wanted, Watch, World,
+};
+use rustc_hash::FxHashMap;
+use serde_json::{Value as Json, json};
+
+/// Below it is what is exported.
+const EXPORTED: &str = "exported";
+
+/// From so many on, all that is exported is read at once.
+const MANY: usize = 8;
+
+const DESC: &str = "\
+A resource that this machine declares for others, which collect it.
+
+```yaml
+resources:
+  host[web1]:
+    ip: 10.0.0.7
+    meta: { export: [\"*\"] }
+```
+
+The metaparameter `export` declares one for each machine, or for all of them (`*`), behind the resource itself: \
+`exported[host[web1] for *]`. It holds what was declared, outputs of other resources included, and goes when it is declared no \
+longer. Where it is kept, `--world` says. It is kept in clear, so that secrets are refused. `kilter get exported` lists what all \
+machines export.";
+
+fn schema() -> TypeSchema {
+    TypeSchema::new("exported", DESC)
+        .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether it is exported.")
+        .default("present")
+        .attribute(
+            "name",
+            "String[1]",
+            Behaviour::Namevar,
+            "The resource and for whom it is: `host[web1] for *`, `file[/etc/motd] for web2`. What others export has ` from ` and their \
+             name behind it, and can only be read.",
+        )
+        .attribute("attributes", "Hash[String[1], Any]", Behaviour::Property, "What is declared of the resource.")
+        .attribute("from", "String", Behaviour::ReadOnly, "The machine that exports it.")
+        .features(&[Feature::SimpleGetFilter, Feature::SupportsNoop])
+}
+
+/// Provides the type `exported`.
+pub struct ExportedProvider {
+    schema: LazyLock<TypeSchema>,
+    world: Arc<dyn World>,
+}
+
+impl ExportedProvider {
+    /// The provider of what is exported to a world.
+    pub fn new(world: Arc<dyn World>) -> ExportedProvider {
+        ExportedProvider { schema: LazyLock::new(schema), world }
+    }
+
+    /// All that is exported.
+    fn all(&self) -> Result<Vec<State>, ProviderError> {
+        let found = self.world.below(&[EXPORTED]).map_err(|error| ProviderError::new(error.0))?;
+        let state = |(parts, text): (Vec<EcoString>, String)| {
+            // What has another key is something else.
+            let [to, from, type_name, title] = &parts[..] else { return None };
+            let name = Name { resource: ResourceRef::new(type_name.as_str(), title.as_str()), to, from };
+            Some(state(name.text(self.world.host()), from, &text))
+        };
+        Ok(found.into_iter().filter_map(state).collect())
+    }
+
+    fn one(&self, name: &EcoString) -> Result<State, ProviderError> {
+        let Ok(parsed) = Name::parse(name, self.world.host()) else { return Ok(State::absent(name.clone())) };
+        let text = self.world.read(&parsed.key()).map_err(|error| ProviderError::new(error.0))?;
+        Ok(text.map_or_else(|| State::absent(name.clone()), |text| state(name.clone(), parsed.from, &text)))
+    }
+
+    fn put(&self, change: &Change<'_>) -> Result<(), EcoString> {
+        let host = self.world.host();
+        let name = Name::parse(change.name, host)?;
+        if name.from != host {
+            return Err(eco_format!("it is exported by {}, and changed by nobody else", name.from));
+        }
+        let none = Attributes::new();
+        let should = change.should.unwrap_or(&none);
+        if change.should.is_none() || should.text("ensure") == Some("absent") {
+            return self.world.remove(&name.key()).map_err(|error| error.0);
+        }
+        // A value that came from another resource has not been looked at before.
+        if let Some(problem) = secret(should) {
+            return Err(problem.to_string().into());
+        }
+        let attributes = should.get("attributes").map_or_else(|| json!({}), to_canonical_json);
+        let record =
+            json!({ "resource": name.resource.to_string(), "from": host, "to": name.to, "attributes": attributes });
+        self.world.write(&name.key(), &format!("{record:#}\n")).map_err(|error| error.0)
+    }
+}
+
+/// What a resource is called that is exported.
+struct Name<'a> {
+    resource: ResourceRef,
+    to: &'a str,
+    from: &'a str,
+}
+
+impl<'a> Name<'a> {
+    /// `type[title] for TO`, with ` from FROM` behind it where that is not this `host`.
+    fn parse(name: &'a str, host: &'a str) -> Result<Name<'a>, EcoString> {
+        let shape = || eco_format!("`{name}` does not say what is exported for whom: such as `file[/etc/motd] for *`");
+        let (resource, rest) = name.rsplit_once("] for ").ok_or_else(shape)?;
+        let (to, from) = rest.split_once(" from ").unwrap_or((rest, host));
+        let resource: ResourceRef = format!("{resource}]").parse().map_err(|_| shape())?;
+        match [to, from].into_iter().find(|name| !is_machine(name)) {
+            Some(odd) => Err(eco_format!("`{odd}` is no name of a machine")),
+            None => Ok(Name { resource, to, from }),
+        }
+    }
+
+    fn text(&self, host: &str) -> EcoString {
+        let Name { resource, to, from } = self;
+        if *from == host { eco_format!("{resource} for {to}") } else { eco_format!("{resource} for {to} from {from}") }
+    }
+
+    fn key(&self) -> [&str; 5] {
+        [EXPORTED, self.to, self.from, self.resource.type_name.as_str(), self.resource.title.as_str()]
+    }
+}
+
+/// The state of what is exported. What cannot be read is as if it was exported with nothing in it: it is written anew.
+fn state(name: EcoString, from: &str, text: &str) -> State {
+    let record: Json = serde_json::from_str(text).unwrap_or_default();
+    let attributes = record.get("attributes").and_then(|attributes| from_canonical_json(attributes).ok());
+    let mut found = Attributes::with_capacity(4);
+    found.push("ensure", "present");
+    found.push("name", name.clone());
+    if let Some(attributes) = attributes.filter(|attributes| matches!(attributes, Value::Hash(_))) {
+        found.push("attributes", attributes);
+    }
+    found.push("from", EcoString::from(from));
+    State::present(name, found)
+}
+
+fn secret(should: &Attributes) -> Option<Problem> {
+    let is_secret = should.get("attributes").is_some_and(Value::holds_sensitive);
+    let problem = || Problem::with("attributes", "a secret is not exported");
+    is_secret.then(|| problem().hint("what is exported can be read by others: take `export` out, or the secret"))
+}
+
+impl Provider for ExportedProvider {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn type_name(&self) -> &str {
+        "exported"
+    }
+
+    fn name(&self) -> &'static str {
+        "world"
+    }
+
+    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let wanted = match query {
+            Query::All => return self.all(),
+            Query::Named(wanted) if wanted.len() < MANY => wanted,
+            Query::Named(wanted) => {
+                let all = self.all()?.into_iter().map(|one| (one.name.clone(), one));
+                let mut all: FxHashMap<EcoString, State> = all.collect();
+                let one =
+                    |wanted: &Wanted<'_>| all.remove(wanted.name).unwrap_or_else(|| State::absent(wanted.name.clone()));
+                return Ok(wanted.iter().map(one).collect());
+            }
+        };
+        wanted.iter().map(|wanted| self.one(wanted.name)).collect()
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let put = |change: &Change<'_>| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => self.put(change).map_or_else(Outcome::failed, |()| Outcome::done()),
+        };
+        changes.iter().map(put).collect()
+    }
+
+    fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<Problem> {
+        let host = self.world.host();
+        let is_others = |name: Name<'_>| {
+            let problem = || Problem::with("name", eco_format!("{} exports it, and this is {host}", name.from));
+            (name.from != host).then(problem)
+        };
+        let odd = Name::parse(name, host).map_or_else(|why| Some(Problem::with("name", why)), is_others);
+        odd.into_iter().chain(secret(should)).collect()
+    }
+
+    fn reach(&self, _: &Attributes) -> Reach {
+        Reach::Own
+    }
+
+    fn placement(&self, _: &Attributes) -> Placement {
+        Placement::Worker
+    }
+
+    fn watches(&self, name: &str, _: &Attributes) -> Vec<Watch> {
+        self.world.follow();
+        let name = Name::parse(name, self.world.host()).ok();
+        let path = name.map(|name| Watch::Path { path: self.world.watched(&name.key()), scope: Scope::This });
+        path.into_iter().collect()
+    }
+
+    fn restores(&self) -> Restores {
+        Restores::Absence
+    }
+
+    /// What is declared no longer is exported no longer, whatever there was before.
+    fn before(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
+        Ok(Attributes::from_iter([("ensure", Value::from("absent"))]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_is_exported_for_whom_and_by_whom() {
+        for (name, expected) in [
+            ("file[/etc/motd] for *", ("file[/etc/motd]", "*", "here")),
+            ("file[a] for b] for web2", ("file[a] for b]", "web2", "here")),
+            ("host[web1] for * from web1.example", ("host[web1]", "*", "web1.example")),
+        ] {
+            let Name { resource, to, from } = Name::parse(name, "here").unwrap();
+            assert_eq!((resource.to_string().as_str(), to, from), expected);
+            assert_eq!(Name { resource, to, from }.text("here"), name);
+        }
+        for odd in ["file[x]", "x for *", "file[] for *", "file[x] for ", "file[x] for a b", "file[x] for * from ../x"]
+        {
+            assert!(Name::parse(odd, "here").is_err(), "{odd}");
+        }
+    }
+}

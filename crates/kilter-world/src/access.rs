@@ -1,0 +1,249 @@
+//! How a server is reached: where it is, whom it is believed to be, and who we are.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use ureq::config::Config;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::{Agent, Body};
+
+/// How long a question may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long nothing has to come of a watch until it is begun anew: the other side may be gone.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A name and a password.
+#[derive(Clone)]
+pub struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl Login {
+    /// What stands before and behind the first colon.
+    pub fn parse(text: &str) -> Option<Login> {
+        let (user, password) = text.trim_end_matches(['\r', '\n']).split_once(':')?;
+        (!user.is_empty()).then(|| Login { user: user.to_owned(), password: password.to_owned() })
+    }
+}
+
+/// One server, or several that are one cluster.
+pub struct Access {
+    /// `https://one:2379`, the one that answered last in front.
+    servers: Vec<String>,
+    login: Option<Login>,
+    agent: Agent,
+}
+
+/// Why a server is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// It is no address.
+    #[error("`{0}` is no address of etcd: such as https://etcd1:2379,etcd2:2379/kilter")]
+    Address(String),
+    /// Others could read along, and change what is said.
+    #[error("{0} is another machine, and http:// tells everybody in between: give https://")]
+    Plain(String),
+    /// There is no certificate in it.
+    #[error("there is no certificate to trust in {0}")]
+    Roots(String),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    /// It cannot be reached, or says nothing.
+    #[error("{0}")]
+    Unreached(#[from] ureq::Error),
+    /// It says that it does not want to.
+    #[error("it answers {0}: {1}")]
+    Answer(u16, String),
+    /// What it says is no JSON.
+    #[error("it does not answer as etcd does: {0}")]
+    Odd(#[from] serde_json::Error),
+    /// Its answer breaks off.
+    #[error("its answer cannot be read: {0}")]
+    Broken(#[from] std::io::Error),
+}
+
+impl Refused {
+    /// Whether another token may help.
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        matches!(self, Refused::Answer(401 | 403, _))
+            || matches!(self, Refused::Answer(_, said) if said.contains("auth token"))
+    }
+}
+
+/// An answer of which the body has not been read.
+pub(crate) struct Answer(Body);
+
+impl Answer {
+    /// The whole of it.
+    pub(crate) fn json(mut self, largest: u64) -> Result<Json, Refused> {
+        let text = self.0.with_config().limit(largest).read_to_string()?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// What comes, as long as it comes.
+    pub(crate) fn lines(self) -> impl Read {
+        self.0.into_with_config().limit(u64::MAX).reader()
+    }
+}
+
+impl Access {
+    /// The servers of an address: `https://one:2379,two:2379`, and what follows: `/kilter`. `roots` are certificates to trust, in
+    /// PEM, and where they are from.
+    ///
+    /// # Errors
+    /// When it is none, or one that is not to be used.
+    pub fn parse(address: &str, login: Option<Login>, roots: (&str, &[u8])) -> Result<(Access, String), AccessError> {
+        let odd = || AccessError::Address(address.to_owned());
+        let (scheme, rest) = address.split_once("://").ok_or_else(odd)?;
+        let (hosts, prefix) = rest.split_once('/').unwrap_or((rest, "kilter"));
+        let prefix = prefix.trim_matches('/');
+        let is_harmless = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
+        if prefix.is_empty() || !prefix.chars().all(is_harmless) {
+            return Err(odd());
+        }
+        let mut servers = Vec::new();
+        for host in hosts.split(',') {
+            let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+            if host.is_empty() || !host.chars().all(is_host) {
+                return Err(odd());
+            }
+            if scheme == "http" && !is_this_machine(host) {
+                return Err(AccessError::Plain(host.to_owned()));
+            }
+            servers.push(format!("{scheme}://{host}"));
+        }
+        let tls = match scheme {
+            "http" => TlsConfig::default(),
+            "https" => trusting(roots)?,
+            _ => return Err(odd()),
+        };
+        let config: Config = Config::builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .user_agent("kilter")
+            .tls_config(tls)
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .build();
+        Ok((Access { servers, login, agent: config.into() }, prefix.to_owned()))
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn shown(&self) -> String {
+        self.servers.join(",")
+    }
+
+    pub(crate) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
+    /// Asks the first server that can be reached.
+    pub(crate) fn post(&self, path: &str, question: &Json, token: Option<&str>) -> Result<Answer, Refused> {
+        self.send(path, question, token, (Some(PATIENCE), None))
+    }
+
+    /// The same, where the answer goes on for as long as something comes from time to time.
+    pub(crate) fn listen(&self, path: &str, question: &Json, token: Option<&str>) -> Result<Answer, Refused> {
+        self.send(path, question, token, (None, Some(SILENCE)))
+    }
+
+    fn send(
+        &self,
+        path: &str,
+        question: &Json,
+        token: Option<&str>,
+        (in_all, each): (Option<Duration>, Option<Duration>),
+    ) -> Result<Answer, Refused> {
+        let mut last = None;
+        for server in &self.servers {
+            let mut request = self
+                .agent
+                .post(format!("{server}{path}"))
+                .config()
+                .timeout_global(in_all)
+                .timeout_per_read(each)
+                .build();
+            request = request.header("Content-Type", "application/json");
+            if let Some(token) = token {
+                request = request.header("Authorization", token);
+            }
+            match request.send(question.to_string()) {
+                Ok(answer) if answer.status().is_success() => return Ok(Answer(answer.into_body())),
+                Ok(answer) => {
+                    let status = answer.status().as_u16();
+                    let said = answer.into_body().with_config().limit(4096).read_to_string().unwrap_or_default();
+                    let told: Option<Json> = serde_json::from_str(&said).ok();
+                    let message = told.as_ref().and_then(|told| told.get("message").or(told.get("error")));
+                    let message = message.and_then(Json::as_str).unwrap_or(said.trim()).to_owned();
+                    // One that has no leader may be one of few.
+                    if status != 503 {
+                        return Err(Refused::Answer(status, message));
+                    }
+                    last = Some(Refused::Answer(status, message));
+                }
+                Err(error) => last = Some(error.into()),
+            }
+        }
+        Err(last.expect("there is a server"))
+    }
+}
+
+/// Whether a host with its port is this machine, by its address.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn trusting((place, pem): (&str, &[u8])) -> Result<TlsConfig, AccessError> {
+    let roots = || AccessError::Roots(place.to_owned());
+    let certificates = parse_pem(pem).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    let certificates: Vec<_> = certificates.collect();
+    if certificates.is_empty() {
+        return Err(roots());
+    }
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::new_with_certs(&certificates))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_servers_of_one_cluster() {
+        let parsed = |address: &str| {
+            let access = Access::parse(address, None, ("nowhere", b""));
+            access.map(|(access, prefix)| (access.shown(), prefix)).map_err(|error| error.to_string())
+        };
+        let of = |servers: &str, prefix: &str| Ok((servers.to_owned(), prefix.to_owned()));
+        assert_eq!(parsed("http://127.0.0.1:2379"), of("http://127.0.0.1:2379", "kilter"));
+        assert_eq!(parsed("http://[::1]:1,localhost:2/a/b/"), of("http://[::1]:1,http://localhost:2", "a/b"));
+        for (address, said) in [
+            ("etcd:2379", "no address of etcd"),
+            ("ftp://localhost/x", "no address of etcd"),
+            ("http://localhost/a b", "no address of etcd"),
+            ("http:///x", "no address of etcd"),
+            ("http://user@localhost/x", "no address of etcd"),
+            ("http://10.0.0.1:2379/x", "give https://"),
+            ("https://10.0.0.1:2379/x", "no certificate to trust in nowhere"),
+        ] {
+            assert!(parsed(address).is_err_and(|error| error.contains(said)), "{address}");
+        }
+    }
+}

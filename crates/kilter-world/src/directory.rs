@@ -1,0 +1,306 @@
+//! A world in a directory: a file for each key, old or new but never half.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ecow::{EcoString, eco_format};
+use kilter_provider::{World, WorldError};
+use rustix::fs::OFlags;
+
+use crate::name::{Begun, names, part};
+
+/// A text that is longer is refused, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// So many directories of a key may be nested.
+const DEEPEST: usize = 64;
+
+/// Texts in a directory, each in a file that its owner alone may read.
+///
+/// Machines that share the directory share the texts. As root nothing is believed that somebody else can change: the directory,
+/// what is above it and what is in it belong to root, and nobody else may write there.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    host: EcoString,
+}
+
+impl Directory {
+    /// The world in a directory, which is made when something is written; `host` is what this machine is called in it.
+    pub fn new(path: impl Into<PathBuf>, host: impl Into<EcoString>) -> Directory {
+        Directory { path: path.into(), host: host.into() }
+    }
+
+    fn path_of(&self, key: &[&str]) -> PathBuf {
+        let mut path = self.path.clone();
+        path.extend(key.iter().flat_map(|part| names(part)));
+        path
+    }
+
+    /// Whether anything is there, all of which can be believed down to `path`.
+    fn is_there(&self, path: &Path) -> Result<bool, WorldError> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(true);
+        }
+        let mut above: Vec<&Path> = path.ancestors().filter(|above| !above.as_os_str().is_empty()).collect();
+        above.reverse();
+        for above in above {
+            let found = match fs::symlink_metadata(above) {
+                Err(error) if is_missing(&error) => return Ok(false),
+                found => found.map_err(|error| failed("look at", above, &error))?,
+            };
+            let is_within = above.starts_with(&self.path);
+            if let Some(why) = doubt(&found, is_within) {
+                return Err(WorldError(eco_format!(
+                    "{} {why}: as root nothing is shared through what somebody else can change",
+                    above.display()
+                )));
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_file(&self, path: &Path) -> Result<Option<String>, WorldError> {
+        if !self.is_there(path)? {
+            return Ok(None);
+        }
+        let opened = OpenOptions::new().read(true).custom_flags(flags()).open(path);
+        let file = match opened {
+            Err(error) if is_missing(&error) || error.kind() == ErrorKind::IsADirectory => return Ok(None),
+            opened => opened.map_err(|error| failed("read", path, &error))?,
+        };
+        if !file.metadata().map_err(|error| failed("read", path, &error))?.is_file() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| failed("read", path, &error))?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(WorldError(eco_format!("{} is larger than {} MiB", path.display(), LARGEST >> 20)));
+        }
+        let text = String::from_utf8(bytes);
+        text.map(Some).map_err(|_| WorldError(eco_format!("{} is not UTF-8", path.display())))
+    }
+
+    /// Adds what is in a directory, whose key so far and the begun part of it are known.
+    fn gather(&self, path: &Path, so_far: &Begun, into: &mut Vec<(Vec<EcoString>, String)>) -> Result<(), WorldError> {
+        if so_far.depth() > DEEPEST || !self.is_there(path)? {
+            return Ok(());
+        }
+        let entries = match fs::read_dir(path) {
+            Err(error) if is_missing(&error) || error.kind() == ErrorKind::NotADirectory => return Ok(()),
+            entries => entries.map_err(|error| failed("read", path, &error))?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| failed("read", path, &error))?;
+            let kind = entry.file_type().map_err(|error| failed("look at", &entry.path(), &error))?;
+            found.push((entry.file_name(), kind));
+        }
+        found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (name, kind) in found {
+            let Some(next) = name.to_str().and_then(part).and_then(|part| so_far.and(part)) else { continue };
+            let path = path.join(name);
+            if kind.is_dir() {
+                self.gather(&path, &next, into)?;
+            } else if kind.is_file()
+                && let Some(parts) = next.finished()
+                && let Some(text) = self.read_file(&path)?
+            {
+                into.push((parts, text));
+            }
+        }
+        Ok(())
+    }
+
+    fn try_write(path: &Path, text: &str) -> io::Result<()> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let directory = path.parent().unwrap_or(path);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let new = directory.join(format!(".new-{}-{number}", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags()).open(&new);
+        let mut file = match file {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+                OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags()).open(&new)?
+            }
+            file => file?,
+        };
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        File::open(directory)?.sync_all()
+    }
+}
+
+fn flags() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed()
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn failed(verb: &str, path: &Path, error: &io::Error) -> WorldError {
+    WorldError(eco_format!("cannot {verb} {}: {error}", path.display()))
+}
+
+/// Why a file or a directory is not believed.
+fn doubt(found: &Metadata, is_within: bool) -> Option<&'static str> {
+    const STICKY: u32 = 0o1000;
+    if found.file_type().is_symlink() && is_within {
+        return Some("is a symbolic link");
+    }
+    if found.uid() != 0 {
+        return Some("does not belong to root");
+    }
+    // In a directory such as /tmp nobody touches what is another's.
+    let is_common = !is_within && found.is_dir() && found.mode() & STICKY != 0;
+    let is_open = !found.file_type().is_symlink() && found.mode() & 0o022 != 0;
+    (is_open && !is_common).then_some("can be written to by others")
+}
+
+impl World for Directory {
+    fn host(&self) -> &str {
+        &self.host
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn read(&self, key: &[&str]) -> Result<Option<String>, WorldError> {
+        self.read_file(&self.path_of(key))
+    }
+
+    fn below(&self, key: &[&str]) -> Result<Vec<(Vec<EcoString>, String)>, WorldError> {
+        let mut found = Vec::new();
+        self.gather(&self.path_of(key), &Begun::default(), &mut found)?;
+        found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(found)
+    }
+
+    fn write(&self, key: &[&str], text: &str) -> Result<(), WorldError> {
+        if text.len() as u64 > LARGEST {
+            return Err(WorldError(eco_format!("a text of more than {} MiB is not shared", LARGEST >> 20)));
+        }
+        let path = self.path_of(key);
+        self.is_there(path.parent().unwrap_or(&path))?;
+        // Somebody may just have removed the directory, which was empty.
+        let written = Self::try_write(&path, text).or_else(|_| Self::try_write(&path, text));
+        written.map_err(|error| failed("write", &path, &error))
+    }
+
+    fn remove(&self, key: &[&str]) -> Result<(), WorldError> {
+        let path = self.path_of(key);
+        if !self.is_there(path.parent().unwrap_or(&path))? {
+            return Ok(());
+        }
+        match fs::remove_file(&path) {
+            Err(error) if is_missing(&error) => return Ok(()),
+            removed => removed.map_err(|error| failed("remove", &path, &error))?,
+        }
+        // What is left empty is nobody's.
+        for above in path.ancestors().skip(1).take_while(|above| above.starts_with(&self.path) && **above != self.path)
+        {
+            if fs::remove_dir(above).is_err() {
+                let synced = File::open(above).and_then(|directory| directory.sync_all());
+                return synced.map_err(|error| failed("make durable", above, &error));
+            }
+        }
+        let synced = File::open(&self.path).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| failed("make durable", &self.path, &error))
+    }
+
+    fn watched(&self, key: &[&str]) -> PathBuf {
+        self.path_of(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn world() -> (tempfile::TempDir, Directory) {
+        let place = tempfile::tempdir().unwrap();
+        let world = Directory::new(place.path().join("world"), "here");
+        (place, world)
+    }
+
+    #[test]
+    fn a_text_is_there_under_its_key_and_no_other_until_it_is_removed() {
+        let (_place, world) = world();
+        assert_eq!((world.read(&["a", "b"]), world.below(&["a"])), (Ok(None), Ok(Vec::new())));
+        world.write(&["a", "b"], "one").unwrap();
+        world.write(&["a", "b"], "two").unwrap();
+        world.write(&["a", "/etc/../b"], "three").unwrap();
+        world.write(&["a", "c", "d"], "four").unwrap();
+        world.write(&["ab"], "five").unwrap();
+        assert_eq!(world.read(&["a", "b"]).unwrap().as_deref(), Some("two"));
+        let below = world.below(&["a"]).unwrap();
+        let below: Vec<(Vec<&str>, &str)> =
+            below.iter().map(|(key, text)| (key.iter().map(EcoString::as_str).collect(), text.as_str())).collect();
+        assert_eq!(below, [(vec!["/etc/../b"], "three"), (vec!["b"], "two"), (vec!["c", "d"], "four")]);
+        for key in [&["a", "b"][..], &["a", "/etc/../b"], &["a", "c", "d"]] {
+            world.remove(key).unwrap();
+            world.remove(key).unwrap();
+        }
+        assert_eq!((world.read(&["a", "b"]), world.below(&["a"])), (Ok(None), Ok(Vec::new())));
+        assert!(!world.watched(&["a"]).exists(), "a directory that is left empty goes");
+    }
+
+    #[test]
+    fn a_long_part_is_one_of_several_directories() {
+        let (_place, world) = world();
+        let long = "/path".repeat(200);
+        world.write(&["file", &long], "text").unwrap();
+        assert_eq!(world.read(&["file", &long]).unwrap().as_deref(), Some("text"));
+        assert_eq!(world.below(&["file"]).unwrap(), [(vec![EcoString::from(long.as_str())], "text".to_owned())]);
+        world.remove(&["file", &long]).unwrap();
+        assert_eq!(world.below(&[]).unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_shared_is_its_owners_alone_and_what_was_begun_is_nothing() {
+        let (_place, world) = world();
+        world.write(&["a", "b"], "text").unwrap();
+        let path = world.watched(&["a", "b"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::write(path.with_file_name(".new-1-1"), "half").unwrap();
+        fs::write(path.with_file_name("no%zz"), "another's").unwrap();
+        assert_eq!(world.below(&[]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn as_root_nothing_is_believed_that_somebody_else_can_change() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("only root doubts");
+        }
+        let (place, world) = world();
+        world.write(&["a", "b"], "text").unwrap();
+        let path = world.watched(&["a", "b"]);
+        let said = |world: &Directory| {
+            let read = world.read(&["a", "b"]).unwrap_err().to_string();
+            assert_eq!(world.below(&["a"]).unwrap_err().to_string(), read);
+            read
+        };
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(said(&world).contains("b can be written to by others: as root"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&path, Some(4711), None).unwrap();
+        assert!(said(&world).contains("b does not belong to root"));
+        fs::remove_file(&path).unwrap();
+        symlink("/etc/passwd", &path).unwrap();
+        assert!(world.read(&["a", "b"]).unwrap_err().to_string().contains("is a symbolic link"));
+        fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(said(&world).contains("/a can be written to by others"));
+        assert!(world.write(&["a", "b"], "x").unwrap_err().to_string().contains("/a can be written to by others"));
+        assert!(world.remove(&["a", "b"]).is_err());
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(said(&world).contains("can be written to by others"));
+    }
+}

@@ -1,0 +1,215 @@
+//! A world in a real etcd, which each test starts on this machine.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ecow::EcoString;
+use kilter_provider::World;
+use kilter_world::{Access, Etcd, Login};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// An etcd of one member; it ends when this is dropped.
+struct Server {
+    child: Child,
+    place: tempfile::TempDir,
+    scheme: &'static str,
+    port: u16,
+}
+
+impl Server {
+    fn new(scheme: &'static str) -> Server {
+        let place = tempfile::tempdir().unwrap();
+        if scheme == "https" {
+            certificates(place.path());
+        }
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free();
+        let child = Server::start(place.path(), scheme, port, free());
+        let server = Server { child, place, scheme, port };
+        // What it says does not matter: it says something.
+        server.wait("etcd", || {
+            server.world("here", None).read(&["x"]).map_or_else(|why| !why.0.contains("io:"), |_| true)
+        });
+        server
+    }
+
+    fn start(place: &Path, scheme: &str, port: u16, peers: u16) -> Child {
+        let (clients, peers) = (format!("{scheme}://127.0.0.1:{port}"), format!("http://127.0.0.1:{peers}"));
+        let mut command = Command::new("etcd");
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").args(["--name", "one", "--log-level", "error"]);
+        command.arg("--data-dir").arg(place.join("data"));
+        command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
+        command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
+        command.args(["--initial-cluster", &format!("one={peers}")]);
+        if scheme == "https" {
+            command.arg("--cert-file").arg(place.join("server.pem")).arg("--key-file").arg(place.join("server.key"));
+        }
+        let logged = std::fs::File::create(place.join("log")).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(logged).spawn().expect("etcd is installed")
+    }
+
+    fn address(&self) -> String {
+        format!("{}://127.0.0.1:{}/site/kilter", self.scheme, self.port)
+    }
+
+    fn world(&self, host: &str, login: Option<&str>) -> Etcd {
+        self.world_at(&self.address(), host, login)
+    }
+
+    fn world_at(&self, address: &str, host: &str, login: Option<&str>) -> Etcd {
+        let roots = std::fs::read(self.place.path().join("ca.pem")).unwrap_or_default();
+        let login = login.map(|login| Login::parse(login).unwrap());
+        let (access, prefix) = Access::parse(address, login, ("ca.pem", &roots)).unwrap();
+        Etcd::new(access, &prefix, &self.place.path().join(format!("copies-{host}")), host)
+    }
+
+    fn ask(&self, path: &str, question: &str) {
+        let url = format!("{}://127.0.0.1:{}{path}", self.scheme, self.port);
+        let asked = Command::new("curl").args(["-sSfk", "-X", "POST", "-d", question, &url]).output().unwrap();
+        assert!(asked.status.success(), "{path}: {}", String::from_utf8_lossy(&asked.stderr));
+    }
+
+    /// The same with a token.
+    fn ask_as(&self, login: (&str, &str), path: &str, question: &str) {
+        let url = |path: &str| format!("{}://127.0.0.1:{}{path}", self.scheme, self.port);
+        let curl = |args: &[&str]| {
+            let asked = Command::new("curl").args(["-sSfk", "-X", "POST"]).args(args).output().unwrap();
+            assert!(asked.status.success(), "{args:?}: {}", String::from_utf8_lossy(&asked.stderr));
+            String::from_utf8(asked.stdout).unwrap()
+        };
+        let question_for_token = format!(r#"{{"name": "{}", "password": "{}"}}"#, login.0, login.1);
+        let answer = curl(&["-d", &question_for_token, &url("/v3/auth/authenticate")]);
+        let token = answer.split("\"token\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        curl(&["-H", &format!("Authorization: {token}"), "-d", question, &url(path)]);
+    }
+
+    fn wait(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            let log = std::fs::read_to_string(self.place.path().join("log")).unwrap_or_default();
+            assert!(begun.elapsed() < SOON, "it never came: {what}\n{log}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended by itself, as a rule.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An authority, and a certificate of it for this machine.
+fn certificates(place: &Path) {
+    let openssl = |args: &str| {
+        let ended = Command::new("openssl").args(args.split(' ')).current_dir(place).output().unwrap();
+        assert!(ended.status.success(), "openssl {args}: {}", String::from_utf8_lossy(&ended.stderr));
+    };
+    std::fs::write(place.join("names"), "subjectAltName=IP:127.0.0.1\n").unwrap();
+    openssl(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority",
+    );
+    openssl("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout server.key -out server.csr -subj /CN=etcd");
+    openssl("x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem");
+}
+
+fn shown(found: Vec<(Vec<EcoString>, String)>) -> Vec<String> {
+    found.into_iter().map(|(key, text)| format!("{}={text}", key.join("|"))).collect()
+}
+
+#[test]
+fn a_text_is_there_under_its_key_for_all_machines_until_it_is_removed() {
+    let server = Server::new("http");
+    let (one, other) = (server.world("one", None), server.world("other", None));
+    let long = "/path".repeat(200);
+    for (key, text) in [(["a", "/etc/../b"], "1"), (["a", "c+"], "2\n"), (["ab", "c"], "3"), (["a", &long], "")] {
+        one.write(&key, text).unwrap();
+    }
+    one.write(&["a", "c+"], "two\n").unwrap();
+    assert_eq!(other.read(&["a", "c+"]).unwrap().as_deref(), Some("two\n"));
+    assert_eq!(shown(other.below(&["a"]).unwrap()), ["/etc/../b=1".to_owned(), format!("{long}="), "c+=two\n".into()]);
+    assert_eq!(shown(other.below(&[]).unwrap()).len(), 4);
+    other.remove(&["a", "c+"]).unwrap();
+    other.remove(&["a", "c+"]).unwrap();
+    assert_eq!(one.read(&["a", "c+"]).unwrap(), None);
+    let elsewhere = server.world_at(&server.address().replace("site/kilter", "site/kilter2"), "one", None);
+    assert_eq!(elsewhere.below(&[]).unwrap(), []);
+}
+
+#[test]
+fn what_changes_is_told_by_a_copy_also_after_etcd_was_away() {
+    let mut server = Server::new("http");
+    let (one, other) = (server.world("one", None), server.world("other", None));
+    one.write(&["a", "before"], "1").unwrap();
+    let copied = |key: &[&str]| std::fs::read_to_string(other.watched(key)).ok();
+    assert_eq!(copied(&["a", "before"]), None);
+    other.follow();
+    other.follow();
+    server.wait("what was there", || copied(&["a", "before"]).as_deref() == Some("1"));
+    one.write(&["a", "later"], "2").unwrap();
+    server.wait("what came", || copied(&["a", "later"]).as_deref() == Some("2"));
+    one.remove(&["a", "before"]).unwrap();
+    server.wait("what went", || copied(&["a", "before"]).is_none());
+    server.kill();
+    let why = one.read(&["a", "later"]).unwrap_err().to_string();
+    assert!(why.contains(&format!("etcd at http://127.0.0.1:{}: ", server.port)), "{why}");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    server.child = Server::start(server.place.path(), "http", server.port, free);
+    server.wait("etcd again", || one.write(&["a", "again"], "3").is_ok());
+    server.wait("what came again", || copied(&["a", "again"]).as_deref() == Some("3"));
+    assert_eq!(copied(&["a", "later"]).as_deref(), Some("2"));
+}
+
+#[test]
+fn another_server_of_the_cluster_is_asked_when_one_is_away() {
+    let server = Server::new("http");
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = server.address().replace("127.0.0.1", &format!("127.0.0.1:{gone},127.0.0.1"));
+    let world = server.world_at(&address, "one", None);
+    world.write(&["a"], "1").unwrap();
+    assert_eq!(world.read(&["a"]).unwrap().as_deref(), Some("1"));
+}
+
+#[test]
+fn over_tls_nobody_is_believed_whom_nobody_has_vouched_for_and_a_login_is_asked_for() {
+    let server = Server::new("https");
+    server.world("one", None).write(&["a"], "1").unwrap();
+    // Any other authority.
+    let strange = tempfile::tempdir().unwrap();
+    certificates(strange.path());
+    let roots = std::fs::read(strange.path().join("ca.pem")).unwrap();
+    let (access, prefix) = Access::parse(&server.address(), None, ("ca.pem", &roots)).unwrap();
+    let why = Etcd::new(access, &prefix, strange.path(), "one").read(&["a"]).unwrap_err().to_string();
+    assert!(why.contains("certificate"), "{why}");
+
+    server.ask("/v3/auth/user/add", r#"{"name": "root", "password": "pass:word"}"#);
+    server.ask("/v3/auth/user/grant", r#"{"user": "root", "role": "root"}"#);
+    server.ask("/v3/auth/enable", "{}");
+    let why = server.world("one", None).read(&["a"]).unwrap_err().to_string();
+    assert!(why.contains("user name is empty"), "{why}");
+    let why = server.world("one", Some("root:wrong")).read(&["a"]).unwrap_err().to_string();
+    assert!(why.contains("authentication failed") && !why.contains("wrong"), "{why}");
+    let world = server.world("one", Some("root:pass:word\n"));
+    assert_eq!(world.read(&["a"]).unwrap().as_deref(), Some("1"));
+    world.follow();
+    world.write(&["b"], "2").unwrap();
+    server.wait("a copy", || std::fs::read_to_string(world.watched(&["b"])).is_ok_and(|text| text == "2"));
+    // A token ends with the password that it was given for: another one is asked for.
+    server.ask_as(("root", "pass:word"), "/v3/auth/user/changepw", r#"{"name": "root", "password": "other"}"#);
+    let why = world.read(&["b"]).unwrap_err().to_string();
+    assert!(why.contains("authentication failed"), "{why}");
+    server.ask_as(("root", "other"), "/v3/auth/user/changepw", r#"{"name": "root", "password": "pass:word"}"#);
+    assert_eq!(world.read(&["b"]).unwrap().as_deref(), Some("2"));
+}

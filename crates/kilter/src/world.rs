@@ -1,0 +1,143 @@
+//! What machines share: where it is, what this machine is called there, and what it collects.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use ecow::EcoString;
+use kilter_manifest::Collect;
+use kilter_model::{from_canonical_json, is_machine, to_json};
+use kilter_provider::World;
+use kilter_world::{Access, Directory, Etcd, Login};
+use serde_json::{Map, Value as Json, json};
+
+use crate::cli::Global;
+use crate::exit::Exit;
+use crate::{paths, say};
+
+static WORLD: OnceLock<Arc<dyn World>> = OnceLock::new();
+
+/// Below it is what is exported: for whom, by whom, a type, a title.
+const EXPORTED: &str = "exported";
+
+/// The certificates that this machine trusts.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// For all machines.
+const EVERYBODY: &str = "*";
+
+/// What a collected resource may not say of itself: how it is treated here is not for another machine to say.
+const OWN: [&str; 7] = ["meta", "provider", "when", "require", "before", "notify", "subscribe"];
+
+/// Remembers where it is, by what was given.
+///
+/// # Errors
+/// When that is nowhere; it has been said.
+pub(crate) fn open(global: &Global) -> Result<(), Exit> {
+    let host = global.hostname.clone().unwrap_or_else(hostname);
+    if !is_machine(&host) || host == EVERYBODY {
+        let hint = "give letters, digits, dots and dashes with --hostname";
+        return Err(say::fail_with(format_args!("`{host}` is no name of a machine"), [hint]));
+    }
+    let given = global.world.as_deref().filter(|given| !given.is_empty());
+    let world: Arc<dyn World> = match given {
+        Some(address) if address.contains("://") => Arc::new(etcd(address, host, global)?),
+        Some(path) => {
+            let absolute = std::path::absolute(path);
+            let path = absolute.map_err(|error| say::fail(format_args!("{path} is no directory to share: {error}")))?;
+            Arc::new(Directory::new(path, host))
+        }
+        None => Arc::new(Directory::new(local(global.state_dir_if_any()), host)),
+    };
+    // The command is parsed once.
+    let _ = WORLD.set(world);
+    Ok(())
+}
+
+/// The world in etcd.
+fn etcd(address: &str, host: String, global: &Global) -> Result<Etcd, Exit> {
+    let file = |path: &Path| {
+        std::fs::read(path).map_err(|error| say::fail(format_args!("cannot read {}: {error}", path.display())))
+    };
+    let login = match given("KILTER_WORLD_LOGIN") {
+        None => None,
+        Some(path) => {
+            let text = String::from_utf8_lossy(&file(&path)?).into_owned();
+            let odd = || say::fail(format_args!("{} does not hold NAME:PASSWORD", path.display()));
+            Some(Login::parse(&text).ok_or_else(odd)?)
+        }
+    };
+    let trusted = given("KILTER_WORLD_CA");
+    let roots = match (&trusted, address.starts_with("https://")) {
+        (Some(path), _) => file(path)?,
+        (None, true) => file(Path::new(CERTIFICATES))?,
+        (None, false) => Vec::new(),
+    };
+    let place = trusted.unwrap_or_else(|| CERTIFICATES.into()).display().to_string();
+    let (access, prefix) = Access::parse(address, login, (&place, &roots)).map_err(say::fail)?;
+    let state = global.state_dir_if_any().unwrap_or_else(|| Path::new("/nonexistent").to_owned());
+    Ok(Etcd::new(access, &prefix, &state.join("worlds"), host))
+}
+
+/// A file that the environment names.
+fn given(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// What machines share; of this machine alone where nothing else was said.
+pub(crate) fn world() -> Arc<dyn World> {
+    Arc::clone(WORLD.get_or_init(|| Arc::new(Directory::new(local(paths::state_dir()), hostname()))))
+}
+
+fn local(state_dir: Option<PathBuf>) -> PathBuf {
+    state_dir.unwrap_or_else(|| Path::new("/nonexistent").to_owned()).join("world")
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// From now on something happens where something else is to be collected.
+pub(crate) fn follow() {
+    world().follow();
+}
+
+/// Where something happens when something else is to be collected.
+pub(crate) fn watched() -> [PathBuf; 2] {
+    let world = world();
+    [EVERYBODY, world.host()].map(|to| world.watched(&[EXPORTED, to]))
+}
+
+/// The resources that others export for this machine and are meant, as a manifest in JSON; an empty text for none.
+///
+/// # Errors
+/// When they cannot be read.
+pub(crate) fn collected(wanted: &Collect) -> Result<String, String> {
+    let world = world();
+    let mut lines = Vec::new();
+    for to in [EVERYBODY, world.host()] {
+        for (key, text) in world.below(&[EXPORTED, to]).map_err(|error| error.to_string())? {
+            let [from, type_name, title] = &key[..] else { continue };
+            let is_others = *from != *world.host() && *type_name == wanted.type_name;
+            if is_others && wanted.is_meant(from, title) {
+                lines.push(line(wanted, from, title, &text)?);
+            }
+        }
+    }
+    Ok(if lines.is_empty() { String::new() } else { format!("[\n{}\n]\n", lines.join(",\n")) })
+}
+
+/// One resource, with what is said of it here.
+fn line(wanted: &Collect, from: &EcoString, title: &str, text: &str) -> Result<String, String> {
+    let reference = format!("{}[{title}]", wanted.type_name);
+    let damaged = || format!("what {from} exports as {reference} is damaged: it was not written by kilter");
+    let record: Json = serde_json::from_str(text).map_err(|_| damaged())?;
+    let said = record.get("attributes").and_then(|said| from_canonical_json(said).ok()).ok_or_else(damaged)?;
+    let said = to_json(&said);
+    let said = said.as_object().ok_or_else(damaged)?.iter();
+    let mut attributes: Map<String, Json> = said
+        .filter(|(name, _)| !OWN.contains(&name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    attributes.extend(wanted.set.clone());
+    Ok(json!({ "resource": reference, "from": from.as_str(), "attributes": attributes }).to_string())
+}

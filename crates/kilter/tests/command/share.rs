@@ -1,0 +1,258 @@
+//! What machines declare for each other.
+
+use std::path::PathBuf;
+
+use crate::run::{Running, content, wait};
+use crate::support::*;
+
+/// Machines that share a directory.
+struct Machines(Place);
+
+impl Machines {
+    fn new() -> Machines {
+        Machines(Place::new())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// What is written for a machine.
+    fn declare(&self, host: &str, text: &str) -> String {
+        self.0.file(&format!("{host}.yaml"), text.replace("DIR", &self.0.path().display().to_string()))
+    }
+
+    fn options(&self, host: &str) -> Vec<String> {
+        let path = |name: String| self.path(&name).display().to_string();
+        let [world, state] = [path("world".into()), path(format!("state-{host}"))];
+        ["--world", &world, "--state-dir", &state, "--hostname", host].map(str::to_owned).to_vec()
+    }
+
+    /// Runs a command as a machine, about what was written for it if it needs a manifest.
+    fn run(&self, host: &str, args: &[&str]) -> Ended {
+        let options = self.options(host);
+        let manifest = self.path(&format!("{host}.yaml")).display().to_string();
+        let args = args.iter().map(|word| if *word == "M" { manifest.as_str() } else { word });
+        self.0.run(&args.chain(options.iter().map(String::as_str)).collect::<Vec<_>>())
+    }
+
+    fn apply(&self, host: &str) -> Ended {
+        let ended = self.run(host, &["apply", "M"]);
+        assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+        ended
+    }
+
+    fn hold(&self, host: &str) -> Running {
+        let (manifest, options) = (self.path(&format!("{host}.yaml")).display().to_string(), self.options(host));
+        let args: Vec<&str> = [manifest.as_str()].into_iter().chain(options.iter().map(String::as_str)).collect();
+        Running::begin(&self.0, &args)
+    }
+
+    /// What is exported, each in one line.
+    fn exported(&self) -> String {
+        self.run("nobody", &["get", "exported", "--format", "json"]).stdout
+    }
+}
+
+const COLLECTS: &str = "collect: [{type: file, from: 'web*', set: {notify: 'notify[new]'}}]\nresources: {'notify[new]': {refreshonly: true}}\n";
+
+#[test]
+fn what_one_machine_exports_another_one_collects() {
+    let all = Machines::new();
+    all.declare(
+        "web1",
+        "resources:\n  exec[key]: {command: echo of web1, creates: DIR/none}\n  file[DIR/known]: {content: \"key ${exec[key].stdout}\", meta: {hidden: true, export: [db]}}\n",
+    );
+    all.declare("db", COLLECTS);
+    all.declare("mail", COLLECTS);
+    assert_eq!(all.run("db", &["plan", "M"]).code, 0);
+    let planned = all.run("web1", &["plan", "M"]);
+    assert!(planned.stdout.contains("exported[file[DIR/known] for db] not known yet"), "{}", planned.stdout);
+    // Guards that still ask for the command have it fail: then nothing is exported either.
+    assert_eq!(all.run("web1", &["apply", "M"]).code, 4);
+    assert!(!all.exported().contains("known"));
+    let guard = format!(", creates: {}/none", all.0.path().display());
+    all.declare("web1", &content(&all.path("web1.yaml")).replace(&guard, ""));
+    let applied = all.apply("web1");
+    assert!(applied.stdout.contains("+ exported[file[DIR/known] for db]"), "{}", applied.stdout);
+    assert!(!all.path("known").exists(), "it is for others alone");
+    assert!(!all.apply("web1").stdout.contains("exported["), "it is exported once");
+
+    let planned = all.run("db", &["plan", "M", "-o", &all.path("plan").display().to_string()]);
+    assert!(planned.code == 2 && planned.stdout.contains("+ file[DIR/known]"), "{}", planned.stdout);
+    assert!(!all.apply("mail").stdout.contains("known"), "it is not for this machine");
+    // A plan is carried out as it was made.
+    std::fs::rename(all.path("world"), all.path("elsewhere")).unwrap();
+    let options = all.options("db");
+    let plan = all.path("plan").display().to_string();
+    let args: Vec<&str> = ["apply", &plan].into_iter().chain(options.iter().map(String::as_str)).collect();
+    let applied = all.0.run(&args);
+    assert_eq!((applied.code, content(&all.path("known")).as_str()), (0, "key of web1"), "{}", applied.stderr);
+    assert!(applied.stdout.contains("refreshed by file[DIR/known]"), "{}", applied.stdout);
+    std::fs::rename(all.path("elsewhere"), all.path("world")).unwrap();
+    assert!(!all.apply("db").stdout.contains("known"), "it is in its state");
+}
+
+#[test]
+fn what_is_exported_goes_when_it_is_declared_no_longer_and_never_came_with_noop() {
+    let all = Machines::new();
+    let declared = "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*', db]}}\n  file[DIR/b]: {content: b, meta: {export: [db], noop: true}}\n";
+    all.declare("web1", declared);
+    assert_eq!(all.run("web1", &["apply", "M", "--noop"]).code, 2);
+    assert!(!all.path("world").exists());
+    assert_eq!(all.run("web1", &["apply", "M"]).code, 0);
+    let exported = all.exported();
+    assert!(exported.contains("a] for * from web1") && exported.contains("a] for db from web1"), "{exported}");
+    assert!(!exported.contains("/b]"), "{exported}");
+    // Another manifest of the same machine says nothing of it.
+    let other = all.0.file("other.yaml", "resources: {}\n");
+    assert_eq!(all.run("web1", &["apply", &other]).code, 0);
+    assert_eq!(all.exported(), exported);
+    all.declare("web1", &declared.replace("['*', db]", "[db]"));
+    let applied = all.apply("web1");
+    assert!(
+        applied.stdout.contains("- exported[file[DIR/a] for *]") && applied.stdout.contains("it is declared no longer")
+    );
+    assert!(!all.exported().contains("for *") && all.exported().contains("a] for db"));
+    all.declare("web1", "resources: {}\n");
+    all.apply("web1");
+    assert!(!all.exported().contains("web1"));
+}
+
+#[test]
+fn what_is_held_follows_what_others_export() {
+    let all = Machines::new();
+    let declared = "resources:\n  file[DIR/known]: {content: one, meta: {hidden: true, export: ['*']}}\n";
+    all.declare("web1", declared);
+    all.declare("db", COLLECTS);
+    let db = all.hold("db");
+    let web = all.hold("web1");
+    let known = all.path("known");
+    wait("what is exported", || content(&known) == "one");
+    all.declare("web1", &declared.replace("one", "two"));
+    wait("what is exported anew", || content(&known) == "two");
+    // Somebody removes it: it is exported again, and what was collected stays meanwhile or comes back.
+    let record = all.path("world/exported/*/web1/file");
+    let record = std::fs::read_dir(record).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(record).unwrap();
+    wait("what is exported again", || all.exported().contains("two"));
+    wait("what was collected", || content(&known) == "two");
+    // The end of a run is no reason to take anything back.
+    assert_eq!(web.end().0, Some(143));
+    assert!(all.exported().contains("two"));
+    let web = all.hold("web1");
+    all.declare("web1", "resources: {}\n");
+    wait("nothing", || !all.exported().contains("two"));
+    wait("that it is declared by nobody", || {
+        std::fs::write(&known, "by somebody").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        content(&known) == "by somebody"
+    });
+    assert_eq!((web.end().0, db.end().0), (Some(143), Some(143)));
+}
+
+#[test]
+fn what_others_export_cannot_say_more_than_what_the_resource_is() {
+    let all = Machines::new();
+    all.declare("web1", "resources:\n  file[DIR/known]: {content: '${x', meta: {hidden: true, export: ['*']}}\n");
+    all.declare(
+        "db",
+        "collect: [{type: file}]\nresources: {'exec[x]': {command: 'touch DIR/touched', refreshonly: true}}\n",
+    );
+    // An expression would not be taken for a text.
+    assert_eq!(all.run("web1", &["apply", "M"]).code, 1);
+    all.declare(
+        "web1",
+        "resources:\n  file[DIR/known]: {content: '$${facts.os}', meta: {hidden: true, export: ['*']}}\n",
+    );
+    all.apply("web1");
+    let world = all.path("world/exported/*/web1/file");
+    let record = std::fs::read_dir(&world).unwrap().next().unwrap().unwrap().path();
+    let told = content(&record).replace(
+        "\"attributes\": {",
+        "\"attributes\": {\"notify\": \"exec[x]\", \"meta\": {\"noop\": true}, \"when\": \"false\",",
+    );
+    std::fs::write(&record, &told).unwrap();
+    let applied = all.apply("db");
+    assert_eq!(content(&all.path("known")), "${facts.os}", "{}", applied.stdout);
+    assert!(!all.path("touched").exists());
+    for (text, said) in [
+        (told.replace("content", "contents"), "`file` has no attribute `contents`"),
+        (told.replace("{", "["), "what web1 exports as file[DIR/known] is damaged"),
+        (String::new(), "what web1 exports as file[DIR/known] is damaged"),
+    ] {
+        std::fs::write(&record, text).unwrap();
+        let ended = all.run("db", &["apply", "M"]);
+        assert!(ended.code == 1 && ended.stderr.contains(said), "{said}: {}", ended.stderr);
+    }
+    // What is damaged is written anew by whose it is.
+    assert!(all.apply("web1").stdout.contains("exported["));
+    all.apply("db");
+}
+
+#[test]
+fn a_secret_that_is_sent_is_not_exported() {
+    let all = Machines::new();
+    all.declare(
+        "web1",
+        "resources:\n  exec[key]: {command: {sensitive: 'echo hunter2'}}\n  file[DIR/known]: {content: \"${exec[key].stdout}\", meta: {hidden: true, export: ['*']}}\n",
+    );
+    let ended = all.run("web1", &["apply", "M"]);
+    assert_eq!(ended.code, 4, "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("what is exported can be read by others"), "{}", ended.stdout);
+    assert!(!format!("{ended:?}{}", all.exported()).contains("hunter2"));
+}
+
+#[test]
+fn two_machines_that_export_the_same_resource_are_named() {
+    let all = Machines::new();
+    for host in ["web1", "web2"] {
+        all.declare(host, "resources:\n  file[DIR/known]: {content: x, meta: {hidden: true, export: ['*']}}\n");
+        all.apply(host);
+    }
+    all.declare("db", COLLECTS);
+    let ended = all.run("db", &["apply", "M"]);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended.stderr.contains("\"from\":\"web1\"") && ended.stderr.contains("\"from\":\"web2\""),
+        "{}",
+        ended.stderr
+    );
+    all.declare("db", &COLLECTS.replace("web*", "*2"));
+    all.apply("db");
+}
+
+#[test]
+fn graphs_of_mgmt_exchange_what_they_export() {
+    let all = Machines::new();
+    for host in ["a", "b"] {
+        all.declare(
+            host,
+            &format!(
+                "graph: mygraph\nresources:\n  file:\n  - name: '@@f{host}'\n    path: DIR/{host}/f\n    content: |\n      i am f, exported from {host}\n    state: exists\ncollect:\n- kind: file\nedges: []\n"
+            ),
+        );
+        std::fs::create_dir(all.path(host)).unwrap();
+    }
+    all.apply("a");
+    let applied = all.apply("b");
+    assert!(applied.stdout.contains("+ file[fb]") && !applied.stdout.contains("+ file[fa]"), "{}", applied.stdout);
+    std::fs::remove_file(all.path("b/f")).unwrap();
+    let applied = all.apply("a");
+    assert!(applied.stdout.contains("+ file[fb]"), "{}", applied.stdout);
+    assert_eq!(content(&all.path("b/f")), "i am f, exported from b\n");
+}
+
+#[test]
+fn a_machine_has_a_name_that_can_be_one() {
+    let all = Machines::new();
+    all.declare("web1", "resources: {}\n");
+    for odd in ["a/b", "*", "a b"] {
+        let ended = all.0.run(&["plan", &all.path("web1.yaml").display().to_string(), "--hostname", odd]);
+        assert!(ended.code == 1 && ended.stderr.contains("is no name of a machine"), "{odd}: {}", ended.stderr);
+    }
+    let ended = all.run("web1", &["set", "exported", "file[/x] for * from db", "ensure=absent"]);
+    assert!(ended.code == 1 && ended.stderr.contains("db exports it, and this is web1"), "{}", ended.stderr);
+    let ended = all.run("web1", &["set", "exported", "file[/x]", "ensure=present"]);
+    assert!(ended.code == 1 && ended.stderr.contains("such as `file[/etc/motd] for *`"), "{}", ended.stderr);
+}

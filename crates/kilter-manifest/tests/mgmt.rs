@@ -15,7 +15,8 @@ const TYPES: [(&str, &str, &str); 12] = [
     (
         "exec",
         "name",
-        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify logoutput",
+        "command onlyif unless watch watchfiles mtimes done creates cwd user group environment timeout verify logoutput \
+         stop_signal fallback",
     ),
     ("file", "path", "ensure content source fragments target owner group mode recurse force purge create parents"),
     ("group", "name", "ensure gid"),
@@ -171,13 +172,21 @@ fn a_command_is_a_list_of_words_or_a_shell() {
             "command: [a], onlyif: [[test, -e, /x]], unless: [[/bin/sh, -c, c]]",
         ),
         ("shell: /bin/sh", "command: [/bin/sh, -c, x]"),
-        ("cmd: a, watchcmd: w 1, donecmd: d, watchcwd: /e, cwd: /e", "command: [a], watch: [w, 1], done: [d], cwd: /e"),
+        (
+            "cmd: a, watchcmd: w 1, donecmd: d, watchcwd: /e, donecwd: /e, cwd: /e",
+            "command: [a], watch: [w, 1], done: [d], cwd: /e",
+        ),
         ("cmd: a, user: 1000, group: adm, creates: /c", "command: [a], creates: /c, user: 1000, group: adm"),
         (
             "cmd: a, watchfiles: [/w], mtimes: [/m], env: {A: 1}",
             "command: [a], watchfiles: [/w], mtimes: [/m], environment: {A: 1}",
         ),
         ("cmd: a, ifcmd: '', shell: '', watchcmd: ''", "command: [a]"),
+        (
+            "cmd: a, sig: SIGINT, send_stdout: '', send_output: b",
+            "command: [a], stop_signal: SIGINT, fallback: {output: b, stdout: }",
+        ),
+        ("cmd: a, sig: ''", "command: [a]"),
     ] {
         assert_eq!(lowered("exec", fields), format!("exec[x] {{{expected}, {rest}}}"), "{fields}");
     }
@@ -188,6 +197,34 @@ fn a_command_is_a_list_of_words_or_a_shell() {
             .map(Value::to_string),
         Some("[echo, hi]".into())
     );
+}
+
+#[test]
+fn each_command_has_its_own_directory_and_what_it_must_not_print() {
+    let rest = "timeout: 0, logoutput: true, verify: false";
+    for (fields, expected) in [
+        ("cmd: a, ifcmd: b, ifcwd: /b", "command: [a], onlyif: [{command: [b], cwd: /b}]"),
+        (
+            "cmd: a, cwd: /a, nifcmd: b, nifcwd: /b, nifshell: /sh",
+            "command: [a], unless: [{command: [/sh, -c, b], cwd: /b}], cwd: /a",
+        ),
+        // Not that of another command.
+        ("cmd: a, cwd: /a, donecmd: b", "command: [a], done: {command: [b], cwd: /}, cwd: /a"),
+        ("cmd: a, cwd: /, watchcmd: b", "command: [a], watch: [b], cwd: /"),
+        ("cmd: a, watchcmd: b, watchcwd: /b", "command: [a], watch: {command: [b], cwd: /b}"),
+        ("cmd: a, ifcwd: /b, ifequals: c", "command: [a]"),
+        (
+            "cmd: a, ifcmd: b, ifequals: \"c\\n\"",
+            "command: [a], onlyif: [{command: [b], not_output: c\n, exact: true}]",
+        ),
+        (
+            "cmd: a, ifcmd: b, ifequals: '', ifequals_stdout: 1, ifcwd: /b",
+            "command: [a], onlyif: [{command: [b], not_output: , not_stdout: 1, exact: true, cwd: /b}]",
+        ),
+        ("cmd: a, ifcmd: b, ifequals:", "command: [a], onlyif: [[b]]"),
+    ] {
+        assert_eq!(lowered("exec", fields), format!("exec[x] {{{expected}, {rest}}}"), "{fields}");
+    }
 }
 
 #[test]
@@ -270,8 +307,11 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {rtry: 1}}\n", &[("did you mean `retry`?", "4:22")]),
         ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {limit: 1}}\n", &[("needs a `burst`", "4:22")]),
         ("graph: g\nresources:\n  exec:\n  - {name: x, pollint: 0}\n", &[("give --lenient", "4:15")]),
-        ("graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifcwd: /z}\n", &[("one directory for all", "4:32")]),
-        ("graph: g\nresources:\n  exec:\n  - {name: x, ifequals: y}\n", &[("nothing like `ifequals`", "4:15")]),
+        (
+            "graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifequals: [z]}\n",
+            &[("`ifequals` is a text", "4:35")],
+        ),
+        ("graph: g\nresources:\n  svc:\n  - {name: x, session: true}\n", &[("nothing like `session`", "4:15")]),
         ("graph: g\nresources:\n  exec:\n  - {name: x, args: [a], shell: /s}\n", &[("not for a shell", "4:21")]),
         (
             "graph: g\nresources:\n  file:\n  - {name: /x, state: absent, content: y}\n",

@@ -1,11 +1,26 @@
 //! "Did you mean": the nearest of the known words.
 
-/// The word of `known` that is nearest to `word`, if one is near enough to be meant.
+/// The word of `known` that is nearest to `word`, if one is near enough to be meant; otherwise the only one that it is
+/// the end of.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let known: Vec<&str> = known.into_iter().collect();
+    near(word, known.iter().copied()).or_else(|| completed(word, known))
+}
+
+/// The only word that ends with `word`, in capitals or not: `SIGTERM` for `term`.
+fn completed<'a>(word: &str, known: Vec<&'a str>) -> Option<&'a str> {
+    let ends = |candidate: &&str| {
+        let at = candidate.len().checked_sub(word.len());
+        at.and_then(|at| candidate.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(word))
+    };
+    let mut completed = known.into_iter().filter(ends);
+    completed.next().filter(|_| word.len() > 1 && completed.next().is_none())
+}
+
+fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = length.div_ceil(3).max(1);
     known
-        .into_iter()
         // As many insertions or deletions are needed as the lengths differ.
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
         .map(|candidate| (distance(word, candidate), candidate))
@@ -46,6 +61,14 @@ mod tests {
     fn the_nearest_word_is_proposed() {
         assert_eq!(nearest("ower", ["mode", "owner", "group"]), Some("owner"));
         assert_eq!(nearest("mdoe", ["mode", "owner"]), Some("mode"));
+    }
+
+    #[test]
+    fn the_only_word_with_that_end_is_proposed() {
+        assert_eq!(nearest("TERM", ["SIGINT", "SIGTERM", "SIGTTIN"]), Some("SIGTERM"));
+        assert_eq!(nearest("sigint", ["SIGINT", "SIGTERM"]), Some("SIGINT"));
+        assert_eq!(nearest("size", ["minimal_size", "maximal_size"]), None);
+        assert_eq!(nearest("", ["mode"]), None);
     }
 
     #[test]

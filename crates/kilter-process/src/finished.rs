@@ -99,6 +99,8 @@ pub struct Finished {
     pub stdout: Captured,
     /// What was kept of its error output.
     pub stderr: Captured,
+    /// What was kept of both together.
+    pub together: Captured,
     /// What was kept of what it wrote to descriptor 3.
     pub channel: Captured,
     /// Whether a descendant outlived it and kept an output open.
@@ -118,6 +120,7 @@ impl Finished {
             ending: Ending::Exited,
             stdout: Captured::default(),
             stderr: Captured::default(),
+            together: Captured::default(),
             channel: Captured::default(),
             leaked: false,
             confined: Confined::NotAsked,

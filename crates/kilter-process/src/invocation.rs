@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::confine::Confinement;
 use crate::environment::Environment;
 use crate::identity::Identity;
+use crate::signal::Signal;
 
 /// How much of an output is kept. What is not kept is read and dropped. An observer sees all of it,
 /// but for [`Capture::Nothing`]: who only wants to look on takes `First(0)`.
@@ -64,12 +65,17 @@ pub struct Invocation {
     pub stdout: Capture,
     /// What is kept of its error output.
     pub stderr: Capture,
+    /// What is kept of both together, in the order in which kilter saw it; of one that is [`Capture::Nothing`] there is
+    /// nothing in it. What a child writes is then read as soon as it is there.
+    pub together: Capture,
     /// What is kept of what it writes to descriptor 3, which is closed with [`Capture::Nothing`].
     /// A pipe there costs the start by `posix_spawn`.
     pub channel: Capture,
     /// How long it may take; without end if none.
     pub deadline: Option<Duration>,
-    /// How long it may take from SIGTERM to SIGKILL.
+    /// What tells it to end when its time is up, or when somebody cancels.
+    pub stop_signal: Signal,
+    /// How long it may take from that signal to SIGKILL.
     pub grace: Duration,
     /// Its process group.
     pub group: Group,
@@ -81,7 +87,7 @@ pub struct Invocation {
 
 impl Invocation {
     /// A program without arguments, in the plain [`Environment`]: outputs dropped, descriptor 3 closed, no
-    /// deadline, two seconds of grace, a process group of its own, not confined.
+    /// deadline, SIGTERM and two seconds of grace, a process group of its own, not confined.
     pub fn new(program: impl Into<OsString>) -> Invocation {
         Invocation {
             program: program.into(),
@@ -93,8 +99,10 @@ impl Invocation {
             umask: None,
             stdout: Capture::Nothing,
             stderr: Capture::Nothing,
+            together: Capture::Nothing,
             channel: Capture::Nothing,
             deadline: None,
+            stop_signal: Signal::TERM,
             grace: Duration::from_secs(2),
             group: Group::Own,
             leftovers: Leftovers::LeftAlone,

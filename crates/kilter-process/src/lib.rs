@@ -26,7 +26,7 @@
 //! - `run` returns when the child has exited, whatever its descendants do: one that keeps the
 //!   pipes open costs a tenth of a second ([`Finished::leaked`]) and is left alone, unless
 //!   [`Leftovers::Ended`] was asked for.
-//! - At the deadline, or when cancelled, the whole process group gets SIGTERM, and SIGKILL when the
+//! - At the deadline, or when cancelled, the whole process group gets SIGTERM, or another [`Signal`], and SIGKILL when the
 //!   grace is over; when `run` returns none of it runs. The same goes for the group of a child that wrote more
 //!   than it was allowed, whether it or a descendant did.
 //! - Out of reach is a descendant that has left the group (`setsid`), as daemons do. Only a control group holds
@@ -72,6 +72,7 @@ mod lines;
 mod pipes;
 mod run;
 mod running;
+mod signal;
 mod start;
 mod stop;
 mod streams;
@@ -87,4 +88,5 @@ pub use identity::Identity;
 pub use invocation::{Capture, Group, Invocation, Leftovers};
 pub use lines::{LineEnd, Lines, StreamLines};
 pub use run::{Cancel, run, run_observed};
+pub use signal::Signal;
 pub use which::which;

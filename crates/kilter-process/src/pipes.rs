@@ -36,7 +36,12 @@ pub(crate) struct Sink {
 impl Sink {
     /// Of an output that nobody wants.
     pub(crate) fn nothing() -> Sink {
-        Sink { fd: None, capture: Capture::Nothing, captured: Captured::default() }
+        Sink::of_others(Capture::Nothing)
+    }
+
+    /// Of what others read.
+    pub(crate) fn of_others(capture: Capture) -> Sink {
+        Sink { fd: None, capture, captured: Captured::default() }
     }
 
     pub(crate) fn new(fd: Option<OwnedFd>, capture: Capture) -> io::Result<Sink> {
@@ -101,7 +106,7 @@ impl Sink {
         self.fd.take().is_some()
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
         match self.capture {
             Capture::Nothing => {}
             Capture::First(limit) | Capture::AtMost(limit) => {

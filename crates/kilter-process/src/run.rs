@@ -67,7 +67,7 @@ fn run_through<'a>(
     let waiting = |source| SpawnError::Wait { program: invocation.program.clone(), source };
     let mut running = Running::new(started, invocation, observer).map_err(waiting)?;
     let ending = running.until_end(cancel).map_err(waiting)?;
-    if ending != Ending::Exited && !running.stop(invocation.grace, cancel).map_err(waiting)? {
+    if ending != Ending::Exited && !running.stop(cancel).map_err(waiting)? {
         let pid = running.child.id();
         return Err(SpawnError::Unkillable { program: invocation.program.clone(), pid });
     }

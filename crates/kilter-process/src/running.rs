@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::confine::{Confined, Scratch, refusal_hint};
 use crate::event::{Event, Observer, Stream};
 use crate::finished::{Ending, Finished, Status};
-use crate::invocation::{Group, Invocation, Leftovers};
+use crate::invocation::{Capture, Group, Invocation, Leftovers};
 use crate::pipes::{Feed, Sink, Taken};
 use crate::run::Cancel;
 use crate::start::{Started, is_any_starting};
@@ -39,11 +39,13 @@ pub(crate) struct Running<'a> {
     /// Readable when the child has exited; none where waiting for it is all there is to do.
     pidfd: Option<OwnedFd>,
     pub(crate) group: Group,
-    invocation: &'a Invocation,
+    pub(crate) invocation: &'a Invocation,
     deadline: Option<Instant>,
     stdin: Feed<'a>,
     /// Its outputs, in the order of [`STREAMS`].
     sinks: [Sink; 3],
+    /// Output and error output once more, in the order in which they were read.
+    together: Sink,
     /// What is read and not kept as it is.
     chunk: Vec<u8>,
     observer: Option<Observer<'a>>,
@@ -84,6 +86,7 @@ impl<'a> Running<'a> {
             deadline: invocation.deadline.and_then(|deadline| Instant::now().checked_add(deadline)),
             stdin: Feed::nothing(),
             sinks: [Sink::nothing(), Sink::nothing(), Sink::nothing()],
+            together: Sink::of_others(invocation.together),
             chunk: Vec::new(),
             observer,
             confined,
@@ -118,7 +121,7 @@ impl<'a> Running<'a> {
         loop {
             let tick = cancel.filter(|_| wake.is_none()).map(|_| Instant::now() + TICK);
             let until = [self.deadline, tick].into_iter().flatten().min();
-            if std::mem::take(&mut self.trickles) {
+            if std::mem::take(&mut self.trickles) && self.invocation.together == Capture::Nothing {
                 self.pause(wake)?;
             }
             let step = self.step(until, wake)?;
@@ -150,7 +153,7 @@ impl<'a> Running<'a> {
     }
 
     fn is_flooded(&self) -> bool {
-        self.sinks.iter().any(Sink::is_flooded)
+        self.sinks.iter().chain([&self.together]).any(Sink::is_flooded)
     }
 
     /// Leaves the outputs alone for a moment, unless the child ends, wants its input or somebody cancels.
@@ -201,8 +204,11 @@ impl<'a> Running<'a> {
     fn take(&mut self, at: usize) {
         let taken = self.sinks[at].take(&mut self.chunk);
         self.trickles = matches!(taken, Taken::Bytes(bytes) if bytes.len() < TRICKLE);
-        let Some(observer) = &mut self.observer else { return };
         let stream = STREAMS[at];
+        if let (Taken::Bytes(bytes), Stream::Stdout | Stream::Stderr) = (&taken, stream) {
+            self.together.keep(bytes);
+        }
+        let Some(observer) = &mut self.observer else { return };
         match taken {
             Taken::Nothing => {}
             Taken::Bytes(bytes) => observer(Event::Chunk { stream, bytes }),
@@ -235,17 +241,18 @@ impl<'a> Running<'a> {
         let status = Status::from(self.child.wait()?);
         self.over = true;
         if ending != Ending::Exited || self.invocation.leftovers == Leftovers::Ended {
-            self.end_leftovers(self.invocation.grace);
+            self.end_leftovers();
         }
         if let Some(observer) = &mut self.observer {
             observer(Event::Exited { status, ending });
         }
         let nothing = [Sink::nothing(), Sink::nothing(), Sink::nothing()];
         let [stdout, stderr, channel] = std::mem::replace(&mut self.sinks, nothing).map(Sink::into_captured);
+        let together = std::mem::replace(&mut self.together, Sink::nothing()).into_captured();
         let confined = std::mem::replace(&mut self.confined, Confined::NotAsked);
         let is_confined = matches!(confined, Confined::Fully | Confined::Partly { .. });
         let refusal_hint = is_confined.then(|| refusal_hint(&stderr.bytes)).flatten();
-        Ok(Finished { status, ending, stdout, stderr, channel, leaked, confined, refusal_hint })
+        Ok(Finished { status, ending, stdout, stderr, together, channel, leaked, confined, refusal_hint })
     }
 
     /// Reads the outputs to their end, but for [`LEAK`] at most, and as long as others are being started.
@@ -313,7 +320,6 @@ mod tests {
     use rustix::process::{WaitId, WaitIdOptions, test_kill_process, waitid};
 
     use super::*;
-    use crate::invocation::Capture;
     use crate::start::start;
 
     #[test]

@@ -23,16 +23,16 @@ const GLANCE: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Running<'_> {
-    /// Ends the child and, where it has a process group of its own, its descendants in it: SIGTERM,
-    /// then SIGKILL when `grace` is over, or when `cancel` says that there is no more. Returns whether the child has ended.
+    /// Ends the child and, where it has a process group of its own, its descendants in it: its signal,
+    /// then SIGKILL when its grace is over, or when `cancel` says that there is no more. Returns whether the child has ended.
     ///
     /// The child is not waited for before the last signal is sent: as long as it is a zombie, its
     /// number, which is that of the group, cannot come to name somebody else.
-    pub(crate) fn stop(&mut self, grace: Duration, cancel: Option<Cancel<'_>>) -> io::Result<bool> {
-        self.signal(Signal::TERM);
+    pub(crate) fn stop(&mut self, cancel: Option<Cancel<'_>>) -> io::Result<bool> {
+        self.signal(self.invocation.stop_signal.raw());
         // What is stopped (by reading from a terminal, say) cannot act on the signal.
         self.signal(Signal::CONT);
-        let mut ended = self.until_gone(Instant::now() + grace, cancel)?;
+        let mut ended = self.until_gone(Instant::now() + self.invocation.grace, cancel)?;
         if !ended {
             self.kill();
             let until = Instant::now() + KILLED;
@@ -50,11 +50,11 @@ impl Running<'_> {
     ///
     /// The number of the group cannot come to name another one while it has a member, but the last member may go
     /// at any time. Signals are hence sent to members, through descriptors that name them and nobody else.
-    pub(crate) fn end_leftovers(&self, grace: Duration) {
+    pub(crate) fn end_leftovers(&self) {
         if self.group != Group::Own || test_kill_process_group(self.pid()) == Err(Errno::SRCH) {
             return;
         }
-        for (signal, time) in [(Signal::TERM, grace), (Signal::KILL, KILLED)] {
+        for (signal, time) in [(self.invocation.stop_signal.raw(), self.invocation.grace), (Signal::KILL, KILLED)] {
             let until = Instant::now() + time;
             let mut told = Vec::new();
             while let Some(members) = leftovers_of(self.pid()) {

@@ -44,6 +44,24 @@ fn events_come_in_the_order_in_which_things_happen() {
 }
 
 #[test]
+fn both_outputs_are_kept_together_in_the_order_in_which_they_came() {
+    let gate = std::env::temp_dir().join(format!("kilter-gate-{}", std::process::id()));
+    let script = r#"mkfifo "$0" && for word in 1 2 3 4; do echo "$word"; read -r go <"$0"; echo "$word" >&2; read -r go <"$0"; done"#;
+    let mut invocation = Invocation::new("sh").args(["-c", script]).arg(&gate).captured(4);
+    invocation.together = Capture::First(14);
+    let finished = run_observed(&invocation, None, &mut |event| {
+        if let Event::Chunk { .. } = event {
+            // The child goes on when its last word was read.
+            std::fs::write(&gate, "on\n").unwrap();
+        }
+    });
+    std::fs::remove_file(&gate).unwrap();
+    let finished = finished.unwrap();
+    assert_eq!(finished.together.text(), "1\n1\n2\n2\n3\n3\n4\n");
+    assert_eq!((finished.together.dropped, finished.stdout.text().as_ref(), finished.stderr.dropped), (2, "1\n2\n", 4));
+}
+
+#[test]
 fn output_comes_while_the_child_runs() {
     let start = Instant::now();
     let mut at = Vec::new();

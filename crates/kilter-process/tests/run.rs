@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Cancel, Capture, Ending, Finished, Group, Identity, Invocation, SpawnError, Status, run};
+use kilter_process::{Cancel, Capture, Ending, Finished, Group, Identity, Invocation, Signal, SpawnError, Status, run};
 
 fn sh(script: &str) -> Invocation {
     Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
@@ -134,6 +134,16 @@ fn a_child_may_use_its_grace_to_tidy_up() {
     assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Code(0)));
     assert_eq!(finished.stdout.text(), "tidied\n");
     assert!(!finished.is_success());
+}
+
+#[test]
+fn another_signal_ends_what_knows_what_to_do_with_it() {
+    let mut invocation = sh("trap 'echo hung up; exit 0' HUP; trap 'exit 9' TERM; while :; do sleep 0.01; done");
+    invocation.deadline = Some(Duration::from_millis(300));
+    invocation.stop_signal = Signal::named("SIGHUP").unwrap();
+    let finished = finished(&invocation);
+    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Code(0)));
+    assert_eq!(finished.stdout.text(), "hung up\n");
 }
 
 #[test]

@@ -400,6 +400,12 @@ pub trait Provider: Send + Sync {
         Err(eco_format!("what a {} was cannot be restored", self.schema().name))
     }
 
+    /// What a resource that is in its state sends to others while nothing is known of what it sent before.
+    fn fallback(&self, should: &Attributes) -> Attributes {
+        let _ = should;
+        Attributes::new()
+    }
+
     /// Whether each change of a resource is an act of its own rather than the repair of a state: nobody can fight over
     /// it, and it is never done too often.
     fn acts_anew(&self, should: &Attributes) -> bool {

@@ -46,6 +46,7 @@ impl Things {
             .attribute("fail", "Integer", Behaviour::Parameter, "How often its change fails.")
             .attribute("lie", "Boolean", Behaviour::Parameter, "Whether its change says done and does nothing.")
             .attribute("panic", "Boolean", Behaviour::Parameter, "Whether its change panics.")
+            .attribute("fallback", "String", Behaviour::Parameter, "What it sends while nothing else is known.")
             .attribute("bad_refresh", "Boolean", Behaviour::Parameter, "Whether its refresh fails.")
             .features(&[Feature::Refresh, Feature::SimpleGetFilter])
             .output("sent", "Its value in capitals.");
@@ -127,6 +128,10 @@ impl Provider for Things {
             Some(true) => Outcome::failed("no"),
             _ => Outcome::done(),
         }
+    }
+
+    fn fallback(&self, should: &Attributes) -> Attributes {
+        should.get("fallback").into_iter().map(|fallback| ("sent", fallback.clone())).collect()
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
@@ -352,6 +357,24 @@ fn a_value_is_sent_along_the_graph_and_kept_for_later_runs() {
     assert_eq!(fixture.things.world().values["b"], Value::from("got X"));
     let report = fixture.run(Mode::Apply, vec![receiver(), valued("a")], &[]);
     assert_eq!(report.counts.in_sync, 2);
+}
+
+#[test]
+fn what_is_in_its_state_and_never_sent_anything_sends_what_was_said_for_that() {
+    let fixture = Fixture::inline();
+    let sender = || thing("a", &[("value", "x".into()), ("fallback", "nothing".into())]);
+    let plan = fixture.run(Mode::Noop, vec![receiver(), sender()], &[]);
+    assert_eq!(plan.resources[0].status, Status::Unknown);
+    fixture.things.world().values.insert("a".into(), "x".into());
+    for _ in 0..2 {
+        fixture.run(Mode::Apply, vec![receiver(), sender()], &[]);
+        assert_eq!(fixture.things.world().values["b"], Value::from("got nothing"));
+    }
+    fixture.things.world().values.remove("a");
+    for _ in 0..2 {
+        fixture.run(Mode::Apply, vec![receiver(), sender()], &[]);
+        assert_eq!(fixture.things.world().values["b"], Value::from("got X"));
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The kind `exec`.
 
-use ecow::eco_format;
 use kilter_model::Span;
 
 use super::Reader;
 use super::emit::{Lowered, Piece};
 use super::fields::Fields;
 use crate::diagnostic::Diagnostic;
+
+/// Where commands run that have no directory.
+const ROOT: &str = "/";
 
 /// A command as a list of words: split at white space, quotes and all, or handed to a shell.
 fn command(fields: &Fields, prefix: &str) -> Option<(Vec<Piece>, Span)> {
@@ -21,16 +23,38 @@ fn command(fields: &Fields, prefix: &str) -> Option<(Vec<Piece>, Span)> {
     (!words.is_empty()).then_some((words, at))
 }
 
-/// A command has the directory of the main one; a program that changed it would hide from a guard that it cannot be asked.
-fn check_directories(reader: &mut Reader, fields: &Fields) {
-    let own = fields.text("cwd").map(|(cwd, _)| cwd);
-    for name in ["watchcwd", "ifcwd", "nifcwd", "donecwd"] {
-        if let Some((cwd, at)) = fields.text(name).filter(|(cwd, _)| own != Some(*cwd)) {
-            let problem =
-                Diagnostic::new(eco_format!("kilter has one directory for all commands, and `{name}` is `{cwd}`"));
-            reader.report(problem.at(at).hint("give the same as `cwd`, or begin with `cd` in a shell"));
-        }
+/// A command beside the main one: with a mapping of what it does not have in common with that, if there is anything.
+fn other(fields: &Fields, prefix: &str, mut more: Vec<(&'static str, Piece)>) -> Option<(Piece, Span)> {
+    let (words, at) = command(fields, prefix)?;
+    let words = Piece::List(words, at);
+    let own = fields.text("cwd").map(|(cwd, _)| cwd.as_str()).unwrap_or(ROOT);
+    let (cwd, place) = fields.text(&format!("{prefix}cwd")).map_or((ROOT, at), |(cwd, place)| (cwd.as_str(), place));
+    if cwd != own {
+        more.push(("cwd", Piece::Text(cwd.into(), place)));
     }
+    if more.is_empty() {
+        return Some((words, at));
+    }
+    more.insert(0, ("command", words));
+    Some((mapping(more, at), at))
+}
+
+fn mapping(entries: Vec<(&'static str, Piece)>, at: Span) -> Piece {
+    let entries = entries.into_iter().map(|(key, value)| (Piece::Text(key.into(), at), value));
+    Piece::Mapping(entries.collect(), at)
+}
+
+/// What `ifcmd` must not print, to the last line break.
+fn unequal(fields: &Fields) -> Vec<(&'static str, Piece)> {
+    let fields = given(fields, [("ifequals", "not_output"), ("ifequals_stdout", "not_stdout")]);
+    let exact = fields.first().map(|(_, text)| ("exact", Piece::Plain("true".into(), text.span())));
+    fields.into_iter().chain(exact).collect()
+}
+
+/// The texts that are given, the empty one too, by what they are called here.
+fn given<const COUNT: usize>(fields: &Fields, names: [(&str, &'static str); COUNT]) -> Vec<(&'static str, Piece)> {
+    let given = names.into_iter().filter_map(|(name, key)| Some((key, fields.get(name)?.0.clone())));
+    given.collect()
 }
 
 pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
@@ -49,17 +73,32 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
         (None, Some((words, at))) => lowered.push("command", at, Piece::List(words, at)),
         (None, None) => reader.report(Diagnostic::new("there is no command").at(fields.at)),
     }
-    check_directories(reader, fields);
-    for (prefix, attribute, is_guard) in
-        [("watch", "watch", false), ("done", "done", false), ("if", "onlyif", true), ("nif", "unless", true)]
-    {
-        let Some((words, at)) = command(fields, prefix) else { continue };
-        let words = Piece::List(words, at);
-        lowered.push(attribute, at, if is_guard { Piece::List(vec![words], at) } else { words });
+    for (prefix, attribute) in [("watch", "watch"), ("done", "done")] {
+        if let Some((command, at)) = other(fields, prefix, Vec::new()) {
+            lowered.push(attribute, at, command);
+        }
     }
-    for name in ["cwd", "creates"] {
-        if let Some((path, at)) = fields.text(name) {
-            lowered.push(name, at, Piece::Text(path.clone(), at));
+    for (prefix, attribute, more) in [("if", "onlyif", unequal(fields)), ("nif", "unless", Vec::new())] {
+        if let Some((guard, at)) = other(fields, prefix, more) {
+            lowered.push(attribute, at, Piece::List(vec![guard], at));
+        }
+    }
+    surroundings(fields, lowered);
+    let sent = given(fields, [("send_output", "output"), ("send_stdout", "stdout"), ("send_stderr", "stderr")]);
+    if let Some((_, first)) = sent.first() {
+        let at = first.span();
+        lowered.push("fallback", at, mapping(sent, at));
+    }
+    // The metaparameter is the only limit that mgmt has, and its guards are asked before a command, not behind it.
+    lowered.imply("timeout", "0");
+    lowered.imply("logoutput", "true");
+    lowered.imply("verify", "false");
+}
+
+fn surroundings(fields: &Fields, lowered: &mut Lowered) {
+    for (name, attribute) in [("cwd", "cwd"), ("creates", "creates"), ("sig", "stop_signal")] {
+        if let Some((text, at)) = fields.text(name) {
+            lowered.push(attribute, at, Piece::Text(text.clone(), at));
         }
     }
     for name in ["user", "group"] {
@@ -75,10 +114,6 @@ pub(super) fn lower(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered)
     if let Some((Piece::Mapping(env, place), at)) = fields.get("env").filter(|(env, _)| !is_empty(env)) {
         lowered.push("environment", at, Piece::Mapping(env.clone(), *place));
     }
-    // The metaparameter is the only limit that mgmt has, and its guards are asked before a command, not behind it.
-    lowered.imply("timeout", "0");
-    lowered.imply("logoutput", "true");
-    lowered.imply("verify", "false");
 }
 
 fn is_empty(piece: &Piece) -> bool {

@@ -26,6 +26,13 @@ impl Piece {
         piece(account.clone(), at)
     }
 
+    /// Where it stands.
+    pub(super) fn span(&self) -> Span {
+        match self {
+            Piece::Text(_, at) | Piece::Plain(_, at) | Piece::List(_, at) | Piece::Mapping(_, at) => *at,
+        }
+    }
+
     /// A value as it is written; none when aliases add up to more nodes than there are in `left`.
     pub(super) fn copy(view: View<'_>, left: &mut usize) -> Option<Piece> {
         *left = left.checked_sub(1)?;

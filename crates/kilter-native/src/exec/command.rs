@@ -1,7 +1,7 @@
 //! Commands as they are declared, made into what can be started.
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Value};
+use kilter_model::{Attributes, REDACTED, Value};
 use kilter_provider::Problem;
 
 use super::split::split;
@@ -10,69 +10,165 @@ use super::split::split;
 #[derive(Clone, Debug)]
 pub(super) struct Command {
     pub(super) argv: Vec<String>,
+    /// The directory it runs in, where that is not the one of the resource.
+    pub(super) cwd: Option<EcoString>,
     /// What people are shown of it: secrets redacted, one line.
     pub(super) shown: EcoString,
     /// Whether it is sensitive as a whole, so that nothing it says may be shown either.
     pub(super) is_sealed: bool,
 }
 
-/// The shell that texts are handed to; none if they are split into words.
+/// A command that is declared: a text, a list of words, or a mapping that says more of it.
+pub(super) struct Declared<'a> {
+    pub(super) attribute: &'a str,
+    value: &'a Value,
+    /// The mapping.
+    more: Option<&'a Value>,
+    is_sealed: bool,
+    should: &'a Attributes,
+}
+
+impl<'a> Declared<'a> {
+    pub(super) fn new(attribute: &'a str, declared: &'a Value, should: &'a Attributes) -> Declared<'a> {
+        let more = declared.as_hash().map(|_| declared);
+        let value = more.and_then(|more| key(more, "command")).unwrap_or(declared);
+        let is_sealed = [declared, value].iter().any(|value| matches!(value, Value::Sensitive(_)));
+        Declared { attribute, value, more, is_sealed, should }
+    }
+
+    /// The same as a part of a value that is sensitive as a whole, or not.
+    fn within(self, whole: &Value) -> Declared<'a> {
+        Declared { is_sealed: self.is_sealed || matches!(whole, Value::Sensitive(_)), ..self }
+    }
+
+    /// What the mapping says under a name.
+    pub(super) fn key(&self, name: &str) -> Option<&'a Value> {
+        key(self.more?, name)
+    }
+
+    /// The shell that a text is handed to; none if it is split into words.
+    pub(super) fn shell(&self) -> Option<&'a str> {
+        self.key("shell").map_or_else(|| shell_of(self.should), shell)
+    }
+
+    /// The directory it runs in, where it has one of its own.
+    pub(super) fn cwd(&self) -> Option<&'a str> {
+        self.key("cwd").and_then(Value::as_str)
+    }
+
+    /// The same, if people may see it.
+    pub(super) fn shown_cwd(&self) -> Option<&'a str> {
+        let is_shown = !self.is_sealed && !self.key("cwd")?.holds_sensitive();
+        self.cwd().filter(|_| is_shown)
+    }
+
+    /// Whether people may not see what it prints.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.is_sealed || self.should.truth("logoutput") == Some(false)
+    }
+
+    pub(super) fn command(&self) -> Result<Command, Problem> {
+        let problem = |why: String| Problem::with(self.attribute, why);
+        let argv = match (self.value.unwrap_sensitive(), self.shell()) {
+            (Value::Array(words), _) => words.iter().map(word).collect(),
+            (Value::String(text), Some(shell)) => vec![shell.to_owned(), "-c".to_owned(), text.to_string()],
+            (Value::String(text), None) => {
+                split(text).map_err(|error| problem(error.to_string()).hint(error.hint()))?
+            }
+            (other, _) => return Err(problem(format!("a command is a text or a list, not {}", other.kind()))),
+        };
+        match argv.iter().find(|word| word.contains('\0')) {
+            Some(_) => Err(problem("a word of a command cannot hold a zero byte".to_owned())),
+            None => Ok(Command {
+                argv,
+                cwd: self.cwd().map(EcoString::from),
+                shown: self.shown(),
+                is_sealed: self.is_sealed,
+            }),
+        }
+    }
+
+    fn shown(&self) -> EcoString {
+        if self.is_sealed { REDACTED.into() } else { shown(self.value) }
+    }
+
+    /// The program, when it is given as an absolute path that people may see.
+    pub(super) fn program_path(&self) -> Option<String> {
+        if self.is_sealed || self.value.holds_sensitive() {
+            return None;
+        }
+        let program = match (self.value, self.shell()) {
+            (Value::Array(words), _) => word(words.first()?),
+            (Value::String(text), Some(_)) => {
+                // Words of a script are guessed: a wrong guess names no resource.
+                text.trim_start().split(|c: char| c.is_whitespace() || "|&;<>()$`'\"".contains(c)).next()?.to_owned()
+            }
+            (Value::String(text), None) => split(text).ok()?.into_iter().next()?,
+            _ => return None,
+        };
+        program.starts_with('/').then_some(program)
+    }
+}
+
+fn key<'a>(mapping: &'a Value, name: &str) -> Option<&'a Value> {
+    mapping.as_hash()?.get(name).filter(|value| !value.is_undef())
+}
+
+fn shell(value: &Value) -> Option<&str> {
+    if value.as_bool() == Some(true) { Some("/bin/sh") } else { value.as_str() }
+}
+
+/// The shell of a resource, for texts that have none of their own.
 pub(super) fn shell_of(should: &Attributes) -> Option<&str> {
-    let shell = should.get("shell")?;
-    if shell.as_bool() == Some(true) { Some("/bin/sh") } else { shell.as_str() }
+    should.get("shell").and_then(shell)
 }
 
 /// The command of a resource: its title unless another is given.
 pub(super) fn command_of(name: &str, should: &Attributes) -> Result<Command, Problem> {
     let title = Value::from(name);
-    one("command", should.get("command").unwrap_or(&title), shell_of(should))
+    Declared::new("command", should.get("command").unwrap_or(&title), should).command()
 }
 
 /// What runs when the resource is refreshed.
 pub(super) fn refresh_of(name: &str, should: &Attributes) -> Result<Command, Problem> {
     match should.get("refresh") {
-        Some(refresh) => one("refresh", refresh, shell_of(should)),
+        Some(refresh) => Declared::new("refresh", refresh, should).command(),
         None => command_of(name, should),
     }
 }
 
 /// What runs when the command has succeeded, if anything does.
 pub(super) fn done_of(should: &Attributes) -> Option<Result<Command, Problem>> {
-    Some(one("done", should.get("done")?, shell_of(should)))
+    Some(Declared::new("done", should.get("done")?, should).command())
 }
 
 /// What tells, a line at a time, that something has changed.
 pub(super) fn watch_of(should: &Attributes) -> Result<Command, Problem> {
     let watch = should.get("watch").ok_or_else(|| Problem::with("watch", "it has none"))?;
-    one("watch", watch, shell_of(should))
+    Declared::new("watch", watch, should).command()
 }
 
-/// The commands of `unless` or `onlyif`: one text, or a list of texts and lists of words.
-pub(super) fn guards_of(attribute: &str, should: &Attributes) -> Result<Vec<Command>, Problem> {
-    let Some(declared) = should.get(attribute) else { return Ok(Vec::new()) };
-    let guards = declared.as_list();
-    if let Some(option) = guards.iter().skip(1).filter_map(Value::as_str).find(|text| text.starts_with('-')) {
-        let problem = Problem::with(attribute, format!("`{option}` is no command: each text of the list is one"));
-        return Err(problem.hint("for the words of one command write a list within the list: [[test, -e, /x]]"));
-    }
-    guards.iter().map(|guard| one(attribute, guard, shell_of(should))).collect()
+/// The guards of `unless` or `onlyif`: one, or a list of them.
+pub(super) fn guards_of<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = Declared<'a>> {
+    let declared = should.get(attribute).into_iter();
+    declared.flat_map(move |whole| {
+        whole.as_list().iter().map(move |guard| Declared::new(attribute, guard, should).within(whole))
+    })
 }
 
-fn one(attribute: &str, value: &Value, shell: Option<&str>) -> Result<Command, Problem> {
-    let argv = match (value.unwrap_sensitive(), shell) {
-        (Value::Array(words), _) => words.iter().map(word).collect(),
-        (Value::String(text), Some(shell)) => vec![shell.to_owned(), "-c".to_owned(), text.to_string()],
-        (Value::String(text), None) => {
-            split(text).map_err(|error| Problem::with(attribute, error.to_string()).hint(error.hint()))?
-        }
-        (other, _) => {
-            return Err(Problem::with(attribute, format!("a command is a text or a list, not {}", other.kind())));
-        }
-    };
-    match argv.iter().find(|word| word.contains('\0')) {
-        Some(_) => Err(Problem::with(attribute, "a word of a command cannot hold a zero byte")),
-        None => Ok(Command { argv, shown: shown(value), is_sealed: matches!(value, Value::Sensitive(_)) }),
-    }
+/// All the commands that are declared beside `command`.
+pub(super) fn others_of(should: &Attributes) -> impl Iterator<Item = Declared<'_>> {
+    let single = ["refresh", "done", "watch"].into_iter();
+    let single = single.filter_map(|attribute| Some(Declared::new(attribute, should.get(attribute)?, should)));
+    single.chain(["unless", "onlyif"].into_iter().flat_map(|attribute| guards_of(attribute, should)))
+}
+
+/// What is wrong with a list of guards that is none.
+pub(super) fn option_problem(attribute: &str, should: &Attributes) -> Option<Problem> {
+    let declared = should.get(attribute)?.as_list();
+    let option = declared.iter().skip(1).filter_map(Value::as_str).find(|text| text.starts_with('-'))?;
+    let problem = Problem::with(attribute, format!("`{option}` is no command: each text of the list is one"));
+    Some(problem.hint("for the words of one command write a list within the list: [[test, -e, /x]]"))
 }
 
 fn word(value: &Value) -> String {
@@ -96,21 +192,4 @@ fn quoted(word: &Value) -> String {
     let text = word.to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,@%+[]".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
-/// The program of a command, when it is given as an absolute path that people may see.
-pub(super) fn program_path(value: &Value, shell: Option<&str>) -> Option<String> {
-    if value.holds_sensitive() {
-        return None;
-    }
-    let program = match (value, shell) {
-        (Value::Array(words), _) => word(words.first()?),
-        (Value::String(text), Some(_)) => {
-            // Words of a script are guessed: a wrong guess names no resource.
-            text.trim_start().split(|c: char| c.is_whitespace() || "|&;<>()$`'\"".contains(c)).next()?.to_owned()
-        }
-        (Value::String(text), None) => split(text).ok()?.into_iter().next()?,
-        _ => return None,
-    };
-    program.starts_with('/').then_some(program)
 }

@@ -8,7 +8,9 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use super::command::{Command, guards_of};
+use super::expected::Expected;
 use super::launch::Launch;
+use super::secrets::Secrets;
 use crate::words::texts;
 
 /// What the guards of a resource say.
@@ -42,41 +44,44 @@ pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
         }
         reasons.push(format!("`{path}` (creates) does not exist"));
     }
-    if let Some(cwd) = missing_directory(launch.should) {
-        // Before the resource that makes it has run, a guard has nowhere to be asked. When it still is
-        // missing at the turn of the command, that fails and says so.
-        reasons.push(format!("its working directory {cwd} does not exist yet"));
-        return Ok(Verdict::Due(reasons.join(", ").into()));
-    }
-    for (attribute, success_means_due, word) in [("unless", false, "fails"), ("onlyif", true, "succeeds")] {
-        let guards = guards_of(attribute, launch.should).map_err(|problem| ProviderError::new(problem.to_string()))?;
-        for guard in guards {
-            match succeeds(launch, attribute, &guard)? {
+    for (attribute, success_means_due) in [("unless", false), ("onlyif", true)] {
+        for declared in guards_of(attribute, launch.should) {
+            let guard = declared.command().map_err(|problem| ProviderError::new(problem.to_string()))?;
+            if let Some(cwd) = missing_directory(launch.should).filter(|_| guard.cwd.is_none()) {
+                // Before the resource that makes it has run, a guard has nowhere to be asked. When it still is
+                // missing at the turn of the command, that fails and says so.
+                reasons.push(format!("its working directory {cwd} does not exist yet"));
+                return Ok(Verdict::Due(reasons.join(", ").into()));
+            }
+            let (succeeds, how) = match answer(launch, attribute, &guard, &Expected::of(&declared))? {
                 Answer::NotYet(why) => {
                     reasons.push(format!("`{}` ({attribute}) cannot be asked yet: {why}", guard.shown));
                     return Ok(Verdict::Due(reasons.join(", ").into()));
                 }
-                answer if (answer == Answer::Yes) != success_means_due => return Ok(Verdict::Settled),
-                _ => reasons.push(format!("`{}` ({attribute}) {word}", guard.shown)),
+                Answer::Yes(how) => (true, how),
+                Answer::No(how) => (false, how),
+            };
+            if succeeds != success_means_due {
+                return Ok(Verdict::Settled);
             }
+            reasons.push(format!("`{}` ({attribute}) {how}", guard.shown));
         }
     }
     Ok(Verdict::Due(reasons.join(", ").into()))
 }
 
 /// What a guard says.
-#[derive(PartialEq, Eq)]
 enum Answer {
-    /// It succeeded.
-    Yes,
-    /// It failed.
-    No,
+    /// It succeeded, and printed what it has to; in words.
+    Yes(EcoString),
+    /// It failed, or printed something else.
+    No(EcoString),
     /// It could not be started in a run that only looks: whoever is to make its user or to bring its
     /// program has not run either.
     NotYet(EcoString),
 }
 
-/// The working directory that guards are to be asked in, if it is not there.
+/// The working directory that guards are to be asked in unless they have their own, if it is not there.
 fn missing_directory(should: &Attributes) -> Option<&str> {
     let cwd = should.text("cwd").filter(|_| spawns(should))?;
     std::fs::metadata(cwd).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound).then_some(cwd)
@@ -90,17 +95,25 @@ fn exists(path: &str) -> Result<bool, ProviderError> {
     }
 }
 
-fn succeeds(launch: &Launch<'_>, attribute: &str, guard: &Command) -> Result<Answer, ProviderError> {
+fn answer(
+    launch: &Launch<'_>,
+    attribute: &str,
+    guard: &Command,
+    expected: &Expected<'_>,
+) -> Result<Answer, ProviderError> {
     let unanswered =
         |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) did not answer: {why}", guard.shown));
-    let finished = match launch.run(guard, |_| {}) {
+    let finished = match launch.run(guard, |invocation| expected.keep(invocation)) {
         Ok(finished) => finished,
         Err(why) if launch.cx.only_looks() => return Ok(Answer::NotYet(why)),
         Err(why) => return Err(unanswered(why)),
     };
     match (finished.ending, finished.status) {
-        (Ending::Exited, Status::Code(0)) => Ok(Answer::Yes),
-        (Ending::Exited, Status::Code(_)) => Ok(Answer::No),
+        (Ending::Exited, Status::Code(0)) => Ok(match expected.met(&finished, &Secrets::of(launch.should)) {
+            (true, how) => Answer::Yes(how),
+            (false, how) => Answer::No(how),
+        }),
+        (Ending::Exited, Status::Code(_)) => Ok(Answer::No("fails".into())),
         (Ending::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
         (Ending::Deadline, _) => {
             let timeout = launch.timeout().unwrap_or_default().as_secs_f64();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Value};
-use kilter_process::{DEFAULT_PATH, Finished, Identity, Invocation, SpawnError};
+use kilter_process::{DEFAULT_PATH, Finished, Identity, Invocation, Signal, SpawnError};
 use kilter_provider::{Context, Problem};
 
 use super::command::Command;
@@ -42,12 +42,14 @@ impl Launch<'_> {
     /// When it cannot be: its user is not known.
     pub(super) fn invocation(&self, command: &Command) -> Result<Invocation, EcoString> {
         let (program, args) = command.argv.split_first().ok_or("the command is empty")?;
-        let mut invocation = Invocation::new(program).args(args).cwd(self.should.text("cwd").unwrap_or("/"));
+        let cwd = command.cwd.as_deref().or(self.should.text("cwd")).unwrap_or("/");
+        let mut invocation = Invocation::new(program).args(args).cwd(cwd);
         invocation = invocation.env("PATH", search_path(self.should));
         for (name, value) in environment(self.should) {
             invocation = invocation.env(name, value);
         }
         invocation.deadline = self.timeout();
+        invocation.stop_signal = self.should.text("stop_signal").and_then(Signal::named).unwrap_or(Signal::TERM);
         invocation.identity = self.identity()?;
         invocation.umask = self.should.text("umask").and_then(|umask| u32::from_str_radix(umask, 8).ok());
         Ok(invocation)

@@ -1,6 +1,7 @@
 //! The type `exec`.
 
 mod command;
+mod expected;
 mod guard;
 mod launch;
 mod perform;
@@ -9,6 +10,7 @@ mod secrets;
 pub(crate) mod split;
 mod stamp;
 mod watch;
+mod wishes;
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -16,14 +18,14 @@ use std::time::SystemTime;
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Direction, Insync, Match, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope,
-    Seal, Tell, Wanted, Watch, Wish, get_each,
+    Batch, Context, Insync, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Seal, Tell, Wanted,
+    Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System};
-use crate::words::{texts, word};
-use command::{command_of, done_of, guards_of, program_path, refresh_of, shell_of, watch_of};
+use crate::words::texts;
+use command::{command_of, done_of, option_problem, others_of, refresh_of};
 use guard::Verdict;
 use launch::{Launch, account_problems, environment};
 use secrets::Secrets;
@@ -221,14 +223,12 @@ impl Provider for ExecProvider {
                 Some(Ok(_)) | None => {}
                 Some(Err(problem)) => problems.push(problem),
             }
-            problems.extend(should.get("refresh").and_then(|_| refresh_of(name, should).err()));
-            problems.extend(done_of(should).and_then(Result::err));
-            problems.extend(should.get("watch").and_then(|_| watch_of(should).err()));
-            problems.extend(["unless", "onlyif"].iter().filter_map(|attribute| guards_of(attribute, should).err()));
+            problems.extend(others_of(should).filter_map(|declared| declared.command().err()));
+            problems.extend(["unless", "onlyif"].iter().filter_map(|attribute| option_problem(attribute, should)));
         }
         if should.get("watch").is_some() || deferred.contains(&"watch") {
             // Nobody waits for other resources before it watches, and as somebody else it must not.
-            let needed = ["watch", "user", "group", "environment", "path", "umask", "cwd", "shell"];
+            let needed = ["watch", "user", "group", "environment", "path", "umask", "cwd", "shell", "stop_signal"];
             problems.extend(needed.into_iter().filter(|name| deferred.contains(name)).map(known_before));
         }
         problems.extend(["watchfiles", "mtimes"].into_iter().filter(|name| deferred.contains(name)).map(known_before));
@@ -270,6 +270,12 @@ impl Provider for ExecProvider {
         made.chain(paths).chain(is_told.then_some(Watch::Told)).chain(asked).collect()
     }
 
+    fn fallback(&self, should: &Attributes) -> Attributes {
+        let secrets = Secrets::of(should);
+        let given = should.get("fallback").and_then(Value::as_hash).into_iter().flat_map(|given| given.iter());
+        given.map(|(output, value)| (output.clone(), secrets.sealing(value.clone()))).collect()
+    }
+
     /// One that has no guard has no state.
     fn acts_anew(&self, should: &Attributes) -> bool {
         !guard::has_guards(should) || should.truth("verify") == Some(false)
@@ -285,27 +291,7 @@ impl Provider for ExecProvider {
     }
 
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
-        if let Some(cwd) = should.text("cwd").filter(|cwd| *cwd != "/") {
-            wish(Wish { type_name: "file", name: cwd, by: Match::PathOrAncestor, direction: Direction::Before });
-        }
-        for (attribute, type_name) in [("user", "user"), ("group", "group")] {
-            if let Some(account) = should.get(attribute) {
-                wish(Wish::require(type_name, &word(account)));
-            }
-        }
-        let shell = shell_of(should);
-        let title = Value::from(name);
-        let mut commands = vec![should.get("command").unwrap_or(&title)];
-        commands.extend(["refresh", "done", "watch"].into_iter().filter_map(|attribute| should.get(attribute)));
-        let guards = ["unless", "onlyif"].into_iter().filter_map(|attribute| should.get(attribute));
-        commands.extend(guards.flat_map(Value::as_list));
-        let mut seen = FxHashSet::default();
-        let programs = commands.into_iter().filter_map(|command| program_path(command, shell));
-        for program in programs.chain(shell.map(str::to_owned)) {
-            if seen.insert(program.clone()) {
-                wish(Wish::require("file", &program));
-            }
-        }
+        wishes::wishes(name, should, wish);
     }
 }
 
@@ -329,6 +315,7 @@ fn is_relative(program: &str) -> bool {
 fn relative_paths(should: &Attributes) -> Vec<Problem> {
     let mut paths: Vec<(&str, EcoString)> = Vec::new();
     paths.extend(should.text("cwd").map(|cwd| ("cwd", cwd.into())));
+    paths.extend(others_of(should).filter_map(|declared| Some((declared.attribute, declared.cwd()?.into()))));
     for attribute in ["creates", "watchfiles", "mtimes"] {
         paths.extend(texts(should.get(attribute)).into_iter().map(|path| (attribute, path)));
     }

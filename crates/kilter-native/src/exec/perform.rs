@@ -8,12 +8,14 @@ use kilter_process::{Capture, Ending, Finished, Status};
 use kilter_provider::Context;
 
 use super::command::Command;
+use super::expected::without_line_breaks;
 use super::launch::{Launch, seconds};
 use super::secrets::Secrets;
 use crate::words::ending_of;
 
 const STDOUT: usize = 1024 * 1024;
 const STDERR: usize = 64 * 1024;
+const TOGETHER: usize = STDOUT + STDERR;
 
 /// Runs a command as often as it is to be tried.
 pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
@@ -23,6 +25,7 @@ pub(super) fn perform(launch: &Launch<'_>, command: &Command) -> Outcome {
         let finished = launch.run(command, |invocation| {
             invocation.stdout = Capture::First(STDOUT);
             invocation.stderr = Capture::Last(STDERR);
+            invocation.together = Capture::First(TOGETHER);
         });
         let finished = match finished {
             Ok(finished) => finished,
@@ -62,7 +65,11 @@ fn is_success(finished: &Finished, should: &Attributes) -> bool {
 fn succeeded(should: &Attributes, command: &Command, finished: &Finished, secrets: &Secrets) -> Outcome {
     let mut notes = Vec::new();
     if should.truth("logoutput") == Some(true) && !command.is_sealed {
-        for output in [&finished.stdout, &finished.stderr] {
+        let all = match finished.together.is_truncated() {
+            true => vec![&finished.stdout, &finished.stderr],
+            false => vec![&finished.together],
+        };
+        for output in all {
             notes.extend(output.text().lines().map(|line| secrets.redact(line)));
         }
     }
@@ -73,14 +80,11 @@ fn succeeded(should: &Attributes, command: &Command, finished: &Finished, secret
 }
 
 fn outputs(finished: &Finished, secrets: &Secrets) -> Attributes {
-    let text = |bytes: &[u8]| {
-        let end = bytes.iter().rposition(|&b| b != b'\n').map_or(0, |last| last + 1);
-        let value = Value::from_bytes(&bytes[..end]);
-        if secrets.is_empty() { value } else { Value::sensitive(value) }
-    };
-    let mut outputs = Attributes::with_capacity(3);
+    let text = |bytes: &[u8]| secrets.sealing(Value::from_bytes(without_line_breaks(bytes)));
+    let mut outputs = Attributes::with_capacity(4);
     outputs.push("stdout", text(&finished.stdout.bytes));
     outputs.push("stderr", text(&finished.stderr.bytes));
+    outputs.push("output", text(&finished.together.bytes));
     outputs.push("exit_code", i64::from(finished.status.code().unwrap_or(-1)));
     outputs
 }

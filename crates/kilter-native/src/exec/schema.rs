@@ -1,6 +1,7 @@
 //! The attributes of an exec.
 
 use kilter_model::{Behaviour, Feature, TypeSchema, Value};
+use kilter_process::Signal;
 
 const DESC: &str = "\
 Runs commands, where nothing else can bring a state about.
@@ -14,6 +15,10 @@ resources:
     command: [createdb, --owner, app, app]
     unless: [[psql, -d, app, -c, \"\"]]
     user: postgres
+  exec[upgrade]:
+    command: ./upgrade
+    cwd: /srv/app
+    unless: { command: cat version, stdout: \"1.2\" }
   exec[reload]:
     command: systemctl list-units | grep -q app && systemctl reload app
     shell: true
@@ -25,21 +30,44 @@ resources:
 for it. Guards are commands too: they also run for a plan and with noop, and should change nothing. After the command the guards are \
 asked again: one that still asks for the command makes the resource a failure. Without a guard the exit code is trusted.
 
+**More of one command.** `unless`, `onlyif`, `done`, `refresh` and `watch` take, in the place of a text or a list of words, a mapping as well: \
+its `command`, and a `cwd` and a `shell` of its own where they are not those of the resource (`shell: false` for none). That of a guard may also say what is \
+to be printed, beside returning 0: `stdout` or `output` (with the error output) is the text, `not_stdout` or `not_output` is what it must not be. Line \
+breaks at the end of either do not count, unless it says `exact: true`.
+
 **How it runs.** Without a shell: a text is split into words as a shell would, with quotes and backslashes, but nothing is expanded; \
 what only a shell understands (`| & ; < > ( ) $ * ?` and backquotes, outside of quotes) is refused until `shell: true` says that a shell is meant. \
-In a process group of its own, which is ended as a whole when the time is up; as another user in a session of its own, without \
+In a process group of its own, which is ended as a whole when the time is up or the run is interrupted: by `stop_signal`, and two seconds later by SIGKILL; as another user in a session of its own, without \
 terminal. Its environment holds `PATH`, `LANG` and `LC_ALL` (`C.UTF-8`) \
 and what `environment` adds, nothing else; its standard input is empty.
 
-**Order.** It comes after the files of `cwd` (or the nearest managed directory above) and of the programs it names by absolute path, and \
+**Order.** It comes after the files of each `cwd` (or the nearest managed directory above) and of the programs it names by absolute path, and \
 after `user` and `group`.
 
 **Secrets.** A sensitive command is not shown, nor are sensitive words within it; where they turn up in its output, reports \
-show `[redacted]`, and the outputs of a command with secrets are sensitive.";
+show `[redacted]`, and the outputs of a command with secrets are sensitive. The beginning of what a guard prints is shown where it is held against a text, unless that or the \
+guard is sensitive, or `logoutput` is `false`.";
 
 const COMMAND: &str = "Variant[String[1], Array[Variant[String, Integer], 1]]";
-const GUARD: &str = "Variant[String[1], Array[Variant[String[1], Array[Variant[String, Integer], 1]], 1]]";
+const WORDS: &str = "Array[Variant[String, Integer], 1]";
+const SHELL: &str = "Variant[Boolean, Pattern[/\\A\\//]]";
 const SECONDS: &str = "Variant[Integer[0], Float[0]]";
+
+/// A command with surroundings of its own.
+fn other_command() -> String {
+    format!("Variant[String[1], {WORDS}, Struct[{{{}}}]]", own_surroundings())
+}
+
+/// One guard, or several.
+fn guard() -> String {
+    let printed = ["stdout", "output", "not_stdout", "not_output"].map(|key| format!("Optional[{key}] => String"));
+    let mapping = format!("Struct[{{{}, {}, Optional[exact] => Boolean}}]", own_surroundings(), printed.join(", "));
+    format!("Variant[String[1], {mapping}, Array[Variant[String[1], {WORDS}, {mapping}], 1]]")
+}
+
+fn own_surroundings() -> String {
+    format!("command => {COMMAND}, Optional[cwd] => String[1], Optional[shell] => {SHELL}")
+}
 
 pub(super) fn schema() -> TypeSchema {
     let schema = surroundings(watching(guards(commands(TypeSchema::new("exec", DESC)))));
@@ -48,6 +76,11 @@ pub(super) fn schema() -> TypeSchema {
         .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
         .output("stdout", "What the command wrote, without the line breaks at its end: its first 1 MiB.")
         .output("stderr", "What it wrote to its error output: the last 64 KiB.")
+        .output(
+            "output",
+            "Both together, in the order in which they were read: their first 1088 KiB. What is written to both within the same instant may \
+             change places; a shell keeps to the order with `2>&1`.",
+        )
         .output("exit_code", "Its exit code.")
 }
 
@@ -64,7 +97,7 @@ fn commands(schema: TypeSchema) -> TypeSchema {
         )
         .attribute(
             "shell",
-            "Variant[Boolean, Pattern[/\\A\\//]]",
+            SHELL,
             parameter,
             "Whether texts (`command`, `done`, `refresh`, `watch`, `unless`, `onlyif`) are handed to a shell: `true` for `/bin/sh`, or the path of \
              one: `/bin/bash`. Lists of words never are.",
@@ -72,13 +105,13 @@ fn commands(schema: TypeSchema) -> TypeSchema {
         .default(Value::Boolean(false))
         .attribute(
             "done",
-            COMMAND,
+            &other_command(),
             parameter,
             "What runs when `command` has succeeded; if it fails, so has the command: `touch /var/lib/app/done`.",
         )
         .attribute(
             "refresh",
-            COMMAND,
+            &other_command(),
             parameter,
             "What runs instead of `command` when another resource refreshes this one: `systemctl reload app`.",
         )
@@ -96,17 +129,19 @@ fn guards(schema: TypeSchema) -> TypeSchema {
         )
         .attribute(
             "unless",
-            GUARD,
+            &guard(),
             parameter,
             "Run only if this command fails (returns another exit code than 0): `test -e /srv/app`. A list holds several, \
-             each a text or a list of words, all of which must fail: `[\"id app\", [test, -d, \"/srv/my app\"]]`. \
-             They run in the surroundings of `command`, each with its `timeout`. One that cannot be started is an error.",
+             each a text, a list of words or a mapping, all of which must fail: `[\"id app\", [test, -d, \"/srv/my app\"]]`. \
+             They run in the surroundings of `command`, each with its `timeout`. One that cannot be started is an error. One that has \
+             to print something fails if it prints something else: `{ command: cat version, cwd: /srv/app, stdout: \"1.2\" }`.",
         )
         .attribute(
             "onlyif",
-            GUARD,
+            &guard(),
             parameter,
-            "Run only if this command succeeds: `test -e /srv/app`. Several as for `unless`: all must succeed.",
+            "Run only if this command succeeds: `test -e /srv/app`. Several, and mappings, as for `unless`: all must succeed, and print what \
+             they have to: `{ command: sysctl -n kernel.sysrq, not_stdout: \"0\" }`.",
         )
         .attribute(
             "mtimes",
@@ -136,7 +171,7 @@ fn watching(schema: TypeSchema) -> TypeSchema {
     schema
         .attribute(
             "watch",
-            COMMAND,
+            &other_command(),
             parameter,
             "A command that goes on for as long as a state is held (`kilter run`). With each line that it writes the resource is looked at, \
              or run if it has no guard: `inotifywait -m /srv/in`. One that ends is begun again, after longer pauses each time.",
@@ -201,6 +236,14 @@ fn limits(schema: TypeSchema) -> TypeSchema {
              without another try.",
         )
         .default(Value::Integer(300))
+        .attribute(
+            "stop_signal",
+            &format!("Enum['{}']", Signal::names().collect::<Vec<_>>().join("', '")),
+            parameter,
+            "What tells any of its commands, with all that they have started, to end when the time is up or the run is interrupted: `SIGINT`. Two seconds \
+             later the rest of them gets SIGKILL.",
+        )
+        .default("SIGTERM")
         .attribute("tries", "Integer[1]", parameter, "How often it is tried until it returns a code of success: `3`.")
         .default(Value::Integer(1))
         .attribute("try_sleep", SECONDS, parameter, "Seconds between two tries: `10`.")
@@ -212,4 +255,10 @@ fn limits(schema: TypeSchema) -> TypeSchema {
             "Whether its output is reported: `true`, `false`, or only the end of it when it fails: `on_failure`.",
         )
         .default("on_failure")
+        .attribute(
+            "fallback",
+            "Struct[{Optional[stdout] => String, Optional[stderr] => String, Optional[output] => String, Optional[exit_code] => Integer[0, 255]}]",
+            parameter,
+            "What it sends to others when it need not run, and nothing is known of what it sent when it ran: `{ stdout: none }`.",
+        )
 }

@@ -40,6 +40,11 @@ impl Secrets {
         self.0.is_empty()
     }
 
+    /// An output: sensitive, if there are any.
+    pub(super) fn sealing(&self, output: Value) -> Value {
+        if self.is_empty() { output } else { Value::sensitive(output) }
+    }
+
     /// A text without them. One in which a very short one stands is given up as a whole: in what is
     /// left of every other word it could be guessed.
     pub(super) fn redact(&self, text: &str) -> EcoString {

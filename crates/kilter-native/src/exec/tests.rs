@@ -7,6 +7,9 @@ use kilter_provider::{Interrupt, check};
 
 use super::*;
 
+mod guards;
+mod surroundings;
+
 struct Bench {
     provider: ExecProvider,
     scratch: tempfile::TempDir,
@@ -69,6 +72,11 @@ fn sh(script: impl Into<String>) -> Attributes {
 fn with(mut should: Attributes, name: &str, value: impl Into<Value>) -> Attributes {
     should.set(name, value);
     should
+}
+
+/// A command as a mapping.
+fn mapping(entries: &[(&str, Value)]) -> Value {
+    Value::hash(entries.iter().map(|(key, value)| (*key, value.clone())))
 }
 
 fn failure(outcome: &Outcome) -> &str {
@@ -203,6 +211,7 @@ fn outputs_are_sent_without_the_line_breaks_at_their_end() {
     let outcome = Bench::new().set(&with(sh("printf 'a\\nb\\n\\n'; echo e >&2; exit 3"), "returns", Value::Integer(3)));
     let outputs = outcome.outputs;
     assert_eq!((outputs.text("stdout"), outputs.text("stderr")), (Some("a\nb"), Some("e")));
+    assert_eq!(outputs.text("output"), Some("a\nb\n\ne"));
     assert_eq!(outputs.get("exit_code"), Some(&Value::Integer(3)));
 }
 
@@ -463,6 +472,8 @@ fn what_cannot_work_is_refused_with_a_hint() {
         (vec![("cwd", "relative".into())], "cwd", "not an absolute path"),
         (vec![("path", "/bin:relative".into())], "path", "not an absolute path"),
         (vec![("environment", "no-value".into())], "environment", "NAME=value"),
+        (vec![("done", mapping(&[("command", "a | b".into())]))], "done", "add `shell: true`"),
+        (vec![("unless", mapping(&[("command", "a".into()), ("cwd", "b".into())]))], "unless", "not an absolute path"),
     ] {
         let problems = bench.provider.validate("true", &should(&attributes), &[]);
         assert_eq!(problems.len(), 1, "{attributes:?} {problems:?}");
@@ -477,6 +488,10 @@ fn it_wants_its_files_and_accounts_first() {
     let wanted = should(&[
         ("command", Value::array(["/opt/app/bin/run".into(), Value::Integer(5)])),
         ("unless", Value::array(["/opt/check -x".into(), "test -e /x".into()])),
+        (
+            "done",
+            mapping(&[("command", "/opt/mark | cat".into()), ("cwd", "/srv/done".into()), ("shell", "/opt/sh".into())]),
+        ),
         ("cwd", "/srv/app".into()),
         ("user", "app".into()),
         ("group", Value::Integer(33)),
@@ -486,10 +501,13 @@ fn it_wants_its_files_and_accounts_first() {
     });
     let expected = [
         "file /srv/app PathOrAncestor Before",
+        "file /srv/done PathOrAncestor Before",
         "user app Name Before",
         "group 33 Name Before",
         "file /opt/app/bin/run Name Before",
+        "file /opt/mark Name Before",
         "file /opt/check Name Before",
+        "file /opt/sh Name Before",
     ];
     assert_eq!(wishes, expected);
 }
@@ -563,7 +581,7 @@ fn who_watches_is_known_before_the_run() {
     let provider = ExecProvider::new(System::real());
     let wanted = with(sh("true"), "watch", "sleep 1");
     let said = |deferred: &[&str]| provider.validate("work", &wanted, deferred).len();
-    assert_eq!((said(&[]), said(&["user"]), said(&["environment", "cwd"]), said(&["command"])), (0, 1, 2, 0));
+    assert_eq!((said(&[]), said(&["user"]), said(&["environment", "stop_signal"]), said(&["command"])), (0, 1, 2, 0));
     assert_eq!(provider.validate("work", &sh("true"), &["watch"]).len(), 1);
     assert_eq!(provider.validate("work", &sh("true"), &["user"]).len(), 0);
 }

@@ -328,6 +328,10 @@ impl Provider for Witness {
         self.inner.before(should, is)
     }
 
+    fn fallback(&self, should: &Attributes) -> Attributes {
+        self.inner.fallback(should)
+    }
+
     fn acts_anew(&self, should: &Attributes) -> bool {
         self.inner.acts_anew(should)
     }

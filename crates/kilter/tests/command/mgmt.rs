@@ -84,6 +84,56 @@ fn commands_run_once_in_their_order_and_not_again_behind_a_guard() {
     assert_eq!(content(&place.path().join("log")), "a\nb\n");
 }
 
+#[test]
+fn a_command_runs_until_its_guard_prints_what_it_should() {
+    let place = Place::new();
+    place.file("version", "1\n");
+    let text = "graph: g\nresources:\n  exec:\n  - name: a\n    cmd: echo 2 > version; echo ran >> log\n    shell: /bin/sh\n    \
+                cwd: DIR\n    ifcmd: cat version\n    ifcwd: DIR\n    ifequals: \"2\\n\"\n    \
+                donecmd: touch done\n    donecwd: DIR/sub\n";
+    std::fs::create_dir(place.path().join("sub")).unwrap();
+    let path = graph(&place, text);
+    let plan = place.run(&["plan", &path]);
+    assert!(
+        plan.stdout.contains("`cat version` (onlyif) prints `1\\n`, not `2\\n`"),
+        "{} {}",
+        plan.stdout,
+        plan.stderr
+    );
+    for _ in 0..2 {
+        assert_eq!(place.run(&["apply", &path]).code, 0);
+        assert_eq!(content(&place.path().join("log")), "ran\n");
+    }
+    assert!(place.path().join("sub/done").exists());
+    // To the last line break, and not where the guard fails.
+    place.file("version", "2");
+    assert!(place.run(&["apply", &path]).stdout.contains("1 changed"));
+    std::fs::remove_file(place.path().join("version")).unwrap();
+    assert!(place.run(&["apply", &path]).stdout.contains("1 unchanged"));
+}
+
+#[test]
+fn a_command_that_never_ran_sends_what_a_graph_says_for_that() {
+    let place = Place::new();
+    graph(
+        &place,
+        "graph: g\nresources:\n  exec:\n  - {name: a, cmd: echo made, creates: DIR/made, send_stdout: none, send_output: ''}\n",
+    );
+    let text = "include: [graph.yaml]\nresources:\n  file[DIR/said]: { content: \"<${exec[a].stdout}> <${exec[a].output}>\" }\n";
+    let path = place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
+    let said = |expected: &str| {
+        let ended = place.run(&["apply", &path]);
+        assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+        assert_eq!(content(&place.path().join("said")), expected);
+    };
+    let made = place.file("made", "");
+    said("<none> <>");
+    std::fs::remove_file(&made).unwrap();
+    said("<made> <made>");
+    place.file("made", "");
+    said("<made> <made>");
+}
+
 /// Writes to the file `in` until the command, which has run once, has run because of it.
 fn a_line_runs_it_again(place: &Place, log: &Path) {
     let mut ran = 1;

@@ -17,8 +17,8 @@ const RENEWED_MOST: u32 = 120;
 const RENEWED_WITHIN: u64 = 60_000;
 
 impl Board<'_> {
-    /// The outputs of a resource that is in its state: what it says, or what was kept of its last
-    /// change.
+    /// The outputs of a resource that is in its state: what it says, what was kept of its last change, or what it
+    /// sends while nothing was.
     pub(super) fn sent_before(&mut self, vertex: VertexId, said: Attributes) {
         if !self.senders.contains_key(&vertex) {
             return;
@@ -29,7 +29,8 @@ impl Board<'_> {
         };
         match kept {
             Ok(kept) => {
-                if let Some(outputs) = kept.filter(|outputs| !outputs.is_empty()) {
+                let kept = kept.filter(|outputs| !outputs.is_empty());
+                if let Some(outputs) = kept.or_else(|| self.fallback(vertex)) {
                     self.sends(vertex, outputs);
                 }
             }
@@ -37,6 +38,15 @@ impl Board<'_> {
                 self.lost.insert(vertex, eco_format!("{why}"));
             }
         }
+    }
+
+    /// What a resource sends that has not sent anything yet, if it sends anything then.
+    fn fallback(&self, vertex: VertexId) -> Option<Attributes> {
+        if self.outputs.contains_key(&vertex) {
+            return None;
+        }
+        let fallback = self.prepared.provider(vertex).fallback(self.declared(vertex).attributes);
+        Some(fallback).filter(|outputs| !outputs.is_empty())
     }
 
     pub(super) fn send(&mut self, vertex: VertexId, sent: Attributes) {

@@ -1,0 +1,109 @@
+//! Guards that have to print something, or have surroundings of their own.
+
+use super::*;
+
+#[test]
+fn a_guard_is_held_against_what_it_prints() {
+    let bench = Bench::new();
+    let says = "printf 'one\\n\\n'; printf 'two\\n' >&2";
+    for (key, text, exact, holds) in [
+        ("stdout", "one", false, true),
+        ("stdout", "one\n", false, true),
+        ("stdout", "one\n\n", true, true),
+        ("stdout", "one\n", true, false),
+        ("stdout", "one two", false, false),
+        ("stdout", "", false, false),
+        ("output", "one\n\ntwo", false, true),
+        ("output", "one", false, false),
+        ("not_stdout", "one", false, false),
+        ("not_stdout", "two", false, true),
+        ("not_output", "one\n\ntwo\n", true, false),
+        ("not_output", "one\n\ntwo", true, true),
+    ] {
+        let entries =
+            [("command", Value::from(says)), ("shell", true.into()), (key, text.into()), ("exact", exact.into())];
+        let asks = |attribute: &str| {
+            !bench.check(&should(&[("command", "true".into()), (attribute, mapping(&entries))])).is_empty()
+        };
+        assert_eq!((asks("onlyif"), asks("unless")), (holds, !holds), "{key} {text:?} {exact}");
+    }
+}
+
+#[test]
+fn a_guard_that_fails_prints_nothing_that_counts() {
+    let bench = Bench::new();
+    for key in ["stdout", "not_stdout", "not_output"] {
+        let entries = [("command", "sh -c 'echo a; exit 1'".into()), (key, "a".into())];
+        let onlyif = should(&[("command", "true".into()), ("onlyif", mapping(&entries))]);
+        assert_eq!(bench.check(&onlyif), [], "{key}");
+        let unless = should(&[("command", "true".into()), ("unless", mapping(&entries))]);
+        assert!(why(&bench, &unless).ends_with("(unless) fails"), "{key}");
+    }
+}
+
+fn why(bench: &Bench, should: &Attributes) -> EcoString {
+    bench.check(should)[0].message.clone().unwrap()
+}
+
+#[test]
+fn a_plan_says_what_a_guard_printed_in_the_place_of_what() {
+    let bench = Bench::new();
+    let asked = |attribute: &str, says: &str, key: &str, text: Value| {
+        let entries = [("command", Value::strings(["printf", says])), (key, text)];
+        why(&bench, &should(&[("command", "true".into()), (attribute, mapping(&entries))]))
+    };
+    assert_eq!(asked("unless", "1.1", "stdout", "1.2".into()), "`printf 1.1` (unless) prints `1.1`, not `1.2`");
+    assert_eq!(asked("unless", "1.1", "not_stdout", "1.1".into()), "`printf 1.1` (unless) prints `1.1`");
+    assert_eq!(asked("onlyif", "1.1", "stdout", "1.1".into()), "`printf 1.1` (onlyif) prints `1.1`");
+    assert!(asked("onlyif", "", "not_output", "a\nb".into()).ends_with("prints nothing, not `a\\nb`"));
+    let long = asked("unless", &"x".repeat(99), "stdout", "".into());
+    assert!(long.ends_with(&format!("prints `{}…`, not nothing", "x".repeat(60))), "{long}");
+    let secret = asked("unless", "near hunter1", "stdout", Value::sensitive("hunter2".into()));
+    assert!(secret.ends_with("prints something else than the text it is held against"), "{secret}");
+    let entries = [("command", "echo here".into()), ("not_stdout", "".into())];
+    let silent = should(&[("command", "true".into()), ("onlyif", mapping(&entries)), ("logoutput", false.into())]);
+    assert!(why(&bench, &silent).ends_with("prints something else than the text it is held against"));
+}
+
+#[test]
+fn a_guard_that_floods_is_no_more_than_another_text() {
+    let bench = Bench::new();
+    let flood = |count: &str| {
+        let entries = [("command", Value::strings(["head", "-c", count, "/dev/zero"])), ("output", "x".into())];
+        why(&bench, &should(&[("command", "true".into()), ("unless", mapping(&entries))]))
+    };
+    assert!(flood("30000000").ends_with("…`, not `x`"));
+    // Of a secret that was cut off the rest would not be recognised.
+    let secret = "s".repeat(9999);
+    let entries = [("command", "printenv SECRET".into()), ("stdout", "x".into())];
+    let wanted = should(&[("command", "true".into()), ("unless", mapping(&entries))]);
+    let environment = mapping(&[("SECRET", Value::sensitive(secret.into()))]);
+    let told = why(&bench, &with(wanted, "environment", environment));
+    assert!(!told.contains("sss"), "{told}");
+}
+
+#[test]
+fn a_guard_whose_own_directory_is_missing_cannot_answer() {
+    let bench = Bench::new();
+    let (missing, cwd) = (bench.path("missing"), bench.path("cwd"));
+    let entries = |cwd: &str| mapping(&[("command", "true".into()), ("cwd", cwd.into())]);
+    let wanted = should(&[("command", "true".into()), ("unless", entries(&missing))]);
+    let error = bench.checked(&wanted).unwrap_err().to_string();
+    assert!(error.contains("(unless) did not answer") && error.contains(&missing), "{error}");
+    let name = EcoString::from("work");
+    let looks = Context::bare().with_only_looks(true);
+    let state = bench.provider.get_one(&looks, Wanted::new(&name, Some(&wanted))).unwrap();
+    assert!(state.drift[0].message.as_deref().unwrap().contains("cannot be asked yet"), "{:?}", state.drift);
+    // That of the command is none of its business.
+    assert_eq!(bench.check(&with(with(sh("true"), "cwd", cwd), "unless", entries("/"))), []);
+}
+
+#[test]
+fn a_sensitive_guard_is_not_shown_however_it_is_written() {
+    let bench = Bench::new();
+    let whole = mapping(&[("command", "no-such-hunter2".into()), ("cwd", "/".into())]);
+    for unless in [Value::sensitive("no-such-hunter2 -x".into()), Value::sensitive(whole)] {
+        let error = bench.checked(&should(&[("command", "true".into()), ("unless", unless)])).unwrap_err().to_string();
+        assert!(error.contains("[redacted]") && !error.contains("hunter2"), "{error}");
+    }
+}

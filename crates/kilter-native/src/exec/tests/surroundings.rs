@@ -1,0 +1,51 @@
+//! What holds for all the commands of a resource, and what each has for itself.
+
+use super::*;
+
+#[test]
+fn a_command_beside_the_main_one_has_its_own_surroundings() {
+    let bench = Bench::new();
+    let own = bench.path("own");
+    std::fs::create_dir(&own).unwrap();
+    let log = bench.path("log");
+    let here = |shell: Value| {
+        mapping(&[("command", format!("pwd >> {log}").into()), ("cwd", own.clone().into()), ("shell", shell)])
+    };
+    let wanted = should(&[
+        ("command", format!("sh -c 'pwd >> {log}'").into()),
+        ("onlyif", here(true.into())),
+        ("done", here("/bin/sh".into())),
+        ("refresh", here("/bin/sh".into())),
+    ]);
+    assert_eq!(bench.provider.validate("work", &wanted, &[]), []);
+    assert_eq!(bench.check(&wanted).len(), 1);
+    assert!(bench.set_refreshing(&wanted, true).refreshed);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), format!("{own}\n/\n{own}\n{own}\n"));
+    let split = with(with(sh("true"), "cwd", "/"), "onlyif", here(false.into()));
+    assert_eq!(bench.provider.validate("work", &split, &[]).len(), 1);
+}
+
+#[test]
+fn any_of_its_commands_is_ended_by_the_signal_it_asks_for() {
+    let bench = Bench::new();
+    let log = bench.path("log");
+    let waits = format!("trap 'echo hung up >> {log}; exit 0' HUP; while :; do sleep 0.01; done");
+    let wanted = with(with(sh(waits.clone()), "timeout", Value::Float(0.3)), "stop_signal", "SIGHUP");
+    assert!(failure(&bench.set(&wanted)).contains("longer than 0.3 s"));
+    assert!(bench.checked(&with(wanted, "unless", waits)).unwrap_err().to_string().contains("longer than 0.3 s"));
+    assert_eq!(bench.lines("log"), 2);
+}
+
+#[test]
+fn what_it_sends_while_nothing_is_known_is_what_was_said() {
+    let provider = ExecProvider::new(System::real());
+    let wanted = with(sh("true"), "fallback", mapping(&[("stdout", "none".into()), ("exit_code", Value::Integer(0))]));
+    let sent = provider.fallback(&wanted);
+    assert_eq!(
+        (sent.text("stdout"), sent.get("exit_code"), sent.get("output")),
+        (Some("none"), Some(&Value::Integer(0)), None)
+    );
+    assert_eq!(provider.fallback(&sh("true")), Attributes::new());
+    let secret = with(wanted, "environment", mapping(&[("X", Value::sensitive("hunter2".into()))]));
+    assert!(provider.fallback(&secret).get("stdout").unwrap().holds_sensitive());
+}

@@ -1,0 +1,35 @@
+//! What a command comes after by itself.
+
+use kilter_model::{Attributes, Value};
+use kilter_provider::{Direction, Match, Wish};
+use rustc_hash::FxHashSet;
+
+use super::command::{Declared, others_of, shell_of};
+use crate::words::word;
+
+/// The directories, accounts and programs that the commands of a resource need.
+pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
+    let title = Value::from(name);
+    let command = Declared::new("command", should.get("command").unwrap_or(&title), should);
+    let others: Vec<Declared<'_>> = others_of(should).collect();
+    let mut seen = FxHashSet::default();
+    let own = others.iter().filter_map(Declared::shown_cwd);
+    for cwd in should.text("cwd").into_iter().chain(own) {
+        if cwd != "/" && seen.insert(cwd.to_owned()) {
+            wish(Wish { type_name: "file", name: cwd, by: Match::PathOrAncestor, direction: Direction::Before });
+        }
+    }
+    for (attribute, type_name) in [("user", "user"), ("group", "group")] {
+        if let Some(account) = should.get(attribute) {
+            wish(Wish::require(type_name, &word(account)));
+        }
+    }
+    seen.clear();
+    let programs = std::iter::once(&command).chain(&others).filter_map(Declared::program_path);
+    let shells = others.iter().filter_map(Declared::shell).chain(shell_of(should));
+    for program in programs.chain(shells.map(str::to_owned)) {
+        if seen.insert(program.clone()) {
+            wish(Wish::require("file", &program));
+        }
+    }
+}

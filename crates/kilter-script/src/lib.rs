@@ -31,6 +31,7 @@ mod heard;
 mod json;
 mod metadata;
 pub mod mold;
+mod owned;
 mod provider;
 pub mod recorded;
 mod script;

@@ -98,8 +98,8 @@ fn quoted(word: &Value) -> String {
     if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// The program of a command, when it is given as an absolute path that people may see.
-pub(super) fn program_path(value: &Value, shell: Option<&str>) -> Option<String> {
+/// The program of a command as it is given, when people may see it.
+pub(super) fn program(value: &Value, shell: Option<&str>) -> Option<String> {
     if value.holds_sensitive() {
         return None;
     }
@@ -112,5 +112,5 @@ pub(super) fn program_path(value: &Value, shell: Option<&str>) -> Option<String>
         (Value::String(text), None) => split(text).ok()?.into_iter().next()?,
         _ => return None,
     };
-    program.starts_with('/').then_some(program)
+    (!program.is_empty()).then_some(program)
 }

@@ -23,9 +23,9 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System};
 use crate::words::{texts, word};
-use command::{command_of, done_of, guards_of, program_path, refresh_of, shell_of, watch_of};
+use command::{command_of, done_of, guards_of, program, refresh_of, shell_of, watch_of};
 use guard::Verdict;
-use launch::{Launch, account_problems, environment};
+use launch::{Launch, account_problems, environment, search_path};
 use secrets::Secrets;
 
 /// Why a command without a guard has to run.
@@ -300,11 +300,27 @@ impl Provider for ExecProvider {
         let guards = ["unless", "onlyif"].into_iter().filter_map(|attribute| should.get(attribute));
         commands.extend(guards.flat_map(Value::as_list));
         let mut seen = FxHashSet::default();
-        let programs = commands.into_iter().filter_map(|command| program_path(command, shell));
+        let programs = commands.into_iter().filter_map(|command| program(command, shell));
+        let search_path = search_path(should);
         for program in programs.chain(shell.map(str::to_owned)) {
-            if seen.insert(program.clone()) {
-                wish(Wish::require("file", &program));
+            if !seen.contains(&program) {
+                wish_program(&program, &search_path, wish);
+                seen.insert(program);
             }
+        }
+    }
+}
+
+/// Wishes for a program: the file, or, where it is searched for, whatever package brings it.
+fn wish_program(program: &str, search_path: &str, wish: &mut dyn FnMut(Wish<'_>)) {
+    if program.starts_with('/') {
+        wish(Wish::require("file", program));
+    } else if !program.contains('/') {
+        let mut path = String::new();
+        for directory in search_path.split(':').filter(|directory| directory.starts_with('/')) {
+            path.clear();
+            path.extend([directory.trim_end_matches('/'), "/", program]);
+            wish(Wish { by: Match::Owner, ..Wish::require("file", &path) });
         }
     }
 }

@@ -478,6 +478,7 @@ fn it_wants_its_files_and_accounts_first() {
         ("command", Value::array(["/opt/app/bin/run".into(), Value::Integer(5)])),
         ("unless", Value::array(["/opt/check -x".into(), "test -e /x".into()])),
         ("cwd", "/srv/app".into()),
+        ("path", "/opt/bin/:/bin:here".into()),
         ("user", "app".into()),
         ("group", Value::Integer(33)),
     ]);
@@ -490,6 +491,8 @@ fn it_wants_its_files_and_accounts_first() {
         "group 33 Name Before",
         "file /opt/app/bin/run Name Before",
         "file /opt/check Name Before",
+        "file /opt/bin/test Owner Before",
+        "file /bin/test Owner Before",
     ];
     assert_eq!(wishes, expected);
 }

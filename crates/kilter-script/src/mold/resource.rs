@@ -7,8 +7,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_process::{Confinement, Finished};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Problem, Provider, ProviderError, Query, Suitability, Tell,
-    Wanted, Watch,
+    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability,
+    Tell, Wanted, Watch,
 };
 use serde_json::Value as Json;
 
@@ -331,12 +331,23 @@ impl Provider for MoldProvider {
         self.kind.identify(name, should, say);
     }
 
+    fn owner(&self) -> Option<&dyn Owner> {
+        self.kind.owns.is_some().then_some(self)
+    }
+
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.kind.watched(name, should)
     }
 
     fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
         self.listen(cx, tell)
+    }
+}
+
+impl Owner for MoldProvider {
+    fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
+        let rights = self.runner.surroundings.rights;
+        self.kind.owned(rights, (name, should), is_wanted)
     }
 }
 

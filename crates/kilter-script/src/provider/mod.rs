@@ -11,10 +11,10 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ecow::eco_format;
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
+    Batch, Context, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
 };
 
 use crate::condition::Verdict;
@@ -143,12 +143,23 @@ impl Provider for ScriptProvider {
         self.metadata.identify(name, should, say);
     }
 
+    fn owner(&self) -> Option<&dyn Owner> {
+        self.metadata.owns.is_some().then_some(self)
+    }
+
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.metadata.watched(name, should)
     }
 
     fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
         self.listen(cx, tell)
+    }
+}
+
+impl Owner for ScriptProvider {
+    fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
+        let rights = self.surroundings.rights;
+        self.metadata.owned(rights, (name, should), is_wanted)
     }
 }
 

@@ -41,6 +41,7 @@ mod spoken;
 mod surroundings;
 mod turns;
 mod typed;
+mod var_dir;
 
 pub use check_file::{CheckFile, Lasting};
 pub use condition::{Condition, Machine, Verdict};

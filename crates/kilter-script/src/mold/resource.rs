@@ -18,7 +18,7 @@ use super::runner::{Call, Runner, WATCH};
 use crate::condition::Verdict;
 use crate::convention::beginning;
 use crate::metadata::{EXISTS, Metadata, is_action};
-use crate::provider::kept;
+use crate::provider::{keeps, kept};
 use crate::script::Script;
 use crate::surroundings::Surroundings;
 use crate::turns::Turns;
@@ -34,6 +34,8 @@ pub struct MoldProvider {
     name: &'static str,
     /// What the script is called in messages: `resources/file`.
     role: EcoString,
+    /// Where it keeps things, below the directory of all scripts.
+    keeps: EcoString,
     turns: Turns,
 }
 
@@ -41,19 +43,22 @@ impl MoldProvider {
     /// The provider of a script in `resources`.
     pub(super) fn new(runner: Arc<Runner>, path: PathBuf, kind: Metadata) -> MoldProvider {
         let (name, role) = (kept(&kind.name), eco_format!("resources/{}", kind.schema.name));
-        MoldProvider { runner, path, kind, name, role, turns: Turns::default() }
+        let keeps = keeps(&kind);
+        MoldProvider { runner, path, kind, name, role, keeps, turns: Turns::default() }
     }
 
     /// The provider of a file `*.prov`.
     pub(crate) fn of_file(path: &Path, kind: Metadata, surroundings: Arc<Surroundings>) -> MoldProvider {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let (name, role) = (kept(&kind.name), eco_format!("providers/{stem}"));
+        let keeps = keeps(&kind);
         MoldProvider {
             runner: Arc::new(Runner::new(surroundings)),
             path: path.to_owned(),
             kind,
             name,
             role,
+            keeps,
             turns: Turns::default(),
         }
     }
@@ -171,6 +176,7 @@ impl MoldProvider {
         Call {
             path: &self.path,
             role: self.role.clone(),
+            keeps: self.keeps.clone(),
             task: eco_format!("{action} of {of} by the provider `{}`", self.name),
             about: (type_name.as_str(), name),
             action: Some(action),

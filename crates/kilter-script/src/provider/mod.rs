@@ -33,6 +33,8 @@ pub struct ScriptProvider {
     path: PathBuf,
     metadata: Metadata,
     name: &'static str,
+    /// Where it keeps things, below the directory of all scripts.
+    keeps: EcoString,
     convention: Box<dyn Convention>,
     surroundings: Arc<Surroundings>,
     confined: confined::Watch,
@@ -48,10 +50,12 @@ impl ScriptProvider {
         surroundings: Arc<Surroundings>,
     ) -> ScriptProvider {
         let name = kept(&metadata.name);
+        let keeps = keeps(&metadata);
         ScriptProvider {
             path: path.to_owned(),
             metadata,
             name,
+            keeps,
             convention,
             surroundings,
             confined: confined::Watch::default(),
@@ -63,6 +67,11 @@ impl ScriptProvider {
     fn takes_many(&self) -> bool {
         self.metadata.convention == ConventionName::Json
     }
+}
+
+/// Where a provider keeps things, below the directory of all scripts.
+pub(crate) fn keeps(metadata: &Metadata) -> EcoString {
+    eco_format!("providers/{}.{}", metadata.schema.name, metadata.name)
 }
 
 /// A text that lives as long as the program. Each is kept once, however often providers are loaded.

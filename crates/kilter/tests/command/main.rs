@@ -36,3 +36,4 @@ mod storm;
 mod support;
 mod swap;
 mod types;
+mod var_dir;

@@ -78,7 +78,7 @@ impl<'a> Claims<'a> {
         }
         let declared = self.claims.iter().filter(|(_, _, bond)| *bond == Bond::Lies);
         let mut wanted = Wanted { declared: declared.map(|(_, path, _)| &**path).collect(), ..Wanted::default() };
-        // Those that lie somewhere come first: their directories are new then unless another one's were added.
+        // What lies somewhere comes first: of a directory that is known by then, those above are known as well.
         let of = |which: Bond| self.claims.iter().filter(move |(_, _, bond)| *bond == which);
         of(Bond::Lies).for_each(|(_, path, _)| wanted.add(path));
         of(Bond::Uses).for_each(|(_, path, _)| _ = wanted.name(path));

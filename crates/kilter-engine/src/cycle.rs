@@ -18,11 +18,13 @@ const PATIENCE: usize = 20_000_000;
 
 /// One shortest cycle for each strongly connected component that has one.
 pub(crate) fn cycles(graph: &Graph) -> Vec<Cycle> {
+    knots(graph).iter().map(|knot| shortest(graph, knot)).collect()
+}
+
+/// The vertices that wait for each other, knot by knot, each in manifest order.
+pub(crate) fn knots(graph: &Graph) -> Vec<Vec<VertexId>> {
     let left = unordered(graph);
-    if left.is_empty() {
-        return Vec::new();
-    }
-    components(graph, &left).into_iter().map(|knot| shortest(graph, &knot)).collect()
+    if left.is_empty() { Vec::new() } else { components(graph, &left) }
 }
 
 /// The vertices that no order can reach: on a cycle or behind one.

@@ -3,6 +3,7 @@
 use kilter_model::{RelationKind, Span};
 
 use crate::cycle::{self, Cycle};
+use crate::yielding;
 
 /// A vertex: the index of its resource in manifest order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +32,9 @@ pub enum Reason {
     Directory,
     /// The second named the first by its name, such as a file its owner.
     Name,
+    /// The first owns the path of the second or one that it works with, as a package does. What is owned is found on the
+    /// machine and in no manifest, so such an edge gives way: it is left out where it would close a cycle.
+    Owner,
 }
 
 /// Where an edge comes from.
@@ -58,7 +62,8 @@ impl Origin {
         match self {
             Origin::Written { .. } => 0,
             Origin::Output { .. } => 1,
-            Origin::Automatic(_) => 2,
+            Origin::Automatic(Reason::Directory | Reason::Name) => 2,
+            Origin::Automatic(Reason::Owner) => 3,
         }
     }
 }
@@ -94,12 +99,16 @@ impl Graph {
     ///
     /// Several edges between one pair become one, which notifies if any of them does and has the
     /// origin of the written one. An automatic edge against a written one of the same pair is left
-    /// out: what was written wins.
+    /// out: what was written wins. So is one of an [owner](Reason::Owner) that would close a cycle.
     ///
     /// # Errors
     /// The cycles, one for each knot of vertices that wait for each other.
     pub fn new(count: u32, edges: Vec<Edge>) -> Result<Graph, Vec<Cycle>> {
         let graph = Graph::indexed(count, merged(sorted(count, &edges)));
+        let graph = match yielding::yielded(&graph) {
+            Some(edges) => Graph::indexed(count, edges),
+            None => graph,
+        };
         match cycle::cycles(&graph) {
             cycles if cycles.is_empty() => Ok(graph),
             cycles => Err(cycles),

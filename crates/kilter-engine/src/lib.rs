@@ -15,6 +15,7 @@ mod cycle;
 mod graph;
 mod machine;
 mod vertex;
+mod yielding;
 
 pub use cycle::Cycle;
 pub use graph::{Edge, EdgeId, Graph, Origin, Reason, VertexId};

@@ -112,6 +112,35 @@ proptest! {
     }
 
     #[test]
+    fn an_edge_of_an_owner_makes_no_cycle_and_gives_way_only_where_it_would(
+        (count, pairs) in graphs(20, 2),
+        owned in prop::collection::vec((0u32..20, 0u32..20), 0..40),
+    ) {
+        let owned: Vec<_> = owned.into_iter().map(|(a, b)| (a % count, b % count)).collect();
+        let owner = |&(first, second): &(u32, u32)| {
+            let origin = Origin::Automatic(Reason::Owner);
+            Edge { first: VertexId(first), second: VertexId(second), notify: false, origin }
+        };
+        let all: Vec<Edge> = owned.iter().map(owner).chain(edges(&pairs)).collect();
+        let graph = match (Graph::new(count, all), Graph::new(count, edges(&pairs))) {
+            (Err(with), Err(without)) => {
+                prop_assert_eq!(with, without);
+                return Ok(());
+            }
+            (Ok(with), Ok(without)) => {
+                prop_assert!(without.edges().iter().all(|edge| with.edges().contains(edge)), "the others stay");
+                with
+            }
+            (with, without) => panic!("{with:?} {without:?}"),
+        };
+        let kept: Vec<_> = graph.edges().iter().map(|edge| (edge.first.0, edge.second.0)).collect();
+        for pair in owned.iter().filter(|pair| !kept.contains(pair)) {
+            let closed = oracle(count, kept.iter().copied().chain([*pair]));
+            prop_assert!(is_cyclic_directed(&closed), "{:?} would have closed nothing", pair);
+        }
+    }
+
+    #[test]
     fn every_knot_has_one_cycle_and_it_is_real((count, pairs) in graphs(40, 2)) {
         let kept: BTreeSet<(u32, u32)> = by_the_rules(&pairs).into_keys().collect();
         let cycles = Graph::new(count, edges(&pairs)).err().unwrap_or_default();

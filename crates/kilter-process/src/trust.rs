@@ -43,6 +43,11 @@ impl fmt::Display for Changer {
     }
 }
 
+/// Whether a file belongs to whom this process makes files as.
+pub fn is_own(metadata: &Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
 /// Why root cannot trust what is in a directory.
 #[derive(Debug)]
 pub enum Distrust {

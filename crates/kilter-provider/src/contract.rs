@@ -5,6 +5,7 @@ use kilter_model::{AttributeName, Attributes, Change, Outcome, Receipt, State, T
 
 use crate::context::Context;
 use crate::outlook::Reach;
+use crate::owner::Owner;
 use crate::watch::{POLL, Tell, Watch};
 use crate::wish::Wish;
 
@@ -376,6 +377,17 @@ pub trait Provider: Send + Sync {
     /// The resources that one wants beside it, if they are declared: the automatic edges.
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         let _ = (name, should, wish);
+    }
+
+    /// Who tells which paths its resources own; none if they own nothing.
+    fn owner(&self) -> Option<&dyn Owner> {
+        None
+    }
+
+    /// Whether its resources are named by paths. What [owns](Provider::owner) such a path comes before the resource, and
+    /// before whoever wishes that one first, declared or not.
+    fn names_paths(&self) -> bool {
+        false
     }
 
     /// What tells that a resource may have changed, while its state is held: any of these. With nothing, it

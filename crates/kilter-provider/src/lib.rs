@@ -26,6 +26,7 @@ mod context;
 mod contract;
 mod logging;
 mod outlook;
+mod owner;
 mod registry;
 mod seal;
 mod simple;
@@ -44,6 +45,7 @@ pub use contract::{
 };
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
+pub use owner::Owner;
 pub use registry::{Candidate, ChoiceError, Registry};
 pub use seal::{Seal, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};

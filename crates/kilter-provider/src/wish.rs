@@ -18,6 +18,8 @@ pub enum Match {
     Ancestor,
     /// By a path: that path, or else the nearest managed directory above it.
     PathOrAncestor,
+    /// By a path: what [owns](crate::Provider::owner) it, and nobody else.
+    Owner,
 }
 
 /// A resource that another one wants beside it in the graph, if it is declared at all.

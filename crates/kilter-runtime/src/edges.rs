@@ -5,6 +5,7 @@ use kilter_model::{Catalog, RelationKind, Resource, TypeSchema};
 use kilter_provider::{Direction, Match, Registry, Wish};
 
 use crate::lookup::Lookup;
+use crate::owners::Claims;
 
 /// Every edge of `catalog`.
 pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>) -> Vec<Edge> {
@@ -34,13 +35,24 @@ fn written(relation: &kilter_model::Relation) -> Edge {
 
 fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>, edges: &mut Vec<Edge>) {
     let mut nearest = Nearest::default();
+    let mut claims = Claims::new(catalog, registry, providers);
     let opted_out = |v: VertexId| catalog.resources[v.0 as usize].meta().is_some_and(|meta| meta.no_autoedge);
     for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
         if opted_out(me) {
             continue;
         }
+        if let Some(claims) = &mut claims {
+            claims.lies(me, *provider, resource);
+        }
         let provider = registry.at(usize::from(*provider));
         provider.wishes(&resource.name, &resource.attributes, &mut |wish| {
+            if let Some(claims) = &mut claims
+                && wish.direction == Direction::Before
+                && wish.by != Match::Ancestor
+                && let Some(wished) = registry.index(wish.type_name)
+            {
+                claims.wants(me, wished as u16, wish.name);
+            }
             let Some((other, reason)) = granted(wish, registry, lookup, &mut nearest) else { return };
             if other == me || opted_out(other) {
                 return;
@@ -58,13 +70,19 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
                 provider.schema(),
                 resource,
                 me,
-                &|name, title| {
+                &mut |kind, name, title| {
                     let at = registry.index(name)? as u16;
+                    if let (Some(claims), RelationKind::Require | RelationKind::Subscribe) = (&mut claims, kind) {
+                        claims.wants(me, at, title);
+                    }
                     lookup.titled(at, name, title).filter(|other| *other != me && !opted_out(*other))
                 },
                 edges,
             );
         }
+    }
+    if let Some(claims) = claims {
+        edges.extend(claims.edges(&|vertex| is_to_go(catalog, vertex)));
     }
 }
 
@@ -79,11 +97,11 @@ fn declared(
     schema: &TypeSchema,
     resource: &Resource,
     me: VertexId,
-    find: &dyn Fn(&str, &str) -> Option<VertexId>,
+    find: &mut dyn FnMut(RelationKind, &str, &str) -> Option<VertexId>,
     edges: &mut Vec<Edge>,
 ) {
     schema.wishes(&resource.attributes, &resource.name, &mut |kind, type_name, title| {
-        let Some(other) = find(type_name.as_str(), title) else { return };
+        let Some(other) = find(kind, type_name.as_str(), title) else { return };
         let (first, second) = match kind {
             RelationKind::Require | RelationKind::Subscribe => (other, me),
             RelationKind::Before | RelationKind::Notify => (me, other),
@@ -129,5 +147,6 @@ fn granted(
         Match::Name => by_name(),
         Match::Ancestor => above(),
         Match::PathOrAncestor => by_name().or_else(above),
+        Match::Owner => None,
     }
 }

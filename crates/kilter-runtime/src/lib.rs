@@ -24,6 +24,7 @@ mod lookup;
 mod observer;
 mod outlook;
 mod outputs;
+mod owners;
 mod prepare;
 mod records;
 mod report;

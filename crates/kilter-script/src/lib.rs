@@ -31,6 +31,7 @@ mod heard;
 mod json;
 mod metadata;
 pub mod mold;
+mod owned;
 mod provider;
 pub mod recorded;
 mod script;
@@ -40,6 +41,7 @@ mod spoken;
 mod surroundings;
 mod turns;
 mod typed;
+mod var_dir;
 
 pub use check_file::{CheckFile, Lasting};
 pub use condition::{Condition, Machine, Verdict};

@@ -1,7 +1,7 @@
 //! What scripts are given of the world, and how much they may take.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub struct Surroundings {
     pub environment: Environment,
     /// Who says whether there is a command; if nobody, the `PATH` of the environment is searched.
     pub commands: Option<CommandsFn>,
+    /// The state directory, below which each script keeps what it wants to find again; none where nothing is kept.
+    pub state_dir: Option<PathBuf>,
     /// On whose behalf they run.
     pub rights: Rights,
     /// How much a script may take.
@@ -87,6 +89,7 @@ impl Surroundings {
             facts: Arc::new(|_| None),
             environment: Environment::new(),
             commands: None,
+            state_dir: None,
             rights: Rights::User,
             limits: Limits::default(),
             historian: Arc::new(NoHistorian),

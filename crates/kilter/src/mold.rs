@@ -32,7 +32,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
         let _ = LOG.set(Arc::new(log(path)?));
     }
     let Some(directory) = &global.mold else { return Ok(()) };
-    let surroundings = providers::surroundings();
+    let surroundings = providers::surroundings(global.state_dir_if_any());
     let files = Arc::new(Asked(LiveFiles(surroundings.rights)));
     let mold = Mold::open_through(files, directory, Arc::new(surroundings))
         .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;

@@ -28,6 +28,12 @@ pub(crate) struct Search {
     pub(crate) libexec: Vec<PathBuf>,
 }
 
+impl Search {
+    fn state_dir(&self) -> Option<PathBuf> {
+        self.state_dir.clone().filter(|path| !path.as_os_str().is_empty()).or_else(paths::state_dir)
+    }
+}
+
 /// The providers that there are.
 pub(crate) struct Providers {
     /// All of them.
@@ -92,7 +98,7 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 
 /// The scripts of the directories.
 fn scripts(search: &Search) -> Scripts {
-    let surroundings = Arc::new(surroundings_with(&search.libexec));
+    let surroundings = Arc::new(surroundings_with(&search.libexec, search.state_dir()));
     let found = recording::ask("scripts", || serde_json::Value::Null, || look(search, &surroundings));
     Scripts::of(found, &surroundings)
 }
@@ -103,18 +109,17 @@ fn look(search: &Search, surroundings: &Arc<Surroundings>) -> Found {
     if directories.is_empty() {
         return Found::default();
     }
-    let given = search.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
-    let cache = given.or_else(paths::state_dir).map(|state| state.join("describe"));
+    let cache = search.state_dir().map(|state| state.join("describe"));
     Found::look(&directories, cache.as_deref(), surroundings)
 }
 
-/// What scripts are given of the world.
-pub(crate) fn surroundings() -> Surroundings {
-    surroundings_with(&[])
+/// What scripts are given of the world; they keep things in a state directory, if there is one.
+pub(crate) fn surroundings(state_dir: Option<PathBuf>) -> Surroundings {
+    surroundings_with(&[], state_dir)
 }
 
 /// What scripts are given that find commands in `libexec` before the usual directories.
-fn surroundings_with(libexec: &[PathBuf]) -> Surroundings {
+fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> Surroundings {
     let environment = environment(libexec);
     let path = Surroundings { environment: environment.clone(), ..Surroundings::new() };
     let commands = move |name: &str| recording::ask("command", || name.into(), || path.finds_command(name));
@@ -122,6 +127,8 @@ fn surroundings_with(libexec: &[PathBuf]) -> Surroundings {
         facts: Arc::new(lazy_facts()),
         environment,
         commands: Some(Arc::new(commands)),
+        // A replay writes nothing.
+        state_dir: state_dir.filter(|_| !recording::is_replay()),
         exchanges: recording::exchanges(),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         historian: mold::historian(),

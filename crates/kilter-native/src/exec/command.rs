@@ -92,8 +92,8 @@ impl<'a> Declared<'a> {
         if self.is_sealed { REDACTED.into() } else { shown(self.value) }
     }
 
-    /// The program, when it is given as an absolute path that people may see.
-    pub(super) fn program_path(&self) -> Option<String> {
+    /// The program as it is given, when people may see it.
+    pub(super) fn program(&self) -> Option<String> {
         if self.is_sealed || self.value.holds_sensitive() {
             return None;
         }
@@ -106,7 +106,7 @@ impl<'a> Declared<'a> {
             (Value::String(text), None) => split(text).ok()?.into_iter().next()?,
             _ => return None,
         };
-        program.starts_with('/').then_some(program)
+        (!program.is_empty()).then_some(program)
     }
 }
 

@@ -493,6 +493,7 @@ fn it_wants_its_files_and_accounts_first() {
             mapping(&[("command", "/opt/mark | cat".into()), ("cwd", "/srv/done".into()), ("shell", "/opt/sh".into())]),
         ),
         ("cwd", "/srv/app".into()),
+        ("path", "/opt/bin/:/bin:here".into()),
         ("user", "app".into()),
         ("group", Value::Integer(33)),
     ]);
@@ -507,6 +508,8 @@ fn it_wants_its_files_and_accounts_first() {
         "file /opt/app/bin/run Name Before",
         "file /opt/mark Name Before",
         "file /opt/check Name Before",
+        "file /opt/bin/test Owner Before",
+        "file /bin/test Owner Before",
         "file /opt/sh Name Before",
     ];
     assert_eq!(wishes, expected);

@@ -5,6 +5,7 @@ use kilter_provider::{Direction, Match, Wish};
 use rustc_hash::FxHashSet;
 
 use super::command::{Declared, others_of, shell_of};
+use super::launch::search_path;
 use crate::words::word;
 
 /// The directories, accounts and programs that the commands of a resource need.
@@ -25,11 +26,27 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
         }
     }
     seen.clear();
-    let programs = std::iter::once(&command).chain(&others).filter_map(Declared::program_path);
+    let programs = std::iter::once(&command).chain(&others).filter_map(Declared::program);
     let shells = others.iter().filter_map(Declared::shell).chain(shell_of(should));
+    let search_path = search_path(should);
     for program in programs.chain(shells.map(str::to_owned)) {
-        if seen.insert(program.clone()) {
-            wish(Wish::require("file", &program));
+        if !seen.contains(&program) {
+            wish_program(&program, &search_path, wish);
+            seen.insert(program);
+        }
+    }
+}
+
+/// Wishes for a program: the file, or, where it is searched for, whatever package brings it.
+fn wish_program(program: &str, search_path: &str, wish: &mut dyn FnMut(Wish<'_>)) {
+    if program.starts_with('/') {
+        wish(Wish::require("file", program));
+    } else if !program.contains('/') {
+        let mut path = String::new();
+        for directory in search_path.split(':').filter(|directory| directory.starts_with('/')) {
+            path.clear();
+            path.extend([directory.trim_end_matches('/'), "/", program]);
+            wish(Wish { by: Match::Owner, ..Wish::require("file", &path) });
         }
     }
 }

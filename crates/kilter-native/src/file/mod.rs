@@ -259,6 +259,10 @@ impl Provider for FileProvider {
         declared::contradictions(name, should, declared)
     }
 
+    fn names_paths(&self) -> bool {
+        true
+    }
+
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         declared::wishes(name, should, wish);
     }

@@ -7,6 +7,7 @@ mod apt_key;
 mod behaviours;
 mod chain;
 mod nx9k_vlan;
+mod owners;
 mod relations;
 mod site;
 mod software;

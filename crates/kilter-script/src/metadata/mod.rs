@@ -6,6 +6,7 @@ mod conditions;
 mod fault;
 mod mold;
 pub(crate) mod node;
+pub(crate) mod owns;
 mod read;
 pub(crate) mod titles;
 
@@ -21,11 +22,14 @@ use kilter_provider::Watch;
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
+use crate::owned;
+use crate::surroundings::Rights;
 
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
 pub use fault::{Fault, Place};
 pub(crate) use mold::{EXISTS, complete, is_action, is_word, of_words, other};
+pub(crate) use owns::Owns;
 
 /// Where metadata was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,8 @@ pub struct Metadata {
     pub output: Option<usize>,
     /// The names, beside its own, under which others find a resource.
     pub identities: Vec<AutoTitle>,
+    /// Where the paths are listed that a resource owns.
+    pub owns: Option<Owns>,
     /// What tells that a resource may have changed, beside the action `watch`.
     pub watches: Vec<titles::WatchRule>,
     /// The type, as this provider has it. Keys that kilter does not know are in
@@ -97,6 +103,17 @@ impl Metadata {
             let names = self.schema.titles(title, should, name).unwrap_or_default();
             names.iter().filter(|identity| *identity != name).for_each(|identity| say(identity));
         }
+    }
+
+    /// Those paths that are wanted and that a resource owns.
+    pub(crate) fn owned(
+        &self,
+        rights: Rights,
+        resource: (&str, &Attributes),
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Vec<EcoString> {
+        let owned = |owns| owned::owned(owns, &self.schema, rights, resource, is_wanted);
+        self.owns.as_ref().map(owned).unwrap_or_default()
     }
 
     /// What tells that a resource may have changed.

@@ -11,12 +11,12 @@ use super::attributes::Naming;
 use super::conditions::{self, Joined};
 use super::fault::{Fault, Place};
 use super::node::{self, Kind, Node};
-use super::{Actions, Metadata, Origin, actions, attributes, mold, titles};
+use super::{Actions, Metadata, Origin, actions, attributes, mold, owns, titles};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 /// The keys of a provider that mean something to kilter.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "type",
     "name",
     "desc",
@@ -32,6 +32,7 @@ const KEYS: [&str; 20] = [
     "attributes",
     "outputs",
     "identities",
+    "owns",
     "watches",
     "autorequire",
     "autobefore",
@@ -169,9 +170,12 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         ConventionName::Simple | ConventionName::Json => schema,
     };
     let identities = by_titles(provider, "identities", &schema, titles::identities, reader);
+    let owns =
+        by_titles(provider, "owns", &schema, |value, schema| owns::read(value, schema).map(|owns| vec![owns]), reader);
     let watches = by_titles(provider, "watches", &schema, titles::watches, reader);
     Metadata {
         identities,
+        owns: owns.into_iter().next(),
         watches,
         name: name(provider, stem, reader),
         convention,

@@ -334,3 +334,31 @@ fn a_type_that_begins_with_a_letter_of_several_bytes_is_told_like_any_other() {
     let wrong = wrong(&with(&format!("{SMALLEST}\nattributes: {{name: , n: {{type: ցIg}}}}")));
     assert!(wrong[0].starts_with("`ցIg` is not a type") || wrong[0].starts_with("there is no type"), "{wrong:?}");
 }
+
+#[test]
+fn what_a_resource_owns_is_listed_in_files_that_its_own_values_name() {
+    let owns = |said: &str| with(&format!("{SMALLEST}\nowns: {said}"));
+    for said in
+        ["/l/${vars.name}", "['/l/${vars.name}', $name]", "{lists: $name, shared: [/etc, '/usr/**']}", "{lists: $name}"]
+    {
+        assert!(good(&format!("{SMALLEST}\nowns: {said}")).owns.is_some(), "{said}");
+    }
+    assert!(good(SMALLEST).owns.is_none());
+    for (said, message) in [
+        ("/var/lib/list", "`owns`: `/var/lib/list` would be the list of every resource"),
+        ("$path", "`owns`: there is no attribute `path`"),
+        ("{shared: /etc}", "`owns` says by `lists` which files have the paths, one on each line"),
+        ("{lists: $name, shard: /etc}", "`owns` has `lists` and `shared`, and no `shard`"),
+        (
+            "{lists: $name, shared: etc}",
+            "`owns`: what is `shared` is a path such as /etc, /etc/*.d or /usr/**, not `etc`",
+        ),
+        (
+            "{lists: $name, shared: '/a/**/b'}",
+            "`owns`: what is `shared` is a path such as /etc, /etc/*.d or /usr/**, not `/a/**/b`",
+        ),
+        ("3", "`owns` are texts, not Integer"),
+    ] {
+        assert_eq!(wrong(&owns(said)), [message], "{said}");
+    }
+}

@@ -128,12 +128,12 @@ fn rule(value: &Value, schema: &TypeSchema) -> Result<WatchRule, EcoString> {
 }
 
 /// The elements of a list, or what stands alone.
-fn each(value: &Value) -> &[Value] {
+pub(super) fn each(value: &Value) -> &[Value] {
     value.as_array().unwrap_or(std::slice::from_ref(value))
 }
 
 /// A title that is made of the resource's own values.
-fn title(key: &str, value: &Value, schema: &TypeSchema) -> Result<AutoTitle, EcoString> {
+pub(super) fn title(key: &str, value: &Value, schema: &TypeSchema) -> Result<AutoTitle, EcoString> {
     let text = value.as_str().ok_or_else(|| eco_format!("`{key}` are texts, not {}", value.kind()))?;
     let title = AutoTitle::parse(text).map_err(|error| eco_format!("`{key}`: {error}"))?;
     let unknown = |name: &str| eco_format!("`{key}`: there is no attribute `{name}`");

@@ -127,6 +127,7 @@ impl Mold {
         let call = Call {
             path: &path,
             role: eco_format!("actors/{name}"),
+            keeps: eco_format!("actors/{name}"),
             task: eco_format!("the actor `{name}`"),
             about: ("actors", name),
             action: None,

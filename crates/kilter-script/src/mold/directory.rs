@@ -111,6 +111,7 @@ impl Mold {
         let call = Call {
             path,
             role: eco_format!("facts/{name}"),
+            keeps: eco_format!("facts/{name}"),
             task: eco_format!("the fact script `{name}`"),
             about: ("facts", name),
             action: None,

@@ -7,7 +7,7 @@ use kilter_model::{Behaviour, Hash, TypeSchema, Value, definition};
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::metadata::{self, Metadata, complete, is_action, is_word, of_words, other, titles};
+use crate::metadata::{self, Metadata, complete, is_action, is_word, of_words, other, owns, titles};
 
 /// What a provider of a script in `resources` is called.
 pub(super) const NAME: &str = "mold";
@@ -71,6 +71,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let parallel = rest.truth("parallel").unwrap_or(false);
     let manner = rest.manner();
     let (identities, watches) = (rest.entries.shift_remove("identities"), rest.entries.shift_remove("watches"));
+    let owns = rest.entries.shift_remove("owns");
     let mut faults = rest.faults;
     if let Some(refresh) = &refresh
         && (!is_action(refresh) || words.as_ref().is_some_and(|words| !words.contains(refresh)))
@@ -85,6 +86,8 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     }
     let identities = identities.map_or(Ok(Vec::new()), |said| titles::identities(&said, &reading.schema));
     let watches = watches.map_or(Ok(Vec::new()), |said| titles::watches(&said, &reading.schema));
+    let owns = owns.map(|said| owns::read(&said, &reading.schema)).transpose();
+    faults.extend(owns.as_ref().err().cloned());
     faults.extend(identities.as_ref().err().into_iter().chain(watches.as_ref().err()).cloned());
     let (identities, watches) = (identities.unwrap_or_default(), watches.unwrap_or_default());
     if !faults.is_empty() {
@@ -94,7 +97,8 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let schema = complete(reading.schema, &namevar, refresh.as_ref());
     let schema = if is_open { schema.with_others(other()) } else { schema };
     let metadata = metadata_of(schema, words.as_deref(), manner);
-    Ok(Metadata { identities, watches, refresh, parallel, default: Condition::Constant(is_default), ..metadata })
+    let owns = owns.unwrap_or_default();
+    Ok(Metadata { identities, owns, watches, refresh, parallel, default: Condition::Constant(is_default), ..metadata })
 }
 
 fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
@@ -113,6 +117,7 @@ fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) 
         timeout: manner.timeout,
         output: manner.output,
         identities: Vec::new(),
+        owns: None,
         watches: Vec::new(),
         schema,
         warnings: Vec::new(),

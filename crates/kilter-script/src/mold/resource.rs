@@ -7,8 +7,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_process::{Confinement, Finished};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Problem, Provider, ProviderError, Query, Suitability, Tell,
-    Wanted, Watch,
+    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability,
+    Tell, Wanted, Watch,
 };
 use serde_json::Value as Json;
 
@@ -18,7 +18,7 @@ use super::runner::{Call, Runner, WATCH};
 use crate::condition::Verdict;
 use crate::convention::beginning;
 use crate::metadata::{EXISTS, Metadata, is_action};
-use crate::provider::kept;
+use crate::provider::{keeps, kept};
 use crate::script::Script;
 use crate::surroundings::Surroundings;
 use crate::turns::Turns;
@@ -34,6 +34,8 @@ pub struct MoldProvider {
     name: &'static str,
     /// What the script is called in messages: `resources/file`.
     role: EcoString,
+    /// Where it keeps things, below the directory of all scripts.
+    keeps: EcoString,
     turns: Turns,
 }
 
@@ -41,19 +43,22 @@ impl MoldProvider {
     /// The provider of a script in `resources`.
     pub(super) fn new(runner: Arc<Runner>, path: PathBuf, kind: Metadata) -> MoldProvider {
         let (name, role) = (kept(&kind.name), eco_format!("resources/{}", kind.schema.name));
-        MoldProvider { runner, path, kind, name, role, turns: Turns::default() }
+        let keeps = keeps(&kind);
+        MoldProvider { runner, path, kind, name, role, keeps, turns: Turns::default() }
     }
 
     /// The provider of a file `*.prov`.
     pub(crate) fn of_file(path: &Path, kind: Metadata, surroundings: Arc<Surroundings>) -> MoldProvider {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let (name, role) = (kept(&kind.name), eco_format!("providers/{stem}"));
+        let keeps = keeps(&kind);
         MoldProvider {
             runner: Arc::new(Runner::new(surroundings)),
             path: path.to_owned(),
             kind,
             name,
             role,
+            keeps,
             turns: Turns::default(),
         }
     }
@@ -171,6 +176,7 @@ impl MoldProvider {
         Call {
             path: &self.path,
             role: self.role.clone(),
+            keeps: self.keeps.clone(),
             task: eco_format!("{action} of {of} by the provider `{}`", self.name),
             about: (type_name.as_str(), name),
             action: Some(action),
@@ -331,12 +337,23 @@ impl Provider for MoldProvider {
         self.kind.identify(name, should, say);
     }
 
+    fn owner(&self) -> Option<&dyn Owner> {
+        self.kind.owns.is_some().then_some(self)
+    }
+
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.kind.watched(name, should)
     }
 
     fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
         self.listen(cx, tell)
+    }
+}
+
+impl Owner for MoldProvider {
+    fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
+        let rights = self.runner.surroundings.rights;
+        self.kind.owned(rights, (name, should), is_wanted)
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Call<'a> {
     pub(super) path: &'a Path,
     /// What it is called in messages: `resources/file`.
     pub(super) role: EcoString,
+    /// Where it keeps things, below the directory of all scripts.
+    pub(super) keeps: EcoString,
     /// What it is called for, for people.
     pub(super) task: EcoString,
     /// The type and the name of the resource that it is about, for its lines.
@@ -84,13 +86,14 @@ impl Runner {
         call: &Call<'_>,
         observe: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Finished, MoldError> {
-        let invocation = self.invocation(call);
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{}#{number}", call.role);
         let seal = Seal::of_values(call.input);
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
-        let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
+        let warn = |why: &str| log(Level::Warning, why);
+        let invocation = self.surroundings.keeping(self.invocation(call), &call.keeps, warn);
+        let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         // Of itself it means neither success nor failure.
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &seal, &log);
         let exchange = Exchange {

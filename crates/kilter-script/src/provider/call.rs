@@ -49,6 +49,7 @@ impl ScriptProvider {
         let seal = secrets(request);
         // A script repeats what it was given.
         let log = |level: Level, message: &str| cx.log(level, type_name, subject(request), &seal.hide(message.into()));
+        let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| log(Level::Warning, why));
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
         let exchange = Exchange {
             type_name,

@@ -11,10 +11,10 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ecow::eco_format;
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Context, Mode, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
+    Batch, Context, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
 };
 
 use crate::condition::Verdict;
@@ -33,6 +33,8 @@ pub struct ScriptProvider {
     path: PathBuf,
     metadata: Metadata,
     name: &'static str,
+    /// Where it keeps things, below the directory of all scripts.
+    keeps: EcoString,
     convention: Box<dyn Convention>,
     surroundings: Arc<Surroundings>,
     confined: confined::Watch,
@@ -48,10 +50,12 @@ impl ScriptProvider {
         surroundings: Arc<Surroundings>,
     ) -> ScriptProvider {
         let name = kept(&metadata.name);
+        let keeps = keeps(&metadata);
         ScriptProvider {
             path: path.to_owned(),
             metadata,
             name,
+            keeps,
             convention,
             surroundings,
             confined: confined::Watch::default(),
@@ -63,6 +67,11 @@ impl ScriptProvider {
     fn takes_many(&self) -> bool {
         self.metadata.convention == ConventionName::Json
     }
+}
+
+/// Where a provider keeps things, below the directory of all scripts.
+pub(crate) fn keeps(metadata: &Metadata) -> EcoString {
+    eco_format!("providers/{}.{}", metadata.schema.name, metadata.name)
 }
 
 /// A text that lives as long as the program. Each is kept once, however often providers are loaded.
@@ -143,12 +152,23 @@ impl Provider for ScriptProvider {
         self.metadata.identify(name, should, say);
     }
 
+    fn owner(&self) -> Option<&dyn Owner> {
+        self.metadata.owns.is_some().then_some(self)
+    }
+
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.metadata.watched(name, should)
     }
 
     fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
         self.listen(cx, tell)
+    }
+}
+
+impl Owner for ScriptProvider {
+    fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
+        let rights = self.surroundings.rights;
+        self.metadata.owned(rights, (name, should), is_wanted)
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use kilter_model::{Value, to_json};
 use kilter_provider::{Context, Provider, Wanted, check_one};
+use kilter_script::Surroundings;
+use kilter_script::mold::Mold;
 use serde_json::json;
 
 use crate::harness::{Lines, Place, act, attributes, conform, inspect, short};
@@ -179,4 +182,26 @@ fn what_only_reads_cannot_change_the_machine_unless_metadata_lets_it() {
     assert!(inspect(&place.provider("job"), "a").unwrap().exists && is_touched(&job));
     assert_eq!(place.mold().facts().0.len(), 1);
     assert!(is_touched(&fact));
+}
+
+#[test]
+fn facts_and_actors_have_directories_of_their_own() {
+    let place = Place::new();
+    let said = "#!/bin/sh\ntouch \"$KILTER_VAR_DIR/probe\" 2>/dev/null\n";
+    place.script("facts/it", format!("{said}echo \"{{\\\"at\\\": \\\"$KILTER_VAR_DIR\\\"}}\"\n"));
+    let prescribe = "echo \"[{\\\"kind\\\": \\\"file\\\", \\\"name\\\": \\\"$KILTER_VAR_DIR\\\"}]\"\n";
+    place.script("actors/prescribe", format!("{said}{prescribe}"));
+    place.script("resources/file", "#!/bin/sh\n");
+    place.file("actors/prescribe.yaml", "confine: false\n");
+    let state = place.path().join("state");
+    let surroundings = Surroundings { state_dir: Some(state.clone()), ..place.surroundings() };
+    let mold = Mold::open(place.path(), Arc::new(surroundings)).unwrap();
+    let (facts, _) = mold.facts();
+    let at = state.join("scripts/facts/it");
+    assert_eq!(to_json(&Value::hash(facts)), json!({ "it": { "at": at.display().to_string() } }));
+    assert!(!at.exists(), "it is confined, so nothing is made for it");
+    let prescribed = mold.prescribe(&Value::Undef).unwrap();
+    let at = state.join("scripts/actors/prescribe");
+    assert_eq!(prescribed[0].name, at.display().to_string());
+    assert!(at.join("probe").exists());
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema};
 use kilter_provider::{
-    Batch, Context, Declared, Insync, Level, Log, Mode, Placement, Problem, Provider, ProviderError, ProviderEvent,
-    Query, Reach, Restores, Suitability, Tell, Wanted, Watch, Wish,
+    Batch, Context, Declared, Insync, Level, Log, Mode, Owner, Placement, Problem, Provider, ProviderError,
+    ProviderEvent, Query, Reach, Restores, Suitability, Tell, Wanted, Watch, Wish,
 };
 use serde_json::{Value as Json, json};
 
@@ -312,6 +312,14 @@ impl Provider for Witness {
         self.inner.wishes(name, should, wish);
     }
 
+    fn owner(&self) -> Option<&dyn Owner> {
+        self.inner.owner().map(|_| self as &dyn Owner)
+    }
+
+    fn names_paths(&self) -> bool {
+        self.inner.names_paths()
+    }
+
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         self.inner.watches(name, should)
     }
@@ -346,5 +354,13 @@ impl Provider for Witness {
         }
         let flushed = self.call(cx, "flush", || Json::Null, |cx| self.inner.flush(cx).map_err(message));
         flushed.map_err(ProviderError::new)
+    }
+}
+
+/// Scripts are not run for it, so what they own is recorded here too.
+impl Owner for Witness {
+    fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
+        let Some(owner) = self.inner.owner() else { return Vec::new() };
+        ask("provider", || self.about("owned", Json::from(name)), || owner.owned(name, should, is_wanted))
     }
 }

@@ -1,5 +1,7 @@
 //! `kilter graph`.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::{Place, snapshot};
 
 const MANIFEST: &str = "\
@@ -79,6 +81,68 @@ fn accounts_are_made_after_their_groups_and_before_what_is_theirs_and_go_the_oth
     assert_eq!(automatic(made), edges);
     let gone = "  group[deploy]: {ensure: absent}\n  user[deploy]: {ensure: absent}\n";
     assert_eq!(automatic(gone), ["user[deploy] < group[deploy]"]);
+}
+
+/// A type of packages that are lists in a directory, as those of dpkg are.
+fn packer() -> Place {
+    let place = Place::new();
+    let at = place.path().display();
+    let metadata = format!(
+        "provider:\n  type: pack\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  owns:\n    \
+         lists: '{at}/${{vars.name}}.list'\n    shared: [/*, /usr/**]\n  attributes:\n    name:\n    \
+         ensure: {{type: 'enum[present, absent]'}}\n"
+    );
+    std::fs::create_dir(place.path().join("providers")).unwrap();
+    place.file("providers/pack.yaml", metadata);
+    let script = place.file("providers/pack.prov", "#!/bin/sh\nexit 1\n");
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    place.file("web.list", "/.\n/etc\n/etc/web\n/etc/web/web.conf\n/usr\n/usr/sbin\n/usr/sbin/web\n/usr/bin/awk\n");
+    place
+}
+
+const PACKED: &str = "resources:
+  pack[web]: {}
+  pack[not-yet]: {}
+  file[/etc/web/web.conf]: {content: x}
+  file[/etc/web/sites/mine]: {content: x}
+  file[/etc/other]: {content: x}
+  exec[web -t]: {path: '/usr/sbin:/usr/bin'}
+  exec[other]: {command: [/bin/awk], unless: [[/usr/sbin/webb]]}
+  exec[left alone]: {command: [/usr/sbin/web], meta: {autoedge: false}}
+";
+
+#[test]
+fn a_package_comes_before_its_files_and_before_what_runs_its_programs() {
+    let place = packer();
+    let manifest = place.file("m.yaml", PACKED);
+    let drawn = place.run(&["-I", ".", "graph", &manifest]);
+    let expected = "pack[web]
+pack[not-yet]
+file[/etc/web/web.conf]
+    after pack[web] (automatic: owner)
+file[/etc/web/sites/mine]
+    after pack[web] (automatic: owner)
+file[/etc/other]
+exec[web -t]
+    after pack[web] (automatic: owner)
+exec[other]
+    after pack[web] (automatic: owner)
+exec[left alone]
+8 resources, 4 edges: 4 automatic
+";
+    assert_eq!((drawn.stdout.as_str(), drawn.stderr.as_str()), (expected, ""));
+}
+
+#[test]
+fn what_a_package_owns_is_recorded_and_a_replay_reads_no_list() {
+    let place = packer();
+    let manifest = place.file("m.yaml", PACKED);
+    let drawn = place.run(&["-I", ".", "graph", &manifest]);
+    let recorded = place.run(&["-I", ".", "provider", "record", "r.jsonl", "graph", &manifest]);
+    assert_eq!((recorded.code, &recorded.stdout), (0, &drawn.stdout), "{recorded:?}");
+    std::fs::remove_file(place.path().join("web.list")).unwrap();
+    let replayed = place.run(&["provider", "replay", "r.jsonl"]);
+    assert_eq!((replayed.code, &replayed.stdout), (0, &drawn.stdout), "{replayed:?}");
 }
 
 #[test]

@@ -37,3 +37,4 @@ mod storm;
 mod support;
 mod swap;
 mod types;
+mod var_dir;

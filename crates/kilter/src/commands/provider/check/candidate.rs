@@ -59,12 +59,16 @@ impl Candidate {
         &self.surroundings
     }
 
-    /// A provider that knows nothing of any other; scripts of it are run by `exchanges`.
+    /// A provider that knows nothing of any other; scripts of it are run by `exchanges`, and keep things in `state_dir`.
     ///
     /// # Errors
     /// When its files are not what they were.
-    pub(super) fn make(&self, exchanges: Arc<dyn Exchanges>) -> Result<Arc<dyn Provider>, String> {
-        let surroundings = Arc::new(Surroundings { exchanges, ..self.surroundings.clone() });
+    pub(super) fn make(
+        &self,
+        exchanges: Arc<dyn Exchanges>,
+        state_dir: Option<PathBuf>,
+    ) -> Result<Arc<dyn Provider>, String> {
+        let surroundings = Arc::new(Surroundings { exchanges, state_dir, ..self.surroundings.clone() });
         let type_name = &self.schema().name;
         match &self.kind {
             Kind::Script(known) => Ok(script(known.path(), known.metadata().clone(), &surroundings)),
@@ -114,7 +118,7 @@ pub(super) fn find(word: &str, global: &Global) -> Result<Found, Exit> {
 
 /// Whoever names a file has it run, whoever may change it.
 fn surroundings() -> Surroundings {
-    Surroundings { rights: Rights::User, ..providers::surroundings() }
+    Surroundings { rights: Rights::User, ..providers::surroundings(None) }
 }
 
 fn of_script(path: &Path) -> Found {

@@ -1,6 +1,6 @@
 //! Where laws are tried.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +14,13 @@ use super::glob::is_meant;
 use super::recorder::Trials;
 use super::specimens::Specimens;
 use crate::exit::Exit;
-use crate::{say, signals};
+use crate::{paths, say, signals};
 
 /// What nobody means when something is read: Python keeps what it has compiled.
-const NOISE: [&str; 1] = ["__pycache__"];
+const NOISE: [&str; 2] = ["__pycache__", STATE];
+
+/// Where scripts keep things in a world: what a script has for itself is none of its traces.
+const STATE: &str = "/tmp/.kilter-check-state";
 
 /// What is to be known of a check file with `setup` and no worlds.
 pub(super) const SETUP_HERE: &str = "the `setup` of the check file is run on this machine itself, before each trial";
@@ -32,6 +35,13 @@ pub(super) enum Place {
 }
 
 impl Place {
+    fn state_dir(&self) -> Option<PathBuf> {
+        match self {
+            Place::Here => paths::state_dir(),
+            Place::Worlds(_) => Some(STATE.into()),
+        }
+    }
+
     /// What there is to say of it.
     pub(super) fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
         match self {
@@ -98,8 +108,8 @@ pub(super) fn subject(
     set_up(candidate, specimens, trials);
     let exchanges = trials.recorder();
     let make = {
-        let candidate = Arc::clone(candidate);
-        move || candidate.make(Arc::clone(&exchanges)).unwrap_or_else(|why| give_up(why))
+        let (candidate, state_dir) = (Arc::clone(candidate), place.state_dir());
+        move || candidate.make(Arc::clone(&exchanges), state_dir.clone()).unwrap_or_else(|why| give_up(why))
     };
     let subject = match world {
         None => Subject::of(make, String::new),

@@ -1,0 +1,73 @@
+//! Edges that give way where they would close a cycle.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::cycle;
+use crate::graph::{Edge, Graph, Origin, Reason, VertexId};
+
+fn gives_way(edge: &Edge) -> bool {
+    matches!(edge.origin, Origin::Automatic(Reason::Owner))
+}
+
+/// The edges of a graph without those that gave way; none if nothing has to. Of two that cannot both be there, the one of
+/// what was declared first stays.
+pub(crate) fn yielded(graph: &Graph) -> Option<Vec<Edge>> {
+    if !graph.edges().iter().any(gives_way) {
+        return None;
+    }
+    let knots = cycle::knots(graph);
+    let left_out: FxHashSet<(VertexId, VertexId)> =
+        knots.iter().flat_map(|knot| Knot::of(graph, knot).closing()).collect();
+    if left_out.is_empty() {
+        return None;
+    }
+    let stays = |edge: &&Edge| !(gives_way(edge) && left_out.contains(&(edge.first, edge.second)));
+    Some(graph.edges().iter().filter(stays).copied().collect())
+}
+
+/// The edges within a knot: nothing outside of it lies on a cycle through it.
+struct Knot {
+    after: FxHashMap<VertexId, Vec<VertexId>>,
+    giving_way: Vec<(VertexId, VertexId)>,
+}
+
+impl Knot {
+    fn of(graph: &Graph, vertices: &[VertexId]) -> Knot {
+        let mut knot = Knot { after: FxHashMap::default(), giving_way: Vec::new() };
+        for id in vertices.iter().flat_map(|&vertex| graph.leaving(vertex)) {
+            let edge = graph.edge(id);
+            if vertices.binary_search(&edge.second).is_err() {
+                continue;
+            }
+            match gives_way(edge) {
+                true => knot.giving_way.push((edge.first, edge.second)),
+                false => knot.after.entry(edge.first).or_default().push(edge.second),
+            }
+        }
+        knot
+    }
+
+    /// Those that would close a cycle, if they are added one after the other.
+    fn closing(mut self) -> Vec<(VertexId, VertexId)> {
+        let mut closing = Vec::new();
+        for (first, second) in std::mem::take(&mut self.giving_way) {
+            match self.leads(second, first) {
+                true => closing.push((first, second)),
+                false => self.after.entry(first).or_default().push(second),
+            }
+        }
+        closing
+    }
+
+    fn leads(&self, from: VertexId, to: VertexId) -> bool {
+        let mut seen = FxHashSet::from_iter([from]);
+        let mut open = vec![from];
+        while let Some(vertex) = open.pop() {
+            if vertex == to {
+                return true;
+            }
+            open.extend(self.after.get(&vertex).into_iter().flatten().filter(|next| seen.insert(**next)));
+        }
+        false
+    }
+}

@@ -1,0 +1,114 @@
+//! The paths that a resource owns, from the files that its metadata names.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, TypeSchema};
+
+use crate::discovery::trust;
+use crate::metadata::Owns;
+use crate::surroundings::Rights;
+
+/// A longer list is passed over, in bytes. Debian's longest are of 4 MB.
+const LONGEST: u64 = 16 << 20;
+
+/// Those paths that are wanted and that a resource owns. No process is started, and as root nothing is believed that somebody
+/// else can change.
+pub(crate) fn owned(
+    owns: &Owns,
+    schema: &TypeSchema,
+    rights: Rights,
+    (name, should): (&str, &Attributes),
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Vec<EcoString> {
+    let lists = owns.lists(schema, name, should);
+    let Some(list) = lists.into_iter().find(|list| list.is_file()) else { return Vec::new() };
+    let Ok(text) = text(&list, rights) else { return Vec::new() };
+    let is_everybodys = |path: &&str| owns.is_shared(path) && Path::new(path).is_dir();
+    let paths = text.lines().filter(|path| is_wanted(path)).filter(|path| !is_everybodys(path));
+    paths.map(EcoString::from).collect()
+}
+
+fn text(path: &Path, rights: Rights) -> io::Result<String> {
+    trust::file(path, rights).map_err(|why| io::Error::other(why.to_string()))?;
+    if fs::metadata(path)?.len() > LONGEST {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::metadata::Metadata;
+
+    /// A package whose lists are in a directory of its own.
+    struct Shelf {
+        directory: tempfile::TempDir,
+        rights: Rights,
+    }
+
+    impl Shelf {
+        fn new() -> Shelf {
+            Shelf { directory: tempfile::tempdir().unwrap(), rights: Rights::User }
+        }
+
+        fn list(&self, name: &str, lines: &str) -> std::path::PathBuf {
+            let path = self.directory.path().join(name);
+            fs::write(&path, lines).unwrap();
+            path
+        }
+
+        fn owned(&self, name: &str, wanted: &[&str]) -> Vec<EcoString> {
+            let at = self.directory.path().display();
+            let metadata = format!(
+                "provider:\n  type: pack\n  invoke: simple\n  suitable: true\n  owns:\n    \
+                 lists: ['{at}/${{vars.name}}.list', '{at}/${{vars.name}}:x.list']\n    shared: [/*, /usr/**]\n"
+            );
+            let metadata = Metadata::parse(&metadata, "pack").unwrap();
+            metadata.owned(self.rights, (name, &Attributes::default()), &|path| wanted.contains(&path))
+        }
+    }
+
+    #[test]
+    fn the_first_list_that_is_there_says_what_is_owned() {
+        let shelf = Shelf::new();
+        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "nothing is there yet");
+        shelf.list("a:x.list", "/etc/a\n/etc/b");
+        assert_eq!(shelf.owned("a", &["/etc/a", "/etc/b", "/etc/c"]), ["/etc/a", "/etc/b"]);
+        shelf.list("a.list", "/etc/b\n");
+        assert_eq!(shelf.owned("a", &["/etc/a", "/etc/b"]), ["/etc/b"]);
+    }
+
+    #[test]
+    fn a_directory_that_is_shared_is_left_out_and_a_file_there_is_not() {
+        let shelf = Shelf::new();
+        shelf.list("a.list", "/etc\n/usr/bin\n/usr/bin/env\n/etc/nothing-here\n");
+        let wanted = ["/etc", "/usr/bin", "/usr/bin/env", "/etc/nothing-here"];
+        assert_eq!(shelf.owned("a", &wanted), ["/usr/bin/env", "/etc/nothing-here"]);
+    }
+
+    #[test]
+    fn what_cannot_be_believed_or_is_no_list_says_nothing() {
+        let shelf = Shelf { rights: Rights::Root, ..Shelf::new() };
+        let path = shelf.list("a.list", "/etc/a\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "everybody can change it");
+        let shelf = Shelf::new();
+        fs::create_dir(shelf.directory.path().join("a.list")).unwrap();
+        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0]);
+        fs::create_dir(shelf.directory.path().join("b")).unwrap();
+        shelf.list("c.list", "/etc/a\n");
+        assert_eq!(shelf.owned("b/../c", &["/etc/a"]), [""; 0], "a name leads nowhere else");
+        File::create(shelf.directory.path().join("d.list")).unwrap().set_len(LONGEST + 1).unwrap();
+        assert_eq!(shelf.owned("d", &["", "/etc/a"]), [""; 0], "it is too long");
+        fs::write(shelf.directory.path().join("e.list"), b"/etc/\xff\n/etc/a\n").unwrap();
+        assert_eq!(shelf.owned("e", &["/etc/a"]), ["/etc/a"]);
+    }
+}

@@ -1,0 +1,147 @@
+//! The directory in which a script keeps what it wants to find again.
+
+use std::fs::{self, DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use ecow::{EcoString, eco_format};
+use kilter_process::{Confinement, Invocation, trust};
+
+use crate::surroundings::Surroundings;
+
+/// The variable that leads to it.
+const VARIABLE: &str = "KILTER_VAR_DIR";
+
+/// What scripts keep, below the state directory.
+const SHELF: &str = "scripts";
+
+impl Surroundings {
+    /// Tells a script of its directory, `whose` below that of all scripts: `providers/package.apt`. It is made when the script may write
+    /// to it. Where it cannot be used, the script is not told of it, and `warn` is told why.
+    pub(crate) fn keeping(&self, invocation: Invocation, whose: &str, warn: impl FnOnce(&str)) -> Invocation {
+        let Some(state) = &self.state_dir else { return invocation };
+        match prepared(state, Path::new(whose), invocation.confinement) {
+            Ok(path) => invocation.env(VARIABLE, path),
+            Err(why) => {
+                warn(&eco_format!("it is given no {VARIABLE}: {why}"));
+                invocation
+            }
+        }
+    }
+}
+
+/// The directory of a script, made if the script may write to it. What is there already is held against what kilter makes: who runs it
+/// follows nobody else's links.
+fn prepared(state: &Path, whose: &Path, confinement: Confinement) -> Result<PathBuf, EcoString> {
+    let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if !whose.components().all(is_name) {
+        return Err(eco_format!("`{}` cannot be the name of a directory", whose.display()));
+    }
+    let state = std::path::absolute(state).map_err(|error| eco_format!("{}: {error}", state.display()))?;
+    if confinement == Confinement::None {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&state);
+        made.map_err(|error| eco_format!("cannot make {}: {error}", state.display()))?;
+    }
+    let mut path = state;
+    let mut parts = Path::new(SHELF).components().chain(whose.components());
+    loop {
+        if !is_there(&path)? && confinement == Confinement::None {
+            make(&path)?;
+        }
+        match parts.next() {
+            Some(part) => path.push(part),
+            None => return Ok(path),
+        }
+    }
+}
+
+fn make(path: &Path) -> Result<(), EcoString> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        // Another call was sooner, or somebody who means no good.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => is_there(path).map(drop),
+        made => made.map_err(|error| eco_format!("cannot make {}: {error}", path.display())),
+    }
+}
+
+/// Whether a directory is there. What is there and is another thing, or somebody else's, is an error.
+fn is_there(path: &Path) -> Result<bool, EcoString> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(eco_format!("cannot look at {}: {error}", path.display())),
+    };
+    match fault(&found) {
+        None => Ok(true),
+        Some(fault) => Err(eco_format!(
+            "{} {fault}: it must be a directory of the user who runs kilter, with mode 0700",
+            path.display()
+        )),
+    }
+}
+
+fn fault(found: &Metadata) -> Option<EcoString> {
+    let mode = found.mode() & 0o7777;
+    match () {
+        () if !found.is_dir() => Some("is no directory".into()),
+        () if !trust::is_own(found) => Some(eco_format!("belongs to user {}", found.uid())),
+        () if mode & 0o077 != 0 => Some(eco_format!("has mode {mode:04o}")),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    const MINE: &str = "providers/package.apt";
+
+    fn state() -> (tempfile::TempDir, PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let state = place.path().join("state");
+        (place, state)
+    }
+
+    #[test]
+    fn it_is_made_private_when_it_may_be_written_to_and_not_before() {
+        let (_place, state) = state();
+        let path = prepared(&state, Path::new(MINE), Confinement::ReadOnly).unwrap();
+        assert_eq!(path, state.join("scripts/providers/package.apt"));
+        assert!(!state.exists());
+        assert_eq!(prepared(&state, Path::new(MINE), Confinement::None).unwrap(), path);
+        for made in path.ancestors().take(4) {
+            assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o7777, 0o700, "{made:?}");
+        }
+        fs::write(path.join("kept"), "x").unwrap();
+        assert_eq!(prepared(&state, Path::new(MINE), Confinement::None).unwrap(), path);
+        assert!(path.join("kept").exists());
+    }
+
+    #[test]
+    fn no_link_is_followed_and_what_others_can_use_is_not_used() {
+        let (place, state) = state();
+        fs::create_dir_all(state.join("scripts")).unwrap();
+        let refused = |confinement| prepared(&state, Path::new(MINE), confinement).unwrap_err();
+        assert!(refused(Confinement::None).contains("state has mode 0755: it must be"));
+        for path in [state.clone(), state.join("scripts")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let elsewhere = place.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, state.join("scripts/providers")).unwrap();
+        for confinement in [Confinement::None, Confinement::ReadOnly] {
+            assert!(refused(confinement).contains("scripts/providers is no directory: "));
+        }
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        let (_place, state) = state();
+        for name in ["providers/../x", "actors/..", "/etc"] {
+            assert!(prepared(&state, Path::new(name), Confinement::None).unwrap_err().contains("cannot be the name"));
+        }
+    }
+}

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 33] = [
+const REQUIREMENTS: [Requirement; 35] = [
     // System calls and processes are counted by it.
     Requirement { program: "strace", package: "strace" },
     // Takes rights and capabilities away.
@@ -50,6 +50,9 @@ const REQUIREMENTS: [Requirement; 33] = [
     Requirement { program: "etcd", package: "etcd-server" },
     Requirement { program: "openssl", package: "openssl" },
     Requirement { program: "curl", package: "curl" },
+    // What is told on a bus.
+    Requirement { program: "dbus-daemon", package: "dbus-daemon" },
+    Requirement { program: "dbus-monitor", package: "dbus-bin" },
     // What facts are compared with.
     Requirement { program: "getconf", package: "libc-bin" },
     // The providers that come along: their programs, and what reads their text.

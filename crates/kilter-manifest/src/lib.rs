@@ -16,6 +16,7 @@
 //! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
 //!   values), `resources`, `attributes`, `relations`, `meta`;
 //! - what is declared for other machines, and by them: `export`, `collect`;
+//! - resources that are entries of others: `parts`;
 //! - types that stand for others: `composite` (their definitions), `own` (`self` in what they stand for);
 //! - graphs of mgmt to such a tree: `mgmt`;
 //! - tree to type: `definition`;
@@ -39,6 +40,7 @@ mod mgmt;
 mod offsets;
 mod outputs;
 mod own;
+mod parts;
 mod places;
 mod relations;
 mod render;

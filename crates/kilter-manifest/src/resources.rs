@@ -8,16 +8,18 @@ use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 use indexmap::{Equivalent, IndexMap};
-use kilter_model::{Catalog, ResourceRef, Span, Title, TypeSchema, Value};
+use kilter_model::{Catalog, Resource, ResourceRef, Span, Title, TypeSchema, Value};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::attributes::Body;
 use crate::composite::{Composite, Composites, NAME};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
+use crate::export;
 use crate::load::Loaded;
 use crate::meta::Defaults;
 use crate::own::Own;
+use crate::parts;
 use crate::source::small;
 use crate::tree::{Tree, View, twice};
 use crate::types::Types;
@@ -233,7 +235,12 @@ impl<'e, 't> Resources<'e, 't> {
         self.environment.within(None);
         self.check_names(&explicit);
         let is_declared = |type_name: &str, title: &str| self.index.find(type_name, title).is_some();
-        crate::export::add(&mut catalog, &is_declared, self.environment);
+        let schemas = self.environment.inputs.schemas;
+        // What is a part of another one is exported by itself, and the other one with all of its parts.
+        let is_part = |resource: &Resource| parts::is_part(resource, schemas);
+        export::add(&mut catalog, &is_part, &is_declared, self.environment);
+        parts::fold(&mut catalog, &is_declared, self.environment);
+        export::add(&mut catalog, &|resource| !is_part(resource), &is_declared, self.environment);
         catalog
     }
 

@@ -4,6 +4,7 @@ mod attribute;
 mod attributes;
 mod comparison;
 mod feature;
+mod part_of;
 mod relations;
 mod title;
 
@@ -15,6 +16,7 @@ pub use attribute::{AttributeSchema, Behaviour};
 pub use attributes::Attributes;
 pub use comparison::Comparison;
 pub use feature::Feature;
+pub use part_of::PartOf;
 pub use relations::{AutoRelation, AutoTitle, WishError};
 pub(crate) use title::from_text;
 pub use title::{TitleError, TitlePattern};
@@ -48,6 +50,8 @@ pub struct TypeSchema {
     pub title_patterns: Vec<TitlePattern>,
     /// The relations that resources have because of their values.
     pub relations: Vec<AutoRelation>,
+    /// What resources are parts of; none where they are something by themselves.
+    pub part_of: Option<PartOf>,
     /// Names that the types of attributes are written with, and what each stands for.
     pub aliases: Vec<(EcoString, EcoString)>,
     /// What else its author said of it; kilter does not look into it.
@@ -67,6 +71,7 @@ impl TypeSchema {
             outputs: Vec::new(),
             title_patterns: Vec::new(),
             relations: Vec::new(),
+            part_of: None,
             aliases: Vec::new(),
             extra: Hash::default(),
         }
@@ -229,6 +234,13 @@ impl TypeSchema {
     #[must_use]
     pub fn autonotify<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
         self.auto(RelationKind::Notify, type_name, titles)
+    }
+
+    /// Makes resources parts of those of another type: what their attribute `by` names, in whose attribute `into` they are entries.
+    #[must_use]
+    pub fn part_of(mut self, type_name: &str, by: &str, into: &str) -> TypeSchema {
+        self.part_of = Some(PartOf { type_name: type_name.into(), by: by.into(), into: into.into() });
+        self
     }
 
     fn auto<'a>(mut self, kind: RelationKind, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> Self {

@@ -1,7 +1,7 @@
 //! The resource types that kilter brings along.
 //!
-//! [`native`] returns a provider for each: `exec`, `exported`, `file`, `group`, `host`,
-//! `kv`, `noop`, `notify`, `password`, `test`, `timer`, `user`, `value`. Each reads and
+//! [`native`] returns a provider for each: `exec`, `exported`, `file`, `file_part`,
+//! `group`, `host`, `kv`, `noop`, `notify`, `password`, `test`, `timer`, `user`, `value`. Each reads and
 //! changes the system it is given: the real one, or one that a test has made up below a directory.
 //!
 //! When a provider is called, with what and in which order is left to the engine and its runtime;
@@ -13,6 +13,7 @@ mod accounts;
 mod exec;
 mod exported;
 mod file;
+mod file_part;
 mod group;
 mod host;
 mod kept;
@@ -34,6 +35,7 @@ pub use accounts::{RealRunner, Runner, System};
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
 pub use file::FileProvider;
+pub use file_part::FilePartProvider;
 pub use group::GroupProvider;
 pub use host::HostProvider;
 pub use kv::KvProvider;
@@ -52,6 +54,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(world)),
         Arc::new(FileProvider::sharing(accounts.clone())),
+        Arc::new(FilePartProvider::new()),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
         Arc::new(KvProvider::new()),

@@ -33,11 +33,12 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 14] = [
+pub(super) const TABLE: [Page; 15] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("exec"),
     of_type!("exported"),
     of_type!("file"),
+    of_type!("file_part"),
     of_type!("group"),
     of_type!("host"),
     of_type!("kv"),

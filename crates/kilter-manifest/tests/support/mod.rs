@@ -51,7 +51,19 @@ impl World {
             .attribute("since", "Optional[Timestamp]", Property, "Since when it runs.")
             .attribute("pause", "Timespan", Parameter, "How long it waits.")
             .attribute("versions", "Array[SemVer]", Parameter, "What it may be.");
-        World { types: vec![file, exec, user, service], overrides: Vec::new(), asked: RefCell::default() }
+        let chain = TypeSchema::new("chain", "Chains.").attribute("name", "String", Namevar, "The name.").attribute(
+            "rules",
+            "Hash[String, Hash]",
+            Parameter,
+            "Its rules.",
+        );
+        let rule = TypeSchema::new("rule", "Rules.")
+            .attribute("name", "String", Namevar, "The name.")
+            .attribute("chain", "String", Parameter, "What it is a part of.")
+            .required()
+            .attribute("accept", "String", Parameter, "What it accepts.")
+            .part_of("chain", "chain", "rules");
+        World { types: vec![file, exec, user, service, chain, rule], overrides: Vec::new(), asked: RefCell::default() }
     }
 
     pub(crate) fn compile_all(&self, sources: &mut Sources) -> Result<Compiled, Vec<Diagnostic>> {

@@ -9,12 +9,12 @@ use super::check::{self, Unread};
 use super::fault::{Fault, Path, Place, Warning};
 use super::patterns;
 use super::relations::{self, KINDS};
-use crate::schema::{Feature, TypeSchema};
+use crate::schema::{Feature, PartOf, TypeSchema};
 use crate::suggest;
 use crate::value::{Hash, Value};
 
 /// The keys of a type that mean something to kilter.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "desc",
     "docs",
@@ -23,6 +23,7 @@ const KEYS: [&str; 12] = [
     "features",
     "title_patterns",
     "outputs",
+    "part_of",
     "autorequire",
     "autobefore",
     "autosubscribe",
@@ -213,6 +214,7 @@ fn definition(entries: &Entries<'_>, reader: &mut Reader) -> TypeSchema {
         schema.relations.extend(relations::read(kind, entries, reader));
     }
     outputs(entries, &mut schema, reader);
+    schema.part_of = part_of(entries, &schema, reader);
     schema.extra = reader.extra(entries, &KEYS);
     reader.unread.name = name.is_none();
     reader.faults.extend(check::faults(&schema, reader.unread));
@@ -266,6 +268,29 @@ fn features(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader)
             }
         }
     }
+}
+
+/// `part_of: { type: file, by: path, into: parts }`.
+fn part_of(entries: &Entries<'_>, schema: &TypeSchema, reader: &mut Reader) -> Option<PartOf> {
+    let (value, path) = entries.get("part_of")?;
+    let Some(table) = value.as_hash() else {
+        reader.expected(path, "a hash such as {type: file, by: path, into: parts}", value);
+        return None;
+    };
+    let entries = Entries::new(table, path.clone(), reader);
+    let mut word = |key: &str| {
+        let found = entries.get(key);
+        if found.is_none() {
+            reader.fault(Fault::new(path.clone(), eco_format!("it has no `{key}`")).at(Place::Key));
+        }
+        reader.text(found, "a text").map(|text| EcoString::from(symbol(text)))
+    };
+    let (type_name, by, into) = (word("type")?, word("by")?, word("into")?);
+    if schema.find(&by).is_none() && !reader.unread.attributes {
+        let message = eco_format!("there is no attribute `{by}` that could name what it is a part of");
+        reader.fault(Fault::new(path.key("by"), message));
+    }
+    Some(PartOf { type_name: type_name.as_str().into(), by: by.as_str().into(), into: into.as_str().into() })
 }
 
 fn outputs(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ecow::EcoString;
 
 use super::relations::{KINDS, word};
-use crate::schema::{AttributeSchema, Behaviour, Comparison, TypeSchema};
+use crate::schema::{AttributeSchema, Behaviour, Comparison, PartOf, TypeSchema};
 use crate::value::{Hash, Value};
 
 /// The definition that [`from_value`](super::from_value) reads the schema from.
@@ -40,6 +40,10 @@ pub fn to_value(schema: &TypeSchema) -> Value {
         if !types.is_empty() {
             set(&word(kind), Value::hash(types.into_iter().map(|(name, titles)| (name, Value::strings(titles)))));
         }
+    }
+    if let Some(PartOf { type_name, by, into }) = &schema.part_of {
+        let words = [("type", type_name.as_str()), ("by", by.as_str()), ("into", into.as_str())];
+        set("part_of", Value::hash(words.map(|(key, word)| (key, Value::from(word)))));
     }
     if !schema.outputs.is_empty() {
         set("outputs", texts(&schema.outputs));

@@ -136,6 +136,22 @@ impl Template {
         }
     }
 
+    /// The value of a template that was made of one.
+    pub fn constant(&self) -> Option<&Value> {
+        match &*self.0 {
+            Form::Value(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The templates of a hash, by key.
+    pub fn entries(&self) -> Option<&[(EcoString, Template)]> {
+        match &*self.0 {
+            Form::Hash(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
     /// Whether its value is sensitive, or holds what is, whatever its expressions yield.
     pub fn is_sealed(&self) -> bool {
         match &*self.0 {

@@ -27,6 +27,7 @@ mod mode;
 mod observe;
 mod own;
 mod parents;
+mod parts;
 mod place;
 mod private;
 mod remove;
@@ -193,10 +194,13 @@ impl Provider for FileProvider {
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
         let seal = Seal::of(should);
-        declared::validate(name, should, deferred).into_iter().map(|problem| seal.problem(problem)).collect()
+        let (should, deferred, problem) = parts::as_content(should, deferred);
+        let problems = declared::validate(name, &should, &deferred).into_iter().chain(problem);
+        problems.map(|problem| seal.problem(problem)).collect()
     }
 
     fn canonicalize(&self, _: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        parts::put_together(should);
         declared::canonicalize(should)
     }
 

@@ -52,6 +52,12 @@ fn what(schema: TypeSchema) -> TypeSchema {
         .attribute("content", "Variant[String, Binary]", Behaviour::Property, CONTENT)
         .attribute("source", "String[1]", Behaviour::Parameter, SOURCE)
         .attribute("fragments", "Array[String[1], 1]", Behaviour::Parameter, FRAGMENTS)
+        .attribute(
+            "parts",
+            "Hash[String[1], Struct[{content => Variant[String, Binary], Optional[order] => Integer}]]",
+            Behaviour::Parameter,
+            PARTS,
+        )
         .attribute("target", "Variant[String[1], Binary]", Behaviour::Property, TARGET)
 }
 
@@ -69,7 +75,7 @@ What is there.
 - `present`: anything; an empty file is created where there is nothing.
 - `absent`: nothing. A directory that is not empty is removed only with `force`.
 
-If it is not given: `file` with `content`, `source` or `fragments`, `link` with `target`, `directory` with
+If it is not given: `file` with `content`, `source`, `fragments` or `parts`, `link` with `target`, `directory` with
 `recurse` or `purge`, `present` otherwise.";
 
 const CONTENT: &str = "\
@@ -104,6 +110,17 @@ their names. Excludes `content`, `source` and `target`. At most 64 MiB in all.
 ```yaml
 file[/etc/app.conf]:
   fragments: [/etc/app/head.conf, /etc/app/conf.d]
+```";
+
+const PARTS: &str = "\
+The parts that the content is put together from, by name: those with a lower `order` first (10 where none is given), those with
+the same by their names. Each [`file_part`](file_part.md) of the file is one. Excludes `content`, `source`, `fragments` and `target`.
+
+```yaml
+file[/etc/motd]:
+  parts:
+    welcome: { order: 1, content: \"Welcome.\\n\" }
+    rules: { content: \"Be kind.\\n\" }
 ```";
 
 const TARGET: &str = "\

@@ -16,7 +16,7 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 /// The keys of a provider that mean something to kilter.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "type",
     "name",
     "desc",
@@ -31,6 +31,7 @@ const KEYS: [&str; 21] = [
     "output",
     "attributes",
     "outputs",
+    "part_of",
     "identities",
     "owns",
     "watches",
@@ -41,7 +42,7 @@ const KEYS: [&str; 21] = [
 ];
 
 /// The keys that mean what they mean in a type definition.
-const OF_DEFINITIONS: [&str; 5] = ["outputs", "autorequire", "autobefore", "autosubscribe", "autonotify"];
+const OF_DEFINITIONS: [&str; 6] = ["outputs", "part_of", "autorequire", "autobefore", "autosubscribe", "autonotify"];
 
 /// How long a provider may claim one call to take, in seconds.
 const LONGEST_TIMEOUT: i64 = 86_400;
@@ -315,6 +316,7 @@ fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut Reader) {
     }
     schema.relations = reading.schema.relations;
     schema.outputs = reading.schema.outputs;
+    schema.part_of = reading.schema.part_of;
     if let Some((name, _)) = schema.outputs.iter().find(|(name, _)| !is_output_name(name)) {
         let at = provider.get("outputs").unwrap_or(provider);
         reader.fault(at, eco_format!("`{name}` cannot be the name of an output"));

@@ -1,6 +1,7 @@
 //! The scripts of docs/guides/script-provider.md, as they stand there.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 use crate::run::{Running, content, wait};
 use crate::support::{Ended, Place};
@@ -73,6 +74,52 @@ fn the_watch_in_bash_does_what_the_guide_says() {
     wait("the note that was removed", || content(&note) == "milk & bread\n");
     // Killed, it would leave the watch behind until that writes.
     running.end();
+}
+
+#[test]
+fn the_watch_of_a_bus_does_what_the_guide_says() {
+    let place = with("bash prov files", "files");
+    let home = place.path().join("home").display().to_string();
+    let bus = format!("unix:path={home}/bus");
+    let anybody = "<allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/><allow own=\"*\"/>";
+    let config = format!(
+        "<busconfig><type>session</type><listen>{bus}</listen><policy context=\"default\">{anybody}</policy></busconfig>"
+    );
+    let config = format!("--config-file={}", place.file("bus.conf", config));
+    let daemon = Command::new("dbus-daemon").args([&config, "--nofork"]).stderr(Stdio::null()).spawn();
+    let _daemon = Ends(daemon.expect("dbus-daemon is installed"));
+    wait("the bus", || place.path().join("home/bus").exists());
+    let watch = fence("bash bus watch").replace("--system", &format!("--address {bus}"));
+    let script = std::fs::read_to_string(place.path().join("providers/files.prov")).unwrap();
+    let script = script.replace("list, find, update]", "list, find, update, watch]");
+    place.file(
+        "providers/files.prov",
+        script.replace("\necho \"# simple\"\ncase", &format!("\n{watch}echo \"# simple\"\ncase")),
+    );
+    let manifest = place.file("m.yaml", fence("yaml manifest"));
+    let note = place.path().join("home/notes/shopping");
+    let running = Running::begin(&place, &["-I", ".", &manifest]);
+    wait("the note", || content(&note) == "milk & bread\n");
+    wait("the note, of which the bus has told", || {
+        std::fs::write(&note, "changed").unwrap();
+        let told = Command::new("dbus-send")
+            .args([&format!("--bus={bus}"), "/thing/shopping", "org.example.Thing.Changed"])
+            .status();
+        assert!(told.unwrap().success());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        content(&note) == "milk & bread\n"
+    });
+    running.end();
+}
+
+/// A program that is ended when this is dropped.
+struct Ends(std::process::Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

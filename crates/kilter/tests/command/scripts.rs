@@ -335,3 +335,37 @@ fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
         );
     }
 }
+
+#[test]
+fn resources_of_scripts_are_parts_of_others() {
+    let place = Place::new();
+    provider(
+        &place,
+        "chain",
+        "provider:\n  type: chain\n  invoke: json\n  actions: [get, set]\n  suitable: true\n  attributes:\n    name:\n    \
+         rules: {type: \"Hash[String, Struct[{Optional[accept] => String}]]\"}\n",
+        "#!/usr/bin/python3\nimport json, os, sys\nplace = 'DIR/chain.'\nasked = json.load(sys.stdin)\n\
+         def read(name):\n    try: return {'name': name, 'rules': json.load(open(place + name))}\n    except OSError: return {'name': name, 'rules': {}}\n\
+         if sys.argv[1] == 'ral_action=get':\n    names = asked.get('names') or []\n    print(json.dumps({'resources': [read(name) for name in names]}))\n\
+         else:\n    changes = []\n    for update in asked['updates']:\n        name, should = update['name'], update['should']['rules']\n        \
+         json.dump(should, open(place + name, 'w'))\n        open('DIR/calls', 'a').write('set\\n')\n        \
+         changes.append({'name': name, 'rules': {'is': should, 'was': update['is']['rules']}})\n    print(json.dumps({'changes': changes}))\n",
+    );
+    provider(
+        &place,
+        "rule",
+        "provider:\n  type: rule\n  invoke: simple\n  actions: [list]\n  suitable: true\n  \
+         part_of: {type: chain, by: chain, into: rules}\n  attributes:\n    name:\n    chain: {type: string}\n    accept: {type: string}\n",
+        "#!/bin/sh\necho '# simple'\n",
+    );
+    let text = "resources:\n  rule[ssh]: {chain: input, accept: ssh}\n  rule[web]: {chain: input, accept: \"${exec[x].stdout}\"}\n  \
+                exec[x]: {command: echo http, creates: DIR/none, verify: false}\n  chain[input]: {}\n";
+    let path = place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
+    let applied = place.run(&["-I", ".", "apply", &path]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    let kept = std::fs::read_to_string(place.path().join("chain.input")).unwrap();
+    assert_eq!(kept, r#"{"ssh": {"accept": "ssh"}, "web": {"accept": "http"}}"#);
+    assert_eq!(std::fs::read_to_string(place.path().join("calls")).unwrap(), "set\n", "both in one call");
+    let again = place.run(&["-I", ".", "plan", &path]);
+    assert!(again.stdout.contains("1 unchanged") || again.stdout.contains("not known yet"), "{again:?}");
+}

@@ -223,6 +223,31 @@ fn two_machines_that_export_the_same_resource_are_named() {
 }
 
 #[test]
+fn a_file_is_put_together_of_what_many_machines_declare() {
+    let all = Machines::new();
+    for (host, port) in [("web2", 82), ("web1", 81)] {
+        all.declare(
+            host,
+            &format!("resources:\n  file_part[{host}]: {{path: DIR/proxy, content: \"server {host} {port}\\n\", meta: {{hidden: true, export: [lb]}}}}\n"),
+        );
+        all.apply(host);
+    }
+    let declared = "collect: [{type: file_part, title: 'web*'}]\nresources:\n  file[DIR/proxy]: {parts: {head: {order: 1, content: \"# proxy\\n\"}}}\n";
+    all.declare("lb", declared);
+    let applied = all.apply("lb");
+    assert!(applied.stdout.contains("1 resource: 1 changed"), "{}", applied.stdout);
+    assert_eq!(content(&all.path("proxy")), "# proxy\nserver web1 81\nserver web2 82\n");
+    let held = all.hold("lb");
+    all.declare("web1", "resources: {}\n");
+    all.apply("web1");
+    wait("the file without it", || content(&all.path("proxy")) == "# proxy\nserver web2 82\n");
+    all.declare("web2", "resources: {}\n");
+    all.apply("web2");
+    wait("the file without any", || content(&all.path("proxy")) == "# proxy\n");
+    assert_eq!(held.end().0, Some(143));
+}
+
+#[test]
 fn graphs_of_mgmt_exchange_what_they_export() {
     let all = Machines::new();
     for host in ["a", "b"] {

@@ -36,5 +36,5 @@ fn a_type_that_is_not_there_is_proposed() {
     assert_eq!(ended.code, 1);
     assert_eq!(ended.stderr, "error: there is no type `usre`\n  hint: did you mean `user`?\n");
     let ended = Place::new().run(&["types", "kubernetes"]);
-    assert!(ended.stderr.contains("there are exec, exported, file, group"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("there are exec, exported, file, file_part, group"), "{}", ended.stderr);
 }

@@ -161,6 +161,17 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
         r##""autorequire": {"package": ["apt", "$nam"]}"##,
         &["autorequire.package[1]: there is no attribute `nam` (did you mean `name`?)"],
     ),
+    (
+        Make::Type,
+        r##""part_of": "file""##,
+        &["part_of: expects a hash such as {type: file, by: path, into: parts}, got a String"],
+    ),
+    (Make::Type, r##""part_of": {"type": "file", "by": "name"}"##, &["part_of: it has no `into`"]),
+    (
+        Make::Type,
+        r##""part_of": {"type": "file", "by": "nam", "into": "parts"}"##,
+        &["part_of.by: there is no attribute `nam` that could name what it is a part of"],
+    ),
     (Make::Type, r##""autorequire": {"package": "$"}"##, &["autorequire.package: there is no attribute ``"]),
     (
         Make::Type,

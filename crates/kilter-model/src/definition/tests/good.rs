@@ -18,7 +18,8 @@ pub(super) const SEEDS: [&str; 4] = [
             "source": {"type": "Optional[String]", "behaviour": "parameter", "desc": "Where it comes from."},
             "created": {"type": "String", "behaviour": "read_only", "desc": "When it was made.", "lazy": true}
         },
-        "autorequire": {"file": "$source", "package": "apt"}
+        "autorequire": {"file": "$source", "package": "apt"},
+        "part_of": {"type": "repository", "by": "source", "into": "parts"}
     }"#,
     r#"{
         "name": "software",

@@ -1,0 +1,165 @@
+//! Resources that are parts of others: each becomes an entry of an attribute of its owner, and what is related to it is related to
+//! that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::expr::Template;
+use kilter_model::{Catalog, Deferred, Hash, PartOf, Resource, Span, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::compile::Schemas;
+use crate::diagnostic::Diagnostic;
+use crate::environment::Environment;
+use crate::source::small;
+
+/// Whether resources like this one are parts of others.
+pub(crate) fn is_part(resource: &Resource, schemas: &dyn Schemas) -> bool {
+    part_of(resource, schemas).is_some()
+}
+
+/// What a resource is a part of. One that is hidden is so nowhere.
+fn part_of<'s>(resource: &Resource, schemas: &'s dyn Schemas) -> Option<&'s PartOf> {
+    let part_of = schemas.schema(resource.reference.type_name.as_str())?.part_of.as_ref()?;
+    (!resource.is_hidden()).then_some(part_of)
+}
+
+/// Makes entries of all parts. `is_declared` tells of a type and a title whether there is one, be it that its `when` is false: then
+/// its parts are left out as well.
+pub(crate) fn fold(catalog: &mut Catalog, is_declared: &dyn Fn(&str, &str) -> bool, environment: &Environment<'_>) {
+    let schemas = environment.inputs.schemas;
+    if !catalog.resources.iter().any(|resource| is_part(resource, schemas)) {
+        return;
+    }
+    let named: FxHashMap<(EcoString, EcoString), usize> = (0..)
+        .zip(&catalog.resources)
+        .map(|(at, one)| ((one.reference.type_name.text().clone(), one.name.clone()), at))
+        .collect();
+    let mut owners: Vec<Option<usize>> = vec![None; catalog.resources.len()];
+    let mut gone = vec![false; catalog.resources.len()];
+    let mut parts: BTreeMap<(usize, EcoString), Vec<Part>> = BTreeMap::new();
+    for (at, resource) in catalog.resources.iter().enumerate() {
+        let Some(PartOf { type_name, by, into }) = part_of(resource, schemas) else { continue };
+        gone[at] = true;
+        let report = |message: EcoString, hint: EcoString| {
+            environment.report(Diagnostic::new(message).at(resource.span).hint(hint));
+        };
+        let Some(owner) = resource.get(by.as_str()).and_then(Value::to_text) else {
+            // That it is missing has been told.
+            if resource.deferred().iter().any(|deferred| deferred.attribute == *by) {
+                let message = eco_format!("`{by}` says what it is a part of, and must be known before the run");
+                report(message, "give it without outputs of other resources".into());
+            }
+            continue;
+        };
+        match named.get(&(type_name.text().clone(), owner.clone())) {
+            Some(to) => {
+                owners[at] = Some(*to);
+                let (title, span) = (resource.reference.title.text().clone(), resource.span);
+                let part = Part { title, entry: entry(resource, by.as_str(), schemas), span };
+                parts.entry((*to, into.text().clone())).or_default().push(part);
+            }
+            None if is_declared(type_name.as_str(), &owner) => {}
+            None => {
+                let message =
+                    eco_format!("`{}` is a part of `{type_name}[{owner}]`, which is not declared", resource.reference);
+                report(message, eco_format!("add {type_name}[{owner}]: {{}}"));
+            }
+        }
+    }
+    for ((owner, into), parts) in parts {
+        add(&mut catalog.resources[owner], &into, parts, environment);
+    }
+    leave(catalog, &owners, &gone);
+}
+
+/// A resource as an entry of another one.
+struct Part {
+    title: EcoString,
+    entry: Template,
+    span: Span,
+}
+
+/// What is said of a part, but for its name and its owner.
+fn entry(resource: &Resource, by: &str, schemas: &dyn Schemas) -> Template {
+    let schema = schemas.schema(resource.reference.type_name.as_str());
+    let is_said =
+        |name: &str| name != by && !schema.is_some_and(|schema| schema.namevars().any(|one| one.name == *name));
+    let known = resource.attributes.iter().filter(|(name, _)| is_said(name.as_str()));
+    let known = known.map(|(name, value)| (name.text().clone(), value.clone()));
+    if resource.deferred().is_empty() {
+        return Template::value(Value::Hash(Arc::new(known.collect())));
+    }
+    let known = known.map(|(name, value)| (name, Template::value(value)));
+    let sent = resource.deferred().iter().map(|Deferred { attribute, template, sensitive, .. }| {
+        let template = if *sensitive { template.clone().sealed() } else { template.clone() };
+        (attribute.text().clone(), template)
+    });
+    Template::hash(known.chain(sent).collect())
+}
+
+/// Adds entries to an attribute of an owner, which has some, or none yet.
+fn add(owner: &mut Resource, into: &str, parts: Vec<Part>, environment: &Environment<'_>) {
+    let reference = owner.reference.clone();
+    let report = |message: EcoString, span: Span| environment.report(Diagnostic::new(message).at(span));
+    let is_it = |deferred: &Deferred| deferred.attribute == *into;
+    let begun = owner.deferred().iter().find(|deferred| is_it(deferred));
+    let begun = begun.map(|deferred| deferred.template.entries().map(<[_]>::to_vec));
+    let given = owner.attributes.get(into).map(|given| given.as_hash().cloned());
+    let mut entries: Vec<(EcoString, Template)> = match (given, begun) {
+        (None, None) => Vec::new(),
+        (Some(Some(given)), _) => given.into_iter().map(|(key, value)| (key, Template::value(value))).collect(),
+        (None, Some(Some(begun))) => begun,
+        _ => {
+            let message = eco_format!(
+                "`{into}` of `{reference}` is no mapping that is known, and its parts would be entries of it"
+            );
+            return report(message, owner.span);
+        }
+    };
+    let mut known: FxHashSet<EcoString> = entries.iter().map(|(key, _)| key.clone()).collect();
+    for Part { title, entry, span } in parts {
+        match known.insert(title.clone()) {
+            true => entries.push((title, entry)),
+            false => report(eco_format!("`{reference}` has two parts `{title}`"), span),
+        }
+    }
+    owner.attributes.remove(into);
+    let constant: Option<Hash> =
+        entries.iter().map(|(key, entry)| Some((key.clone(), entry.constant()?.clone()))).collect();
+    if let Some(constant) = constant {
+        return owner.attributes.push(into, Value::Hash(Arc::new(constant)));
+    }
+    let (template, span) = (Template::hash(entries), owner.span);
+    let deferred = &mut owner.particulars_mut().deferred;
+    deferred.retain(|deferred| !is_it(deferred));
+    deferred.push(Deferred { attribute: into.into(), template, sensitive: false, span });
+}
+
+/// Takes what is gone out of a catalog. What was related to it is related to its owner.
+fn leave(catalog: &mut Catalog, owners: &[Option<usize>], gone: &[bool]) {
+    let mut next = 0;
+    let mut places: Vec<Option<u32>> = Vec::with_capacity(gone.len());
+    for is_gone in gone {
+        places.push((!is_gone).then_some(next));
+        next += u32::from(!is_gone);
+    }
+    let place = |at: u32| {
+        let at = at as usize;
+        places[at].or_else(|| places[owners[at]?])
+    };
+    catalog.relations.retain_mut(|relation| match (place(relation.first), place(relation.second)) {
+        (Some(first), Some(second)) if first != second => {
+            (relation.first, relation.second) = (first, second);
+            true
+        }
+        _ => false,
+    });
+    let mut at = 0;
+    catalog.resources.retain(|_| {
+        at += 1;
+        !gone[at - 1]
+    });
+    debug_assert_eq!(small(catalog.resources.len()), next);
+}

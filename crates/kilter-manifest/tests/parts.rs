@@ -1,0 +1,107 @@
+//! Resources that are entries of others.
+
+mod support;
+
+use kilter_manifest::render;
+use kilter_model::{Catalog, Resource, Value};
+use support::World;
+
+fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
+    catalog.resources.iter().find(|r| r.reference.to_string() == reference).unwrap_or_else(|| panic!("{reference}"))
+}
+
+fn references(catalog: &Catalog) -> Vec<String> {
+    catalog.resources.iter().map(|r| r.reference.to_string()).collect()
+}
+
+/// What is wrong with a manifest, as it is shown.
+fn told(text: &str) -> String {
+    let (compiled, sources) = World::new().compile(text);
+    render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false)
+}
+
+#[test]
+fn a_part_is_an_entry_of_its_owner_which_has_its_relations() {
+    let catalog = World::new().catalog(
+        r#"
+resources:
+  rule[a]: { chain: input, accept: ssh, require: "service[x]" }
+  service[x]: {}
+  chain[in]: { name: input, rules: { own: { accept: http } }, before: "rule[b]" }
+  rule[b]: { chain: input, notify: "service[y]" }
+  service[y]: { require: "rule[a]" }
+"#,
+    );
+    assert_eq!(references(&catalog), ["service[x]", "chain[in]", "service[y]"]);
+    let rules = find(&catalog, "chain[in]").get("rules").and_then(Value::as_hash).unwrap();
+    let shown: Vec<String> = rules.iter().map(|(title, rule)| format!("{title} {rule:?}")).collect();
+    assert_eq!(shown, [r#"own {"accept": "http"}"#, r#"a {"accept": "ssh"}"#, "b {}"]);
+    let relations: Vec<_> = catalog.relations.iter().map(|one| (one.first, one.second, one.kind.word())).collect();
+    assert_eq!(relations, [(0, 1, "require"), (1, 2, "notify"), (1, 2, "require")]);
+}
+
+#[test]
+fn what_a_part_is_sent_its_owner_waits_for() {
+    let catalog = World::new().catalog(
+        r#"
+resources:
+  exec[x]: { command: date }
+  chain[input]: {}
+  rule[a]: { chain: input, accept: "${exec[x].stdout}" }
+  rule[b]: { chain: input, accept: http }
+"#,
+    );
+    let chain = find(&catalog, "chain[input]");
+    let [deferred] = chain.deferred() else { panic!("its rules are known later") };
+    let titles: Vec<&str> = deferred.template.entries().unwrap().iter().map(|(title, _)| title.as_str()).collect();
+    assert_eq!((deferred.attribute.as_str(), titles), ("rules", vec!["a", "b"]));
+    assert_eq!(deferred.template.references()[0].to_string(), "exec[x]");
+    assert!(chain.get("rules").is_none());
+}
+
+#[test]
+fn a_part_of_what_is_left_out_is_left_out_and_a_hidden_one_is_a_part_of_nothing() {
+    let catalog = World::new().catalog(
+        r#"
+resources:
+  chain[input]: { when: "false" }
+  chain[output]: {}
+  rule[a]: { chain: input }
+  rule[b]: { chain: output, meta: { hidden: true, export: [web2] } }
+  rule[c]: { chain: output, meta: { export: [web2] }, before: "rule[a]" }
+"#,
+    );
+    let expected = ["chain[output]", "rule[b]", "exported[rule[c] for web2]", "exported[rule[b] for web2]"];
+    assert_eq!(references(&catalog), expected);
+    let relations: Vec<_> = catalog.relations.iter().map(|one| (one.first, one.second)).collect();
+    assert_eq!(relations, [(0, 2), (1, 3)]);
+    assert_eq!(find(&catalog, "chain[output]").get("rules").and_then(Value::as_hash).unwrap().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_a_part_is_told() {
+    let said = told(
+        r#"
+resources:
+  exec[x]: { command: date }
+  rule[a]: { chain: input }
+  rule[b]: { chain: "${exec[x].stdout}" }
+  rule[c]: {}
+  chain[out]: { rules: { d: {} } }
+  rule[d]: { chain: out }
+  chain[all]: { rules: "${exec[x].stdout}" }
+  rule[e]: { chain: all }
+"#,
+    );
+    for part in [
+        "`rule[a]` is a part of `chain[input]`, which is not declared",
+        "add chain[input]: {}",
+        "`chain` says what it is a part of, and must be known before the run",
+        "`rule[c]` lacks the attribute `chain`",
+        "`chain[out]` has two parts `d`",
+        "`rules` of `chain[all]` is no mapping that is known",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(said.matches("error").count(), 5, "{said}");
+}

@@ -142,6 +142,8 @@ impl Bells {
             }
         }
         drop(wired);
+        // It may be waiting already, for what there was before.
+        self.wake();
         self.open(subscriber)
     }
 
@@ -385,6 +387,20 @@ mod tests {
         let wired = Arc::downgrade(&bells.wired);
         drop(bells);
         assert!(wired.upgrade().is_none(), "the thread has ended");
+    }
+
+    #[test]
+    fn who_waits_already_waits_for_what_comes_later_too() {
+        let (mut bells, _told) = bells();
+        bells.watch(Subscriber(1), Vec::new()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        bells.watch(Subscriber(2), vec![Bell::Network(Network::Links)]).unwrap();
+        let begun = std::time::Instant::now();
+        // The thread holds the other one while it waits for it.
+        while lock(&bells.wired).socket.as_ref().map(Arc::strong_count) != Some(2) {
+            assert!(begun.elapsed() < LONG, "nobody waits for the network");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]

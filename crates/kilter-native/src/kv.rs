@@ -1,22 +1,21 @@
 //! The type `kv`: values under keys, in the state directory.
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, get_each,
+    Context, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Wanted, Watch, World, get_each,
 };
 
-use crate::kept::{self, Shelf};
+use crate::kept;
+use crate::values::Values;
 
-const KIND: &str = "kv";
-
-/// Those that are of this machine alone.
-const MAPPED: &str = "kv.mapped";
+/// So often a value that others change at the same time is tried to be set.
+const TRIES: usize = 100;
 
 const DESC: &str = "\
-A value under a key, kept in the state directory.
+A value under a key, kept in the state directory, or where machines share it.
 
 ```yaml
 resources:
@@ -30,8 +29,9 @@ resources:
     refreshonly: true
 ```
 
+With [`--world`](../world.md) the value is the same for all machines that share the place, and held against what any of them makes of it. \
 Several resources may speak of one key: `key` is it, the name only by default. Keys and values are texts, kept in clear and \
-readable by the owner of the state directory only; a secret is refused. `kilter get kv` lists them. A refresh sets the value \
+readable by the owner of the place only; a secret is refused. `kilter get kv` lists them. A refresh sets the value \
 whatever `skiplessthan` says.";
 
 fn schema() -> TypeSchema {
@@ -69,14 +69,19 @@ fn schema() -> TypeSchema {
 /// Provides the type `kv`.
 pub struct KvProvider {
     schema: LazyLock<TypeSchema>,
+    world: Arc<dyn World>,
     /// Held from reading a value to writing another.
     turn: Mutex<()>,
 }
 
 impl KvProvider {
-    /// The provider.
-    pub fn new() -> KvProvider {
-        KvProvider { schema: LazyLock::new(schema), turn: Mutex::new(()) }
+    /// The provider of values on this machine, or, where others share the world, there.
+    pub fn new(world: Arc<dyn World>) -> KvProvider {
+        KvProvider { schema: LazyLock::new(schema), world, turn: Mutex::new(()) }
+    }
+
+    fn values<'a>(&'a self, cx: &'a Context<'a>, should: &Attributes) -> Values<'a> {
+        Values::of(cx, &*self.world, should.truth("mapped") == Some(true))
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
@@ -87,48 +92,35 @@ impl KvProvider {
     fn put(&self, cx: &Context<'_>, name: &str, should: Option<&Attributes>, exactly: bool) -> Result<(), EcoString> {
         let none = Attributes::new();
         let should_be = should.unwrap_or(&none);
-        let (shelf, key) = (shelf(cx, should_be), key(name, should_be));
+        let (values, key) = (self.values(cx, should_be), key(name, should_be));
         if should.is_none() || should_be.text("ensure") == Some("absent") {
-            return shelf.remove(key);
+            return values.remove(key);
         }
         // A value that came from another resource has not been looked at before.
         if let Some(problem) = problems(name, should_be).into_iter().next() {
             return Err(problem.to_string().into());
         }
         let _turn = self.turn();
-        let is = text(shelf.read(key)?, key)?;
-        let Some(value) = should_be.text("value") else {
-            return if is.is_some() { Ok(()) } else { shelf.write(key, b"") };
-        };
-        let is_greater = match &is {
-            Some(is) if !exactly => is_greater(is, value, should_be)?,
-            _ => false,
-        };
-        if is_greater || is.as_deref() == Some(value) { Ok(()) } else { shelf.write(key, value.as_bytes()) }
-    }
-}
-
-impl Default for KvProvider {
-    fn default() -> KvProvider {
-        KvProvider::new()
+        for _ in 0..TRIES {
+            let is = values.read(key)?;
+            let value = match (&is, should_be.text("value")) {
+                (Some(_), None) => return Ok(()),
+                (None, None) => "",
+                (Some(is), Some(value)) if is == value || !exactly && is_greater(is, value, should_be)? => {
+                    return Ok(());
+                }
+                (_, Some(value)) => value,
+            };
+            if values.replace(key, is.as_deref(), value)? {
+                return Ok(());
+            }
+        }
+        Err(eco_format!("others change `{key}` all the time"))
     }
 }
 
 fn key<'a>(name: &'a str, should: &'a Attributes) -> &'a str {
     should.text("key").unwrap_or(name)
-}
-
-fn kind(should: &Attributes) -> &'static str {
-    if should.truth("mapped") == Some(true) { MAPPED } else { KIND }
-}
-
-fn shelf<'a>(cx: &'a Context<'a>, should: &Attributes) -> Shelf<'a> {
-    Shelf::of(cx, kind(should))
-}
-
-fn text(bytes: Option<Vec<u8>>, key: &str) -> Result<Option<EcoString>, EcoString> {
-    let text = bytes.map(|bytes| String::from_utf8(bytes).map(EcoString::from)).transpose();
-    text.map_err(|_| eco_format!("what is kept under `{key}` is no text: it was not written by kilter"))
 }
 
 /// Whether a value that is there is to be left, since it is greater.
@@ -188,14 +180,15 @@ impl Provider for KvProvider {
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        get_each(self, cx, query, || Shelf::of(cx, KIND).names().map_err(ProviderError::new))
+        let values = self.values(cx, &Attributes::new());
+        get_each(self, cx, query, || values.names().map_err(ProviderError::new))
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let none = Attributes::new();
         let should = wanted.should.unwrap_or(&none);
         let key = key(wanted.name, should);
-        let kept = shelf(cx, should).read(key).and_then(|bytes| text(bytes, key)).map_err(ProviderError::new)?;
+        let kept = self.values(cx, should).read(key).map_err(ProviderError::new)?;
         let Some(value) = kept else {
             let mut state = State::absent(wanted.name.clone());
             state.attributes.push("ensure", "absent");
@@ -254,7 +247,7 @@ impl Provider for KvProvider {
     }
 
     fn placement(&self, _: &Attributes) -> Placement {
-        Placement::Inline
+        if self.world.is_shared() { Placement::Worker } else { Placement::Inline }
     }
 
     fn set_placement(&self, _: &Attributes) -> Placement {
@@ -262,7 +255,7 @@ impl Provider for KvProvider {
     }
 
     fn watches(&self, name: &str, should: &Attributes) -> Vec<Watch> {
-        vec![Watch::Kept(kept::path_of(kind(should), key(name, should)))]
+        vec![self.values(&Context::bare(), should).watch(key(name, should))]
     }
 }
 
@@ -285,7 +278,7 @@ mod tests {
 
     impl Machine {
         fn new() -> Machine {
-            Machine { state: tempfile::tempdir().unwrap(), provider: KvProvider::new() }
+            Machine { state: tempfile::tempdir().unwrap(), provider: KvProvider::new(Arc::new(crate::tests::Nowhere)) }
         }
 
         /// Brings a resource to its state if it is not; what was done, and the value that is there.
@@ -350,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_is_refused_before_anything_is_done() {
-        let provider = KvProvider::new();
+        let provider = KvProvider::new(Arc::new(crate::tests::Nowhere));
         let said = |name: &str, should: &[(&str, Value)]| {
             let should: Attributes = should.iter().cloned().collect();
             provider.validate(name, &should, &[]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

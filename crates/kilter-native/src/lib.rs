@@ -25,6 +25,7 @@ mod test;
 mod timer;
 mod user;
 mod value;
+mod values;
 mod words;
 
 use std::sync::Arc;
@@ -52,12 +53,12 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
     vec![
         Arc::new(ExecProvider::sharing(accounts.clone())),
-        Arc::new(ExportedProvider::new(world)),
+        Arc::new(ExportedProvider::new(Arc::clone(&world))),
         Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(FilePartProvider::new()),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
-        Arc::new(KvProvider::new()),
+        Arc::new(KvProvider::new(world)),
         Arc::new(NoopProvider::new()),
         Arc::new(NotifyProvider::new()),
         Arc::new(PasswordProvider::new()),
@@ -69,14 +70,14 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use kilter_model::{DataType, definition};
     use kilter_provider::WorldError;
 
     use super::*;
 
     /// There is nothing in it.
-    struct Nowhere;
+    pub(crate) struct Nowhere;
 
     impl World for Nowhere {
         fn host(&self) -> &str {
@@ -85,6 +86,10 @@ mod tests {
 
         fn place(&self) -> String {
             "nowhere".into()
+        }
+
+        fn is_shared(&self) -> bool {
+            false
         }
 
         fn read(&self, _: &[&str]) -> Result<Option<String>, WorldError> {
@@ -97,6 +102,10 @@ mod tests {
 
         fn write(&self, _: &[&str], _: &str) -> Result<(), WorldError> {
             Err(WorldError("there is no room".into()))
+        }
+
+        fn replace(&self, _: &[&str], _: Option<&str>, _: &str) -> Result<bool, WorldError> {
+            Ok(false)
         }
 
         fn remove(&self, _: &[&str]) -> Result<(), WorldError> {

@@ -46,7 +46,8 @@ fn events_come_in_the_order_in_which_things_happen() {
 #[test]
 fn both_outputs_are_kept_together_in_the_order_in_which_they_came() {
     let gate = std::env::temp_dir().join(format!("kilter-gate-{}", std::process::id()));
-    let script = r#"mkfifo "$0" && for word in 1 2 3 4; do echo "$word"; read -r go <"$0"; echo "$word" >&2; read -r go <"$0"; done"#;
+    // Who opens it anew for each word may miss what is written while the former one is still open.
+    let script = r#"mkfifo "$0" && exec 3<>"$0" && for word in 1 2 3 4; do echo "$word"; read -r go <&3; echo "$word" >&2; read -r go <&3; done"#;
     let mut invocation = Invocation::new("sh").args(["-c", script]).arg(&gate).captured(4);
     invocation.together = Capture::First(14);
     let finished = run_observed(&invocation, None, &mut |event| {

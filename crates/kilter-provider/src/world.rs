@@ -14,6 +14,11 @@ pub trait World: Send + Sync {
     /// Where it is, for people: `/srv/world`.
     fn place(&self) -> String;
 
+    /// Whether other machines may be there as well.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// The text under a key, if there is one.
     ///
     /// # Errors
@@ -31,6 +36,12 @@ pub trait World: Send + Sync {
     /// # Errors
     /// When it is not there, or may be lost when the machine crashes.
     fn write(&self, key: &[&str], text: &str) -> Result<(), WorldError>;
+
+    /// Puts a text under a key if what is there is what was expected, nothing included: whether it was.
+    ///
+    /// # Errors
+    /// As [`write`](World::write).
+    fn replace(&self, key: &[&str], expected: Option<&str>, text: &str) -> Result<bool, WorldError>;
 
     /// Leaves nothing under a key.
     ///

@@ -15,6 +15,9 @@ use crate::name::{Begun, names, part};
 /// A text that is longer is refused, in bytes.
 const LARGEST: u64 = 16 << 20;
 
+/// The file that is locked; no key has its name.
+const LOCK: &str = ".lock";
+
 /// So many directories of a key may be nested.
 const DEEPEST: usize = 64;
 
@@ -26,12 +29,32 @@ const DEEPEST: usize = 64;
 pub struct Directory {
     path: PathBuf,
     host: EcoString,
+    is_shared: bool,
 }
 
 impl Directory {
     /// The world in a directory, which is made when something is written; `host` is what this machine is called in it.
     pub fn new(path: impl Into<PathBuf>, host: impl Into<EcoString>) -> Directory {
-        Directory { path: path.into(), host: host.into() }
+        Directory { path: path.into(), host: host.into(), is_shared: true }
+    }
+
+    /// The same, where no other machine is.
+    #[must_use]
+    pub fn of_one_machine(self) -> Directory {
+        Directory { is_shared: false, ..self }
+    }
+
+    /// Has the directory to itself until what is returned is dropped, among those who ask for it.
+    fn alone(&self) -> Result<File, WorldError> {
+        self.is_there(&self.path)?;
+        let path = self.path.join(LOCK);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+        made.map_err(|error| failed("create", &self.path, &error))?;
+        let opened =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags()).open(&path);
+        let file = opened.map_err(|error| failed("open", &path, &error))?;
+        file.lock().map_err(|error| failed("lock", &path, &error))?;
+        Ok(file)
     }
 
     fn path_of(&self, key: &[&str]) -> PathBuf {
@@ -170,6 +193,10 @@ impl World for Directory {
         self.path.display().to_string()
     }
 
+    fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     fn read(&self, key: &[&str]) -> Result<Option<String>, WorldError> {
         self.read_file(&self.path_of(key))
     }
@@ -190,6 +217,14 @@ impl World for Directory {
         // Somebody may just have removed the directory, which was empty.
         let written = Self::try_write(&path, text).or_else(|_| Self::try_write(&path, text));
         written.map_err(|error| failed("write", &path, &error))
+    }
+
+    fn replace(&self, key: &[&str], expected: Option<&str>, text: &str) -> Result<bool, WorldError> {
+        let _alone = self.alone()?;
+        if self.read(key)?.as_deref() != expected {
+            return Ok(false);
+        }
+        self.write(key, text).map(|()| true)
     }
 
     fn remove(&self, key: &[&str]) -> Result<(), WorldError> {
@@ -250,6 +285,26 @@ mod tests {
         }
         assert_eq!((world.read(&["a", "b"]), world.below(&["a"])), (Ok(None), Ok(Vec::new())));
         assert!(!world.watched(&["a"]).exists(), "a directory that is left empty goes");
+    }
+
+    #[test]
+    fn of_many_who_count_at_once_nobody_is_lost() {
+        let (_place, world) = world();
+        assert!(!world.replace(&["n"], Some("0"), "1").unwrap(), "there is nothing yet");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..25 {
+                        while {
+                            let is = world.read(&["n"]).unwrap();
+                            let next = is.as_deref().map_or(0, |is| is.parse::<u32>().unwrap()) + 1;
+                            !world.replace(&["n"], is.as_deref(), &next.to_string()).unwrap()
+                        } {}
+                    }
+                });
+            }
+        });
+        assert_eq!(world.read(&["n"]).unwrap().as_deref(), Some("100"));
     }
 
     #[test]

@@ -240,6 +240,18 @@ impl World for Etcd {
         self.shared.ask("/v3/kv/put", &question).map(drop)
     }
 
+    fn replace(&self, key: &[&str], expected: Option<&str>, text: &str) -> Result<bool, WorldError> {
+        let key = encoded(&self.shared.key_of(key));
+        let compare = match expected {
+            Some(expected) => json!({ "key": key, "target": "VALUE", "result": "EQUAL", "value": encoded(expected) }),
+            // What is not there has the version 0.
+            None => json!({ "key": key, "target": "VERSION", "result": "EQUAL", "version": "0" }),
+        };
+        let put = json!({ "request_put": { "key": key, "value": encoded(text) } });
+        let answer = self.shared.ask("/v3/kv/txn", &json!({ "compare": [compare], "success": [put] }))?;
+        Ok(answer.get("succeeded").and_then(Json::as_bool) == Some(true))
+    }
+
     fn remove(&self, key: &[&str]) -> Result<(), WorldError> {
         let question = json!({ "key": encoded(&self.shared.key_of(key)) });
         self.shared.ask("/v3/kv/deleterange", &question).map(drop)

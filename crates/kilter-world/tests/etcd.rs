@@ -141,7 +141,15 @@ fn a_text_is_there_under_its_key_for_all_machines_until_it_is_removed() {
     assert_eq!(other.read(&["a", "c+"]).unwrap().as_deref(), Some("two\n"));
     assert_eq!(shown(other.below(&["a"]).unwrap()), ["/etc/../b=1".to_owned(), format!("{long}="), "c+=two\n".into()]);
     assert_eq!(shown(other.below(&[]).unwrap()).len(), 4);
+    assert!(
+        !other.replace(&["a", "c+"], None, "three").unwrap()
+            && !other.replace(&["a", "c+"], Some("2\n"), "three").unwrap()
+    );
+    assert!(other.replace(&["a", "c+"], Some("two\n"), "three").unwrap());
     other.remove(&["a", "c+"]).unwrap();
+    other.remove(&["a", "c+"]).unwrap();
+    assert!(!other.replace(&["a", "c+"], Some("three"), "four").unwrap());
+    assert!(other.replace(&["a", "c+"], None, "").unwrap() && other.replace(&["a", "c+"], Some(""), "x").unwrap());
     other.remove(&["a", "c+"]).unwrap();
     assert_eq!(one.read(&["a", "c+"]).unwrap(), None);
     let elsewhere = server.world_at(&server.address().replace("site/kilter", "site/kilter2"), "one", None);

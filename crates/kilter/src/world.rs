@@ -46,7 +46,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
             let path = absolute.map_err(|error| say::fail(format_args!("{path} is no directory to share: {error}")))?;
             Arc::new(Directory::new(path, host))
         }
-        None => Arc::new(Directory::new(local(global.state_dir_if_any()), host)),
+        None => Arc::new(Directory::new(local(global.state_dir_if_any()), host).of_one_machine()),
     };
     // The command is parsed once.
     let _ = WORLD.set(world);
@@ -85,7 +85,7 @@ fn given(variable: &str) -> Option<PathBuf> {
 
 /// What machines share; of this machine alone where nothing else was said.
 pub(crate) fn world() -> Arc<dyn World> {
-    Arc::clone(WORLD.get_or_init(|| Arc::new(Directory::new(local(paths::state_dir()), hostname()))))
+    Arc::clone(WORLD.get_or_init(|| Arc::new(Directory::new(local(paths::state_dir()), hostname()).of_one_machine())))
 }
 
 fn local(state_dir: Option<PathBuf>) -> PathBuf {

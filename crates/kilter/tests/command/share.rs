@@ -248,6 +248,33 @@ fn a_file_is_put_together_of_what_many_machines_declare() {
 }
 
 #[test]
+fn a_value_under_a_key_is_one_for_all_machines_that_share_the_world() {
+    let all = Machines::new();
+    let stage = |value: u32| {
+        format!(
+            "resources:\n  kv[stage]: {{value: \"{value}\", skiplessthan: true}}\n  kv[own]: {{value: \"{value}\", mapped: true}}\n"
+        )
+    };
+    all.declare("web1", &stage(9));
+    all.declare("web2", &stage(10));
+    let told = "resources:\n  kv[stage]: {}\n  file[DIR/stage]: {content: \"${kv[stage].value}\"}\n";
+    all.declare("db", told);
+    for host in ["web1", "web2", "web1"] {
+        all.apply(host);
+    }
+    let values = |host: &str| all.run(host, &["get", "kv", "--format", "json"]).stdout;
+    assert!(values("db").contains("\"10\"") && !values("db").contains("own"), "{}", values("db"));
+    assert!(!all.apply("web1").stdout.contains("kv["), "a greater one is left, and its own is its own");
+    let held = all.hold("db");
+    let path = all.path("stage");
+    wait("the value", || content(&path) == "10");
+    all.declare("web1", &stage(11));
+    all.apply("web1");
+    wait("the value that another machine has set", || content(&path) == "11");
+    assert_eq!(held.end().0, Some(143));
+}
+
+#[test]
 fn graphs_of_mgmt_exchange_what_they_export() {
     let all = Machines::new();
     for host in ["a", "b"] {

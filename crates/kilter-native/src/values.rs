@@ -1,0 +1,88 @@
+//! Where values are by their keys: in the state directory, or where machines share them.
+
+use ecow::{EcoString, eco_format};
+use kilter_provider::{Context, Scope, Watch, World, WorldError};
+
+use crate::kept::{self, Shelf};
+
+/// Those of all machines.
+const KIND: &str = "kv";
+
+/// Those that are of one machine alone.
+const MAPPED: &str = "kv.mapped";
+
+/// The values of one kind.
+pub(crate) enum Values<'a> {
+    /// On this machine.
+    Here(Shelf<'a>, &'static str),
+    /// Where other machines see them; with the name of this one, those that are its own.
+    Shared(&'a dyn World, Option<&'a str>),
+}
+
+impl<'a> Values<'a> {
+    pub(crate) fn of(cx: &'a Context<'a>, world: &'a dyn World, is_mapped: bool) -> Values<'a> {
+        let kind = if is_mapped { MAPPED } else { KIND };
+        match world.is_shared() {
+            true => Values::Shared(world, is_mapped.then(|| world.host())),
+            false => Values::Here(Shelf::of(cx, kind), kind),
+        }
+    }
+
+    /// The value of a key; none if it has none.
+    pub(crate) fn read(&self, key: &str) -> Result<Option<EcoString>, EcoString> {
+        match self {
+            Values::Here(shelf, _) => {
+                let text = shelf.read(key)?.map(|bytes| String::from_utf8(bytes).map(EcoString::from)).transpose();
+                text.map_err(|_| eco_format!("what is kept under `{key}` is no text: it was not written by kilter"))
+            }
+            Values::Shared(world, host) => Ok(world.read(&parts(key, *host)).map_err(why)?.map(EcoString::from)),
+        }
+    }
+
+    /// Gives a key a value, if the one that it has is what was expected: whether it was.
+    pub(crate) fn replace(&self, key: &str, expected: Option<&str>, value: &str) -> Result<bool, EcoString> {
+        match self {
+            // Whoever writes here has its turn.
+            Values::Here(shelf, _) => shelf.write(key, value.as_bytes()).map(|()| true),
+            Values::Shared(world, host) => world.replace(&parts(key, *host), expected, value).map_err(why),
+        }
+    }
+
+    pub(crate) fn remove(&self, key: &str) -> Result<(), EcoString> {
+        match self {
+            Values::Here(shelf, _) => shelf.remove(key),
+            Values::Shared(world, host) => world.remove(&parts(key, *host)).map_err(why),
+        }
+    }
+
+    /// The keys that have a value.
+    pub(crate) fn names(&self) -> Result<Vec<EcoString>, EcoString> {
+        match self {
+            Values::Here(shelf, _) => shelf.names(),
+            Values::Shared(world, _) => {
+                let found = world.below(&[KIND]).map_err(why)?.into_iter();
+                Ok(found.filter_map(|(key, _)| <[EcoString; 1]>::try_from(key).ok()).map(|[key]| key).collect())
+            }
+        }
+    }
+
+    /// What tells that the value of a key may be another one.
+    pub(crate) fn watch(&self, key: &str) -> Watch {
+        match self {
+            Values::Here(_, kind) => Watch::Kept(kept::path_of(kind, key)),
+            Values::Shared(world, host) => {
+                world.follow();
+                Watch::Path { path: world.watched(&parts(key, *host)), scope: Scope::This }
+            }
+        }
+    }
+}
+
+fn parts<'k>(key: &'k str, host: Option<&'k str>) -> Vec<&'k str> {
+    let kind = if host.is_some() { MAPPED } else { KIND };
+    [kind, key].into_iter().chain(host).collect()
+}
+
+fn why(error: WorldError) -> EcoString {
+    error.0
+}

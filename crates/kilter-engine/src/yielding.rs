@@ -5,6 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::cycle;
 use crate::graph::{Edge, Graph, Origin, Reason, VertexId};
 
+/// So many steps are taken in search of cycles; edges that are not looked for by then give way too.
+const PATIENCE: usize = 5_000_000;
+
 fn gives_way(edge: &Edge) -> bool {
     matches!(edge.origin, Origin::Automatic(Reason::Owner))
 }
@@ -50,8 +53,9 @@ impl Knot {
     /// Those that would close a cycle, if they are added one after the other.
     fn closing(mut self) -> Vec<(VertexId, VertexId)> {
         let mut closing = Vec::new();
+        let mut patience = PATIENCE;
         for (first, second) in std::mem::take(&mut self.giving_way) {
-            match self.leads(second, first) {
+            match self.leads(second, first, &mut patience) {
                 true => closing.push((first, second)),
                 false => self.after.entry(first).or_default().push(second),
             }
@@ -59,14 +63,17 @@ impl Knot {
         closing
     }
 
-    fn leads(&self, from: VertexId, to: VertexId) -> bool {
+    /// Whether a way leads from one to the other, as far as there is patience to find out.
+    fn leads(&self, from: VertexId, to: VertexId, patience: &mut usize) -> bool {
         let mut seen = FxHashSet::from_iter([from]);
         let mut open = vec![from];
         while let Some(vertex) = open.pop() {
-            if vertex == to {
+            let next = self.after.get(&vertex).map(Vec::as_slice).unwrap_or_default();
+            *patience = patience.saturating_sub(1 + next.len());
+            if vertex == to || *patience == 0 {
                 return true;
             }
-            open.extend(self.after.get(&vertex).into_iter().flatten().filter(|next| seen.insert(**next)));
+            open.extend(next.iter().filter(|next| seen.insert(**next)));
         }
         false
     }

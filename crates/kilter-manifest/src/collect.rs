@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::Span;
+use kilter_model::{PartOf, Span, TypeSchema};
 use serde_json::{Map, Value as Json};
 
 use crate::compile::Schemas;
@@ -12,7 +12,7 @@ use crate::scalar::typed;
 use crate::tree::{Kind, View};
 
 /// What an entry of `collect` says.
-const KEYS: [&str; 4] = ["type", "from", "title", "set"];
+const KEYS: [&str; 5] = ["type", "from", "title", "of", "set"];
 
 /// So many nodes an entry may have, aliases followed.
 const MOST_NODES: usize = 10_000;
@@ -24,8 +24,14 @@ pub struct Collect {
     pub type_name: EcoString,
     /// Patterns of the machines that export them, in which `*` stands for anything; none for all.
     pub from: Vec<EcoString>,
-    /// Patterns of their titles.
+    /// Patterns of their titles, and of their names where these are others.
     pub titles: Vec<EcoString>,
+    /// Patterns of what they are parts of.
+    pub of: Vec<EcoString>,
+    /// The attributes that name them.
+    pub namevars: Vec<EcoString>,
+    /// The attribute that says what they are a part of.
+    pub by: Option<EcoString>,
     /// What is said of each over what its machine says: attributes, relations, `meta`.
     pub set: Map<String, Json>,
 }
@@ -34,7 +40,7 @@ pub struct Collect {
 impl fmt::Display for Collect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "collect {}", self.type_name)?;
-        for (word, patterns) in [("from", &self.from), ("titled", &self.titles)] {
+        for (word, patterns) in [("from", &self.from), ("titled", &self.titles), ("of", &self.of)] {
             if !patterns.is_empty() {
                 write!(f, " {word} {}", patterns.join(", "))?;
             }
@@ -47,13 +53,34 @@ impl fmt::Display for Collect {
 }
 
 impl Collect {
-    /// Whether a resource of its type is meant.
+    /// Whether a resource of its type is meant, by where it comes from and what it is called.
     pub fn is_meant(&self, from: &str, title: &str) -> bool {
-        let is_one = |patterns: &[EcoString], text: &str| {
-            patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, text))
-        };
-        is_one(&self.from, from) && is_one(&self.titles, title)
+        self.is_from(from) && is_one(&self.titles, title)
     }
+
+    /// Whether anything of a machine is meant.
+    pub fn is_from(&self, from: &str) -> bool {
+        is_one(&self.from, from)
+    }
+
+    /// Whether a resource is meant by what is said of it: a title that is meant says nothing where a resource has another name.
+    pub fn allows(&self, attributes: &Map<String, Json>) -> bool {
+        let text = |name: &EcoString| {
+            attributes
+                .get(name.as_str())
+                .map(|value| value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string()))
+        };
+        let is_name = |name: &EcoString| {
+            self.set.contains_key(name.as_str()) || text(name).is_none_or(|text| is_one(&self.titles, &text))
+        };
+        let is_part = || self.by.as_ref().and_then(text).is_none_or(|text| is_one(&self.of, &text));
+        self.namevars.iter().all(is_name) && is_part()
+    }
+}
+
+/// Whether a text is like one of some patterns, if there are any.
+fn is_one(patterns: &[EcoString], text: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, text))
 }
 
 /// Whether a text is like a pattern in which `*` stands for any text.
@@ -91,32 +118,81 @@ fn entry_of(entry: View<'_>, schemas: &dyn Schemas, report: &mut dyn FnMut(Diagn
         report(Diagnostic::new("an entry of `collect` is a mapping").at(entry.span()).hint("such as - type: host"));
         return None;
     }
-    let (mut type_name, mut from, mut titles, mut set) = (None, Vec::new(), Vec::new(), Map::new());
+    let (mut type_name, mut from, mut titles, mut of, mut set) = (None, Vec::new(), Vec::new(), Vec::new(), None);
     for (key, value) in entry.entries() {
         match key.text() {
             "type" => type_name = Some(value),
             "from" => from = patterns("from", value, &mut problems),
             "title" => titles = patterns("title", value, &mut problems),
-            "set" => set = said(value, &mut problems),
+            "of" => of = patterns("of", value, &mut problems),
+            "set" => set = Some((value, said(value, &mut problems))),
             name => {
                 let problem = Diagnostic::new(eco_format!("`collect` has no key `{name}`")).at(key.span());
                 problems.push(problem.hint(choose(name, &KEYS, "its keys")));
             }
         }
     }
-    match type_name {
-        None => problems.push(Diagnostic::new("`collect` needs a type").at(entry.span()).hint("such as - type: host")),
-        Some(value) if schemas.schema(value.text()).is_none() => {
-            let problem = Diagnostic::new(eco_format!("unknown type `{}`", value.text())).at(value.span());
-            problems.push(problem.hint(choose(value.text(), &schemas.names(), "known types")));
+    let schema = match type_name {
+        Some(value) if value.is_scalar() && !value.is_null() => {
+            let schema = schemas.schema(value.text());
+            if schema.is_none() {
+                let problem = Diagnostic::new(eco_format!("unknown type `{}`", value.text())).at(value.span());
+                problems.push(problem.hint(choose(value.text(), &schemas.names(), "known types")));
+            }
+            schema
         }
-        Some(_) => {}
+        _ => {
+            problems.push(Diagnostic::new("`collect` needs a type").at(entry.span()).hint("such as - type: host"));
+            None
+        }
+    };
+    if let Some(schema) = schema {
+        fit(schema, entry, !of.is_empty(), set.as_ref(), &mut problems);
     }
     let is_right = problems.is_empty();
     problems.into_iter().for_each(report);
-    let type_name = type_name.filter(|_| is_right)?.text().into();
-    Some(Collect { type_name, from, titles, set })
+    let schema = schema.filter(|_| is_right)?;
+    Some(Collect {
+        type_name: schema.name.text().clone(),
+        from,
+        titles,
+        of,
+        namevars: schema.namevars().map(|namevar| namevar.name.text().clone()).collect(),
+        by: schema.part_of.as_ref().map(|part_of| part_of.by.text().clone()),
+        set: set.map(|(_, set)| set).unwrap_or_default(),
+    })
 }
+
+/// What `set` says, and where.
+type Said<'t> = (View<'t>, Map<String, Json>);
+
+/// Whether an entry and a type go together.
+fn fit(schema: &TypeSchema, entry: View<'_>, of: bool, set: Option<&Said<'_>>, problems: &mut Vec<Diagnostic>) {
+    for name in set.iter().flat_map(|(_, set)| set.keys()) {
+        let is_known = schema.known(name).is_some() || RESERVED.contains(&name.as_str());
+        if let (false, Some((at, _))) = (is_known, set) {
+            let known: Vec<&str> = schema.attributes.iter().map(|one| one.name.as_str()).chain(RESERVED).collect();
+            let problem = Diagnostic::new(eco_format!("`{}` has no attribute `{name}`", schema.name));
+            let at = at.entries().find(|(key, _)| key.text() == name).map_or(at.span(), |(key, _)| key.span());
+            problems.push(problem.at(at).hint(choose(name, &known, "its attributes")));
+        }
+    }
+    match &schema.part_of {
+        Some(PartOf { type_name, by, .. }) if !of && set.is_none_or(|(_, set)| !set.contains_key(by.as_str())) => {
+            let message = eco_format!("this lets others choose the {type_name} that they add to");
+            let hint = eco_format!("say which: set: {{ {by}: … }}, or patterns: of: …");
+            problems.push(Diagnostic::new(message).at(entry.span()).hint(hint));
+        }
+        None if of => {
+            let message = eco_format!("a {} is no part of anything, and `of` says nothing of it", schema.name);
+            problems.push(Diagnostic::new(message).at(entry.span()).hint("take it out"));
+        }
+        _ => {}
+    }
+}
+
+/// What may be said of any resource, beside its attributes.
+const RESERVED: [&str; 7] = ["meta", "provider", "when", "require", "before", "notify", "subscribe"];
 
 /// A pattern or a list of them.
 fn patterns(name: &str, value: View<'_>, problems: &mut Vec<Diagnostic>) -> Vec<EcoString> {

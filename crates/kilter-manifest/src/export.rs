@@ -14,16 +14,11 @@ use crate::environment::Environment;
 /// The type of what is shared.
 const TYPE: &str = "exported";
 
-/// Adds what is exported to a catalog, of those resources that are meant, each behind the one that it is.
-pub(crate) fn add(
-    catalog: &mut Catalog,
-    is_meant: &dyn Fn(&Resource) -> bool,
-    is_declared: &dyn Fn(&str, &str) -> bool,
-    environment: &Environment<'_>,
-) {
+/// Adds what is exported to a catalog, each behind the resource that it is.
+pub(crate) fn add(catalog: &mut Catalog, is_declared: &dyn Fn(&str, &str) -> bool, environment: &Environment<'_>) {
     let mut added = Vec::new();
     for (at, resource) in (0..).zip(&catalog.resources) {
-        let Some(meta) = resource.meta().filter(|meta| !meta.export.is_empty() && is_meant(resource)) else { continue };
+        let Some(meta) = resource.meta().filter(|meta| !meta.export.is_empty()) else { continue };
         if holds_secret(resource) {
             let message = eco_format!("`{}` is exported, and holds a secret", resource.reference);
             let problem = Diagnostic::new(message).at(resource.span);

@@ -14,8 +14,8 @@ use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
 use crate::source::small;
 
-/// Whether resources like this one are parts of others.
-pub(crate) fn is_part(resource: &Resource, schemas: &dyn Schemas) -> bool {
+/// Whether a resource is a part of another one.
+fn is_part(resource: &Resource, schemas: &dyn Schemas) -> bool {
     part_of(resource, schemas).is_some()
 }
 
@@ -25,11 +25,16 @@ fn part_of<'s>(resource: &Resource, schemas: &'s dyn Schemas) -> Option<&'s Part
     (!resource.is_hidden()).then_some(part_of)
 }
 
-/// Makes entries of all parts. `is_declared` tells of a type and a title whether there is one, be it that its `when` is false: then
+/// Makes entries of those parts that are meant. `is_declared` tells of a type and a title whether there is one, be it that its `when` is false: then
 /// its parts are left out as well.
-pub(crate) fn fold(catalog: &mut Catalog, is_declared: &dyn Fn(&str, &str) -> bool, environment: &Environment<'_>) {
+pub(crate) fn fold(
+    catalog: &mut Catalog,
+    is_meant: &dyn Fn(&Resource) -> bool,
+    is_declared: &dyn Fn(&str, &str) -> bool,
+    environment: &Environment<'_>,
+) {
     let schemas = environment.inputs.schemas;
-    if !catalog.resources.iter().any(|resource| is_part(resource, schemas)) {
+    if !catalog.resources.iter().any(|resource| is_part(resource, schemas) && is_meant(resource)) {
         return;
     }
     let named: FxHashMap<(EcoString, EcoString), usize> = (0..)
@@ -40,11 +45,27 @@ pub(crate) fn fold(catalog: &mut Catalog, is_declared: &dyn Fn(&str, &str) -> bo
     let mut gone = vec![false; catalog.resources.len()];
     let mut parts: BTreeMap<(usize, EcoString), Vec<Part>> = BTreeMap::new();
     for (at, resource) in catalog.resources.iter().enumerate() {
-        let Some(PartOf { type_name, by, into }) = part_of(resource, schemas) else { continue };
+        let Some(PartOf { type_name, by, into }) = part_of(resource, schemas).filter(|_| is_meant(resource)) else {
+            continue;
+        };
         gone[at] = true;
         let report = |message: EcoString, hint: EcoString| {
             environment.report(Diagnostic::new(message).at(resource.span).hint(hint));
         };
+        let Some(schema) = schemas.schema(type_name.as_str()) else {
+            let message = eco_format!("`{}` is a part of a {type_name}, and there is no such type", resource.reference);
+            report(message, "its definition says so: `part_of`".into());
+            continue;
+        };
+        if schema.part_of.is_some() || schema.find(into.as_str()).is_none() {
+            let why = match schema.part_of {
+                Some(_) => "which is a part of something itself",
+                None => "which has no such attribute",
+            };
+            let message = eco_format!("`{}` would be an entry of `{into}` of a {type_name}, {why}", resource.reference);
+            report(message, "its definition says so: `part_of`".into());
+            continue;
+        }
         let Some(owner) = resource.get(by.as_str()).and_then(Value::to_text) else {
             // That it is missing has been told.
             if resource.deferred().iter().any(|deferred| deferred.attribute == *by) {

@@ -235,12 +235,11 @@ impl<'e, 't> Resources<'e, 't> {
         self.environment.within(None);
         self.check_names(&explicit);
         let is_declared = |type_name: &str, title: &str| self.index.find(type_name, title).is_some();
-        let schemas = self.environment.inputs.schemas;
-        // What is a part of another one is exported by itself, and the other one with all of its parts.
-        let is_part = |resource: &Resource| parts::is_part(resource, schemas);
-        export::add(&mut catalog, &is_part, &is_declared, self.environment);
-        parts::fold(&mut catalog, &is_declared, self.environment);
-        export::add(&mut catalog, &|resource| !is_part(resource), &is_declared, self.environment);
+        // A part that is exported is so by itself, and not again with what it is a part of.
+        let is_exported = |resource: &Resource| resource.meta().is_some_and(|meta| !meta.export.is_empty());
+        parts::fold(&mut catalog, &|resource| !is_exported(resource), &is_declared, self.environment);
+        export::add(&mut catalog, &is_declared, self.environment);
+        parts::fold(&mut catalog, &is_exported, &is_declared, self.environment);
         catalog
     }
 

@@ -85,7 +85,8 @@ fn collect(types: &[&TypeSchema]) -> Json {
         "properties": {
             "type": { "description": "The type of the resources.", "enum": names },
             "from": patterns("Patterns of the machines that export them; `*` stands for anything."),
-            "title": patterns("Patterns of their titles."),
+            "title": patterns("Patterns of their titles, and of their names where these are others."),
+            "of": patterns("Patterns of what they are parts of."),
             "set": {
                 "description": "What is said of each over what its machine says: attributes, relations, `meta`.",
                 "type": "object",

@@ -3,7 +3,7 @@
 mod support;
 
 use kilter_manifest::render;
-use kilter_model::{Catalog, Resource, Value};
+use kilter_model::{Behaviour, Catalog, Resource, TypeSchema, Value};
 use support::World;
 
 fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
@@ -71,11 +71,49 @@ resources:
   rule[c]: { chain: output, meta: { export: [web2] }, before: "rule[a]" }
 "#,
     );
-    let expected = ["chain[output]", "rule[b]", "exported[rule[c] for web2]", "exported[rule[b] for web2]"];
+    let expected = ["chain[output]", "rule[b]", "exported[rule[b] for web2]", "exported[rule[c] for web2]"];
     assert_eq!(references(&catalog), expected);
     let relations: Vec<_> = catalog.relations.iter().map(|one| (one.first, one.second)).collect();
-    assert_eq!(relations, [(0, 2), (1, 3)]);
+    assert_eq!(relations, [(1, 2), (0, 3)]);
     assert_eq!(find(&catalog, "chain[output]").get("rules").and_then(Value::as_hash).unwrap().len(), 1);
+}
+
+#[test]
+fn a_part_is_exported_by_itself_or_with_its_owner_and_not_twice() {
+    let catalog = World::new().catalog(
+        r#"
+resources:
+  chain[input]: { meta: { export: [web2] } }
+  rule[a]: { chain: input }
+  rule[b]: { chain: input, meta: { export: [web2] } }
+"#,
+    );
+    assert_eq!(references(&catalog), ["chain[input]", "exported[chain[input] for web2]", "exported[rule[b] for web2]"]);
+    let rules = |reference: &str| find(&catalog, reference).get("rules").and_then(Value::as_hash).unwrap().len();
+    assert_eq!(rules("chain[input]"), 2);
+    let exported =
+        find(&catalog, "exported[chain[input] for web2]").get("attributes").and_then(Value::as_hash).unwrap();
+    let titles: Vec<&str> = exported["rules"].as_hash().unwrap().keys().map(|title| title.as_str()).collect();
+    assert_eq!(titles, ["a"]);
+}
+
+#[test]
+fn a_definition_that_makes_parts_of_nothing_is_told_where_it_is_used() {
+    let said = |type_name: &str, by: &str, into: &str| {
+        let mut world = World::new();
+        let odd = TypeSchema::new("odd", "Odd.")
+            .attribute("name", "String", Behaviour::Namevar, "Its name.")
+            .attribute("of", "String", Behaviour::Parameter, "What it is a part of.")
+            .part_of(type_name, by, into);
+        world.types.push(odd);
+        let (compiled, sources) = world
+            .compile("resources: { 'odd[a]': { of: x }, 'service[x]': {}, 'rule[x]': { chain: c }, 'chain[c]': {} }\n");
+        render(&compiled.map(|_| ()).expect_err("the definition is wrong"), &sources, false)
+    };
+    assert!(said("none", "of", "rules").contains("`odd[a]` is a part of a none, and there is no such type"));
+    assert!(said("service", "of", "rules").contains("an entry of `rules` of a service, which has no such attribute"));
+    assert!(said("rule", "of", "accept").contains("of a rule, which is a part of something itself"));
+    assert!(said("odd", "of", "of").contains("of a odd, which is a part of something itself"));
 }
 
 #[test]

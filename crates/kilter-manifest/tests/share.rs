@@ -99,10 +99,19 @@ collect:
 - { type: file, title: { a: b } }
 - { type: file, set: { mode: "${vars.x}" } }
 - { type: file, set: [mode] }
+- { type: rule, from: web1 }
+- { type: file, of: /x }
+- { type: file, set: { mdoe: "0600" } }
+- { type: [file] }
 - file
 "#,
     );
     for part in [
+        "this lets others choose the chain that they add to",
+        "say which: set: { chain: … }, or patterns: of: …",
+        "a file is no part of anything",
+        "`file` has no attribute `mdoe`",
+        "did you mean `mode`",
         "`collect` has no key `form`",
         "did you mean `from`",
         "`collect` needs a type",
@@ -112,7 +121,7 @@ collect:
         "`set` takes plain values",
         "`set` is a mapping",
         "an entry of `collect` is a mapping",
-        "site.yaml:10:3",
+        "site.yaml:14:3",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }

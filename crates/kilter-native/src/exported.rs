@@ -4,11 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{
-    Attributes, Behaviour, Change, Feature, Outcome, ResourceRef, State, TypeSchema, Value, from_canonical_json,
-    is_machine, to_canonical_json,
+    AttributeName, Attributes, Behaviour, Change, Feature, Outcome, ResourceRef, State, TypeSchema, Value,
+    from_canonical_json, is_machine, to_canonical_json,
 };
 use kilter_provider::{
-    Context, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores, Scope, Wanted, Watch, World,
+    Context, Level, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores, Scope, Shared, Wanted,
+    Watch, World,
 };
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
@@ -42,12 +43,13 @@ fn schema() -> TypeSchema {
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "The resource and for whom it is: `host[web1] for *`, `file[/etc/motd] for web2`. What others export has ` from ` and their \
-             name behind it, and can only be read.",
+            "The resource and for whom it is: `host[web1] for *`, `file[/etc/motd] for web2`. The machine that exports it stands behind \
+             that, ` from web1`; without it, it is this one. What others export can only be read.",
         )
         .attribute("attributes", "Hash[String[1], Any]", Behaviour::Property, "What is declared of the resource.")
+        .attribute("world", "String", Behaviour::Parameter, "Where it is exported to; another place than that of `--world` is an error.")
         .attribute("from", "String", Behaviour::ReadOnly, "The machine that exports it.")
-        .features(&[Feature::SimpleGetFilter, Feature::SupportsNoop])
+        .features(&[Feature::Canonicalize, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
 
 /// Provides the type `exported`.
@@ -65,11 +67,14 @@ impl ExportedProvider {
     /// All that is exported.
     fn all(&self) -> Result<Vec<State>, ProviderError> {
         let found = self.world.below(&[EXPORTED]).map_err(|error| ProviderError::new(error.0))?;
-        let state = |(parts, text): (Vec<EcoString>, String)| {
+        let state = |Shared { key, text }: Shared| {
             // What has another key is something else.
-            let [to, from, type_name, title] = &parts[..] else { return None };
-            let name = Name { resource: ResourceRef::new(type_name.as_str(), title.as_str()), to, from };
-            Some(state(name.text(self.world.host()), from, &text))
+            let [to, from, type_name, title] = &key[..] else { return None };
+            let name = Name { resource: ResourceRef::new(type_name.as_str(), title.as_str()), to, from }.text();
+            Some(match text {
+                Ok(text) => state(name, from, &text),
+                Err(why) => State { unreadable: Some(why.0), ..State::absent(name) },
+            })
         };
         Ok(found.into_iter().filter_map(state).collect())
     }
@@ -122,9 +127,9 @@ impl<'a> Name<'a> {
         }
     }
 
-    fn text(&self, host: &str) -> EcoString {
+    fn text(&self) -> EcoString {
         let Name { resource, to, from } = self;
-        if *from == host { eco_format!("{resource} for {to}") } else { eco_format!("{resource} for {to} from {from}") }
+        eco_format!("{resource} for {to} from {from}")
     }
 
     fn key(&self) -> [&str; 5] {
@@ -165,9 +170,17 @@ impl Provider for ExportedProvider {
         "world"
     }
 
-    fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let wanted = match query {
-            Query::All => return self.all(),
+            Query::All => {
+                let mut all = self.all()?;
+                // What cannot be read of one is no reason to tell nothing of the others.
+                all.retain(|one| {
+                    let why = one.unreadable.as_ref();
+                    why.inspect(|why| cx.log(Level::Warning, "exported", &one.name, why)).is_none()
+                });
+                return Ok(all);
+            }
             Query::Named(wanted) if wanted.len() < MANY => wanted,
             Query::Named(wanted) => {
                 let all = self.all()?.into_iter().map(|one| (one.name.clone(), one));
@@ -195,7 +208,18 @@ impl Provider for ExportedProvider {
             (name.from != host).then(problem)
         };
         let odd = Name::parse(name, host).map_or_else(|why| Some(Problem::with("name", why)), is_others);
-        odd.into_iter().chain(secret(should)).collect()
+        let elsewhere = should.text("world").filter(|world| *world != self.world.place()).map(|world| {
+            Problem::with("world", eco_format!("it was exported to {world}, and this is {}", self.world.place()))
+        });
+        odd.into_iter().chain(elsewhere).chain(secret(should)).collect()
+    }
+
+    /// A name says from whom it is, whoever reads it.
+    fn canonicalize(&self, name: &EcoString, should: &mut Attributes) -> Result<(), Problem> {
+        let name = should.text("name").map_or_else(|| name.clone(), EcoString::from);
+        let parsed = Name::parse(&name, self.world.host()).map_err(|why| Problem::with("name", why))?;
+        should.set(AttributeName::from("name"), Value::String(parsed.text()));
+        Ok(())
     }
 
     fn reach(&self, _: &Attributes) -> Reach {
@@ -219,7 +243,8 @@ impl Provider for ExportedProvider {
 
     /// What is declared no longer is exported no longer, whatever there was before.
     fn before(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
-        Ok(Attributes::from_iter([("ensure", Value::from("absent"))]))
+        let world = EcoString::from(self.world.place());
+        Ok(Attributes::from_iter([("ensure", Value::from("absent")), ("world", Value::String(world))]))
     }
 }
 
@@ -236,7 +261,8 @@ mod tests {
         ] {
             let Name { resource, to, from } = Name::parse(name, "here").unwrap();
             assert_eq!((resource.to_string().as_str(), to, from), expected);
-            assert_eq!(Name { resource, to, from }.text("here"), name);
+            let full = Name { resource, to, from }.text();
+            assert!(full.starts_with(name) && Name::parse(&full, "there").unwrap().from == from, "{full}");
         }
         for odd in ["file[x]", "x for *", "file[] for *", "file[x] for ", "file[x] for a b", "file[x] for * from ../x"]
         {

@@ -96,7 +96,7 @@ pub(crate) mod tests {
             Ok(None)
         }
 
-        fn below(&self, _: &[&str]) -> Result<Vec<(Vec<ecow::EcoString>, String)>, WorldError> {
+        fn below(&self, _: &[&str]) -> Result<Vec<kilter_provider::Shared>, WorldError> {
             Ok(Vec::new())
         }
 

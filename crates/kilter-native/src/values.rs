@@ -61,7 +61,7 @@ impl<'a> Values<'a> {
             Values::Here(shelf, _) => shelf.names(),
             Values::Shared(world, _) => {
                 let found = world.below(&[KIND]).map_err(why)?.into_iter();
-                Ok(found.filter_map(|(key, _)| <[EcoString; 1]>::try_from(key).ok()).map(|[key]| key).collect())
+                Ok(found.filter_map(|one| <[EcoString; 1]>::try_from(one.key).ok()).map(|[key]| key).collect())
             }
         }
     }

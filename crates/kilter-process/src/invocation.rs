@@ -66,7 +66,8 @@ pub struct Invocation {
     /// What is kept of its error output.
     pub stderr: Capture,
     /// What is kept of both together, in the order in which kilter saw it; of one that is [`Capture::Nothing`] there is
-    /// nothing in it. What a child writes is then read as soon as it is there.
+    /// nothing in it. What a child writes is then read as soon as it is there. Where both are [`Capture::Nothing`], the child
+    /// writes both to one pipe, in its own order.
     pub together: Capture,
     /// What is kept of what it writes to descriptor 3, which is closed with [`Capture::Nothing`].
     /// A pipe there costs the start by `posix_spawn`.
@@ -86,6 +87,11 @@ pub struct Invocation {
 }
 
 impl Invocation {
+    /// Whether both outputs are one.
+    pub(crate) fn is_one_output(&self) -> bool {
+        self.together != Capture::Nothing && [self.stdout, self.stderr] == [Capture::Nothing; 2]
+    }
+
     /// A program without arguments, in the plain [`Environment`]: outputs dropped, descriptor 3 closed, no
     /// deadline, SIGTERM and two seconds of grace, a process group of its own, not confined.
     pub fn new(program: impl Into<OsString>) -> Invocation {

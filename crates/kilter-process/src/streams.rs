@@ -32,7 +32,14 @@ pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds
         Capture::First(_) | Capture::Last(_) | Capture::AtMost(_) => both(identity),
     };
     let input = if invocation.stdin.is_some() { both(identity)? } else { (None, None) };
-    let (stdout, stderr) = (output(invocation.stdout)?, output(invocation.stderr)?);
+    let (stdout, stderr) = match invocation.is_one_output() {
+        true => {
+            let (read, write) = both(identity)?;
+            let again = write.as_ref().map(OwnedFd::try_clone).transpose()?;
+            ((read, write), (None, again))
+        }
+        false => (output(invocation.stdout)?, output(invocation.stderr)?),
+    };
     let channel = output(invocation.channel)?;
     let own = OwnEnds { stdin: input.1, outputs: [stdout.0, stderr.0, channel.0] };
     Ok((own, ChildEnds { standard: [input.0, stdout.1, stderr.1], channel: channel.1 }))

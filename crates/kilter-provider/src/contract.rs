@@ -418,6 +418,11 @@ pub trait Provider: Send + Sync {
         Attributes::new()
     }
 
+    /// The attributes that have nothing to do with what a resource sends: with others, what it has sent is known still.
+    fn apart_from_outputs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether each change of a resource is an act of its own rather than the repair of a state: nobody can fight over
     /// it, and it is never done too often.
     fn acts_anew(&self, should: &Attributes) -> bool {

@@ -25,11 +25,19 @@ pub trait World: Send + Sync {
     /// When that cannot be told.
     fn read(&self, key: &[&str]) -> Result<Option<String>, WorldError>;
 
-    /// What is below a key: the parts that follow, and the text, in the order of their keys.
+    /// What is below a key, in the order of the keys.
     ///
     /// # Errors
-    /// When any of it cannot be read.
-    fn below(&self, key: &[&str]) -> Result<Vec<(Vec<EcoString>, String)>, WorldError>;
+    /// When nothing of it can be read.
+    fn below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError>;
+
+    /// The same as far as it has been told: perhaps a moment old, but nothing is waited for while it is [followed](World::follow).
+    ///
+    /// # Errors
+    /// As [`below`](World::below).
+    fn seen_below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError> {
+        self.below(key)
+    }
 
     /// Puts a text under a key, in the place of what is there. It is there as a whole, or not at all.
     ///
@@ -54,6 +62,18 @@ pub trait World: Send + Sync {
 
     /// From now on something happens to [such paths](World::watched), if it did not by itself.
     fn follow(&self) {}
+
+    /// It is followed no longer, and nothing is left of that.
+    fn leave(&self) {}
+}
+
+/// A text that is shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// The parts of its key, behind those of the key below which it was looked for.
+    pub key: Vec<EcoString>,
+    /// The text, or why just this one cannot be read.
+    pub text: Result<String, WorldError>,
 }
 
 /// Why something cannot be told, or changed, of what machines share.

@@ -88,7 +88,9 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
 
 /// Whether a resource is to be absent.
 fn is_to_go(catalog: &Catalog, vertex: VertexId) -> bool {
-    catalog.resources[vertex.0 as usize].attributes.text("ensure") == Some("absent")
+    // mold's kinds say it in their own word.
+    let should = &catalog.resources[vertex.0 as usize].attributes;
+    should.text("ensure") == Some("absent") || should.truth("exists") == Some(false)
 }
 
 /// The edges that the type declares: `autorequire` and its like. Titles that cannot be told are left

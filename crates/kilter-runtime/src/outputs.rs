@@ -59,6 +59,8 @@ pub(crate) struct Declared<'a> {
     pub(crate) attributes: &'a Attributes,
     /// Whether all that it sends is a secret to those who use it.
     pub(crate) confidential: bool,
+    /// The attributes that have nothing to do with what it sends.
+    pub(crate) apart: &'a [&'a str],
 }
 
 /// The outputs that are kept in a state directory.
@@ -160,6 +162,11 @@ impl<'a> Outputs<'a> {
         Ok(self.key.get().expect("it is there, as was just seen"))
     }
 
+    /// Whether anything is kept of a resource, whatever it was declared as.
+    pub(crate) fn has(&self, reference: &ResourceRef) -> bool {
+        self.path(reference).exists()
+    }
+
     fn path(&self, reference: &ResourceRef) -> PathBuf {
         records::path(&self.state.join("outputs"), &reference.to_string())
     }
@@ -176,7 +183,8 @@ impl Declared<'_> {
 
     fn text(&self) -> String {
         let line = |(name, value): (&AttributeName, &Value)| format!("{name}={}\0", to_canonical_json_clear(value));
-        self.attributes.iter().map(line).collect()
+        let is_meant = |(name, _): &(&AttributeName, &Value)| !self.apart.contains(&name.as_str());
+        self.attributes.iter().filter(is_meant).map(line).collect()
     }
 
     /// Tells declarations without secrets apart.

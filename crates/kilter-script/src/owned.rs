@@ -32,12 +32,19 @@ pub(crate) fn owned(
 }
 
 fn text(path: &Path, rights: Rights) -> io::Result<String> {
-    trust::file(path, rights).map_err(|why| io::Error::other(why.to_string()))?;
-    if fs::metadata(path)?.len() > LONGEST {
+    // In a directory that nobody else can change, nobody lays another file between the looks at this one.
+    let real = path.canonicalize()?;
+    let distrust = |why: EcoString| io::Error::other(why.to_string());
+    for directory in [path.parent(), real.parent()].into_iter().flatten() {
+        trust::directory(directory, rights).map_err(distrust)?;
+    }
+    trust::file(&real, rights).map_err(distrust)?;
+    let found = fs::metadata(&real)?;
+    if !found.is_file() || found.len() > LONGEST {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    File::open(&real)?.take(LONGEST).read_to_end(&mut bytes)?;
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
@@ -100,6 +107,9 @@ mod tests {
         let path = shelf.list("a.list", "/etc/a\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "everybody can change it");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(shelf.directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "everybody can lay another one there");
         let shelf = Shelf::new();
         fs::create_dir(shelf.directory.path().join("a.list")).unwrap();
         assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0]);

@@ -13,19 +13,23 @@ use crate::surroundings::Surroundings;
 /// The variable that leads to it.
 const VARIABLE: &str = "KILTER_VAR_DIR";
 
+/// Where nothing is, and nobody can make anything.
+const NOWHERE: &str = "/dev/null/none";
+
 /// What scripts keep, below the state directory.
 const SHELF: &str = "scripts";
 
 impl Surroundings {
     /// Tells a script of its directory, `whose` below that of all scripts: `providers/package.apt`. It is made when the script may write
-    /// to it. Where it cannot be used, the script is not told of it, and `warn` is told why.
+    /// to it. Where there is none, or it cannot be used, of which `warn` is told why, it is a path below which nothing can be: a variable
+    /// that is empty would make `/NAME` of what the script keeps.
     pub(crate) fn keeping(&self, invocation: Invocation, whose: &str, warn: impl FnOnce(&str)) -> Invocation {
-        let Some(state) = &self.state_dir else { return invocation };
+        let Some(state) = &self.state_dir else { return invocation.env(VARIABLE, NOWHERE) };
         match prepared(state, Path::new(whose), invocation.confinement) {
             Ok(path) => invocation.env(VARIABLE, path),
             Err(why) => {
-                warn(&eco_format!("it is given no {VARIABLE}: {why}"));
-                invocation
+                warn(&eco_format!("it has no directory in {VARIABLE}: {why}"));
+                invocation.env(VARIABLE, NOWHERE)
             }
         }
     }

@@ -10,7 +10,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body};
 
 /// How long a question may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long nothing has to come of a watch until it is begun anew: the other side may be gone.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -130,7 +130,7 @@ impl Access {
             .proxy(None)
             .user_agent("kilter")
             .tls_config(tls)
-            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_connect(Some(Duration::from_secs(3)))
             .build();
         Ok((Access { servers, login, agent: config.into() }, prefix.to_owned()))
     }

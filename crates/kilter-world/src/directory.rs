@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ecow::{EcoString, eco_format};
-use kilter_provider::{World, WorldError};
+use kilter_provider::{Shared, World, WorldError};
 use rustix::fs::OFlags;
 
 use crate::name::{Begun, names, part};
@@ -42,6 +42,11 @@ impl Directory {
     #[must_use]
     pub fn of_one_machine(self) -> Directory {
         Directory { is_shared: false, ..self }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Has the directory to itself until what is returned is dropped, among those who ask for it.
@@ -107,8 +112,8 @@ impl Directory {
         text.map(Some).map_err(|_| WorldError(eco_format!("{} is not UTF-8", path.display())))
     }
 
-    /// Adds what is in a directory, whose key so far and the begun part of it are known.
-    fn gather(&self, path: &Path, so_far: &Begun, into: &mut Vec<(Vec<EcoString>, String)>) -> Result<(), WorldError> {
+    /// Adds what is in a directory, whose key so far is known.
+    fn gather(&self, path: &Path, so_far: &Begun, into: &mut Vec<Shared>) -> Result<(), WorldError> {
         if so_far.depth() > DEEPEST || !self.is_there(path)? {
             return Ok(());
         }
@@ -127,12 +132,15 @@ impl Directory {
             let Some(next) = name.to_str().and_then(part).and_then(|part| so_far.and(part)) else { continue };
             let path = path.join(name);
             if kind.is_dir() {
-                self.gather(&path, &next, into)?;
+                // What is wrong with one of many is no reason to know nothing of the others.
+                if let Err(why) = self.gather(&path, &next, into) {
+                    into.extend(next.finished().map(|key| Shared { key, text: Err(why) }));
+                }
             } else if kind.is_file()
-                && let Some(parts) = next.finished()
-                && let Some(text) = self.read_file(&path)?
+                && let Some(key) = next.finished()
+                && let Some(text) = self.read_file(&path).transpose()
             {
-                into.push((parts, text));
+                into.push(Shared { key, text });
             }
         }
         Ok(())
@@ -201,10 +209,10 @@ impl World for Directory {
         self.read_file(&self.path_of(key))
     }
 
-    fn below(&self, key: &[&str]) -> Result<Vec<(Vec<EcoString>, String)>, WorldError> {
+    fn below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError> {
         let mut found = Vec::new();
         self.gather(&self.path_of(key), &Begun::default(), &mut found)?;
-        found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        found.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         Ok(found)
     }
 
@@ -265,6 +273,11 @@ mod tests {
         (place, world)
     }
 
+    fn shown(world: &Directory, key: &[&str]) -> Vec<String> {
+        let text = |one: Shared| format!("{}={}", one.key.join("|"), one.text.unwrap_or_else(|why| why.to_string()));
+        world.below(key).unwrap().into_iter().map(text).collect()
+    }
+
     #[test]
     fn a_text_is_there_under_its_key_and_no_other_until_it_is_removed() {
         let (_place, world) = world();
@@ -275,10 +288,7 @@ mod tests {
         world.write(&["a", "c", "d"], "four").unwrap();
         world.write(&["ab"], "five").unwrap();
         assert_eq!(world.read(&["a", "b"]).unwrap().as_deref(), Some("two"));
-        let below = world.below(&["a"]).unwrap();
-        let below: Vec<(Vec<&str>, &str)> =
-            below.iter().map(|(key, text)| (key.iter().map(EcoString::as_str).collect(), text.as_str())).collect();
-        assert_eq!(below, [(vec!["/etc/../b"], "three"), (vec!["b"], "two"), (vec!["c", "d"], "four")]);
+        assert_eq!(shown(&world, &["a"]), ["/etc/../b=three", "b=two", "c|d=four"]);
         for key in [&["a", "b"][..], &["a", "/etc/../b"], &["a", "c", "d"]] {
             world.remove(key).unwrap();
             world.remove(key).unwrap();
@@ -313,7 +323,7 @@ mod tests {
         let long = "/path".repeat(200);
         world.write(&["file", &long], "text").unwrap();
         assert_eq!(world.read(&["file", &long]).unwrap().as_deref(), Some("text"));
-        assert_eq!(world.below(&["file"]).unwrap(), [(vec![EcoString::from(long.as_str())], "text".to_owned())]);
+        assert_eq!(shown(&world, &["file"]), [format!("{long}=text")]);
         world.remove(&["file", &long]).unwrap();
         assert_eq!(world.below(&[]).unwrap(), []);
     }
@@ -340,7 +350,8 @@ mod tests {
         let path = world.watched(&["a", "b"]);
         let said = |world: &Directory| {
             let read = world.read(&["a", "b"]).unwrap_err().to_string();
-            assert_eq!(world.below(&["a"]).unwrap_err().to_string(), read);
+            let below = world.below(&["a"]);
+            assert!(below.map_or_else(|why| why.to_string(), |all| format!("{all:?}")).contains(&read));
             read
         };
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();

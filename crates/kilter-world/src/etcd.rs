@@ -1,15 +1,18 @@
 //! A world in etcd, by its JSON gateway (`/v3/…`).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ecow::{EcoString, eco_format};
-use kilter_provider::{World, WorldError};
+use kilter_provider::{Shared, World, WorldError};
 use serde_json::{Value as Json, json};
 
 use crate::access::{Access, Login};
@@ -24,55 +27,80 @@ const LARGEST: u64 = 256 << 20;
 
 /// Texts in etcd, below a prefix of its keys.
 ///
-/// What changes there is told by a copy in the state directory of this machine, which a thread keeps as long as somebody
-/// [follows](World::follow).
+/// As long as somebody [follows](World::follow), a thread knows what is there, and writes to a file for each two parts that keys begin
+/// with, in a private directory in memory, when anything below changes.
 pub struct Etcd {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     host: EcoString,
     following: OnceLock<()>,
 }
 
-struct Shared {
+struct Inner {
     access: Access,
     /// What all keys begin with, without the slash behind it.
     prefix: String,
-    copy: Directory,
+    bells: Directory,
     /// What says that we may, where there is a login.
     token: Mutex<Option<String>>,
+    /// What is there by key, if it is known.
+    known: Mutex<Option<Known>>,
+    left: AtomicBool,
 }
 
+type Known = BTreeMap<Vec<EcoString>, Result<String, WorldError>>;
+
 impl Etcd {
-    /// The world below `prefix`, which is reached by `access`. `copies` is a directory for what is followed of this world and of
-    /// others, and `host` what this machine is called.
-    pub fn new(access: Access, prefix: &str, copies: &Path, host: impl Into<EcoString>) -> Etcd {
+    /// The world below `prefix`, which is reached by `access`. `host` is what this machine is called.
+    pub fn new(access: Access, prefix: &str, host: impl Into<EcoString>) -> Etcd {
         let host = host.into();
         let prefix = prefix.trim_matches('/').to_owned();
-        let mut copy = copies.to_owned();
-        copy.extend(names(&format!("{}/{prefix}", access.shown())));
-        let copy = Directory::new(copy, host.clone());
-        let shared = Shared { access, prefix, copy, token: Mutex::default() };
+        let shared = Inner {
+            access,
+            prefix,
+            bells: Directory::new(private_path(), host.clone()),
+            token: Mutex::default(),
+            known: Mutex::default(),
+            left: AtomicBool::new(false),
+        };
         Etcd { shared: Arc::new(shared), host, following: OnceLock::new() }
     }
+}
+
+/// A path of which nobody else knows, in memory where that is possible.
+fn private_path() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let random = RandomState::new().build_hasher().finish();
+    place.join(format!("kilter-world-{}-{random:016x}", std::process::id()))
 }
 
 /// What was found under a key.
 struct Pair {
     key: String,
-    text: String,
+    /// None if it is no text.
+    text: Option<String>,
 }
 
-impl Shared {
+impl Inner {
     /// The key of etcd, in which parts of keys stand between slashes.
     fn key_of(&self, key: &[&str]) -> String {
         let parts = key.iter().flat_map(|part| names(part));
         [self.prefix.clone()].into_iter().chain(parts).collect::<Vec<_>>().join("/")
     }
 
-    /// The parts of a key below another one of this length.
+    /// The parts of a key below another one.
     fn parts(&self, key: &str, above: &str) -> Option<Vec<EcoString>> {
         let below = key.strip_prefix(above)?.strip_prefix('/')?;
         let begun = below.split('/').try_fold(Begun::default(), |begun, name| begun.and(part(name)?))?;
         begun.finished()
+    }
+
+    /// A pair with the parts of its key below another one.
+    fn shared(&self, pair: Pair, above: &str) -> Option<Shared> {
+        let key = self.parts(&pair.key, above)?;
+        let odd =
+            || WorldError(eco_format!("what etcd at {} has under `{}` is no text", self.access.shown(), pair.key));
+        Some(Shared { key, text: pair.text.ok_or_else(odd) })
     }
 
     /// Asks etcd, with a new token if the one that there was is too old.
@@ -80,7 +108,7 @@ impl Shared {
         let had_token = self.token()?;
         match self.access.post(path, question, had_token.as_deref()) {
             Err(refused) if refused.is_unauthorized() && had_token.is_some() => {
-                *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                *lock(&self.token) = None;
                 let token = self.token()?;
                 let answer = self.access.post(path, question, token.as_deref());
                 answer.map_err(|why| self.failed(&why))?.json(LARGEST).map_err(|why| self.failed(&why))
@@ -91,7 +119,7 @@ impl Shared {
 
     fn token(&self) -> Result<Option<String>, WorldError> {
         let Some(Login { user, password }) = self.access.login() else { return Ok(None) };
-        let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut token = lock(&self.token);
         if token.is_none() {
             let question = json!({ "name": user, "password": password });
             let answer = self.access.post("/v3/auth/authenticate", &question, None);
@@ -114,19 +142,17 @@ impl Shared {
         let answer = self.ask("/v3/kv/range", &question)?;
         let revision = number(answer.pointer("/header/revision"));
         let found = answer.get("kvs").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-        let odd = || WorldError(eco_format!("what is in etcd at {} was not written by kilter", self.access.shown()));
-        let pairs = found.iter().map(|pair| pair_of(pair).ok_or_else(odd)).collect::<Result<Vec<_>, _>>()?;
-        Ok((pairs, revision))
+        Ok((found.iter().filter_map(pair_of).collect(), revision))
     }
 
-    /// Keeps the copy as etcd is, and tells so, until something goes wrong.
+    /// Knows what is there, and tells so, until something goes wrong.
     fn follow(&self, revision: &mut Option<i64>) -> Result<(), WorldError> {
         let (from, to) = below(&self.prefix);
         let since = match *revision {
             Some(revision) => revision,
             None => {
                 let (pairs, found) = self.range(&from, Some(&to))?;
-                self.copy_all(&pairs)?;
+                self.learn(pairs);
                 found
             }
         };
@@ -152,36 +178,57 @@ impl Shared {
                 return Err(self.failed(&"the watch was ended"));
             }
             let events = told.pointer("/result/events").and_then(Json::as_array).map(Vec::as_slice);
-            for event in events.unwrap_or_default() {
-                self.copy_one(event)?;
-            }
+            events.unwrap_or_default().iter().for_each(|event| self.hear(event));
             last = last.max(number(told.pointer("/result/header/revision")));
         }
         *revision = Some(last);
         Err(self.failed(&"the connection was closed"))
     }
 
-    fn copy_all(&self, pairs: &[Pair]) -> Result<(), WorldError> {
-        let mut had: Vec<(Vec<EcoString>, String)> = self.copy.below(&[])?;
-        for Pair { key, text } in pairs {
-            let Some(parts) = self.parts(key, &self.prefix) else { continue };
-            match had.iter().position(|(had, _)| *had == parts) {
-                Some(at) if had[at].1 == *text => drop(had.swap_remove(at)),
-                at => {
-                    at.map(|at| had.swap_remove(at));
-                    self.copy.write(&words(&parts), text)?;
-                }
-            }
-        }
-        had.iter().try_for_each(|(gone, _)| self.copy.remove(&words(gone)))
+    /// Takes what is there for what was known, and tells what differs.
+    fn learn(&self, pairs: Vec<Pair>) {
+        let found = pairs.into_iter().filter_map(|pair| self.shared(pair, &self.prefix));
+        let found: Known = found.map(|one| (one.key, one.text)).collect();
+        let former = lock(&self.known).replace(found.clone()).unwrap_or_default();
+        let differs = |(key, text): &(&Vec<EcoString>, &Result<String, WorldError>)| former.get(*key) != Some(text);
+        let gone = former.keys().filter(|key| !found.contains_key(*key));
+        let other = found.iter().filter(differs).map(|(key, _)| key);
+        let rung: BTreeSet<Vec<&str>> = gone.chain(other).map(|key| bell(&words(key)).to_vec()).collect();
+        rung.iter().for_each(|key| self.ring(key));
     }
 
-    fn copy_one(&self, event: &Json) -> Result<(), WorldError> {
+    fn hear(&self, event: &Json) {
         let is_gone = event.get("type").and_then(Json::as_str) == Some("DELETE");
-        let Some(pair) = event.get("kv").and_then(pair_of) else { return Ok(()) };
-        let Some(parts) = self.parts(&pair.key, &self.prefix) else { return Ok(()) };
-        if is_gone { self.copy.remove(&words(&parts)) } else { self.copy.write(&words(&parts), &pair.text) }
+        let Some(Shared { key, text }) =
+            event.get("kv").and_then(pair_of).and_then(|pair| self.shared(pair, &self.prefix))
+        else {
+            return;
+        };
+        if let Some(known) = &mut *lock(&self.known) {
+            if is_gone {
+                known.remove(&key)
+            } else {
+                known.insert(key.clone(), text)
+            };
+        }
+        self.ring(bell(&words(&key)));
     }
+
+    /// Something happened below these parts of a key. What cannot be told so is seen when the manifest is read again.
+    fn ring(&self, key: &[&str]) {
+        if !self.left.load(Ordering::Acquire) {
+            let _ = self.bells.write(key, "");
+        }
+    }
+}
+
+/// The parts of a key of which it is told that something has happened below.
+fn bell<'k, 'p>(key: &'p [&'k str]) -> &'p [&'k str] {
+    &key[..key.len().min(2)]
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn words(parts: &[EcoString]) -> Vec<&str> {
@@ -203,7 +250,7 @@ fn decoded(json: Option<&Json>) -> Option<String> {
 }
 
 fn pair_of(pair: &Json) -> Option<Pair> {
-    Some(Pair { key: decoded(pair.get("key"))?, text: decoded(pair.get("value"))? })
+    Some(Pair { key: decoded(pair.get("key"))?, text: decoded(pair.get("value")) })
 }
 
 /// Numbers of 64 bits are texts in JSON.
@@ -221,18 +268,33 @@ impl World for Etcd {
     }
 
     fn read(&self, key: &[&str]) -> Result<Option<String>, WorldError> {
-        let (pairs, _) = self.shared.range(&self.shared.key_of(key), None)?;
-        Ok(pairs.into_iter().next().map(|pair| pair.text))
+        let key = self.shared.key_of(key);
+        let (pairs, _) = self.shared.range(&key, None)?;
+        let odd = || self.shared.failed(&eco_format!("what is under `{key}` is no text"));
+        pairs.into_iter().next().map(|pair| pair.text.ok_or_else(odd)).transpose()
     }
 
-    fn below(&self, key: &[&str]) -> Result<Vec<(Vec<EcoString>, String)>, WorldError> {
+    fn below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError> {
         let above = self.shared.key_of(key);
         let (from, to) = below(&above);
         let (pairs, _) = self.shared.range(&from, Some(&to))?;
-        let pair = |pair: Pair| Some((self.shared.parts(&pair.key, &above)?, pair.text));
-        let mut found: Vec<_> = pairs.into_iter().filter_map(pair).collect();
-        found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let mut found: Vec<_> = pairs.into_iter().filter_map(|pair| self.shared.shared(pair, &above)).collect();
+        found.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         Ok(found)
+    }
+
+    fn seen_below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError> {
+        let known = lock(&self.shared.known);
+        let Some(known) = known.as_ref() else {
+            drop(known);
+            return self.below(key);
+        };
+        let below = known.iter().filter_map(|(found, text)| {
+            let below = found.get(key.len()..).filter(|below| !below.is_empty())?;
+            let is_below = found.iter().zip(key).all(|(found, key)| found == key);
+            is_below.then(|| Shared { key: below.to_vec(), text: text.clone() })
+        });
+        Ok(below.collect())
     }
 
     fn write(&self, key: &[&str], text: &str) -> Result<(), WorldError> {
@@ -258,7 +320,7 @@ impl World for Etcd {
     }
 
     fn watched(&self, key: &[&str]) -> PathBuf {
-        self.shared.copy.watched(key)
+        self.shared.bells.watched(bell(key))
     }
 
     fn follow(&self) {
@@ -266,9 +328,10 @@ impl World for Etcd {
             let shared = Arc::clone(&self.shared);
             let following = move || {
                 let (mut revision, mut pause) = (None, PAUSES.0);
-                loop {
+                while !shared.left.load(Ordering::Acquire) {
                     match shared.follow(&mut revision) {
                         Ok(()) => pause = PAUSES.0,
+                        // Whoever asks etcd itself is told why; what was known last is known still.
                         Err(_) => {
                             thread::sleep(Duration::from_secs(pause));
                             pause = (pause * 2).min(PAUSES.1);
@@ -279,5 +342,11 @@ impl World for Etcd {
             // Without a thread nothing tells: what is exported and collected is looked at when the manifest is read.
             drop(thread::Builder::new().name("world".into()).spawn(following));
         });
+    }
+
+    fn leave(&self) {
+        self.shared.left.store(true, Ordering::Release);
+        // There is none unless somebody has followed.
+        let _ = std::fs::remove_dir_all(self.shared.bells.path());
     }
 }

@@ -3,12 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ecow::EcoString;
-use kilter_provider::World;
+use kilter_provider::{Shared, World};
 use kilter_world::{Access, Etcd, Login};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ impl Server {
         let roots = std::fs::read(self.place.path().join("ca.pem")).unwrap_or_default();
         let login = login.map(|login| Login::parse(login).unwrap());
         let (access, prefix) = Access::parse(address, login, ("ca.pem", &roots)).unwrap();
-        Etcd::new(access, &prefix, &self.place.path().join(format!("copies-{host}")), host)
+        Etcd::new(access, &prefix, host)
     }
 
     fn ask(&self, path: &str, question: &str) {
@@ -125,8 +125,8 @@ fn certificates(place: &Path) {
     openssl("x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem");
 }
 
-fn shown(found: Vec<(Vec<EcoString>, String)>) -> Vec<String> {
-    found.into_iter().map(|(key, text)| format!("{}={text}", key.join("|"))).collect()
+fn shown(found: Vec<Shared>) -> Vec<String> {
+    found.into_iter().map(|one| format!("{}={}", one.key.join("|"), one.text.unwrap())).collect()
 }
 
 #[test]
@@ -157,27 +157,41 @@ fn a_text_is_there_under_its_key_for_all_machines_until_it_is_removed() {
 }
 
 #[test]
-fn what_changes_is_told_by_a_copy_also_after_etcd_was_away() {
+fn what_changes_is_told_and_known_also_while_and_after_etcd_was_away() {
     let mut server = Server::new("http");
     let (one, other) = (server.world("one", None), server.world("other", None));
-    one.write(&["a", "before"], "1").unwrap();
-    let copied = |key: &[&str]| std::fs::read_to_string(other.watched(key)).ok();
-    assert_eq!(copied(&["a", "before"]), None);
+    one.write(&["a", "x", "before"], "1").unwrap();
+    // A key and another one below it are two.
+    one.write(&["a", "x"], "0").unwrap();
+    let seen = |key: &[&str]| shown(other.seen_below(key).unwrap());
+    // Times are coarse, and each time there is another file.
+    let rung = |key: &[&str]| std::fs::metadata(other.watched(key)).map(|found| (found.mtime_nsec(), found.ino())).ok();
+    assert_eq!((seen(&["a"]), rung(&["a", "x"])), (vec!["x=0".into(), "x|before=1".into()], None));
     other.follow();
     other.follow();
-    server.wait("what was there", || copied(&["a", "before"]).as_deref() == Some("1"));
-    one.write(&["a", "later"], "2").unwrap();
-    server.wait("what came", || copied(&["a", "later"]).as_deref() == Some("2"));
-    one.remove(&["a", "before"]).unwrap();
-    server.wait("what went", || copied(&["a", "before"]).is_none());
+    server.wait("what was there", || rung(&["a", "x", "before"]).is_some());
+    let former = rung(&["a", "x"]);
+    one.write(&["a", "x", "later"], "2").unwrap();
+    server.wait("what came", || seen(&["a", "x"]) == ["before=1", "later=2"] && rung(&["a", "x"]) != former);
+    let former = rung(&["a", "x"]);
+    one.remove(&["a", "x", "before"]).unwrap();
+    server.wait("what went", || seen(&["a", "x"]) == ["later=2"] && rung(&["a", "x"]) != former);
     server.kill();
     let why = one.read(&["a", "later"]).unwrap_err().to_string();
     assert!(why.contains(&format!("etcd at http://127.0.0.1:{}: ", server.port)), "{why}");
+    assert_eq!(seen(&["a", "x"]), ["later=2"], "what was known is known still");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     server.child = Server::start(server.place.path(), "http", server.port, free);
-    server.wait("etcd again", || one.write(&["a", "again"], "3").is_ok());
-    server.wait("what came again", || copied(&["a", "again"]).as_deref() == Some("3"));
-    assert_eq!(copied(&["a", "later"]).as_deref(), Some("2"));
+    server.wait("etcd again", || one.write(&["a", "x", "again"], "3").is_ok());
+    server.wait("what came again", || seen(&["a", "x"]) == ["again=3", "later=2"]);
+    // What is no text is told with its key, where it is asked for.
+    server.ask("/v3/kv/put", r#"{"key": "c2l0ZS9raWx0ZXIvYS95", "value": "/w=="}"#);
+    let odd = other.below(&["a"]).unwrap().into_iter().find(|one| one.key == ["y"]).unwrap();
+    assert!(odd.text.unwrap_err().to_string().contains("under `site/kilter/a/y` is no text"));
+    assert!(other.read(&["a", "y"]).is_err());
+    let place = other.watched(&["a", "x"]);
+    other.leave();
+    assert!(!place.exists() && !place.parent().unwrap().exists(), "nothing is left");
 }
 
 #[test]
@@ -199,7 +213,7 @@ fn over_tls_nobody_is_believed_whom_nobody_has_vouched_for_and_a_login_is_asked_
     certificates(strange.path());
     let roots = std::fs::read(strange.path().join("ca.pem")).unwrap();
     let (access, prefix) = Access::parse(&server.address(), None, ("ca.pem", &roots)).unwrap();
-    let why = Etcd::new(access, &prefix, strange.path(), "one").read(&["a"]).unwrap_err().to_string();
+    let why = Etcd::new(access, &prefix, "one").read(&["a"]).unwrap_err().to_string();
     assert!(why.contains("certificate"), "{why}");
 
     server.ask("/v3/auth/user/add", r#"{"name": "root", "password": "pass:word"}"#);
@@ -213,7 +227,8 @@ fn over_tls_nobody_is_believed_whom_nobody_has_vouched_for_and_a_login_is_asked_
     assert_eq!(world.read(&["a"]).unwrap().as_deref(), Some("1"));
     world.follow();
     world.write(&["b"], "2").unwrap();
-    server.wait("a copy", || std::fs::read_to_string(world.watched(&["b"])).is_ok_and(|text| text == "2"));
+    server.wait("what has changed", || world.watched(&["b"]).exists());
+    world.leave();
     // A token ends with the password that it was given for: another one is asked for.
     server.ask_as(("root", "pass:word"), "/v3/auth/user/changepw", r#"{"name": "root", "password": "other"}"#);
     let why = world.read(&["b"]).unwrap_err().to_string();

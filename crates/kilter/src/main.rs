@@ -78,6 +78,7 @@ pub(crate) fn run(cli: &Cli) -> Exit {
     }
     let exit = carry_out(cli);
     mold::close();
+    world::close();
     exit
 }
 

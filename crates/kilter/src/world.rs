@@ -1,23 +1,32 @@
 //! What machines share: where it is, what this machine is called there, and what it collects.
 
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_manifest::Collect;
 use kilter_model::{from_canonical_json, is_machine, to_json};
-use kilter_provider::World;
+use kilter_provider::{Shared, World, WorldError};
 use kilter_world::{Access, Directory, Etcd, Login};
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{paths, say};
+use crate::{paths, say, signals};
 
 static WORLD: OnceLock<Arc<dyn World>> = OnceLock::new();
 
 /// Below it is what is exported: for whom, by whom, a type, a title.
 const EXPORTED: &str = "exported";
+
+/// How often it is looked for an interrupt while something is waited for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The certificates that this machine trusts.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -40,7 +49,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     }
     let given = global.world.as_deref().filter(|given| !given.is_empty());
     let world: Arc<dyn World> = match given {
-        Some(address) if address.contains("://") => Arc::new(etcd(address, host, global)?),
+        Some(address) if address.contains("://") => Arc::new(etcd(address, host)?),
         Some(path) => {
             let absolute = std::path::absolute(path);
             let path = absolute.map_err(|error| say::fail(format_args!("{path} is no directory to share: {error}")))?;
@@ -54,7 +63,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
 }
 
 /// The world in etcd.
-fn etcd(address: &str, host: String, global: &Global) -> Result<Etcd, Exit> {
+fn etcd(address: &str, host: String) -> Result<Etcd, Exit> {
     let file = |path: &Path| {
         std::fs::read(path).map_err(|error| say::fail(format_args!("cannot read {}: {error}", path.display())))
     };
@@ -74,8 +83,7 @@ fn etcd(address: &str, host: String, global: &Global) -> Result<Etcd, Exit> {
     };
     let place = trusted.unwrap_or_else(|| CERTIFICATES.into()).display().to_string();
     let (access, prefix) = Access::parse(address, login, (&place, &roots)).map_err(say::fail)?;
-    let state = global.state_dir_if_any().unwrap_or_else(|| Path::new("/nonexistent").to_owned());
-    Ok(Etcd::new(access, &prefix, &state.join("worlds"), host))
+    Ok(Etcd::new(access, &prefix, host))
 }
 
 /// A file that the environment names.
@@ -89,6 +97,7 @@ pub(crate) fn world() -> Arc<dyn World> {
 }
 
 fn local(state_dir: Option<PathBuf>) -> PathBuf {
+    let state_dir = state_dir.and_then(|state_dir| std::path::absolute(state_dir).ok());
     state_dir.unwrap_or_else(|| Path::new("/nonexistent").to_owned()).join("world")
 }
 
@@ -101,33 +110,98 @@ pub(crate) fn follow() {
     world().follow();
 }
 
+/// Leaves nothing behind of what was followed.
+pub(crate) fn close() {
+    if let Some(world) = WORLD.get() {
+        world.leave();
+    }
+}
+
 /// Where something happens when something else is to be collected.
 pub(crate) fn watched() -> [PathBuf; 2] {
     let world = world();
     [EVERYBODY, world.host()].map(|to| world.watched(&[EXPORTED, to]))
 }
 
-/// The resources that others export for this machine and are meant, as a manifest in JSON; an empty text for none.
-///
-/// # Errors
-/// When they cannot be read.
-pub(crate) fn collected(wanted: &Collect) -> Result<String, String> {
-    let world = world();
-    let mut lines = Vec::new();
-    for to in [EVERYBODY, world.host()] {
-        for (key, text) in world.below(&[EXPORTED, to]).map_err(|error| error.to_string())? {
-            let [from, type_name, title] = &key[..] else { continue };
-            let is_others = *from != *world.host() && *type_name == wanted.type_name;
-            if is_others && wanted.is_meant(from, title) {
-                lines.push(line(wanted, from, title, &text)?);
-            }
-        }
-    }
-    Ok(if lines.is_empty() { String::new() } else { format!("[\n{}\n]\n", lines.join(",\n")) })
+/// What is collected for one reading of manifests: the world is read once, and what is exported is taken once.
+#[derive(Default)]
+pub(crate) struct Collection {
+    offered: OnceCell<Result<Vec<Offered>, String>>,
+    /// What has been taken: who exports it, of which type and title.
+    taken: RefCell<HashSet<[EcoString; 3]>>,
 }
 
-/// One resource, with what is said of it here.
-fn line(wanted: &Collect, from: &EcoString, title: &str, text: &str) -> Result<String, String> {
+/// What others export for this machine.
+struct Offered {
+    /// Who exports it, its type and its title, or as much as is known where it cannot be read.
+    key: Vec<EcoString>,
+    text: Result<String, String>,
+}
+
+impl Collection {
+    /// The resources that others export for this machine and are meant, as a manifest in JSON; an empty text for none.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn take(&self, wanted: &Collect) -> Result<String, String> {
+        let offered = self.offered.get_or_init(offered).as_ref().map_err(String::clone)?;
+        let mut lines = Vec::new();
+        for one in offered {
+            let [from, type_name, title] = &one.key[..] else {
+                // Nobody knows what would be below.
+                match &one.text {
+                    Err(why) if one.key.first().is_some_and(|from| wanted.is_from(from)) => return Err(why.clone()),
+                    _ => continue,
+                }
+            };
+            if *type_name != wanted.type_name || !wanted.is_meant(from, title) {
+                continue;
+            }
+            let Some(line) = line(wanted, from, title, one.text.as_ref().map_err(String::clone)?)? else { continue };
+            // One for all and for this machine, or meant by two entries, is one.
+            if self.taken.borrow_mut().insert([from.clone(), type_name.clone(), title.clone()]) {
+                lines.push(line);
+            }
+        }
+        Ok(if lines.is_empty() { String::new() } else { format!("[\n{}\n]\n", lines.join(",\n")) })
+    }
+}
+
+/// What others export for this machine, and then what they do for all.
+fn offered() -> Result<Vec<Offered>, String> {
+    let read = || {
+        let world = world();
+        let mut offered = Vec::new();
+        for to in [world.host(), EVERYBODY] {
+            for Shared { key, text } in world.seen_below(&[EXPORTED, to])? {
+                if key.first().is_some_and(|from| *from != *world.host()) {
+                    offered.push(Offered { key, text: text.map_err(|why| why.to_string()) });
+                }
+            }
+        }
+        Ok::<_, WorldError>(offered)
+    };
+    unless_interrupted(read)?.map_err(|why| why.to_string())
+}
+
+/// Does what may be waited for, until somebody interrupts it.
+fn unless_interrupted<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let (sender, receiver) = channel();
+    let thread = thread::Builder::new().name("world".into());
+    let asking = thread.spawn(move || drop(sender.send(wait())));
+    asking.map_err(|error| format!("there is no thread to ask for it: {error}"))?;
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Timeout) if !signals::raised().load(Ordering::Acquire) => {}
+            Err(RecvTimeoutError::Timeout) => return Err("it was interrupted".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => return Err("it was given up: this is a defect".to_owned()),
+        }
+    }
+}
+
+/// One resource, with what is said of it here; none where it is not meant after all.
+fn line(wanted: &Collect, from: &EcoString, title: &str, text: &str) -> Result<Option<String>, String> {
     let reference = format!("{}[{title}]", wanted.type_name);
     let damaged = || format!("what {from} exports as {reference} is damaged: it was not written by kilter");
     let record: Json = serde_json::from_str(text).map_err(|_| damaged())?;
@@ -139,5 +213,9 @@ fn line(wanted: &Collect, from: &EcoString, title: &str, text: &str) -> Result<S
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     attributes.extend(wanted.set.clone());
-    Ok(json!({ "resource": reference, "from": from.as_str(), "attributes": attributes }).to_string())
+    if !wanted.allows(&attributes) {
+        return Ok(None);
+    }
+    let line = json!({ "resource": reference, "from": from.as_str(), "attributes": attributes });
+    Ok(Some(line.to_string()))
 }

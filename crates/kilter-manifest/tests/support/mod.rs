@@ -9,7 +9,7 @@ use kilter_model::{Behaviour, TypeSchema, Value};
 use std::cell::RefCell;
 
 pub(crate) struct World {
-    types: Vec<TypeSchema>,
+    pub(crate) types: Vec<TypeSchema>,
     pub(crate) overrides: Vec<(EcoString, Value)>,
     pub(crate) asked: RefCell<Vec<String>>,
 }

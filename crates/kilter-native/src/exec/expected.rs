@@ -65,11 +65,15 @@ impl<'a> Expected<'a> {
         let longest =
             |of: Printed| self.texts.iter().filter(|(printed, ..)| *printed == of).map(|(.., text)| text.len()).max();
         if let Some(length) = longest(Printed::Together) {
-            (invocation.stdout, invocation.stderr) = (Capture::First(0), Capture::First(0));
+            // One pipe for both keeps their order.
+            (invocation.stdout, invocation.stderr) = (Capture::Nothing, Capture::Nothing);
             invocation.together = Capture::First(length + SPARE);
         }
         if let Some(length) = longest(Printed::Stdout) {
             invocation.stdout = Capture::First(length + SPARE);
+            if invocation.together != Capture::Nothing {
+                invocation.stderr = Capture::First(0);
+            }
         }
     }
 
@@ -77,9 +81,9 @@ impl<'a> Expected<'a> {
     pub(super) fn met(&self, finished: &Finished, secrets: &Secrets) -> (bool, EcoString) {
         let mut first = None;
         for (printed, wanted, text) in &self.texts {
-            let printed = if *printed == Printed::Stdout { &finished.stdout } else { &finished.together };
-            let is_this = self.is_same(printed, text);
-            let said = self.said(printed, text, is_this, secrets);
+            let found = if *printed == Printed::Stdout { &finished.stdout } else { &finished.together };
+            let is_this = self.is_same(found, text);
+            let said = self.said((*printed, found), text, is_this, secrets);
             if is_this != (*wanted == Wanted::This) {
                 return (false, said);
             }
@@ -99,10 +103,11 @@ impl<'a> Expected<'a> {
         }
     }
 
-    fn said(&self, printed: &Captured, text: &str, is_this: bool, secrets: &Secrets) -> EcoString {
+    fn said(&self, printed: (Printed, &Captured), text: &str, is_this: bool, secrets: &Secrets) -> EcoString {
+        let (which, printed) = printed;
         let shown = |bytes| shown(&secrets.redact(&String::from_utf8_lossy(self.counted(bytes))));
-        // A secret of which only the beginning was kept is not known for one.
-        let is_cut = printed.is_truncated() && !secrets.is_empty();
+        // A secret of which only the beginning was kept is not known for one, nor is one into which the other output has come.
+        let is_cut = (printed.is_truncated() || which == Printed::Together) && !secrets.is_empty();
         match (self.is_hidden || is_cut, is_this) {
             (true, true) => "prints the text it is held against".into(),
             (true, false) => "prints something else than the text it is held against".into(),

@@ -47,7 +47,7 @@ pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
     for (attribute, success_means_due) in [("unless", false), ("onlyif", true)] {
         for declared in guards_of(attribute, launch.should) {
             let guard = declared.command().map_err(|problem| ProviderError::new(problem.to_string()))?;
-            if let Some(cwd) = missing_directory(launch.should).filter(|_| guard.cwd.is_none()) {
+            if let Some(cwd) = missing_directory(guard.cwd.as_deref().or(launch.should.text("cwd"))) {
                 // Before the resource that makes it has run, a guard has nowhere to be asked. When it still is
                 // missing at the turn of the command, that fails and says so.
                 reasons.push(format!("its working directory {cwd} does not exist yet"));
@@ -81,9 +81,9 @@ enum Answer {
     NotYet(EcoString),
 }
 
-/// The working directory that guards are to be asked in unless they have their own, if it is not there.
-fn missing_directory(should: &Attributes) -> Option<&str> {
-    let cwd = should.text("cwd").filter(|_| spawns(should))?;
+/// The working directory that a guard is to be asked in, if it is not there.
+fn missing_directory(cwd: Option<&str>) -> Option<&str> {
+    let cwd = cwd?;
     std::fs::metadata(cwd).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound).then_some(cwd)
 }
 

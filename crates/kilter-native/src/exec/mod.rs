@@ -270,6 +270,10 @@ impl Provider for ExecProvider {
         made.chain(paths).chain(is_told.then_some(Watch::Told)).chain(asked).collect()
     }
 
+    fn apart_from_outputs(&self) -> &'static [&'static str] {
+        &["fallback", "stop_signal"]
+    }
+
     fn fallback(&self, should: &Attributes) -> Attributes {
         let secrets = Secrets::of(should);
         let given = should.get("fallback").and_then(Value::as_hash).into_iter().flat_map(|given| given.iter());

@@ -65,7 +65,8 @@ fn is_success(finished: &Finished, should: &Attributes) -> bool {
 fn succeeded(should: &Attributes, command: &Command, finished: &Finished, secrets: &Secrets) -> Outcome {
     let mut notes = Vec::new();
     if should.truth("logoutput") == Some(true) && !command.is_sealed {
-        let all = match finished.together.is_truncated() {
+        // A secret into which the other output has come is not known for one.
+        let all = match finished.together.is_truncated() || !secrets.is_empty() {
             true => vec![&finished.stdout, &finished.stderr],
             false => vec![&finished.together],
         };

@@ -249,7 +249,9 @@ impl<'run> Board<'run> {
             Ok(found) if found.differences.is_empty() => {
                 // What cannot be restored is in order as long as it need not be changed.
                 let _ = self.keep_before(done.vertex);
-                if !self.senders.is_empty() {
+                // What is still to be refreshed sends something else then.
+                let is_to_be_refreshed = || self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
+                if !self.senders.is_empty() && !is_to_be_refreshed() {
                     self.sent_before(done.vertex, found.state.outputs);
                     self.accept(done.vertex);
                 }

@@ -43,6 +43,8 @@ pub enum Anew {
 
 /// For so many milliseconds nobody must have written what is declared before it is read: it may be half of it.
 const SETTLED: u64 = 200;
+/// For so many milliseconds it is waited for that, at most.
+const LATEST: u64 = 2000;
 /// Milliseconds between two looks at what is declared, where nothing tells.
 const LOOK_AT_DECLARED: u64 = 2000;
 
@@ -54,6 +56,8 @@ const LOOK_AT_REALIZED: u64 = 50;
 pub(super) struct Reading {
     /// When it is read, unless somebody writes it before that.
     pub(super) due: Option<Timestamp>,
+    /// When somebody wrote it first since it was read.
+    first_touched: Option<Timestamp>,
     /// When it is compared with what was read last.
     pub(super) look: Option<Timestamp>,
     /// When it is read though nobody has written it.
@@ -78,7 +82,9 @@ impl Reading {
 
     /// Something happened to it.
     pub(super) fn touched(&mut self, now: Timestamp) {
-        self.due = Some(Timestamp(now.0.saturating_add(SETTLED)));
+        let first = *self.first_touched.get_or_insert(now);
+        let settled = now.0.saturating_add(SETTLED);
+        self.due = Some(Timestamp(settled.min(first.0.saturating_add(LATEST)).max(now.0)));
     }
 
     /// It was looked at.
@@ -119,7 +125,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         }
         let Some(holder) = &mut self.holder else { return };
         let reading = &mut holder.reading;
-        reading.due = None;
+        (reading.due, reading.first_touched) = (None, None);
         let read = holder.hold.declared.read_anew();
         reading.is_wrong = read == Anew::Wrong;
         reading.looked(self.now);

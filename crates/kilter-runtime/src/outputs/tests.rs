@@ -66,7 +66,7 @@ fn outputs_come_back_as_they_were_sent() {
         ("lines", Value::array([secret(), "two".into(), Value::Float(1.0)])),
     ]);
     for should in [attributes(&[("command", "x".into())]), attributes(&[("command", Value::array([secret()]))])] {
-        let declared = Declared { reference: &reference, attributes: &should, confidential: false };
+        let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
         Outputs::new(state.path()).keep(&declared, &sent).unwrap();
         holds_no_secret(state.path());
         assert!(fs::read_to_string(record(state.path())).unwrap().contains("2026-01-31"), "no secret, readable");
@@ -83,7 +83,7 @@ fn outputs_come_back_as_they_were_sent() {
 fn without_secrets_there_is_no_key() {
     let state = tempfile::tempdir().unwrap();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
-    let declared = Declared { reference: &reference, attributes: &should, confidential: false };
+    let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let sent = attributes(&[("stdout", "open".into())]);
     Outputs::new(state.path()).keep(&declared, &sent).unwrap();
     assert_eq!(Outputs::new(state.path()).kept(&declared, true).unwrap(), Some(sent));
@@ -97,7 +97,7 @@ fn nothing_is_told_of_a_secret_in_what_was_declared() {
     let sent = attributes(&[("exit_code", Value::Integer(0))]);
     let secret = |pin: &str| attributes(&[("pin", Value::sensitive(pin.into()))]);
     let text = |should: &Attributes| {
-        let declared = Declared { reference: &reference, attributes: should, confidential: false };
+        let declared = Declared { reference: &reference, attributes: should, confidential: false, apart: &[] };
         Outputs::new(state.path()).keep(&declared, &sent).unwrap();
         fs::read_to_string(record(state.path())).unwrap()
     };
@@ -105,7 +105,7 @@ fn nothing_is_told_of_a_secret_in_what_was_declared() {
     assert_ne!(one, again, "not even whether it is the same");
     assert_eq!(one.len(), other.len());
     let kept = |should: &Attributes| {
-        let declared = Declared { reference: &reference, attributes: should, confidential: false };
+        let declared = Declared { reference: &reference, attributes: should, confidential: false, apart: &[] };
         Outputs::new(state.path()).kept(&declared, false)
     };
     assert_eq!(kept(&secret("12345678")).unwrap().as_ref(), Some(&sent));
@@ -117,7 +117,7 @@ fn nothing_is_told_of_a_secret_in_what_was_declared() {
 fn what_its_receivers_take_for_a_secret_is_sealed_also_where_it_was_none_before() {
     let state = tempfile::tempdir().unwrap();
     let (reference, should) = (reference(), attributes(&[("command", "x".into())]));
-    let open = Declared { reference: &reference, attributes: &should, confidential: false };
+    let open = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let confidential = Declared { confidential: true, ..open };
     let sent = attributes(&[("stdout", "hunter2".into())]);
     let outputs = Outputs::new(state.path());
@@ -134,7 +134,7 @@ fn what_its_receivers_take_for_a_secret_is_sealed_also_where_it_was_none_before(
 fn what_an_earlier_version_kept_in_clear_is_sealed_when_it_is_read() {
     let state = tempfile::tempdir().unwrap();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
-    let declared = Declared { reference: &reference, attributes: &should, confidential: false };
+    let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let sent = attributes(&[("stdout", secret())]);
     let clear = json!({
         "resource": "exec[token]",
@@ -160,7 +160,7 @@ fn what_is_sealed_counts_for_its_own_resource_and_output_only() {
     let state = tempfile::tempdir().unwrap();
     let should = attributes(&[("command", "x".into())]);
     let (one, other) = (reference(), ResourceRef::new("exec", "other"));
-    let declared = |reference| Declared { reference, attributes: &should, confidential: false };
+    let declared = |reference| Declared { reference, attributes: &should, confidential: false, apart: &[] };
     let outputs = Outputs::new(state.path());
     outputs.keep(&declared(&one), &attributes(&[("stdout", secret()), ("stderr", "e".into())])).unwrap();
     let text = text(&outputs.path(&one));
@@ -178,7 +178,7 @@ fn what_is_sealed_counts_for_its_own_resource_and_output_only() {
 fn a_record_that_is_cut_off_or_changed_anywhere_is_damaged() {
     let state = tempfile::tempdir().unwrap();
     let (reference, should) = (reference(), attributes(&[("command", Value::array([secret()]))]));
-    let declared = Declared { reference: &reference, attributes: &should, confidential: false };
+    let declared = Declared { reference: &reference, attributes: &should, confidential: false, apart: &[] };
     let outputs = Outputs::new(state.path());
     outputs.keep(&declared, &attributes(&[("stdout", secret()), ("exit_code", Value::Integer(0))])).unwrap();
     let whole = fs::read(record(state.path())).unwrap();

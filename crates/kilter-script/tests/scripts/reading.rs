@@ -194,7 +194,7 @@ echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c 
     let kept: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("TMPDIR=")).collect();
     assert_eq!(
         kept.join(" "),
-        "HOME=/nonexistent/home LANG=C.UTF-8 LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
+        "HOME=/nonexistent/home KILTER_VAR_DIR=/dev/null/none LANG=C.UTF-8 LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
     );
 }
 

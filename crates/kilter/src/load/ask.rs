@@ -15,6 +15,7 @@ use kilter_provider::Registry;
 
 use super::{Noted, executable};
 use crate::facts::Gathered;
+use crate::world::Collection;
 use crate::{recording, world};
 
 /// A secret larger than this is refused, in bytes.
@@ -120,6 +121,7 @@ pub(super) struct LiveIncludes<'a> {
     names: RefCell<IndexMap<PathBuf, EcoString>>,
     taken: RefCell<Included>,
     noted: &'a Noted,
+    collection: Collection,
 }
 
 impl<'a> LiveIncludes<'a> {
@@ -129,7 +131,12 @@ impl<'a> LiveIncludes<'a> {
         let named = manifests
             .iter()
             .filter_map(|path| Some((std::fs::canonicalize(path).ok()?, path.display().to_string().into())));
-        LiveIncludes { names: RefCell::new(named.collect()), taken: RefCell::default(), noted }
+        LiveIncludes {
+            names: RefCell::new(named.collect()),
+            taken: RefCell::default(),
+            noted,
+            collection: Collection::default(),
+        }
     }
 }
 
@@ -147,7 +154,7 @@ impl Loader for LiveIncludes<'_> {
             || entry.as_str().into(),
             || {
                 world::watched().iter().for_each(|path| self.noted.note_tree(path));
-                world::collected(wanted)
+                self.collection.take(wanted)
             },
         )?;
         let source = Source::new(entry.as_str(), text);

@@ -336,6 +336,10 @@ impl Provider for Witness {
         self.inner.before(should, is)
     }
 
+    fn apart_from_outputs(&self) -> &'static [&'static str] {
+        self.inner.apart_from_outputs()
+    }
+
     fn fallback(&self, should: &Attributes) -> Attributes {
         self.inner.fallback(should)
     }

@@ -90,3 +90,30 @@ fn a_user_and_a_group_that_contradict_each_other_are_one_problem_before_the_star
     assert!(plan.stderr.contains("user[adam] is declared to be in `wheel`, and group[wheel] to be without `adam`"));
     assert!(plan.stderr.contains("1 problem; nothing was touched"), "{plan:?}");
 }
+
+#[test]
+fn what_is_sent_while_nothing_was_is_not_what_a_command_sends_that_is_to_be_refreshed_or_was_declared_otherwise() {
+    let place = Place::new();
+    let fed = "  file[DIR/in]: {content: v1}\n  exec[r]: {command: [cat, DIR/in], refreshonly: true, subscribe: 'file[DIR/in]', fallback: {stdout: none}}\n  \
+               file[DIR/out]: {content: \"${exec[r].stdout}\"}\n";
+    let plan = planned(&place, fed);
+    assert!(plan.stdout.contains("? file[DIR/out] not known yet"), "{}", plan.stdout);
+    let out = || std::fs::read_to_string(place.path().join("out")).unwrap_or_default();
+    assert_eq!((place.run(&["apply", "m.yaml"]).code, out().as_str()), (0, "v1"));
+    let made = "  exec[f]: {command: 'touch DIR/made', shell: true, creates: DIR/made, fallback: {stdout: none}}\n  file[DIR/out]: {content: \"${exec[f].stdout}\"}\n";
+    // What it has sent is known still when only that is declared otherwise which has nothing to do with it.
+    for (command, more, expected) in
+        [("echo real; touch DIR/made", "", "real"), ("echo real; touch DIR/made", "stop_signal: SIGINT, ", "real")]
+    {
+        planned(&place, &made.replace("touch DIR/made", command).replace("creates", &format!("{more}creates")));
+        assert_eq!((place.run(&["apply", "m.yaml"]).code, out().as_str()), (0, expected));
+    }
+    planned(
+        &place,
+        &made.replace("touch DIR/made", "echo real; touch DIR/made").replace("stdout: none", "stdout: other"),
+    );
+    assert_eq!((place.run(&["apply", "m.yaml"]).code, out().as_str()), (0, "real"));
+    // As another command it has sent nothing that is known.
+    planned(&place, &made.replace("touch DIR/made", "echo else; touch DIR/made"));
+    assert_eq!((place.run(&["apply", "m.yaml"]).code, out().as_str()), (4, "real"));
+}

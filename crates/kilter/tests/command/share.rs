@@ -99,7 +99,7 @@ fn what_is_exported_goes_when_it_is_declared_no_longer_and_never_came_with_noop(
     let declared = "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*', db]}}\n  file[DIR/b]: {content: b, meta: {export: [db], noop: true}}\n";
     all.declare("web1", declared);
     assert_eq!(all.run("web1", &["apply", "M", "--noop"]).code, 2);
-    assert!(!all.path("world").exists());
+    assert!(!all.path("world").exists() && !all.path("state-web1").exists());
     assert_eq!(all.run("web1", &["apply", "M"]).code, 0);
     let exported = all.exported();
     assert!(exported.contains("a] for * from web1") && exported.contains("a] for db from web1"), "{exported}");
@@ -111,7 +111,8 @@ fn what_is_exported_goes_when_it_is_declared_no_longer_and_never_came_with_noop(
     all.declare("web1", &declared.replace("['*', db]", "[db]"));
     let applied = all.apply("web1");
     assert!(
-        applied.stdout.contains("- exported[file[DIR/a] for *]") && applied.stdout.contains("it is declared no longer")
+        applied.stdout.contains("- exported[file[DIR/a] for * from web1]")
+            && applied.stdout.contains("it is declared no longer")
     );
     assert!(!all.exported().contains("for *") && all.exported().contains("a] for db"));
     all.declare("web1", "resources: {}\n");
@@ -204,6 +205,89 @@ fn a_secret_that_is_sent_is_not_exported() {
 }
 
 #[test]
+fn what_others_export_is_held_against_patterns_by_each_of_its_names() {
+    let all = Machines::new();
+    all.declare(
+        "web1",
+        "resources:\n  file[DIR/conf.d/a]: {path: DIR/shadow, content: x, meta: {hidden: true, export: [db]}}\n  \
+         file[DIR/conf.d/b]: {content: x, meta: {hidden: true, export: [db, '*']}}\n  \
+         file_part[web1]: {path: DIR/sudoers, content: x, meta: {hidden: true, export: [db]}}\n",
+    );
+    all.apply("web1");
+    all.declare(
+        "db",
+        "collect:\n- {type: file, title: DIR/conf.d/*}\n- {type: file, from: web*, title: '*/b'}\n- {type: file_part, of: DIR/motd}\n\
+         resources: {'file[DIR/motd]': {parts: {}}, 'file[DIR/sudoers]': {mode: '0400'}, 'file[DIR/conf.d]': {ensure: directory}}\n",
+    );
+    let applied = all.apply("db");
+    assert!(!all.path("shadow").exists() && content(&all.path("sudoers")).is_empty(), "{}", applied.stdout);
+    assert_eq!(content(&all.path("conf.d/b")), "x", "once, whether it is for all too, or meant twice");
+    all.declare("db", "collect:\n- {type: file_part, from: web1}\n");
+    let ended = all.run("db", &["plan", "M"]);
+    assert!(
+        ended.code == 1 && ended.stderr.contains("this lets others choose the file that they add to"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
+    let all = Machines::new();
+    all.declare("web1", "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*']}}\n");
+    all.apply("web1");
+    all.declare("web1", "resources: {}\n");
+    let manifest = all.path("web1.yaml").display().to_string();
+    let as_another = |host: &str, world: &str| {
+        let (world, state) = (all.path(world).display().to_string(), all.path("state-web1").display().to_string());
+        all.0.run(&["apply", &manifest, "--hostname", host, "--world", &world, "--state-dir", &state])
+    };
+    for (host, world, why) in [
+        ("web2", "world", "web1 exports it, and this is web2"),
+        ("web1", "world2", "it was exported to DIR/world, and this is DIR/world2"),
+    ] {
+        let ended = as_another(host, world);
+        assert!(ended.code == 0 && ended.stderr.contains(why), "{why}: {}", ended.stderr);
+        assert!(all.exported().contains("for * from web1"));
+    }
+    assert!(all.apply("web1").stdout.contains("declared no longer"));
+    assert!(!all.exported().contains("web1"));
+    let twice = "resources: {'exported[file[/x] for *]': {}, 'exported[file[/x] for * from web1]': {}}\n";
+    all.declare("web1", twice);
+    let ended = all.run("web1", &["plan", "M"]);
+    assert!(ended.code == 1 && ended.stderr.contains("file[/x] for * from web1"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_one_machine_writes_without_end_does_not_hold_up_another_one() {
+    let all = Machines::new();
+    all.declare("web1", "resources:\n  file[DIR/known]: {content: one, meta: {hidden: true, export: ['*']}}\n");
+    all.declare("db", COLLECTS);
+    let db = all.hold("db");
+    wait("the journal of the run", || all.path("state-db/lock").exists());
+    let place = all.path("world/exported/*/chatty/kv");
+    std::fs::create_dir_all(&place).unwrap();
+    let mut number = 0;
+    let mut applied = false;
+    wait("what is exported meanwhile", || {
+        number += 1;
+        std::fs::write(place.join("x"), number.to_string()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        if number == 10 && !std::mem::replace(&mut applied, true) {
+            all.apply("web1");
+        }
+        content(&all.path("known")) == "one"
+    });
+    // What nobody can read of another one is no reason to know nothing.
+    std::fs::write(place.join("x"), b"\xff").unwrap();
+    all.declare("web1", "resources:\n  file[DIR/known]: {content: two, meta: {hidden: true, export: ['*']}}\n");
+    all.apply("web1");
+    wait("what is exported beside it", || content(&all.path("known")) == "two");
+    assert!(all.exported().contains("from web1"));
+    assert_eq!(db.end().0, Some(143));
+}
+
+#[test]
 fn two_machines_that_export_the_same_resource_are_named() {
     let all = Machines::new();
     for host in ["web1", "web2"] {
@@ -232,7 +316,7 @@ fn a_file_is_put_together_of_what_many_machines_declare() {
         );
         all.apply(host);
     }
-    let declared = "collect: [{type: file_part, title: 'web*'}]\nresources:\n  file[DIR/proxy]: {parts: {head: {order: 1, content: \"# proxy\\n\"}}}\n";
+    let declared = "collect: [{type: file_part, title: 'web*', of: DIR/pro*}]\nresources:\n  file[DIR/proxy]: {parts: {head: {order: 1, content: \"# proxy\\n\"}}}\n";
     all.declare("lb", declared);
     let applied = all.apply("lb");
     assert!(applied.stdout.contains("1 resource: 1 changed"), "{}", applied.stdout);

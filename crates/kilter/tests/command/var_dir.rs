@@ -116,7 +116,7 @@ fn a_directory_that_somebody_else_laid_is_not_used_and_the_script_is_told_of_non
     }
     std::os::unix::fs::symlink(&elsewhere, shelf.join("note.note")).unwrap();
     let applied = place.run(&["-I", ".", "apply", &manifest]);
-    assert!(applied.stderr.contains("it is given no KILTER_VAR_DIR: "), "{applied:?}");
+    assert!(applied.stderr.contains("it has no directory in KILTER_VAR_DIR: "), "{applied:?}");
     assert!(
         applied.stderr.contains("state/scripts/providers/note.note is no directory: it must be a directory of"),
         "{applied:?}"

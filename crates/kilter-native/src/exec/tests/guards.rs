@@ -83,19 +83,43 @@ fn a_guard_that_floods_is_no_more_than_another_text() {
 }
 
 #[test]
-fn a_guard_whose_own_directory_is_missing_cannot_answer() {
+fn a_guard_whose_own_directory_is_missing_asks_for_the_command_which_may_make_it() {
     let bench = Bench::new();
     let (missing, cwd) = (bench.path("missing"), bench.path("cwd"));
     let entries = |cwd: &str| mapping(&[("command", "true".into()), ("cwd", cwd.into())]);
-    let wanted = should(&[("command", "true".into()), ("unless", entries(&missing))]);
-    let error = bench.checked(&wanted).unwrap_err().to_string();
-    assert!(error.contains("(unless) did not answer") && error.contains(&missing), "{error}");
-    let name = EcoString::from("work");
-    let looks = Context::bare().with_only_looks(true);
-    let state = bench.provider.get_one(&looks, Wanted::new(&name, Some(&wanted))).unwrap();
-    assert!(state.drift[0].message.as_deref().unwrap().contains("cannot be asked yet"), "{:?}", state.drift);
+    let wanted = should(&[("command", Value::strings(["mkdir", &missing])), ("unless", entries(&missing))]);
+    assert_eq!(why(&bench, &wanted), format!("its working directory {missing} does not exist yet"));
+    assert!(bench.set(&wanted).is_done());
+    assert_eq!(bench.check(&wanted), []);
     // That of the command is none of its business.
     assert_eq!(bench.check(&with(with(sh("true"), "cwd", cwd), "unless", entries("/"))), []);
+}
+
+#[test]
+fn both_outputs_of_a_guard_are_in_the_order_in_which_they_were_written() {
+    let bench = Bench::new();
+    let entries =
+        [("command", Value::strings(["sh", "-c", "echo a; echo b >&2; echo c"])), ("output", "a\nb\nc".into())];
+    for _ in 0..50 {
+        assert_eq!(bench.check(&should(&[("command", "true".into()), ("unless", mapping(&entries))])), []);
+    }
+}
+
+#[test]
+fn a_secret_into_which_the_other_output_has_come_is_not_shown() {
+    let bench = Bench::new();
+    let says = "printf %s \"$1\"; sleep 0.05; echo warn >&2; sleep 0.05; printf '%s\\n' \"$2\"";
+    let says = |more: &str| Value::strings(["sh", "-c", &format!("{says}{more}"), "x", "hunter2se", "cretword"]);
+    let environment = mapping(&[("SECRET", Value::sensitive("hunter2secretword".into()))]);
+    let entries = [("command", says("")), ("output", "ok".into())];
+    let guarded = should(&[("command", "true".into()), ("unless", mapping(&entries))]);
+    assert!(
+        why(&bench, &with(guarded, "environment", environment.clone()))
+            .ends_with("prints something else than the text it is held against")
+    );
+    let loud = should(&[("command", says("")), ("logoutput", true.into()), ("environment", environment)]);
+    let notes = bench.set(&loud).notes.join("\n");
+    assert!(notes.contains("[redacted]") && !notes.contains("hunter"), "{notes}");
 }
 
 #[test]

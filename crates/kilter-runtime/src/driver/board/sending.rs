@@ -9,7 +9,7 @@ use kilter_model::{Attributes, Receipt, ResourceRef, Value};
 
 use super::Board;
 use crate::driver::Mode;
-use crate::outputs::Declared;
+use crate::outputs::{Declared, Outputs};
 use crate::step::Received;
 
 /// So many times in so many milliseconds something else is sent to a resource without its repairs being counted.
@@ -40,9 +40,11 @@ impl Board<'_> {
         }
     }
 
-    /// What a resource sends that has not sent anything yet, if it sends anything then.
+    /// What a resource sends that has not sent anything yet, if it sends anything then. One that has sent something as
+    /// another declaration may send something else as this one: nobody knows.
     fn fallback(&self, vertex: VertexId) -> Option<Attributes> {
-        if self.outputs.contains_key(&vertex) {
+        let was_sent = |kept: &Outputs<'_>| kept.has(&self.prepared.resource(vertex).reference);
+        if self.outputs.contains_key(&vertex) || self.kept.as_ref().is_some_and(was_sent) {
             return None;
         }
         let fallback = self.prepared.provider(vertex).fallback(self.declared(vertex).attributes);
@@ -174,6 +176,7 @@ impl Board<'_> {
             reference: &resource.reference,
             attributes: self.resolved.get(&vertex).map_or(&resource.attributes, |resolved| &resolved.attributes),
             confidential: self.senders.get(&vertex).is_some_and(|confidential| *confidential),
+            apart: self.prepared.provider(vertex).apart_from_outputs(),
         }
     }
 }

@@ -121,6 +121,11 @@ impl Board<'_> {
     }
 
     /// The resources whose changes refresh a vertex.
+    /// Whether something has changed, or would, that refreshes it.
+    pub(super) fn is_to_be_refreshed(&self, vertex: VertexId) -> bool {
+        self.refreshable(vertex) && !self.refreshing(vertex, &self.prepared.graph).is_empty()
+    }
+
     fn refreshing(&self, vertex: VertexId, graph: &Graph) -> Vec<kilter_model::ResourceRef> {
         if self.changed.is_empty() {
             return Vec::new();

@@ -14,6 +14,9 @@ use crate::tree::{Kind, View};
 /// What an entry of `collect` says.
 const KEYS: [&str; 5] = ["type", "from", "title", "of", "set"];
 
+/// What may be said of any resource, beside its attributes: how it is treated here, which is not for another machine to say.
+pub const RESERVED: [&str; 7] = ["meta", "provider", "when", "require", "before", "notify", "subscribe"];
+
 /// So many nodes an entry may have, aliases followed.
 const MOST_NODES: usize = 10_000;
 
@@ -190,9 +193,6 @@ fn fit(schema: &TypeSchema, entry: View<'_>, of: bool, set: Option<&Said<'_>>, p
         _ => {}
     }
 }
-
-/// What may be said of any resource, beside its attributes.
-const RESERVED: [&str; 7] = ["meta", "provider", "when", "require", "before", "notify", "subscribe"];
 
 /// A pattern or a list of them.
 fn patterns(name: &str, value: View<'_>, problems: &mut Vec<Diagnostic>) -> Vec<EcoString> {

@@ -54,7 +54,7 @@ mod types;
 mod value;
 mod yaml;
 
-pub use collect::Collect;
+pub use collect::{Collect, RESERVED};
 pub use compile::{Compiled, Facts, Inputs, Loader, Schemas, Secrets, compile, compile_partly};
 pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;

@@ -64,12 +64,15 @@ impl ExportedProvider {
         ExportedProvider { schema: LazyLock::new(schema), world }
     }
 
-    /// All that is exported.
-    fn all(&self) -> Result<Vec<State>, ProviderError> {
+    /// All that is exported; what cannot be read and is nobody knows what is told to `lost`.
+    fn all(&self, lost: &mut dyn FnMut(EcoString)) -> Result<Vec<State>, ProviderError> {
         let found = self.world.below(&[EXPORTED]).map_err(|error| ProviderError::new(error.0))?;
         let state = |Shared { key, text }: Shared| {
             // What has another key is something else.
-            let [to, from, type_name, title] = &key[..] else { return None };
+            let [to, from, type_name, title] = &key[..] else {
+                text.err().into_iter().for_each(|why| lost(why.0));
+                return None;
+            };
             let name = Name { resource: ResourceRef::new(type_name.as_str(), title.as_str()), to, from }.text();
             Some(match text {
                 Ok(text) => state(name, from, &text),
@@ -173,21 +176,27 @@ impl Provider for ExportedProvider {
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let wanted = match query {
             Query::All => {
-                let mut all = self.all()?;
+                let tell = |name: &str, why: &str| cx.log(Level::Warning, "exported", name, why);
+                let mut all = self.all(&mut |why| tell("", &why))?;
                 // What cannot be read of one is no reason to tell nothing of the others.
                 all.retain(|one| {
                     let why = one.unreadable.as_ref();
-                    why.inspect(|why| cx.log(Level::Warning, "exported", &one.name, why)).is_none()
+                    why.inspect(|why| tell(&one.name, why)).is_none()
                 });
                 return Ok(all);
             }
             Query::Named(wanted) if wanted.len() < MANY => wanted,
             Query::Named(wanted) => {
-                let all = self.all()?.into_iter().map(|one| (one.name.clone(), one));
+                let mut is_all = true;
+                let all = self.all(&mut |_| is_all = false)?.into_iter().map(|one| (one.name.clone(), one));
                 let mut all: FxHashMap<EcoString, State> = all.collect();
-                let one =
-                    |wanted: &Wanted<'_>| all.remove(wanted.name).unwrap_or_else(|| State::absent(wanted.name.clone()));
-                return Ok(wanted.iter().map(one).collect());
+                let one = |wanted: &Wanted<'_>| match all.remove(wanted.name) {
+                    Some(state) => Ok(state),
+                    None if is_all => Ok(State::absent(wanted.name.clone())),
+                    // It may be among what cannot be read.
+                    None => self.one(wanted.name),
+                };
+                return wanted.iter().map(one).collect();
             }
         };
         wanted.iter().map(|wanted| self.one(wanted.name)).collect()
@@ -208,8 +217,8 @@ impl Provider for ExportedProvider {
             (name.from != host).then(problem)
         };
         let odd = Name::parse(name, host).map_or_else(|why| Some(Problem::with("name", why)), is_others);
-        let elsewhere = should.text("world").filter(|world| *world != self.world.place()).map(|world| {
-            Problem::with("world", eco_format!("it was exported to {world}, and this is {}", self.world.place()))
+        let elsewhere = should.text("world").filter(|world| *world != self.world.id()).map(|world| {
+            Problem::with("world", eco_format!("it was exported to {world}, and this is {}", self.world.id()))
         });
         odd.into_iter().chain(elsewhere).chain(secret(should)).collect()
     }
@@ -241,9 +250,14 @@ impl Provider for ExportedProvider {
         Restores::Absence
     }
 
+    /// What was exported to one world is nothing in another one.
+    fn before_where(&self) -> Option<String> {
+        Some(self.world.id())
+    }
+
     /// What is declared no longer is exported no longer, whatever there was before.
     fn before(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
-        let world = EcoString::from(self.world.place());
+        let world = EcoString::from(self.world.id());
         Ok(Attributes::from_iter([("ensure", Value::from("absent")), ("world", Value::String(world))]))
     }
 }

@@ -60,7 +60,7 @@ impl<'a> Values<'a> {
         match self {
             Values::Here(shelf, _) => shelf.names(),
             Values::Shared(world, _) => {
-                let found = world.below(&[KIND]).map_err(why)?.into_iter();
+                let found = world.below(&[KIND]).map_err(why)?.into_iter().filter(|one| one.text.is_ok());
                 Ok(found.filter_map(|one| <[EcoString; 1]>::try_from(one.key).ok()).map(|[key]| key).collect())
             }
         }

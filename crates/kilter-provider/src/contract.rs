@@ -418,6 +418,11 @@ pub trait Provider: Send + Sync {
         Attributes::new()
     }
 
+    /// What tells one place from another, where a resource of one name may have been in several: of each it is kept what it was there.
+    fn before_where(&self) -> Option<String> {
+        None
+    }
+
     /// The attributes that have nothing to do with what a resource sends: with others, what it has sent is known still.
     fn apart_from_outputs(&self) -> &'static [&'static str] {
         &[]

@@ -14,6 +14,11 @@ pub trait World: Send + Sync {
     /// Where it is, for people: `/srv/world`.
     fn place(&self) -> String;
 
+    /// What tells it from other worlds, by whichever way it is reached.
+    fn id(&self) -> String {
+        self.place()
+    }
+
     /// Whether other machines may be there as well.
     fn is_shared(&self) -> bool {
         true

@@ -97,7 +97,7 @@ impl Reversals {
     /// # Errors
     /// When it cannot be kept, or could not be restored. Then it is not to be changed.
     pub(crate) fn keep(&self, provider: &dyn Provider, resource: &Resource) -> Result<(), EcoString> {
-        let path = self.path(resource);
+        let path = self.path(provider, resource);
         if path.exists() {
             return self.read(&path).map(drop).map_err(|why| eco_format!("{}: {why}", path.display()));
         }
@@ -121,14 +121,15 @@ impl Reversals {
     }
 
     /// What a resource was is restored, or nobody wants it to be any more.
-    pub(crate) fn forget(&self, resource: &Resource) {
-        records::remove(&self.path(resource));
+    pub(crate) fn forget(&self, provider: &dyn Provider, resource: &Resource) {
+        records::remove(&self.path(provider, resource));
     }
 
     /// Where it is kept what a resource was.
-    pub(crate) fn path(&self, resource: &Resource) -> PathBuf {
+    pub(crate) fn path(&self, provider: &dyn Provider, resource: &Resource) -> PathBuf {
         let (type_name, name) = (resource.reference.type_name.as_str(), resource.name.as_str());
-        records::path(&self.directory, &format!("{type_name}[{name}]"))
+        let of_place = provider.before_where().map(|place| format!(" in {place}")).unwrap_or_default();
+        records::path(&self.directory, &format!("{type_name}[{name}]{of_place}"))
     }
 
     /// It is nothing as what another resource was, or of other manifests.

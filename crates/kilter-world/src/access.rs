@@ -9,8 +9,8 @@ use ureq::config::Config;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body};
 
-/// How long a question may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a question may take, however many servers it is put to, and the least of it that each of them has.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(1500));
 
 /// How long nothing has to come of a watch until it is begun anew: the other side may be gone.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ impl Login {
 
 /// One server, or several that are one cluster.
 pub struct Access {
-    /// `https://one:2379`, the one that answered last in front.
+    /// `https://one:2379`, in the order in which they are asked.
     servers: Vec<String>,
     login: Option<Login>,
     agent: Agent,
@@ -146,7 +146,8 @@ impl Access {
 
     /// Asks the first server that can be reached.
     pub(crate) fn post(&self, path: &str, question: &Json, token: Option<&str>) -> Result<Answer, Refused> {
-        self.send(path, question, token, (Some(PATIENCE), None))
+        let each = (PATIENCE.0 / u32::try_from(self.servers.len()).unwrap_or(u32::MAX)).max(PATIENCE.1);
+        self.send(path, question, token, (Some(each), None))
     }
 
     /// The same, where the answer goes on for as long as something comes from time to time.

@@ -108,8 +108,8 @@ impl Directory {
         if bytes.len() as u64 > LARGEST {
             return Err(WorldError(eco_format!("{} is larger than {} MiB", path.display(), LARGEST >> 20)));
         }
-        let text = String::from_utf8(bytes);
-        text.map(Some).map_err(|_| WorldError(eco_format!("{} is not UTF-8", path.display())))
+        // What is no text was not written by kilter, and is one that means nothing.
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Adds what is in a directory, whose key so far is known.
@@ -134,7 +134,7 @@ impl Directory {
             if kind.is_dir() {
                 // What is wrong with one of many is no reason to know nothing of the others.
                 if let Err(why) = self.gather(&path, &next, into) {
-                    into.extend(next.finished().map(|key| Shared { key, text: Err(why) }));
+                    into.push(Shared { key: next.known(), text: Err(why) });
                 }
             } else if kind.is_file()
                 && let Some(key) = next.finished()

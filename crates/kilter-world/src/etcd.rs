@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -44,7 +43,8 @@ struct Inner {
     token: Mutex<Option<String>>,
     /// What is there by key, if it is known.
     known: Mutex<Option<Known>>,
-    left: AtomicBool,
+    /// Whether nobody follows any longer. Who rings holds it meanwhile.
+    left: Mutex<bool>,
 }
 
 type Known = BTreeMap<Vec<EcoString>, Result<String, WorldError>>;
@@ -60,7 +60,7 @@ impl Etcd {
             bells: Directory::new(private_path(), host.clone()),
             token: Mutex::default(),
             known: Mutex::default(),
-            left: AtomicBool::new(false),
+            left: Mutex::default(),
         };
         Etcd { shared: Arc::new(shared), host, following: OnceLock::new() }
     }
@@ -74,11 +74,10 @@ fn private_path() -> PathBuf {
     place.join(format!("kilter-world-{}-{random:016x}", std::process::id()))
 }
 
-/// What was found under a key.
+/// What was found under a key. What is no text was not written by kilter, and is one that means nothing.
 struct Pair {
     key: String,
-    /// None if it is no text.
-    text: Option<String>,
+    text: String,
 }
 
 impl Inner {
@@ -97,10 +96,7 @@ impl Inner {
 
     /// A pair with the parts of its key below another one.
     fn shared(&self, pair: Pair, above: &str) -> Option<Shared> {
-        let key = self.parts(&pair.key, above)?;
-        let odd =
-            || WorldError(eco_format!("what etcd at {} has under `{}` is no text", self.access.shown(), pair.key));
-        Some(Shared { key, text: pair.text.ok_or_else(odd) })
+        Some(Shared { key: self.parts(&pair.key, above)?, text: Ok(pair.text) })
     }
 
     /// Asks etcd, with a new token if the one that there was is too old.
@@ -216,15 +212,20 @@ impl Inner {
 
     /// Something happened below these parts of a key. What cannot be told so is seen when the manifest is read again.
     fn ring(&self, key: &[&str]) {
-        if !self.left.load(Ordering::Acquire) {
+        let left = lock(&self.left);
+        // Nobody watches what has one part alone, and its bell would be in the way of those below.
+        if !*left && key.len() == BELL {
             let _ = self.bells.write(key, "");
         }
     }
 }
 
+/// So many parts of a key have a bell.
+const BELL: usize = 2;
+
 /// The parts of a key of which it is told that something has happened below.
 fn bell<'k, 'p>(key: &'p [&'k str]) -> &'p [&'k str] {
-    &key[..key.len().min(2)]
+    &key[..key.len().min(BELL)]
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -244,13 +245,14 @@ fn encoded(text: &str) -> String {
     BASE64_STANDARD.encode(text)
 }
 
-fn decoded(json: Option<&Json>) -> Option<String> {
-    let Some(text) = json else { return Some(String::new()) };
-    String::from_utf8(BASE64_STANDARD.decode(text.as_str()?).ok()?).ok()
+fn decoded(json: Option<&Json>) -> Option<Vec<u8>> {
+    let Some(text) = json else { return Some(Vec::new()) };
+    BASE64_STANDARD.decode(text.as_str()?).ok()
 }
 
 fn pair_of(pair: &Json) -> Option<Pair> {
-    Some(Pair { key: decoded(pair.get("key"))?, text: decoded(pair.get("value")) })
+    let text = String::from_utf8_lossy(&decoded(pair.get("value"))?).into_owned();
+    Some(Pair { key: String::from_utf8(decoded(pair.get("key"))?).ok()?, text })
 }
 
 /// Numbers of 64 bits are texts in JSON.
@@ -267,11 +269,14 @@ impl World for Etcd {
         format!("{}/{}", self.shared.access.shown(), self.shared.prefix)
     }
 
+    /// Servers come and go in a cluster.
+    fn id(&self) -> String {
+        format!("etcd {}", self.shared.prefix)
+    }
+
     fn read(&self, key: &[&str]) -> Result<Option<String>, WorldError> {
-        let key = self.shared.key_of(key);
-        let (pairs, _) = self.shared.range(&key, None)?;
-        let odd = || self.shared.failed(&eco_format!("what is under `{key}` is no text"));
-        pairs.into_iter().next().map(|pair| pair.text.ok_or_else(odd)).transpose()
+        let (pairs, _) = self.shared.range(&self.shared.key_of(key), None)?;
+        Ok(pairs.into_iter().next().map(|pair| pair.text))
     }
 
     fn below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError> {
@@ -328,7 +333,7 @@ impl World for Etcd {
             let shared = Arc::clone(&self.shared);
             let following = move || {
                 let (mut revision, mut pause) = (None, PAUSES.0);
-                while !shared.left.load(Ordering::Acquire) {
+                while !*lock(&shared.left) {
                     match shared.follow(&mut revision) {
                         Ok(()) => pause = PAUSES.0,
                         // Whoever asks etcd itself is told why; what was known last is known still.
@@ -345,7 +350,8 @@ impl World for Etcd {
     }
 
     fn leave(&self) {
-        self.shared.left.store(true, Ordering::Release);
+        let mut left = lock(&self.shared.left);
+        *left = true;
         // There is none unless somebody has followed.
         let _ = std::fs::remove_dir_all(self.shared.bells.path());
     }

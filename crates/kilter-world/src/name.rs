@@ -82,6 +82,11 @@ impl Begun {
         self.depth
     }
 
+    /// The parts that are whole.
+    pub(crate) fn known(self) -> Vec<EcoString> {
+        self.parts
+    }
+
     /// The parts, if none is left to go on.
     pub(crate) fn finished(self) -> Option<Vec<EcoString>> {
         self.begun.is_empty().then_some(self.parts)

@@ -184,11 +184,13 @@ fn what_changes_is_told_and_known_also_while_and_after_etcd_was_away() {
     server.child = Server::start(server.place.path(), "http", server.port, free);
     server.wait("etcd again", || one.write(&["a", "x", "again"], "3").is_ok());
     server.wait("what came again", || seen(&["a", "x"]) == ["again=3", "later=2"]);
-    // What is no text is told with its key, where it is asked for.
+    // What is no text means nothing, and a key that is alone is in nobody's way.
     server.ask("/v3/kv/put", r#"{"key": "c2l0ZS9raWx0ZXIvYS95", "value": "/w=="}"#);
-    let odd = other.below(&["a"]).unwrap().into_iter().find(|one| one.key == ["y"]).unwrap();
-    assert!(odd.text.unwrap_err().to_string().contains("under `site/kilter/a/y` is no text"));
-    assert!(other.read(&["a", "y"]).is_err());
+    assert_eq!(other.read(&["a", "y"]).unwrap().as_deref(), Some("\u{fffd}"));
+    one.write(&["a"], "alone").unwrap();
+    let former = rung(&["a", "x"]);
+    one.write(&["a", "x", "last"], "4").unwrap();
+    server.wait("what came last", || rung(&["a", "x"]) != former);
     let place = other.watched(&["a", "x"]);
     other.leave();
     assert!(!place.exists() && !place.parent().unwrap().exists(), "nothing is left");
@@ -226,13 +228,13 @@ fn over_tls_nobody_is_believed_whom_nobody_has_vouched_for_and_a_login_is_asked_
     let world = server.world("one", Some("root:pass:word\n"));
     assert_eq!(world.read(&["a"]).unwrap().as_deref(), Some("1"));
     world.follow();
-    world.write(&["b"], "2").unwrap();
-    server.wait("what has changed", || world.watched(&["b"]).exists());
+    world.write(&["b", "c"], "2").unwrap();
+    server.wait("what has changed", || world.watched(&["b", "c"]).exists());
     world.leave();
     // A token ends with the password that it was given for: another one is asked for.
     server.ask_as(("root", "pass:word"), "/v3/auth/user/changepw", r#"{"name": "root", "password": "other"}"#);
-    let why = world.read(&["b"]).unwrap_err().to_string();
+    let why = world.read(&["b", "c"]).unwrap_err().to_string();
     assert!(why.contains("authentication failed"), "{why}");
     server.ask_as(("root", "other"), "/v3/auth/user/changepw", r#"{"name": "root", "password": "pass:word"}"#);
-    assert_eq!(world.read(&["b"]).unwrap().as_deref(), Some("2"));
+    assert_eq!(world.read(&["b", "c"]).unwrap().as_deref(), Some("2"));
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_manifest::Collect;
+use kilter_manifest::{Collect, RESERVED};
 use kilter_model::{from_canonical_json, is_machine, to_json};
 use kilter_provider::{Shared, World, WorldError};
 use kilter_world::{Access, Directory, Etcd, Login};
@@ -34,9 +35,6 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// For all machines.
 const EVERYBODY: &str = "*";
 
-/// What a collected resource may not say of itself: how it is treated here is not for another machine to say.
-const OWN: [&str; 7] = ["meta", "provider", "when", "require", "before", "notify", "subscribe"];
-
 /// Remembers where it is, by what was given.
 ///
 /// # Errors
@@ -51,8 +49,8 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let world: Arc<dyn World> = match given {
         Some(address) if address.contains("://") => Arc::new(etcd(address, host)?),
         Some(path) => {
-            let absolute = std::path::absolute(path);
-            let path = absolute.map_err(|error| say::fail(format_args!("{path} is no directory to share: {error}")))?;
+            let real = real(Path::new(path));
+            let path = real.map_err(|error| say::fail(format_args!("{path} is no directory to share: {error}")))?;
             Arc::new(Directory::new(path, host))
         }
         None => Arc::new(Directory::new(local(global.state_dir_if_any()), host).of_one_machine()),
@@ -60,6 +58,17 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     // The command is parsed once.
     let _ = WORLD.set(world);
     Ok(())
+}
+
+/// A path without links, as far as anything is there: whichever way it is reached, it is one.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    for above in absolute.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), absolute.strip_prefix(above)) {
+            return Ok(real.components().chain(rest.components()).collect());
+        }
+    }
+    Ok(absolute)
 }
 
 /// The world in etcd.
@@ -150,7 +159,12 @@ impl Collection {
             let [from, type_name, title] = &one.key[..] else {
                 // Nobody knows what would be below.
                 match &one.text {
-                    Err(why) if one.key.first().is_some_and(|from| wanted.is_from(from)) => return Err(why.clone()),
+                    Err(why)
+                        if one.key.first().is_some_and(|from| wanted.is_from(from))
+                            && one.key.get(1).is_none_or(|type_name| *type_name == wanted.type_name) =>
+                    {
+                        return Err(why.clone());
+                    }
                     _ => continue,
                 }
             };
@@ -209,7 +223,7 @@ fn line(wanted: &Collect, from: &EcoString, title: &str, text: &str) -> Result<O
     let said = to_json(&said);
     let said = said.as_object().ok_or_else(damaged)?.iter();
     let mut attributes: Map<String, Json> = said
-        .filter(|(name, _)| !OWN.contains(&name.as_str()))
+        .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     attributes.extend(wanted.set.clone());

@@ -336,6 +336,10 @@ impl Provider for Witness {
         self.inner.before(should, is)
     }
 
+    fn before_where(&self) -> Option<String> {
+        self.inner.before_where()
+    }
+
     fn apart_from_outputs(&self) -> &'static [&'static str] {
         self.inner.apart_from_outputs()
     }

@@ -252,6 +252,17 @@ fn what_is_exported_under_another_name_or_elsewhere_is_not_forgotten() {
     }
     assert!(all.apply("web1").stdout.contains("declared no longer"));
     assert!(!all.exported().contains("web1"));
+    // What is exported to two worlds is taken back from each.
+    all.declare("web1", "resources:\n  file[DIR/a]: {content: a, meta: {export: ['*']}}\n");
+    assert_eq!((all.apply("web1").code, as_another("web1", "world2").code), (0, 0));
+    all.declare("web1", "resources: {}\n");
+    for (world, other) in [("../DIR/world2/", "world"), ("world", "world2")] {
+        let world = world.replace("../DIR", &format!("../{}", all.0.path().file_name().unwrap().to_str().unwrap()));
+        let ended = as_another("web1", &world);
+        assert!(ended.stdout.contains("declared no longer"), "{world}: {} {}", ended.stdout, ended.stderr);
+        assert_eq!(ended.stderr.contains("it was exported to DIR/world, and"), other == "world", "{}", ended.stderr);
+    }
+    assert!(!all.exported().contains("web1") && !all.path("world2/exported").exists());
     let twice = "resources: {'exported[file[/x] for *]': {}, 'exported[file[/x] for * from web1]': {}}\n";
     all.declare("web1", twice);
     let ended = all.run("web1", &["plan", "M"]);
@@ -278,13 +289,42 @@ fn what_one_machine_writes_without_end_does_not_hold_up_another_one() {
         }
         content(&all.path("known")) == "one"
     });
-    // What nobody can read of another one is no reason to know nothing.
+    // What nobody can read of another one is no reason to know nothing, and what was made unreadable is written anew.
     std::fs::write(place.join("x"), b"\xff").unwrap();
     all.declare("web1", "resources:\n  file[DIR/known]: {content: two, meta: {hidden: true, export: ['*']}}\n");
     all.apply("web1");
     wait("what is exported beside it", || content(&all.path("known")) == "two");
     assert!(all.exported().contains("from web1"));
     assert_eq!(db.end().0, Some(143));
+    let record = all.path("world/exported/*/web1/file");
+    let record = std::fs::read_dir(record).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&record, b"\xff").unwrap();
+    assert!(all.apply("web1").stdout.contains("exported[") && content(&record).contains("two"));
+}
+
+#[test]
+fn what_cannot_be_read_is_not_taken_for_absent() {
+    let all = Machines::new();
+    let files: String = (0..12)
+        .map(|number| format!("  file[DIR/{number}]: {{content: x, meta: {{hidden: true, export: ['*']}}}}\n"))
+        .collect();
+    all.declare("ten", &format!("resources:\n{files}"));
+    all.apply("ten");
+    all.declare("ten", "resources: {}\n");
+    if !is_root() {
+        return eprintln!("only root doubts");
+    }
+    let place = all.path("world/exported/*/ten/file");
+    let mode = |mode| std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o777);
+    let ended = all.run("ten", &["apply", "M"]);
+    assert!(ended.code == 4 && ended.stdout.contains("can be written to by others"), "{}", ended.stdout);
+    assert!(all.run("db", &["get", "exported"]).stderr.contains("can be written to by others"));
+    // What is of another type does no harm.
+    all.declare("db", "collect: [{type: user, from: ten}]\n");
+    assert_eq!(all.run("db", &["plan", "M"]).code, 0);
+    mode(0o700);
+    assert!(all.apply("ten").stdout.contains("12 changed") && !all.exported().contains("ten"));
 }
 
 #[test]

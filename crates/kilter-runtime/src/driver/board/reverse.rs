@@ -37,7 +37,7 @@ impl Board<'_> {
     pub(super) fn reversal_note(&self, vertex: VertexId, status: Status) -> EcoString {
         let resource = self.prepared.resource(vertex);
         let before = self.before.as_ref().filter(|_| status == Status::Failed);
-        match before.map(|before| before.kept.path(resource)) {
+        match before.map(|before| before.kept.path(self.prepared.provider(vertex), resource)) {
             Some(path) => eco_format!(
                 "it is declared no longer, and what was there before cannot be restored; to give that up, remove {}",
                 path.display()
@@ -53,7 +53,7 @@ impl Board<'_> {
         if let Some(before) = self.before.as_mut().filter(|_| is_done && self.options.mode == Mode::Apply)
             && before.over.remove(&vertex)
         {
-            before.kept.forget(self.prepared.resource(vertex));
+            before.kept.forget(self.prepared.provider(vertex), self.prepared.resource(vertex));
         }
     }
 }
@@ -76,9 +76,11 @@ impl Before {
         let is_to_stay = |meta: &Meta| !meta.reverse && !meta.hidden && !meta.only_looks();
         let is_over = |one: &Resource| one.is_reversal() || one.meta().is_none_or(is_to_stay);
         let paths = kept.paths();
-        let is_kept = |one: &Resource| !paths.is_empty() && paths.contains(&kept.path(one));
+        let is_kept =
+            |one: &Resource, vertex| !paths.is_empty() && paths.contains(&kept.path(prepared.provider(vertex), one));
         let all = prepared.resources().iter().zip((0..).map(VertexId));
-        let over = all.filter(|(one, _)| is_over(one) && is_kept(one)).map(|(_, vertex)| vertex).collect();
+        let over =
+            all.filter(|(one, vertex)| is_over(one) && is_kept(one, *vertex)).map(|(_, vertex)| vertex).collect();
         Some(Before { kept, over })
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn million(bench: &Bench, table: &mut Table) {
         "a storm of a million operations on files, memory at most",
         megabytes(weathered.behind.peak),
         "MB",
-        16.0,
+        20.0,
     );
     let longest = weathered.longest.as_secs_f64();
     table.limit("the same, from the end of a burst to 860 struck files in their state", longest, "s", 5.0);

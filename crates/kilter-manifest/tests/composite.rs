@@ -1,10 +1,11 @@
 //! Types that a manifest makes of others.
 
+mod shown;
 mod support;
 
-use kilter_manifest::render;
 use kilter_model::expr::{EvalError, Lookup, Scope};
 use kilter_model::{Catalog, RelationKind, Resource, ResourceRef, Value};
+use shown::{find, references, told};
 use support::World;
 
 const SITE: &str = r#"
@@ -24,14 +25,6 @@ types:
       "service[${self.name}]": { enable: true }
 "#;
 
-fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
-    catalog.resources.iter().find(|r| r.reference.to_string() == reference).unwrap_or_else(|| panic!("{reference}"))
-}
-
-fn references(catalog: &Catalog) -> Vec<String> {
-    catalog.resources.iter().map(|r| r.reference.to_string()).collect()
-}
-
 fn shown(resource: &Resource) -> String {
     let parts: Vec<String> = resource.attributes.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
     parts.join(" ")
@@ -41,12 +34,6 @@ fn relations(catalog: &Catalog) -> Vec<String> {
     let name = |at: u32| catalog.resources[at as usize].reference.to_string();
     let arrow = |kind| if matches!(kind, RelationKind::Notify | RelationKind::Subscribe) { "~>" } else { "->" };
     catalog.relations.iter().map(|r| format!("{} {} {}", name(r.first), arrow(r.kind), name(r.second))).collect()
-}
-
-/// What is wrong with a manifest, as it is shown.
-fn told(text: &str) -> String {
-    let (compiled, sources) = World::new().compile(text);
-    render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false)
 }
 
 /// The machine during the run: each output is its own name.

@@ -1,24 +1,12 @@
 //! Resources that are entries of others.
 
+mod shown;
 mod support;
 
 use kilter_manifest::render;
-use kilter_model::{Behaviour, Catalog, Resource, TypeSchema, Value};
+use kilter_model::{Behaviour, TypeSchema, Value};
+use shown::{find, references, told};
 use support::World;
-
-fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
-    catalog.resources.iter().find(|r| r.reference.to_string() == reference).unwrap_or_else(|| panic!("{reference}"))
-}
-
-fn references(catalog: &Catalog) -> Vec<String> {
-    catalog.resources.iter().map(|r| r.reference.to_string()).collect()
-}
-
-/// What is wrong with a manifest, as it is shown.
-fn told(text: &str) -> String {
-    let (compiled, sources) = World::new().compile(text);
-    render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false)
-}
 
 #[test]
 fn a_part_is_an_entry_of_its_owner_which_has_its_relations() {

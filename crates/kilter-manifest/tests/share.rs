@@ -1,24 +1,10 @@
 //! What is declared for other machines, and what they declare.
 
+mod shown;
 mod support;
 
-use kilter_manifest::render;
-use kilter_model::{Catalog, Resource};
+use shown::{find, references, told};
 use support::World;
-
-fn find<'c>(catalog: &'c Catalog, reference: &str) -> &'c Resource {
-    catalog.resources.iter().find(|r| r.reference.to_string() == reference).unwrap_or_else(|| panic!("{reference}"))
-}
-
-fn references(catalog: &Catalog) -> Vec<String> {
-    catalog.resources.iter().map(|r| r.reference.to_string()).collect()
-}
-
-/// What is wrong with a manifest, as it is shown.
-fn told(text: &str) -> String {
-    let (compiled, sources) = World::new().compile(text);
-    render(&compiled.map(|_| ()).expect_err("the manifest is wrong"), &sources, false)
-}
 
 #[test]
 fn what_is_exported_has_one_behind_it_for_each_machine() {

@@ -84,7 +84,7 @@ pub(crate) mod tests {
             "here"
         }
 
-        fn place(&self) -> String {
+        fn id(&self) -> String {
             "nowhere".into()
         }
 

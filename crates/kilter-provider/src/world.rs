@@ -11,13 +11,8 @@ pub trait World: Send + Sync {
     /// What this machine is called there.
     fn host(&self) -> &str;
 
-    /// Where it is, for people: `/srv/world`.
-    fn place(&self) -> String;
-
-    /// What tells it from other worlds, by whichever way it is reached.
-    fn id(&self) -> String {
-        self.place()
-    }
+    /// What tells it from other worlds, by whichever way it is reached: `/srv/world`.
+    fn id(&self) -> String;
 
     /// Whether other machines may be there as well.
     fn is_shared(&self) -> bool {

@@ -197,7 +197,7 @@ impl World for Directory {
         &self.host
     }
 
-    fn place(&self) -> String {
+    fn id(&self) -> String {
         self.path.display().to_string()
     }
 

@@ -265,10 +265,6 @@ impl World for Etcd {
         &self.host
     }
 
-    fn place(&self) -> String {
-        format!("{}/{}", self.shared.access.shown(), self.shared.prefix)
-    }
-
     /// Servers come and go in a cluster.
     fn id(&self) -> String {
         format!("etcd {}", self.shared.prefix)

@@ -3,6 +3,7 @@
 use ecow::EcoString;
 use kilter_model::{SourceId, Span};
 
+use super::kinds;
 use crate::diagnostic::Diagnostic;
 use crate::source::Sources;
 use crate::tree::{Builder, Kind, Tree, View};
@@ -111,7 +112,7 @@ impl Lowered {
 /// The tree of these resources and of what is collected, and those resources that are in it twice.
 pub(super) fn tree(
     resources: &[Lowered],
-    collected: &[(Span, &'static str)],
+    collected: &[(Span, &'static kinds::Kind)],
     id: SourceId,
     sources: &Sources,
 ) -> (Tree, Vec<Diagnostic>) {
@@ -144,8 +145,8 @@ pub(super) fn tree(
     builder.end();
     if let Some((at, _)) = collected.first() {
         text(&mut builder, "collect", *at);
-        let entry = |(at, type_name): &(Span, &'static str)| {
-            let [key, value] = ["type", type_name].map(|text| Piece::Text(text.into(), *at));
+        let entry = |(at, kind): &(Span, &'static kinds::Kind)| {
+            let [key, value] = ["type", kind.type_name].map(|text| Piece::Text(text.into(), *at));
             Piece::Mapping(vec![(key, value)], *at)
         };
         piece(&mut builder, &Piece::List(collected.iter().map(entry).collect(), *at));

@@ -76,8 +76,8 @@ struct Reader {
     /// How many nodes may still be copied.
     left: usize,
     resources: Vec<Lowered>,
-    /// The types of which resources are collected, and where that is said.
-    collected: Vec<(Span, &'static str)>,
+    /// The kinds of which resources are collected, those of this graph too, and where that is said.
+    collected: Vec<(Span, &'static kinds::Kind)>,
     problems: Vec<Diagnostic>,
     /// Keys that were given up, where they stand first, and how many there are.
     historical: BTreeMap<EcoString, (Span, u32)>,
@@ -126,18 +126,17 @@ impl Reader {
             let at = root.get("graph").unwrap_or(root).span();
             self.report(Diagnostic::new("a graph needs a name").at(at).hint("such as graph: mygraph"));
         }
-        let collected = self.collected(root);
+        self.collected = self.kinds_to_collect(root);
         if let Some(resources) = root.get("resources").filter(|resources| !resources.is_null()) {
-            self.kinds(resources, &collected);
+            self.kinds(resources);
         }
-        self.collected = collected.into_iter().map(|(at, kind)| (at, kind.type_name)).collect();
         if let Some(edges) = root.get("edges").filter(|edges| !edges.is_null()) {
             self.edges(edges);
         }
     }
 
     /// The kinds whose exported resources are collected, those of this machine too.
-    fn collected(&mut self, root: View<'_>) -> Vec<(Span, &'static kinds::Kind)> {
+    fn kinds_to_collect(&mut self, root: View<'_>) -> Vec<(Span, &'static kinds::Kind)> {
         let Some(collect) = root.get("collect").filter(|collect| !collect.is_null()) else { return Vec::new() };
         if !is_list(collect) {
             self.report(Diagnostic::new("`collect` is a list").at(collect.span()).hint("such as - kind: file"));
@@ -164,7 +163,7 @@ impl Reader {
         kinds
     }
 
-    fn kinds(&mut self, resources: View<'_>, collected: &[(Span, &'static kinds::Kind)]) {
+    fn kinds(&mut self, resources: View<'_>) {
         if !resources.is_mapping() {
             let problem = Diagnostic::new("`resources` is a mapping of kinds").at(resources.span());
             return self.report(problem.hint("write `file:` below it, and a list below that"));
@@ -179,7 +178,7 @@ impl Reader {
                 self.report(Diagnostic::new(message).at(list.span()).hint("such as - name: x"));
             }
             for resource in list.elements() {
-                self.resource(known, resource, collected);
+                self.resource(known, resource);
             }
         }
     }
@@ -196,7 +195,7 @@ impl Reader {
         self.report(problem.at(kind.span()));
     }
 
-    fn resource(&mut self, kind: &'static kinds::Kind, body: View<'_>, collected: &[(Span, &'static kinds::Kind)]) {
+    fn resource(&mut self, kind: &'static kinds::Kind, body: View<'_>) {
         if !body.is_mapping() {
             let problem = Diagnostic::new("a resource is a mapping").at(body.span());
             return self.report(problem.hint("such as - name: x"));
@@ -222,7 +221,7 @@ impl Reader {
         }
         if is_exported {
             // It is of others; of this machine only if its kind is collected.
-            lowered.export(!collected.iter().any(|(_, collected)| collected.name == kind.name));
+            lowered.export(!self.collected.iter().any(|(_, collected)| collected.name == kind.name));
         }
         // Of one that is wrong nothing more is said, but others may refer to it.
         if self.problems.len() > before {

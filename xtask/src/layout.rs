@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -29,7 +30,7 @@ fn write(root: &Path) -> Result<String, String> {
     let program = target.join("release/kilter");
     let functions = Functions::of(&program)?;
     let mut executed: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    for (number, arguments) in runs(&target)?.iter().enumerate() {
+    for (number, arguments) in runs(&target, &program)?.iter().enumerate() {
         let counts = target.join(format!("counts.{number}"));
         let mut valgrind = Command::new("valgrind");
         valgrind
@@ -49,7 +50,7 @@ fn write(root: &Path) -> Result<String, String> {
 }
 
 /// The arguments of each run: what a machine is asked to do day by day.
-fn runs(target: &Path) -> Result<Vec<Vec<String>>, String> {
+fn runs(target: &Path, program: &Path) -> Result<Vec<Vec<String>>, String> {
     let scratch = target.join("runs");
     let _ = fs::remove_dir_all(&scratch);
     let (tree, state) = (scratch.join("tree"), scratch.join("state"));
@@ -77,8 +78,39 @@ fn runs(target: &Path) -> Result<Vec<Vec<String>>, String> {
         let words = [command.as_ref(), "--state-dir".as_ref(), state.as_os_str(), manifest.as_os_str()];
         words.map(|word| word.to_string_lossy().into_owned()).to_vec()
     };
-    let get = ["get", "user", "root"].map(str::to_owned).to_vec();
-    Ok(vec![on("apply", &empty), on("apply", &files), on("apply", &files), on("plan", &files), get])
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let (include, recording) = (script(&scratch.join("scripts"))?, scratch.join("recording").display().to_string());
+    let list = ["-I", &include, "get", "listed"];
+    let mut record = Command::new(program);
+    finish(record.args(["provider", "record", &recording]).args(list), "kilter provider record")?;
+    Ok(vec![
+        on("apply", &empty),
+        on("apply", &files),
+        on("apply", &files),
+        on("plan", &files),
+        words(&["get", "user", "root"]),
+        // Valgrind knows no descriptors of processes: of this one, it sees how a script is found and started, ...
+        words(&list),
+        // ... and of this one, how its answer is read and shown.
+        words(&["provider", "replay", &recording]),
+    ])
+}
+
+/// A provider that is a script and lists resources, in a directory of its own.
+fn script(place: &Path) -> Result<String, String> {
+    let write = |name: &str, text: String, mode: u32| {
+        let path = place.join(name);
+        let written =
+            fs::write(&path, text).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)));
+        written.map_err(|error| format!("{}: {error}", path.display()))
+    };
+    fs::create_dir_all(place).map_err(|error| format!("{}: {error}", place.display()))?;
+    let each = format!("for number in {{1..{RESOURCES}}}; do printf 'name: n%s\\nensure: present\\n' $number; done");
+    write("listed.prov", format!("#!/bin/bash\nprintf '# simple\\n'\n{each}\n"), 0o755)?;
+    let metadata = "provider:\n  type: listed\n  invoke: simple\n  actions: [list]\n  suitable: true\n  attributes:\n    name:\n    \
+                    ensure: {type: \"enum[present, absent]\"}\n";
+    write("listed.yaml", metadata.to_owned(), 0o644)?;
+    Ok(place.display().to_string())
 }
 
 /// The functions of a program by where they start.

@@ -203,7 +203,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
     }
 
-    /// Reads the clock. Between two readings everything happens at the same time.
+    /// Reads the clock: before a message is taken and behind work on this thread, since what is to wait for so long waits from then
+    /// on. Between two readings everything happens at the same time.
     fn tick(&mut self) {
         self.now = Timestamp(self.start.elapsed().as_millis() as u64);
     }
@@ -301,6 +302,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     }
 
     fn take(&mut self, message: Message) {
+        // It was sent while this thread waited or worked.
+        self.tick();
         match message {
             Message::Stop => {}
             Message::Done(doing, mut done) => {

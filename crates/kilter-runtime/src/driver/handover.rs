@@ -71,6 +71,7 @@ pub(super) struct Watching {
     pub(super) subscribers: Subscribers,
     pub(super) polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     pub(super) intervals: FxHashMap<VertexId, u64>,
+    pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
     /// The resources of providers that tell themselves.
     pub(super) told: BTreeMap<u16, Vec<(EcoString, VertexId)>>,
     pub(super) flush_after: Timestamp,
@@ -93,6 +94,7 @@ impl Watching {
             subscribers: Subscribers::of_first(count),
             polls: BinaryHeap::new(),
             intervals: FxHashMap::default(),
+            followed: FxHashMap::default(),
             told: BTreeMap::new(),
             flush_after: Timestamp::default(),
             alive_at: Timestamp::default(),
@@ -116,6 +118,7 @@ impl Watching {
             subscribers,
             polls: polls.collect(),
             intervals: kept.map(self.intervals),
+            followed: kept.map(self.followed),
             told: told.filter(|(_, names)| !names.is_empty()).collect(),
             ..self
         }

@@ -21,6 +21,8 @@ use super::window::Window;
 use super::{Driver, RunError, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
+use crate::state_dir::StateDir;
+use crate::step::{Item, Received, Should};
 use crate::watch::{Bell, Bells, Counts, Hub, Lost, PathWatch, Scope, Subscriber, Told};
 
 /// Who subscribes to what is declared: no resource has this number.
@@ -61,6 +63,8 @@ pub(super) struct Holder<'run> {
     /// When a resource is looked at next that nothing tells of, and how often that is.
     polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     intervals: FxHashMap<VertexId, u64>,
+    /// What others have sent to resources, as far as it is watched.
+    pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
     /// What providers tell themselves.
     pub(super) listening: Listening,
     /// When what was done is made durable, at the earliest.
@@ -94,6 +98,7 @@ impl<'run> Holder<'run> {
             subscribers,
             mut polls,
             mut intervals,
+            followed,
             mut told,
             flush_after,
             alive_at,
@@ -107,7 +112,6 @@ impl<'run> Holder<'run> {
             if kept.is_kept(vertex) || is_not_held(resource) {
                 continue;
             }
-            let (mut paths, mut rings) = (Vec::new(), Vec::new());
             match poll_of(resource) {
                 Poll::Watched => {}
                 Poll::Every(seconds) => {
@@ -116,28 +120,14 @@ impl<'run> Holder<'run> {
                 }
                 Poll::Once => continue,
             }
-            for watch in prepared.provider(vertex).watches(&resource.name, &resource.attributes) {
-                match watch {
-                    Watch::Path { path, scope } => paths.push(PathWatch { path, scope }),
-                    Watch::Kept(path) => {
-                        paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
-                    }
-                    Watch::Network(what) => rings.push(Bell::Network(what)),
-                    Watch::Process(file) => {
-                        paths.push(PathWatch { path: file.clone(), scope: Scope::This });
-                        rings.push(Bell::Process(file));
-                    }
-                    Watch::Every(interval) => {
-                        let interval = millis(interval).max(1);
-                        let known = intervals.entry(vertex).or_insert(interval);
-                        *known = interval.min(*known);
-                    }
-                    Watch::Told => {
-                        told.entry(prepared.providers[vertex.0 as usize])
-                            .or_default()
-                            .push((resource.name.clone(), vertex));
-                    }
-                }
+            let watches_of = prepared.provider(vertex).watches(&resource.name, &resource.attributes);
+            let Ways { paths, rings, interval, is_told } = Ways::of(watches_of, state_dir);
+            if let Some(interval) = interval {
+                let known = intervals.entry(vertex).or_insert(interval);
+                *known = interval.min(*known);
+            }
+            if is_told {
+                told.entry(prepared.providers[vertex.0 as usize]).or_default().push((resource.name.clone(), vertex));
             }
             if !paths.is_empty() {
                 watches.push((subscribers.of(vertex), paths));
@@ -177,6 +167,7 @@ impl<'run> Holder<'run> {
             subscribers,
             polls,
             intervals,
+            followed,
             listening,
             flush_after,
             alive_at,
@@ -216,6 +207,7 @@ impl<'run> Holder<'run> {
             subscribers,
             polls,
             intervals,
+            followed,
             listening,
             flush_after,
             alive_at,
@@ -223,7 +215,19 @@ impl<'run> Holder<'run> {
             ..
         } = self;
         let told = listening.told.iter().map(|told| (told.provider(), told.names().to_vec())).collect();
-        Watching { hub, bells, tidings, subscribers, polls, intervals, told, flush_after, alive_at, is_converged }
+        Watching {
+            hub,
+            bells,
+            tidings,
+            subscribers,
+            polls,
+            intervals,
+            followed,
+            told,
+            flush_after,
+            alive_at,
+            is_converged,
+        }
     }
 
     /// The resources that are looked at every so often, each with the time of its next look.
@@ -239,6 +243,22 @@ impl<'run> Holder<'run> {
     /// What the hub holds.
     pub(super) fn watches(&self) -> Counts {
         self.hub.counts()
+    }
+
+    /// Has a resource watched as it is to be with what others have sent, beside what tells of it by its name. It has yet to be
+    /// looked at.
+    fn follow(&mut self, vertex: VertexId, received: Arc<Received>, ways: Ways, now: Timestamp) -> Vec<Lost> {
+        let subscriber = self.subscribers.of(vertex);
+        let mut lost = self.hub.watch(subscriber, ways.paths);
+        self.bells.unwatch(subscriber);
+        if !ways.rings.is_empty() {
+            lost.extend(self.bells.watch(subscriber, ways.rings).err());
+        }
+        if let Some(interval) = ways.interval {
+            self.poll(vertex, now, interval);
+        }
+        self.followed.insert(vertex, received);
+        lost
     }
 
     /// Something is not watched any more.
@@ -394,10 +414,6 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
     }
 
     fn changed(&mut self, subscriber: Subscriber) {
-        if subscriber == DECLARED {
-            // What came before it may have taken a while.
-            self.tick();
-        }
         let Some(holder) = &mut self.holder else { return };
         if subscriber == DECLARED {
             holder.reading.touched(self.now);
@@ -413,11 +429,63 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         }
     }
 
+    /// Has a resource watched that others have sent something else to than before.
+    pub(super) fn follow(&mut self, item: &Item<'_>) {
+        let (Some(holder), Should::Resolved(received)) = (&mut self.holder, &item.should) else { return };
+        let vertex = item.vertex;
+        let resource = self.prepared.resource(vertex);
+        let followed = holder.followed.get(&vertex);
+        if followed.is_some_and(|followed| followed.attributes == received.attributes) || !is_watched(resource) {
+            return;
+        }
+        let watches = self.prepared.provider(vertex).watches(&resource.name, &received.attributes);
+        let ways = Ways::of(watches, self.options.state_dir.as_ref().map(StateDir::path));
+        for lost in holder.follow(vertex, Arc::clone(received), ways, self.now) {
+            self.told(Told::Lost(lost));
+        }
+    }
+
     /// Somebody else wants a resource otherwise.
     pub(super) fn demoted(&mut self, vertex: VertexId) {
         let Budget { repairs, within } = Budget::default();
         let reference = &self.prepared.resource(vertex).reference;
         self.observer.event(Event::Demoted { reference, repairs, within });
+    }
+}
+
+/// What tells of a resource.
+#[derive(Default)]
+struct Ways {
+    paths: Vec<PathWatch>,
+    rings: Vec<Bell>,
+    /// It is looked at every so many milliseconds.
+    interval: Option<u64>,
+    /// Its provider does, by its name.
+    is_told: bool,
+}
+
+impl Ways {
+    fn of(watches: Vec<Watch>, state_dir: Option<&Path>) -> Ways {
+        let mut ways = Ways::default();
+        for watch in watches {
+            match watch {
+                Watch::Path { path, scope } => ways.paths.push(PathWatch { path, scope }),
+                Watch::Kept(path) => {
+                    ways.paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
+                }
+                Watch::Network(what) => ways.rings.push(Bell::Network(what)),
+                Watch::Process(file) => {
+                    ways.paths.push(PathWatch { path: file.clone(), scope: Scope::This });
+                    ways.rings.push(Bell::Process(file));
+                }
+                Watch::Every(interval) => {
+                    let interval = millis(interval).max(1);
+                    ways.interval = Some(ways.interval.map_or(interval, |known| interval.min(known)));
+                }
+                Watch::Told => ways.is_told = true,
+            }
+        }
+        ways
     }
 }
 

@@ -101,7 +101,9 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         if let Some(interval) = self.holder.as_ref().and_then(|holder| holder.interval(vertex)) {
             return Watched::Polled(interval);
         }
-        let watches = self.prepared.provider(vertex).watches(&resource.name, &resource.attributes);
+        let followed = self.holder.as_ref().and_then(|holder| holder.followed.get(&vertex));
+        let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
+        let watches = self.prepared.provider(vertex).watches(&resource.name, attributes);
         let tells = watches.iter().any(|watch| !matches!(watch, Watch::Every(_)));
         if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }
     }

@@ -42,6 +42,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             for (vertex, verdict) in answers {
                 self.machine.input(self.now, Input::Checked(vertex, verdict));
             }
+            // Whatever happens from now on is told.
+            items.iter().for_each(|item| self.follow(item));
             match together {
                 _ if items.is_empty() => {}
                 true => self.check_together(group, items),
@@ -61,6 +63,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             Ok(()) => step::check(surroundings.provider(), cx, &items, &mut done),
             Err(why) => done.extend(items.iter().flat_map(|item| step::failed(&[item.vertex], &why))),
         });
+        self.tick();
         for one in done.drain(..) {
             let (vertex, verdict) = (one.vertex, self.board.checked(one));
             self.machine.input(self.now, Input::Checked(vertex, verdict));
@@ -102,6 +105,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         };
         if !on_worker {
             let done = work();
+            self.tick();
             return self.answer(doing, done);
         }
         self.begun(doing, &of);

@@ -331,3 +331,21 @@ fn what_is_looked_at_every_so_often_is_so_beside_a_watch() {
     }
     running.end();
 }
+
+#[test]
+fn what_a_resource_is_by_what_others_have_sent_is_watched_too() {
+    let place = Place::new();
+    let path = |name: &str| place.path().join(name);
+    std::fs::write(path("source"), "one").unwrap();
+    let text = "resources:\n  exec[p]: {command: \"printf DIR/source\", shell: true, creates: DIR/done, done: \"touch DIR/done\"}\n  \
+                file[DIR/out]: {source: \"${exec[p].stdout}\"}\n  \
+                exec[made]: {command: \"touch DIR/made\", creates: \"${exec[q].stdout}\"}\n  \
+                exec[q]: {command: \"printf DIR/made\", shell: true, creates: DIR/asked, done: \"touch DIR/asked\"}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the source", || content(&path("out")) == "one" && path("made").exists());
+    std::fs::write(path("source"), "two").unwrap();
+    wait("another source", || content(&path("out")) == "two");
+    std::fs::remove_file(path("made")).unwrap();
+    wait("what it creates", || path("made").exists());
+    running.end();
+}

@@ -2,7 +2,9 @@
 
 mod begin;
 mod board;
+mod calls;
 mod debts;
+mod former;
 mod handover;
 mod hold;
 mod listen;
@@ -39,6 +41,8 @@ use crate::step::{Done, Item};
 use crate::worker::Workers;
 pub use begin::Held;
 use board::Board;
+pub(crate) use calls::CallId;
+use calls::Calls;
 use handover::Parts;
 pub use handover::{Handover, Takeover};
 pub use hold::Hold;
@@ -119,7 +123,7 @@ enum Ended {
     Superseded(Box<Parts>),
 }
 
-struct Driver<'run, 'scope, 'env: 'scope> {
+struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     outlook: &'run Outlook<'run>,
@@ -135,22 +139,20 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     machine: Machine,
     board: Board<'run>,
     /// What is added where the state is held.
-    holder: Option<Holder<'run>>,
+    holder: Option<Holder<'hold>>,
     journal: Option<Journal>,
-    observer: &'run mut dyn Observer,
+    observer: &'hold mut dyn Observer,
     start: Instant,
     now: Timestamp,
     /// Vertices that wait for their time.
     wakes: Vec<(Timestamp, VertexId)>,
-    /// Calls on workers.
-    in_flight: usize,
+    /// Calls on workers, those for former graphs too.
+    calls: Calls,
     seen_requests: u32,
     /// Why the journal cannot be written any more.
     broken: Option<EcoString>,
     /// The resource whose failure is to end the run.
     fatal: Option<VertexId>,
-    /// Resources that workers were given one by one, and since when.
-    going_on: Vec<(VertexId, Instant)>,
     /// Calls that may take so long only.
     timed: Vec<Timed>,
     /// Room for what is checked on this thread, and for what comes of it.
@@ -158,7 +160,7 @@ struct Driver<'run, 'scope, 'env: 'scope> {
     done: Vec<Done>,
 }
 
-impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
+impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     fn run(mut self) -> Ended {
         let mut commands = Vec::new();
         if let Some(holder) = &mut self.holder
@@ -190,10 +192,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
             if !idle {
                 continue;
             }
-            if self.broken.is_some() && self.in_flight == 0 || self.machine.is_finished() {
+            if self.calls.is_empty() && (self.broken.is_some() || self.machine.is_finished()) {
                 return Ended::Report(Box::new(self.finish()));
             }
-            if self.in_flight == 0 && !self.is_ending() && self.is_superseded() {
+            if !self.is_ending() && self.is_superseded() {
                 return Ended::Superseded(Box::new(self.hand_over()));
             }
             if self.rest() {
@@ -218,7 +220,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         }
         if requests > self.seen_requests {
             self.seen_requests = requests;
-            self.observer.event(Event::Interrupted(self.in_flight));
+            self.observer.event(Event::Interrupted(self.calls.len()));
         }
     }
 
@@ -250,18 +252,25 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         self.take_back();
     }
 
-    /// Leaves everything to whoever holds what is declared now. Nothing is in flight.
-    fn hand_over(self) -> Parts {
-        let Driver { machine, board, holder, wakes, sender, receiver, start, .. } = self;
+    /// Leaves everything to whoever holds what is declared now. What is in flight goes on.
+    fn hand_over(mut self) -> Parts {
+        self.observer.event(Event::Pausing);
+        self.board.remember_secrets(self.calls.vertices());
+        let Driver { machine, board, holder, wakes, calls, timed, sender, receiver, start, .. } = self;
         let (machine, watching, board) = (Some(machine), holder.map(Holder::leave), Some(board.leave()));
-        Parts { machine, watching, board, wakes, sender, receiver, start }
+        Parts { machine, watching, board, wakes, calls, timed, sender, receiver, start }
     }
 
     /// What has not been begun is not begun any more.
     fn take_back(&mut self) {
-        for vertices in self.workers.take_back() {
-            self.in_flight -= 1;
-            self.going_on.retain(|(vertex, _)| !vertices.contains(vertex));
+        for call in self.workers.take_back() {
+            let vertices: Vec<VertexId> = self
+                .calls
+                .end(call)
+                .into_iter()
+                .flat_map(|call| call.targets)
+                .filter_map(|target| target.now)
+                .collect();
             self.drop_vertices(&vertices);
         }
         self.drop_parked();
@@ -277,17 +286,17 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     fn wait(&mut self) {
         self.wakes.sort_unstable();
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
-        let look = self.going_on.first().map(|_| LOOK);
+        let (calls, single) = self.calls.single();
+        let look = single.map(|_| LOOK);
         self.observer.event(Event::Pausing);
         let next = self.next_time().into_iter().chain(self.next_deadline());
         let message = match due.into_iter().chain(look).chain(next).min() {
             Some(left) => self.receiver.recv_timeout(left),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        if let (Err(RecvTimeoutError::Timeout), Some((vertex, since))) = (&message, self.going_on.first()) {
-            let reference = &self.prepared.resource(*vertex).reference;
-            let (calls, since) = (self.going_on.len(), since.elapsed());
-            self.observer.event(Event::Waiting { reference, calls, since });
+        if let (Err(RecvTimeoutError::Timeout), Some((vertex, since))) = (&message, single) {
+            let reference = &self.prepared.resource(vertex).reference;
+            self.observer.event(Event::Waiting { reference, calls, since: since.elapsed() });
         }
         if let Ok(message) = message {
             self.take(message);
@@ -306,20 +315,22 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         self.tick();
         match message {
             Message::Stop => {}
-            Message::Done(doing, mut done) => {
-                self.in_flight -= 1;
-                self.have_ended(&mut done);
-                self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
-                self.answer(doing, done);
+            Message::Done { call, doing, mut done } => {
+                self.has_ended(call, &mut done);
+                match self.landed(call) {
+                    Some(former) => self.former(&former, doing, done),
+                    None => self.answer(doing, done),
+                }
             }
-            Message::Read { provider, mut done, mut rest, foreign } => {
-                self.in_flight -= 1;
-                if self.have_ended(&mut done) && rest.is_err() {
+            Message::Read { call, provider, mut done, mut rest, foreign } => {
+                if self.has_ended(call, &mut done) && rest.is_err() {
                     // It was too slow for one, and may be fast enough for others.
                     rest = Ok(Read::default());
                 }
-                self.going_on.retain(|(vertex, _)| done.iter().all(|done| done.vertex != *vertex));
-                self.read(provider, done, rest, foreign);
+                match self.landed(call) {
+                    Some(former) => self.former(&former, Doing::Check, done),
+                    None => self.read(provider, done, rest, foreign),
+                }
             }
             Message::Told => self.take_tidings(),
             Message::Heard(told) => self.heard(&told),

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
-use kilter_engine::VertexId;
+use crate::driver::CallId;
 
-/// What is to be done, and for which vertices.
+/// What is to be done, by which call.
 struct Job<'env> {
-    vertices: Vec<VertexId>,
+    call: CallId,
     work: Box<dyn FnOnce() + Send + 'env>,
 }
 
@@ -35,29 +35,41 @@ struct Queue<'scope> {
 impl<'scope, 'env> Workers<'scope, 'env> {
     pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, limit: usize) -> Self {
         let shared = Arc::new(Shared { queue: Mutex::new(Queue::default()), bell: Condvar::new() });
-        Workers { scope, shared, limit: limit.max(1), started: 0 }
+        Workers { scope, shared, limit, started: 0 }
     }
 
-    /// Has `work` for `vertices` done by a worker. Jobs begin in the order in which they were given.
-    pub(crate) fn submit(&mut self, vertices: Vec<VertexId>, work: impl FnOnce() + Send + 'scope) {
+    /// There may be one more.
+    pub(crate) fn allow_one_more(&mut self) {
+        self.limit += 1;
+        if !self.shared.lock().jobs.is_empty() {
+            self.start();
+        }
+    }
+
+    /// Has `work` done by a worker. Jobs begin in the order in which they were given.
+    pub(crate) fn submit(&mut self, call: CallId, work: impl FnOnce() + Send + 'scope) {
         let mut queue = self.shared.lock();
-        queue.jobs.push_back(Job { vertices, work: Box::new(work) });
+        queue.jobs.push_back(Job { call, work: Box::new(work) });
         let enough = queue.idle >= queue.jobs.len();
         drop(queue);
         if enough || self.started == self.limit {
             self.shared.bell.notify_one();
         } else {
-            self.started += 1;
-            let shared = Arc::clone(&self.shared);
-            self.scope.spawn(move || shared.work());
+            self.start();
         }
+    }
+
+    fn start(&mut self) {
+        self.started += 1;
+        let shared = Arc::clone(&self.shared);
+        self.scope.spawn(move || shared.work());
     }
 }
 
 impl Workers<'_, '_> {
-    /// Takes back the jobs that no worker has begun; the vertices of each.
-    pub(crate) fn take_back(&mut self) -> Vec<Vec<VertexId>> {
-        self.shared.lock().jobs.drain(..).map(|job| job.vertices).collect()
+    /// Takes back the jobs that no worker has begun; of each.
+    pub(crate) fn take_back(&mut self) -> Vec<CallId> {
+        self.shared.lock().jobs.drain(..).map(|job| job.call).collect()
     }
 }
 

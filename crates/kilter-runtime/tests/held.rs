@@ -12,7 +12,9 @@ use kilter_model::{
     Value,
 };
 use kilter_provider::{Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness};
-use kilter_runtime::{Anew, Declared, Event, Held, Hold, Mode, Observer, Options, Report, Stop, plan_of};
+use kilter_runtime::{
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, RunError, Stop, plan_of,
+};
 
 /// A provider that cannot set what is called `bad`.
 struct Slots {
@@ -86,6 +88,10 @@ impl Declared for Fixed {
 
     fn read_anew(&mut self) -> Anew {
         Anew::Same
+    }
+
+    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+        Ok(Held::Superseded(handover))
     }
 }
 

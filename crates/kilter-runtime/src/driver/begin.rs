@@ -1,14 +1,17 @@
 //! From what is declared to a driver, and from its end to what is told of that.
 
+use std::sync::Arc;
 use std::thread;
 
 use kilter_engine::{Machine, Timestamp, VertexId};
 
 use super::board::Board;
+use super::calls::Generation;
 use super::debts::owed;
 use super::handover::{Handover, Kept, Parts, Takeover};
 use super::hold::{Hold, Holder};
 use super::opened::Opened;
+use super::reading::Declared;
 use super::shelf::Shelves;
 use super::stop::{Alarm, Mail, Stop};
 use super::surroundings::Lazy;
@@ -93,52 +96,60 @@ impl Prepared<'_> {
         let mut board = Board::new(self, &lookup, options);
         let (parts, opened, mut kept) = match before {
             Some(Takeover { parts, opened, kept }) => (parts, opened, kept),
-            None => (Parts::first(), Opened::new(self.registry.len()), Kept::default()),
+            None => (Parts::first(), Arc::new(Opened::new(self.registry.len())), Kept::default()),
         };
-        let Parts { machine: old, watching, board: carried, wakes, sender, receiver, start } = parts;
+        let Parts { machine: old, watching, board: carried, wakes, calls, timed, sender, receiver, start } = parts;
         if hold.is_some() {
-            board.holds(carried, &mut kept);
+            board.holds(carried, &calls, &mut kept);
         }
+        let calls = calls.renumbered(&kept);
+        let generation = calls.generation();
         let now = Timestamp(start.elapsed().as_millis() as u64);
         stop.listen(Some(sender.clone()));
         let mail = Mail(sender.clone());
         let window = hold.as_ref().and_then(|hold| hold.window);
         let state_dir = options.state_dir.as_ref().map(StateDir::path);
-        let holder =
-            hold.map(|hold| Holder::begin(self, hold, &sender, watching, &kept, state_dir, now)).transpose()?;
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
-        let machine = match &holder {
-            Some(holder) => {
-                let mut unwatched = holder.listening.unwatched();
-                // What has no state is not done again since its watch begins anew.
-                let acts = |vertex: VertexId| self.provider(vertex).acts_anew(&self.resource(vertex).attributes);
-                unwatched.retain(|vertex| !kept.is_kept(*vertex) || !acts(*vertex));
-                self.holding_machine(options.mode, old, &kept, unwatched, &owed, now)
+        let ending = Alarm::new();
+        let held = thread::scope(|scope| {
+            let mut hold = hold;
+            let holder = match &mut hold {
+                Some(hold) => Some(Holder::begin(self, hold.borrowed(), &sender, watching, &kept, state_dir, now)?),
+                None => None,
+            };
+            let machine = match &holder {
+                Some(holder) => {
+                    let mut unwatched = holder.listening.unwatched();
+                    // What has no state is not done again since its watch begins anew.
+                    let acts = |vertex: VertexId| self.provider(vertex).acts_anew(&self.resource(vertex).attributes);
+                    unwatched.retain(|vertex| !kept.is_kept(*vertex) || !acts(*vertex));
+                    // Whatever takes the place of something that is still being changed waits for that.
+                    unwatched.extend(calls.former().filter_map(|(provider, name)| lookup.named(*provider, name)));
+                    self.holding_machine(options.mode, old, &kept, unwatched, &owed, now)
+                }
+                None => {
+                    let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
+                    Machine::new(graph, vertices, &owed).sharing(self.semaphores())
+                }
+            };
+            for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
+                if let Some(settlement) = machine.settlement(vertex) {
+                    outlook.settled(vertex, settlement);
+                }
             }
-            None => {
-                let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
-                Machine::new(graph, vertices, &owed).sharing(self.semaphores())
-            }
-        };
-        for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
-            if let Some(settlement) = machine.settlement(vertex) {
-                outlook.settled(vertex, settlement);
-            }
-        }
-        let wakes = wakes.into_iter().filter_map(|(at, old)| Some((at, kept.new_of(old)?))).collect();
-        let told = holder.iter().flat_map(|holder| holder.listening.told.iter().cloned());
-        let (told, ending) = (told.collect::<Vec<_>>(), Alarm::new());
-        let ended = thread::scope(|scope| {
-            let _ends = ending.at_the_end();
-            for told in &told {
-                let (to_listener, ending) = (sender.clone(), &ending);
+            let wakes = wakes.into_iter().filter_map(|(at, old)| Some((at, kept.new_of(old)?))).collect();
+            let listens = ending.at_the_end();
+            for told in holder.iter().flat_map(|holder| &holder.listening.told) {
+                let (to_listener, ending, heard) = (sender.clone(), &ending, Arc::clone(told));
                 let thread = thread::Builder::new().name("listen".into());
                 let listener =
-                    thread.spawn_scoped(scope, move || listen::listen(self, told, &to_listener, ending, stop));
+                    thread.spawn_scoped(scope, move || listen::listen(self, &heard, &to_listener, ending, stop));
                 if let Err(error) = listener {
                     listen::deaf(told, &sender, &error);
                 }
             }
+            // What was begun before counts.
+            let jobs = options.jobs.max(1).saturating_sub(calls.len());
             let driver = Driver {
                 prepared: self,
                 lookup: &lookup,
@@ -151,7 +162,7 @@ impl Prepared<'_> {
                 mail: &mail,
                 sender,
                 receiver,
-                workers: Workers::new(scope, options.jobs),
+                workers: Workers::new(scope, jobs),
                 machine,
                 board,
                 holder,
@@ -160,26 +171,47 @@ impl Prepared<'_> {
                 start,
                 now,
                 wakes,
-                in_flight: 0,
+                calls,
+                timed,
                 seen_requests: 0,
                 broken: None,
                 fatal: None,
-                going_on: Vec::new(),
-                timed: Vec::new(),
                 items: Vec::new(),
                 done: Vec::new(),
             };
-            driver.run()
+            let ended = driver.run();
+            drop(listens);
+            let parts = match ended {
+                Ended::Report(report) => return Ok(Held::Ended(report)),
+                Ended::Superseded(parts) => *parts,
+            };
+            let handover = Box::new(Handover { parts, opened: Arc::clone(&opened) });
+            match hold {
+                Some(hold) => succeeded(handover, generation, hold.declared),
+                None => Ok(Held::Superseded(handover)),
+            }
         });
         stop.listen(None);
         if let Some(window) = window {
             window.opens(None);
         }
-        Ok(match ended {
-            Ended::Report(report) => Held::Ended(report),
-            Ended::Superseded(parts) => Held::Superseded(Box::new(Handover { parts: *parts, opened })),
-        })
+        held
     }
+}
+
+/// Holds what is declared next, and next, until all calls have ended that were begun for a graph: until then it cannot be left.
+fn succeeded(
+    mut handover: Box<Handover>,
+    generation: Generation,
+    declared: &mut dyn Declared,
+) -> Result<Held, RunError> {
+    while handover.parts.calls.has_of(generation) {
+        match declared.succeed(handover)? {
+            Held::Superseded(next) => handover = next,
+            ended @ Held::Ended(_) => return Ok(ended),
+        }
+    }
+    Ok(Held::Superseded(handover))
 }
 
 /// How the holding of a state has ended.

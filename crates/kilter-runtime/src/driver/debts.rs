@@ -19,7 +19,7 @@ fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Optio
     Some(first.map_or(Token::inherited(second), |first| Token { first, second }))
 }
 
-impl Driver<'_, '_, '_> {
+impl Driver<'_, '_, '_, '_> {
     pub(super) fn journalled(
         &mut self,
         tokens: &[Token],

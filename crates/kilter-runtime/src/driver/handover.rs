@@ -16,9 +16,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::RunError;
 use super::board::{Draft, Tallies};
+use super::calls::Calls;
 use super::opened::Opened;
 use super::stop::Message;
 use super::tidings::Tidings;
+use super::timeout::Timed;
 use crate::lookup::Lookup;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
@@ -28,13 +30,13 @@ use crate::watch::{Bells, Hub, Subscriber};
 /// What is held, on its way to what is declared now.
 pub struct Handover {
     pub(super) parts: Parts,
-    pub(super) opened: Opened,
+    pub(super) opened: Arc<Opened>,
 }
 
 /// The same, and which of the new resources are the old ones.
 pub struct Takeover {
     pub(super) parts: Parts,
-    pub(super) opened: Opened,
+    pub(super) opened: Arc<Opened>,
     pub(super) kept: Kept,
 }
 
@@ -50,6 +52,8 @@ pub(super) struct Parts {
     pub(super) watching: Option<Watching>,
     pub(super) board: Option<Carried>,
     pub(super) wakes: Vec<(Timestamp, VertexId)>,
+    pub(super) calls: Calls,
+    pub(super) timed: Vec<Timed>,
     pub(super) sender: Sender<Message>,
     pub(super) receiver: Receiver<Message>,
     pub(super) start: Instant,
@@ -59,7 +63,17 @@ impl Parts {
     /// What the first driver begins with.
     pub(super) fn first() -> Parts {
         let (sender, receiver) = channel();
-        Parts { machine: None, watching: None, board: None, wakes: Vec::new(), sender, receiver, start: Instant::now() }
+        Parts {
+            machine: None,
+            watching: None,
+            board: None,
+            wakes: Vec::new(),
+            calls: Calls::default(),
+            timed: Vec::new(),
+            sender,
+            receiver,
+            start: Instant::now(),
+        }
     }
 }
 

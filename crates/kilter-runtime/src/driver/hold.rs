@@ -46,14 +46,21 @@ pub struct Hold<'a> {
     pub window: Option<&'a Window>,
 }
 
+impl Hold<'_> {
+    /// The same for a while.
+    pub(super) fn borrowed(&mut self) -> Hold<'_> {
+        Hold { declared: &mut *self.declared, ..*self }
+    }
+}
+
 /// Milliseconds between two times at which what was done is made durable, at least.
 const FLUSH: u64 = 1000;
 /// The same where that failed.
 const FLUSH_AGAIN: u64 = 60_000;
 
 /// The changing part of holding a state.
-pub(super) struct Holder<'run> {
-    pub(super) hold: Hold<'run>,
+pub(super) struct Holder<'hold> {
+    pub(super) hold: Hold<'hold>,
     pub(super) reading: Reading,
     /// Lives as long as the state is held, over all graphs.
     hub: Hub,
@@ -78,19 +85,17 @@ pub(super) struct Holder<'run> {
     pub(super) is_superseded: bool,
 }
 
-impl<'run> Holder<'run> {
+impl<'hold> Holder<'hold> {
     /// Has everything watched, before anything is looked at. What is kept is watched already.
-    pub(super) fn begin<'h: 'run>(
+    pub(super) fn begin(
         prepared: &Prepared<'_>,
-        hold: Hold<'h>,
+        hold: Hold<'hold>,
         sender: &Sender<Message>,
         before: Option<Watching>,
         kept: &Kept,
         state_dir: Option<&Path>,
         now: Timestamp,
-    ) -> Result<Holder<'run>, RunError> {
-        let Hold { converged, until_converged, longest, declared, reread, alive, window } = hold;
-        let hold = Hold { converged, until_converged, longest, declared, reread, alive, window };
+    ) -> Result<Holder<'hold>, RunError> {
         let Watching {
             hub,
             mut bells,
@@ -153,7 +158,7 @@ impl<'run> Holder<'run> {
         let mut reading = Reading::begun();
         reading.read_again_after(hold.reread, now);
         let (is_quiet, is_enough, is_superseded) = (false, false, false);
-        if let Some(window) = window {
+        if let Some(window) = hold.window {
             window.opens(Some(sender.clone()));
         }
         let told = told.into_iter().map(|(provider, names)| Arc::new(Listened::new(provider, names)));
@@ -289,12 +294,13 @@ impl<'run> Holder<'run> {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// What is done when nothing is to be done now: whether that gave the machine something to do.
     pub(super) fn rest(&mut self) -> bool {
         self.flush_what_was_done();
         let Some(holder) = &mut self.holder else { return false };
-        let Some(since) = self.machine.quiet_since() else {
+        // What was begun for a former graph is something that happens.
+        let Some(since) = self.machine.quiet_since().filter(|_| self.calls.is_empty()) else {
             holder.is_quiet = false;
             if std::mem::take(&mut holder.is_converged) {
                 self.observer.event(Event::Converged(false));
@@ -317,7 +323,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
 
     /// Whatever comes next, what was done so far is durable: also while something waits to be tried again, for ever perhaps.
     fn flush_what_was_done(&mut self) {
-        let is_busy = self.in_flight > 0 || !self.board.is_unflushed();
+        let is_busy = !self.calls.is_empty() || !self.board.is_unflushed();
         let Some(holder) = self.holder.as_mut().filter(|holder| !is_busy && holder.flush_after <= self.now) else {
             return;
         };
@@ -354,7 +360,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
         let read = due.into_iter().chain(look).chain(again).map(|at| until(at.0));
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
-        let flush = (self.in_flight == 0 && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
+        let flush = (self.calls.is_empty() && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
         poll.into_iter().chain(converged).chain(longest).chain(read).chain(alive).chain(heard).chain(flush).min()
     }
 

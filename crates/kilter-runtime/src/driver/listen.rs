@@ -191,13 +191,19 @@ impl Listening {
         self.told.iter().flat_map(|told| told.vertices()).collect()
     }
 
+    /// Whether the provider that tells of a resource has not said anything yet.
+    pub(super) fn is_silent(&self, vertex: VertexId) -> bool {
+        let silent = self.told.iter().filter(|told| self.silent.contains(&told.provider));
+        silent.flat_map(|told| told.vertices()).any(|of_silent| of_silent == vertex)
+    }
+
     /// When those that say nothing are taken for lost.
     pub(super) fn patience(&self) -> Option<Timestamp> {
         (!self.silent.is_empty()).then_some(Timestamp(self.since.0.saturating_add(TO_BEGIN)))
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Takes what a provider has told.
     pub(super) fn heard(&mut self, told: &Arc<Listened>) {
         if !self.holder.as_ref().is_some_and(|holder| holder.listening.has(told)) {
@@ -217,7 +223,7 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
                         self.observer.event(Event::Rewatched { count: told.names.len() });
                     }
                     told.vertices().for_each(|vertex| holder.poll_no_longer(vertex));
-                    told.vertices().for_each(|vertex| self.machine.input(self.now, Input::Watching(vertex)));
+                    told.vertices().for_each(|vertex| self.begins_to_be_watched(vertex));
                 }
                 Status::Lost(why) => self.unheard(told, &why),
             }
@@ -237,8 +243,9 @@ impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
                 holder.listening.polled.insert(vertex);
             }
             holder.poll(vertex, self.now, interval);
-            self.machine.input(self.now, Input::Watching(vertex));
         }
+        told.vertices().for_each(|vertex| self.begins_to_be_watched(vertex));
+        let Some(holder) = &mut self.holder else { return };
         // It is tried again and again, which need not be told each time.
         if holder.listening.lost.insert(told.provider) {
             let type_name = &self.prepared.registry.at(usize::from(told.provider)).schema().name;

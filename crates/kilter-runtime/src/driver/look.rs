@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::window::{Question, Standing, Standings, Watched, Which};
 use super::{Driver, Mode, hold};
 
-impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Answers somebody who looks on.
     pub(super) fn answer_question(&mut self, question: Question) {
         self.tick();

@@ -11,7 +11,7 @@ use super::stop::{Doing, Message};
 use super::{CHECKS_ON_WORKER, Driver};
 use crate::step::{self, Done, Item};
 
-impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
+impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Checks resources with what has been read of them before, and reads the rest with one call, those
     /// included whose turn is still to come. While a call reads, others wait for what it brings.
     pub(super) fn check_together(&mut self, group: u16, items: Vec<Item<'run>>) {
@@ -46,7 +46,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let waits = reads || items.iter().any(|(item, _)| item.noop);
         let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
         let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
-        let to_begin = if on_worker { self.to_begin(&vertices) } else { None };
+        let call = on_worker.then(|| self.begun(Doing::Check, &vertices));
+        let to_begin = call.and_then(|call| self.to_begin(call, &vertices));
         // While a state is held, what was read a while ago holds no longer; and the time of one is not that of others.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
             true => self.board.ahead(self.shelves.ahead(at, &self.prepared.providers)),
@@ -68,20 +69,20 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 }
             })
         };
-        if !on_worker {
+        let Some(call) = call else {
             let (done, rest) = work();
+            self.tick();
             return if reads { self.read(at, done, rest, foreign) } else { self.answer(Doing::Check, done) };
-        }
-        self.begun(Doing::Check, &vertices);
+        };
         let sender = self.sender.clone();
-        self.workers.submit(vertices.clone(), move || {
+        self.workers.submit(call, move || {
             // Whatever happens in there, the driver gets an answer: it would wait for ever.
             let answer = catch_unwind(AssertUnwindSafe(work));
             let (done, rest) = answer.unwrap_or_else(|_| (step::lost(&vertices), Ok(Read::default())));
-            // The driver outlives its workers.
+            // A driver outlives its workers, this one or one after it.
             let _ = sender.send(match reads {
-                true => Message::Read { provider: at, done, rest, foreign },
-                false => Message::Done(Doing::Check, done),
+                true => Message::Read { call, provider: at, done, rest, foreign },
+                false => Message::Done { call, doing: Doing::Check, done },
             });
         });
     }
@@ -120,7 +121,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
     pub(super) fn drop_parked(&mut self) {
         for at in 0..self.prepared.registry.len() as u16 {
             let shelf = self.shelves.at(at);
-            if shelf.reading && self.in_flight == 0 {
+            if shelf.reading && self.calls.is_empty() {
                 shelf.reading = false;
             }
             let parked = std::mem::take(&mut shelf.parked);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kilter_engine::{Input, Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
 
-use super::{Driver, millis};
+use super::{Driver, Handover, Held, RunError, millis};
 use crate::observer::Event;
 
 /// Where a state is declared that is held.
@@ -25,6 +25,12 @@ pub trait Declared {
 
     /// Reads what is declared now.
     fn read_anew(&mut self) -> Anew;
+
+    /// Holds what is declared now, while what was begun before goes on.
+    ///
+    /// # Errors
+    /// When it cannot be held.
+    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError>;
 }
 
 /// What was declared when it was read anew.
@@ -94,7 +100,7 @@ impl Reading {
     }
 }
 
-impl<'run: 'scope, 'scope> Driver<'run, 'scope, '_> {
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Reads what is declared when somebody has written it, and nobody does any more.
     pub(super) fn look_at_declared(&mut self) {
         let Some(holder) = &mut self.holder else { return };

@@ -11,6 +11,7 @@ use kilter_provider::{Interrupt, Level, Log};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
+use super::calls::CallId;
 use super::listen;
 use super::shelf::Read;
 use super::timeout::Deadline;
@@ -179,9 +180,14 @@ impl Drop for Raised<'_> {
 #[derive(Debug)]
 pub(super) enum Message {
     Stop,
-    Done(Doing, Vec<Done>),
+    Done {
+        call: CallId,
+        doing: Doing,
+        done: Vec<Done>,
+    },
     /// A call that read for a provider has ended, as of so many foreign changes.
     Read {
+        call: CallId,
         provider: u16,
         done: Vec<Done>,
         rest: Result<Read, EcoString>,

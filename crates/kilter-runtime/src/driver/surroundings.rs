@@ -53,7 +53,7 @@ pub(super) struct Surroundings<'run> {
     mail: &'run Mail,
 }
 
-impl<'run> Driver<'run, '_, '_> {
+impl<'run> Driver<'run, '_, '_, '_> {
     pub(super) fn surroundings(&self, at: u16) -> Surroundings<'run> {
         Surroundings {
             at,

@@ -8,30 +8,42 @@ use ecow::eco_format;
 use kilter_engine::VertexId;
 
 use super::Driver;
+use super::calls::CallId;
 use super::stop::{Alarm, Message, Stop};
 use crate::step::Done;
 
 /// Ends one call that has begun, and no other.
 #[derive(Debug)]
 pub(super) struct Deadline {
-    vertex: VertexId,
+    call: CallId,
     begun: Instant,
+    /// How long it may take.
+    longest: Duration,
     pub(super) alarm: Alarm,
+}
+
+impl Deadline {
+    /// How long its time lasts still.
+    fn left(&self) -> Duration {
+        self.longest.saturating_sub(self.begun.elapsed())
+    }
 }
 
 /// A call on a worker that may take so long only, before it has begun.
 pub(super) struct ToBegin {
-    vertex: VertexId,
+    call: CallId,
+    longest: Duration,
     sender: Sender<Message>,
 }
 
 impl ToBegin {
     /// It begins: the time that it waited for a worker does not count.
     pub(super) fn begin(self, stop: &Stop) -> Arc<Deadline> {
-        let deadline = Arc::new(Deadline { vertex: self.vertex, begun: Instant::now(), alarm: Alarm::new() });
+        let ToBegin { call, longest, sender } = self;
+        let deadline = Arc::new(Deadline { call, begun: Instant::now(), longest, alarm: Alarm::new() });
         stop.also_ends(&deadline);
-        // The driver outlives its workers.
-        let _ = self.sender.send(Message::Begun(Arc::clone(&deadline)));
+        // A driver outlives its workers, this one or one after it.
+        let _ = sender.send(Message::Begun(Arc::clone(&deadline)));
         deadline
     }
 }
@@ -42,11 +54,14 @@ pub(super) struct Timed {
     is_over: bool,
 }
 
-impl Driver<'_, '_, '_> {
+impl Driver<'_, '_, '_, '_> {
     /// What a call on a worker begins with, if it is for one resource and may take so long only.
-    pub(super) fn to_begin(&self, vertices: &[VertexId]) -> Option<ToBegin> {
+    pub(super) fn to_begin(&self, call: CallId, vertices: &[VertexId]) -> Option<ToBegin> {
         match *vertices {
-            [vertex] if self.is_timed(vertex) => Some(ToBegin { vertex, sender: self.sender.clone() }),
+            [vertex] if self.is_timed(vertex) => {
+                let longest = Duration::from_millis(self.limit(vertex));
+                Some(ToBegin { call, longest, sender: self.sender.clone() })
+            }
             _ => None,
         }
     }
@@ -66,42 +81,34 @@ impl Driver<'_, '_, '_> {
         self.timed.push(Timed { deadline, is_over: false });
     }
 
-    /// How long the time of a call lasts still.
-    fn left(&self, deadline: &Deadline) -> Duration {
-        Duration::from_millis(self.limit(deadline.vertex)).saturating_sub(deadline.begun.elapsed())
-    }
-
     /// How long there is to wait until the time of a call is up.
     pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.timed.iter().filter(|timed| !timed.is_over).map(|timed| self.left(&timed.deadline)).min()
+        self.timed.iter().filter(|timed| !timed.is_over).map(|timed| timed.deadline.left()).min()
     }
 
     /// Ends the calls whose time is up.
     pub(super) fn end_overdue(&mut self) {
-        for at in 0..self.timed.len() {
-            let timed = &self.timed[at];
-            if !timed.is_over && self.left(&timed.deadline).is_zero() {
+        for timed in &mut self.timed {
+            if !timed.is_over && timed.deadline.left().is_zero() {
                 timed.deadline.alarm.raise();
-                self.timed[at].is_over = true;
+                timed.is_over = true;
             }
         }
     }
 
-    /// Calls have been answered: whether the time of one was up. What was done in spite of that is done.
-    pub(super) fn have_ended(&mut self, done: &mut [Done]) -> bool {
-        let mut was_over = false;
-        if self.timed.is_empty() {
-            return was_over;
+    /// A call has been answered: whether its time was up. What was done in spite of that is done.
+    pub(super) fn has_ended(&mut self, call: CallId, done: &mut [Done]) -> bool {
+        let Some(at) = self.timed.iter().position(|timed| timed.deadline.call == call) else { return false };
+        let Timed { deadline, is_over } = self.timed.swap_remove(at);
+        self.stop.ends_no_longer(&deadline);
+        if !is_over {
+            return false;
         }
         for done in done {
-            let Some(at) = self.timed.iter().position(|timed| timed.deadline.vertex == done.vertex) else { continue };
-            let Timed { deadline, is_over } = self.timed.swap_remove(at);
-            self.stop.ends_no_longer(&deadline);
-            was_over |= is_over;
-            if is_over && let Err(why) = &mut done.result {
-                *why = eco_format!("timeout after {} ms (its `timeout`): {why}", self.limit(done.vertex));
+            if let Err(why) = &mut done.result {
+                *why = eco_format!("timeout after {} ms (its `timeout`): {why}", deadline.longest.as_millis());
             }
         }
-        was_over
+        true
     }
 }

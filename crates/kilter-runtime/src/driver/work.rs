@@ -1,16 +1,16 @@
 //! Work on batches: on this thread, or on workers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use kilter_engine::{Batch, Input, VertexId};
 
+use super::calls::CallId;
 use super::stop::{Doing, Message};
 use super::{CHANGES_ON_WORKER, CHECKS_ON_WORKER, CHUNK, Driver, PORTION};
 use crate::observer::Event;
 use crate::step::{self, Done, Item};
 
-impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
+impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Changes on this thread go by in portions, so that an interrupt need not wait for all of them.
     pub(super) fn apply(&mut self, batch: &Batch) {
         let portion = if batch.group & CHANGES_ON_WORKER == 0 { PORTION } else { batch.vertices.len() };
@@ -86,7 +86,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
         let vertices = || items.iter().map(|item| item.vertex);
         let (surroundings, again) = (self.surroundings(at), self.is_tried_again(vertices()));
         let of: Vec<VertexId> = if on_worker { vertices().collect() } else { Vec::new() };
-        let to_begin = self.to_begin(&of);
+        let call = on_worker.then(|| self.begun(doing, &of));
+        let to_begin = call.and_then(|call| self.to_begin(call, &of));
         let work = move || {
             let provider = surroundings.provider();
             // What one resource has to wait for opens the provider for all.
@@ -103,29 +104,29 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, 'scope, 'env> {
                 done
             })
         };
-        if !on_worker {
+        let Some(call) = call else {
             let done = work();
             self.tick();
             return self.answer(doing, done);
-        }
-        self.begun(doing, &of);
+        };
         let sender = self.sender.clone();
-        self.workers.submit(of.clone(), move || {
+        self.workers.submit(call, move || {
             // Whatever happens in there, the driver gets an answer: it would wait for ever.
             let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| step::lost(&of));
-            // The driver outlives its workers.
-            let _ = sender.send(Message::Done(doing, done));
+            // A driver outlives its workers, this one or one after it.
+            let _ = sender.send(Message::Done { call, doing, done });
         });
     }
 
     /// A call on a worker begins.
-    pub(super) fn begun(&mut self, doing: Doing, vertices: &[VertexId]) {
+    pub(super) fn begun(&mut self, doing: Doing, vertices: &[VertexId]) -> CallId {
         if let [only] = vertices {
             let reference = &self.prepared.resource(*only).reference;
             self.observer.event(Event::Begun { reference, doing: doing.word() });
-            self.going_on.push((*only, Instant::now()));
         }
-        self.in_flight += 1;
+        let prepared = self.prepared;
+        let of = |vertex: VertexId| (prepared.providers[vertex.0 as usize], prepared.resource(vertex).name.clone());
+        self.calls.begin(vertices.iter().map(|vertex| (*vertex, of(*vertex))))
     }
 
     pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{
-    Anew, Declared, Event, Held, Hold, Mode, Observer, Options, Prepared, Report, StateDir, Stop, Takeover, Window,
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, RunError, StateDir, Stop, Takeover,
+    Window,
 };
 
 use super::pass::{Pass, fail};
 use crate::attendant::Attendant;
-use crate::cli::{Global, ManifestArgs, ReportFormat, RunArgs};
+use crate::cli::{Global, ReportFormat, RunArgs};
 use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
@@ -46,32 +47,79 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let desk = desk(pass, global, &window)?;
     let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
     let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
-    std::thread::scope(|scope| {
-        let (mut loaded, mut noted, mut takeover) = (loaded, noted, None);
-        loop {
-            let mut declared =
-                Manifests { input: &args.input, registry: &registry, loaded: &loaded, noted, next: None };
-            let is_seen = desk.is_some() || metrics.is_some();
-            let hold = Hold { window: is_seen.then_some(&*window), ..held(args, &mut declared, status.is_some()) };
-            let held = carried_out(&loaded.prepared, takeover, hold, pass, outside, global)?;
-            let Manifests { noted: last, next, .. } = declared;
-            match (held, next) {
-                (Held::Superseded(handover), Some(next)) => {
-                    takeover = Some(handover.onto(&loaded.prepared, &next.prepared));
-                    let former = std::mem::replace(&mut loaded, next);
-                    noted = last;
-                    // To take many resources apart takes longer than to hold others in their place.
-                    let taking_apart = std::thread::Builder::new().name("former".into());
-                    // Without a thread it is done here.
-                    drop(taking_apart.spawn_scoped(scope, move || drop(former)));
-                }
-                (Held::Ended(report), _) => return Ok(conclude(&report, pass, global)),
-                (Held::Superseded(_), None) => {
-                    return Err(say::fail("what is declared now was not read: this is a defect"));
-                }
+    let stop = Arc::new(Stop::new().map_err(fail)?);
+    signals::stop(&stop);
+    let options = Options {
+        mode: pass.mode,
+        jobs: pass.jobs,
+        durability: pass.durability,
+        strictness: global.strict.into(),
+        state_dir: Some(StateDir::new(global.state_dir()?)),
+    };
+    let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
+    let window = (desk.is_some() || metrics.is_some()).then_some(&*window);
+    let keeping = Keeping { args, registry: &registry, options, shown, stop: &stop, window, outside };
+    let report = keeping.until_the_end(loaded, noted).map_err(fail)?;
+    Ok(conclude(&report, pass, global))
+}
+
+/// All that stays the same while what is declared is edited.
+struct Keeping<'a, 'r> {
+    args: &'a RunArgs,
+    registry: &'r Registry,
+    options: Options,
+    shown: Shown,
+    stop: &'a Stop,
+    window: Option<&'a Window>,
+    outside: Outside<'a>,
+}
+
+/// What was held for a while, and what comes next.
+struct Former<'r> {
+    held: Held,
+    noted: Noted,
+    /// What is to be held next.
+    next: Option<Loaded<'r>>,
+    /// What was held last, if that was edited while something went on that was begun before.
+    last: Option<Loaded<'r>>,
+}
+
+impl<'r> Keeping<'_, 'r> {
+    /// Holds what is declared, and what it is edited into, until the end.
+    fn until_the_end(&self, mut loaded: Loaded<'r>, mut noted: Noted) -> Result<Report, RunError> {
+        std::thread::scope(|scope| {
+            let mut takeover = None;
+            loop {
+                let former = self.hold(&loaded, noted, takeover)?;
+                let (handover, next) = match (former.held, former.next) {
+                    (Held::Ended(report), _) => return Ok(*report),
+                    (Held::Superseded(handover), next) => (handover, next.expect(READ)),
+                };
+                takeover = Some(handover.onto(&former.last.as_ref().unwrap_or(&loaded).prepared, &next.prepared));
+                noted = former.noted;
+                let former = (former.last, std::mem::replace(&mut loaded, next));
+                // To take many resources apart takes longer than to hold others in their place.
+                let taking_apart = std::thread::Builder::new().name("former".into());
+                // Without a thread it is done here.
+                drop(taking_apart.spawn_scoped(scope, move || drop(former)));
             }
-        }
-    })
+        })
+    }
+
+    /// Holds what is declared until it is edited.
+    fn hold(&self, loaded: &Loaded<'r>, noted: Noted, takeover: Option<Takeover>) -> Result<Former<'r>, RunError> {
+        let mut declared = Manifests { keeping: self, loaded, noted, next: None, last: None };
+        let hold = held(self.args, &mut declared, self.outside.status.is_some(), self.window);
+        let progress = Progress::new(self.shown, loaded.prepared.resources().len());
+        let mut watching = Watching { progress, outside: self.outside };
+        let held = match takeover {
+            Some(takeover) => loaded.prepared.take_over(takeover, &self.options, hold, self.stop, &mut watching),
+            None => loaded.prepared.hold(&self.options, hold, self.stop, &mut watching),
+        };
+        watching.progress.clear();
+        let Manifests { noted, next, last, .. } = declared;
+        Ok(Former { held: held?, noted, next, last })
+    }
 }
 
 /// Where the run is asked for what it holds. One that changes nothing leaves no trace, and is asked nothing.
@@ -117,7 +165,12 @@ fn pass(args: &RunArgs) -> Pass {
 }
 
 /// How what is declared is held.
-fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool) -> Hold<'a> {
+fn held<'a>(
+    args: &RunArgs,
+    declared: &'a mut Manifests<'_, '_>,
+    is_asked: bool,
+    window: Option<&'a Window>,
+) -> Hold<'a> {
     // What is only written changes when it is written.
     let may_differ = !declared.loaded.facts.is_empty()
         || !declared.noted.trees().is_empty()
@@ -132,48 +185,25 @@ fn held<'a>(args: &RunArgs, declared: &'a mut Manifests<'_, '_>, is_asked: bool)
         longest: args.max_runtime.map(Duration::from_secs),
         declared,
         alive: manager::watchdog(),
-        window: None,
+        window,
     }
-}
-
-fn carried_out(
-    prepared: &Prepared<'_>,
-    takeover: Option<Takeover>,
-    hold: Hold<'_>,
-    pass: Pass,
-    outside: Outside<'_>,
-    global: &Global,
-) -> Result<Held, Exit> {
-    let stop = Arc::new(Stop::new().map_err(fail)?);
-    signals::stop(&stop);
-    let options = Options {
-        mode: pass.mode,
-        jobs: pass.jobs,
-        durability: pass.durability,
-        strictness: global.strict.into(),
-        state_dir: Some(StateDir::new(global.state_dir()?)),
-    };
-    let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
-    let mut watching = Watching { progress: Progress::new(shown, prepared.resources().len()), outside };
-    let result = match takeover {
-        Some(takeover) => prepared.take_over(takeover, &options, hold, &stop, &mut watching),
-        None => prepared.hold(&options, hold, &stop, &mut watching),
-    };
-    watching.progress.clear();
-    result.map_err(fail)
 }
 
 /// The manifests of a run, as they are edited.
 struct Manifests<'a, 'r> {
-    input: &'a ManifestArgs,
-    registry: &'r Registry,
+    keeping: &'a Keeping<'a, 'r>,
     /// What is held.
     loaded: &'a Loaded<'r>,
     /// The files that were read last.
     noted: Noted,
     /// What is to be held.
     next: Option<Loaded<'r>>,
+    /// What took the place of `loaded` and was held last.
+    last: Option<Loaded<'r>>,
 }
+
+/// What supersedes something was read before that.
+const READ: &str = "what is declared now was read";
 
 impl Declared for Manifests<'_, '_> {
     fn files(&self) -> Vec<PathBuf> {
@@ -194,7 +224,7 @@ impl Declared for Manifests<'_, '_> {
 
     fn read_anew(&mut self) -> Anew {
         self.noted = Noted::default();
-        match load::prepare_noting(self.input, Audience::People, self.registry, &self.noted) {
+        match load::prepare_noting(&self.keeping.args.input, Audience::People, self.keeping.registry, &self.noted) {
             // Somebody is writing still.
             Ok(_) if self.noted.has_changed() => Anew::Unsettled,
             Ok(new) if is_same(self.loaded, &new) => Anew::Same,
@@ -210,6 +240,17 @@ impl Declared for Manifests<'_, '_> {
                 Anew::Wrong
             }
         }
+    }
+
+    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+        let next = self.next.take().expect(READ);
+        let before = self.last.as_ref().unwrap_or(self.loaded);
+        let takeover = handover.onto(&before.prepared, &next.prepared);
+        self.last = None;
+        let former = self.keeping.hold(&next, std::mem::take(&mut self.noted), Some(takeover))?;
+        (self.noted, self.next) = (former.noted, former.next);
+        self.last = Some(former.last.unwrap_or(next));
+        Ok(former.held)
     }
 }
 

@@ -32,10 +32,15 @@ impl Running {
         content(&self.1).matches(text).count()
     }
 
-    /// Ends it by SIGTERM: its exit code, its output and its errors.
-    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Ends it by SIGTERM: its exit code, its output and its errors.
+    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
+        self.terminate();
         let mut out = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         (self.0.wait().unwrap().code(), out, content(&self.1))

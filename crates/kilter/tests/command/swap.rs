@@ -155,30 +155,107 @@ fn what_was_not_begun_is_not_called_done() {
     wait("the first", || status(&place, &["exec[first]"])["resources"][0]["state"] == "changing");
     manifest(&place, &format!("{text}  file[DIR/new]: {{content: x}}\n"));
     wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("what is new", || place.path().join("new").exists());
     let second = status(&place, &["exec[second]"]);
-    assert_eq!(
-        (&second["resources"][0]["state"], &second["counts"]["under_way"]),
-        (&"ready".into(), &2.into()),
-        "{second}"
-    );
+    assert_eq!(second["counts"]["under_way"], 2, "{second}");
     let (code, out, _) = running.end();
     assert!(code == Some(143) && out.contains("exec[second] not done: interrupted"), "{out}");
     assert!(!place.path().join("second").exists());
 }
 
+/// Runs until there is a file, and says then that it did.
+const SLOW: &str = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; echo ran >> DIR/log\", shell: true}\n  \
+                    file[DIR/a]: {content: a}\n";
+
+/// Holds what is slow, and what does not wait for it.
+fn slow(place: &Place) -> Running {
+    let running = Running::begin(place, &[&manifest(place, SLOW)]);
+    wait("the slow one", || {
+        status(place, &["exec[slow]"])["resources"][0]["state"] == "changing" && place.path().join("a").exists()
+    });
+    running
+}
+
 #[test]
-fn what_is_edited_while_another_edit_waits_is_never_done() {
+fn what_is_slow_holds_up_neither_an_edit_nor_a_repair() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let text = "resources:\n  exec[slow]: {command: sleep 3}\n";
-    let running = Running::begin(&place, &[&manifest(&place, text)]);
-    wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
-    manifest(&place, &format!("{text}  file[DIR/wrong]: {{content: x}}\n"));
-    wait("the edit", || running.told("what is declared has changed") == 1);
-    manifest(&place, &format!("{text}  file[DIR/right]: {{content: x}}\n"));
-    wait("the last edit", || file("right").exists());
-    assert!(!file("wrong").exists());
+    let running = slow(&place);
+    manifest(&place, &format!("{SLOW}  file[DIR/b]: {{content: b}}\n"));
+    wait("what is new", || content(&file("b")) == "b");
+    std::fs::write(file("a"), "changed").unwrap();
+    wait("the repair", || content(&file("a")) == "a");
+    manifest(
+        &place,
+        &format!("{SLOW}  file[DIR/c]: {{content: c, require: \"exec[slow]\"}}\n  file[DIR/d]: {{content: d}}\n"),
+    );
+    wait("what another edit brings", || content(&file("d")) == "d");
+    let slow = status(&place, &["exec[slow]"]);
+    assert_eq!(slow["resources"][0]["state"], "changing", "{slow}");
+    assert!(!file("c").exists(), "what requires it waits for it");
+    std::fs::write(file("go"), "").unwrap();
+    wait("what requires it", || content(&file("c")) == "c");
+    manifest(&place, &format!("{SLOW}  file[DIR/e]: {{content: e}}\n"));
+    wait("the last edit", || content(&file("e")) == "e");
+    let slow = status(&place, &["exec[slow]"]);
+    assert_eq!((&slow["resources"][0]["changes"], &*content(&file("log"))), (&1.into(), "ran\n"), "{slow}");
     running.end();
+}
+
+#[test]
+fn what_takes_the_place_of_something_that_is_being_done_waits_for_that() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let running = slow(&place);
+    let other = SLOW.replace("echo ran", "echo other");
+    manifest(&place, &other);
+    wait("the edit", || running.told("what is declared has changed") == 1);
+    manifest(&place, &format!("{other}  file[DIR/b]: {{content: b}}\n"));
+    wait("another edit", || content(&file("b")) == "b");
+    assert_eq!(status(&place, &["exec[slow]"])["resources"][0]["state"], "unwatched");
+    std::fs::write(file("go"), "").unwrap();
+    wait("the one behind the other", || content(&file("log")) == "ran\nother\n");
+    assert_eq!(running.told("what was begun before the manifest was edited has ended"), 1);
+    running.end();
+}
+
+#[test]
+fn what_is_declared_no_longer_is_ended_before_the_run_is() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let running = slow(&place);
+    manifest(&place, "resources:\n  file[DIR/b]: {content: b}\n");
+    wait("the edit", || content(&file("b")) == "b");
+    let going = file("go");
+    let writer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        std::fs::write(going, "").unwrap();
+    });
+    let (code, out, errors) = running.end();
+    assert_eq!(code, Some(143), "{out}{errors}");
+    assert_eq!(content(&file("log")), "ran\n", "what was begun is finished: {errors}");
+    assert!(errors.contains("1 in flight will be finished"), "{errors}");
+    writer.join().unwrap();
+}
+
+#[test]
+fn what_goes_on_behind_an_edit_has_its_own_time_and_is_ended_with_the_run() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let timed = "resources:\n  exec[slow]: {command: \"sleep 60\", meta: {timeout: 1500}}\n  \
+                 exec[other]: {command: \"sleep 61\"}\n";
+    let running = Running::begin(&place, &[&manifest(&place, timed)]);
+    wait("the slow one", || status(&place, &["exec[other]"])["resources"][0]["state"] == "changing");
+    let text = timed.replace("  exec[other]: {command: \"sleep 61\"}\n", "  file[DIR/b]: {content: b}\n");
+    manifest(&place, &text);
+    wait("the edit", || content(&file("b")) == "b");
+    wait("its time", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "failed");
+    running.terminate();
+    wait("the first request", || running.told("in flight will be finished") == 1);
+    // The second one ends what is declared no longer, too.
+    let (code, _, errors) = running.end();
+    assert_eq!(code, Some(143), "{errors}");
+    assert!(errors.contains("what was begun before the manifest was edited has failed"), "{errors}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use ecow::EcoString;
 use kilter_engine::VertexId;
-use kilter_model::{Attributes, Difference};
+use kilter_model::{Attributes, Difference, Value};
 use kilter_provider::Seal;
 
 use super::Board;
@@ -10,11 +10,15 @@ use super::Board;
 impl Board<'_> {
     /// What must not be told of a resource.
     pub(super) fn seal(&self, vertex: VertexId) -> Seal {
-        let attributes = match self.resolved.get(&vertex) {
+        self.seal_of([self.wanted_of(vertex)])
+    }
+
+    /// What is wanted of a resource, as far as it is known.
+    fn wanted_of(&self, vertex: VertexId) -> &Attributes {
+        match self.resolved.get(&vertex) {
             Some(resolved) => &resolved.attributes,
             None => &self.prepared.resource(vertex).attributes,
-        };
-        self.seal_of([attributes])
+        }
     }
 
     /// What must not be told of several resources: their own secrets, and those of which others are made.
@@ -42,10 +46,20 @@ impl Board<'_> {
     fn seal_of_type(&self, slot: u16) -> Seal {
         let vertices = self.prepared.providers.iter().zip((0..).map(VertexId));
         let of_type = vertices.filter(|(at, _)| self.prepared.registry.slot(usize::from(**at)) == slot);
-        self.seal_of(of_type.map(|(_, vertex)| match self.resolved.get(&vertex) {
-            Some(resolved) => &resolved.attributes,
-            None => &self.prepared.resource(vertex).attributes,
-        }))
+        self.seal_of(of_type.map(|(_, vertex)| self.wanted_of(vertex)))
+    }
+
+    /// Keeps secret for all others what is secret of these, to which something is still being done when they are declared no longer.
+    pub(in super::super) fn remember_secrets(&mut self, vertices: impl Iterator<Item = VertexId>) {
+        let mut vertices = vertices.peekable();
+        let of_manifest = vertices.peek().map_or(&[][..], |_| &self.prepared.catalog.secrets);
+        let own = vertices.flat_map(|vertex| self.wanted_of(vertex).iter().map(|(_, value)| value));
+        let secrets: Vec<Value> = own.chain(of_manifest).filter(|value| value.holds_sensitive()).cloned().collect();
+        for secret in secrets {
+            if !self.sent.contains(&secret) {
+                self.sent.push(secret);
+            }
+        }
     }
 
     /// Differences as they may be told.

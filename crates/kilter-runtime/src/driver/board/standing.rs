@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::Board;
 use crate::driver::Mode;
+use crate::driver::calls::Calls;
 use crate::driver::handover::{Carried, Kept};
 use crate::driver::window::Tally;
 use crate::report::{Counts, ResourceReport, Status};
@@ -20,13 +21,15 @@ impl Board<'_> {
     ///
     /// What is known of resources that are kept is known still. One that others take values from in another way is not kept: it is
     /// to be asked for them.
-    pub(in super::super) fn holds(&mut self, carried: Option<Carried>, kept: &mut Kept) {
+    pub(in super::super) fn holds(&mut self, carried: Option<Carried>, calls: &Calls, kept: &mut Kept) {
         let carried = carried.unwrap_or_default();
         for (vertex, confidential) in &self.senders {
             let old = kept.old_of.get(vertex.0 as usize).copied().flatten();
             let sends =
                 |old: &VertexId| carried.outputs.contains_key(old) && carried.senders.get(old) == Some(confidential);
-            if !old.as_ref().is_some_and(sends) && kept.is_kept(*vertex) {
+            // What is still being done to it sends when it has ended.
+            let is_to_send = old.is_some_and(|old| calls.is_for(old));
+            if !old.as_ref().is_some_and(sends) && !is_to_send && kept.is_kept(*vertex) {
                 kept.forget(*vertex);
             }
         }

@@ -1,0 +1,129 @@
+//! Calls on workers: those of the graph that is held, and those that were begun for a graph before it and have not ended yet.
+
+use std::time::Instant;
+
+use ecow::EcoString;
+use kilter_engine::VertexId;
+
+use super::handover::Kept;
+
+/// Which call it is, over all graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallId(u64);
+
+/// Which graph it is, in the order in which they are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Generation(u64);
+
+/// A resource for which a call was begun.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// Its vertex in the graph for which it was begun.
+    pub(super) then: VertexId,
+    /// Its vertex in the graph that is held; none if it is declared in another way now, or no longer.
+    pub(super) now: Option<VertexId>,
+    /// Its provider and its name on the system: by them whoever takes its place is found.
+    pub(super) of: (u16, EcoString),
+}
+
+/// A call that was given to a worker.
+#[derive(Debug)]
+pub(super) struct Call {
+    id: CallId,
+    generation: Generation,
+    since: Instant,
+    pub(super) targets: Vec<Target>,
+}
+
+impl Call {
+    /// What a vertex of the graph for which it was begun is in the one that is held.
+    pub(super) fn now(&self, then: VertexId) -> Option<VertexId> {
+        self.targets.iter().find(|target| target.then == then)?.now
+    }
+
+    /// The resources that are declared in another way now, or no longer.
+    pub(super) fn former(&self) -> impl Iterator<Item = &(u16, EcoString)> {
+        self.targets.iter().filter(|target| target.now.is_none()).map(|target| &target.of)
+    }
+}
+
+/// All calls that have not been answered.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    next: u64,
+    generation: Generation,
+    open: Vec<Call>,
+}
+
+impl Calls {
+    /// A call is given to a worker.
+    pub(super) fn begin(&mut self, targets: impl Iterator<Item = (VertexId, (u16, EcoString))>) -> CallId {
+        let id = CallId(self.next);
+        self.next += 1;
+        let targets = targets.map(|(vertex, of)| Target { then: vertex, now: Some(vertex), of }).collect();
+        self.open.push(Call { id, generation: self.generation, since: Instant::now(), targets });
+        id
+    }
+
+    /// A call has been answered, or taken back.
+    pub(super) fn end(&mut self, id: CallId) -> Option<Call> {
+        let at = self.open.iter().position(|call| call.id == id)?;
+        Some(self.open.remove(at))
+    }
+
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Whether a call was begun for the graph that is held.
+    pub(super) fn is_own(&self, call: &Call) -> bool {
+        call.generation == self.generation
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether calls that were begun for a graph have not been answered.
+    pub(super) fn has_of(&self, generation: Generation) -> bool {
+        self.open.iter().any(|call| call.generation == generation)
+    }
+
+    /// How many calls are for one resource alone, and which the oldest of them is for, and since when.
+    pub(super) fn single(&self) -> (usize, Option<(VertexId, Instant)>) {
+        let mut single = self.open.iter().filter_map(|call| match &*call.targets {
+            [target] => Some((target.now?, call.since)),
+            _ => None,
+        });
+        let first = single.next();
+        (single.count() + usize::from(first.is_some()), first)
+    }
+
+    /// Resources of former graphs that something is still done to.
+    pub(super) fn former(&self) -> impl Iterator<Item = &(u16, EcoString)> {
+        self.open.iter().flat_map(Call::former)
+    }
+
+    /// Whether something is done to a resource.
+    pub(super) fn is_for(&self, vertex: VertexId) -> bool {
+        self.open.iter().flat_map(|call| &call.targets).any(|target| target.now == Some(vertex))
+    }
+
+    /// All resources to which something is done, as far as they are in the graph that is held.
+    pub(super) fn vertices(&self) -> impl Iterator<Item = VertexId> {
+        self.open.iter().flat_map(|call| &call.targets).filter_map(|target| target.now)
+    }
+
+    /// The same in the numbers of the next graph.
+    pub(super) fn renumbered(mut self, kept: &Kept) -> Calls {
+        self.generation.0 += 1;
+        for target in self.open.iter_mut().flat_map(|call| &mut call.targets) {
+            target.now = target.now.and_then(|old| kept.new_of(old));
+        }
+        self
+    }
+}

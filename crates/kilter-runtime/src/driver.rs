@@ -47,7 +47,7 @@ use handover::Parts;
 pub use handover::{Handover, Takeover};
 pub use hold::Hold;
 use hold::Holder;
-pub use reading::{Anew, Declared};
+pub use reading::{Anew, Declared, Ring};
 pub(crate) use shelf::Read;
 use shelf::Shelves;
 use stop::Message;
@@ -332,6 +332,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                     None => self.read(provider, done, rest, foreign),
                 }
             }
+            Message::Declared => self.take_declared(),
             Message::Told => self.take_tidings(),
             Message::Heard(told) => self.heard(&told),
             Message::Asked(question) => self.answer_question(question),

@@ -13,7 +13,7 @@ use kilter_model::{
 };
 use kilter_provider::{Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness};
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, RunError, Stop, plan_of,
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, Ring, RunError, Stop, plan_of,
 };
 
 /// A provider that cannot set what is called `bad`.
@@ -86,7 +86,11 @@ impl Declared for Fixed {
         false
     }
 
-    fn read_anew(&mut self) -> Anew {
+    fn begin_reading(&mut self, ring: Ring) {
+        drop(ring);
+    }
+
+    fn read(&mut self) -> Anew {
         Anew::Same
     }
 

@@ -48,6 +48,11 @@ pub(crate) fn raised() -> &'static AtomicBool {
     &RAISED
 }
 
+/// Ends the programs that manifests are made by, as a signal does: nobody waits for them any more.
+pub(crate) fn end_programs() {
+    RAISED.store(true, Ordering::Release);
+}
+
 /// Whether a signal was ignored when the program was started, as by nohup(1).
 fn is_ignored(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -195,7 +195,7 @@ impl<'hold> Holder<'hold> {
 
     /// Whether what is declared is about to be read.
     pub(super) fn is_reading(&self) -> bool {
-        self.reading.due.is_some()
+        self.reading.is_due()
     }
 
     /// Whether something else is declared, and nothing further is begun before that is held.
@@ -356,8 +356,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let converged =
             asked.zip(self.machine.quiet_since()).map(|(asked, since)| until(since.0.saturating_add(millis(asked))));
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
-        let Reading { due, look, again, .. } = holder.reading;
-        let read = due.into_iter().chain(look).chain(again).map(|at| until(at.0));
+        let read = holder.reading.next().map(|at| until(at.0));
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
         let flush = (self.calls.is_empty() && self.board.is_unflushed()).then(|| until(holder.flush_after.0));

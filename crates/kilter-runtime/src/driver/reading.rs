@@ -1,11 +1,13 @@
 //! What is declared: when it is read anew, and what that waits for.
 
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use kilter_engine::{Input, Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
 
+use super::stop::Message;
 use super::{Driver, Handover, Held, RunError, millis};
 use crate::observer::Event;
 
@@ -23,14 +25,29 @@ pub trait Declared {
     /// tells.
     fn is_touched(&mut self) -> bool;
 
-    /// Reads what is declared now.
-    fn read_anew(&mut self) -> Anew;
+    /// Begins to read what is declared now, on another thread: it may take long, and what is held is mended meanwhile. Rings when
+    /// it has been read.
+    fn begin_reading(&mut self, ring: Ring);
+
+    /// What came of it, when it has rung.
+    fn read(&mut self) -> Anew;
 
     /// Holds what is declared now, while what was begun before goes on.
     ///
     /// # Errors
     /// When it cannot be held.
     fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError>;
+}
+
+/// Says that what is declared has been read, at the latest when it is dropped.
+#[derive(Debug)]
+pub struct Ring(Sender<Message>);
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Without a driver nobody waits for it any more.
+        let _ = self.0.send(Message::Declared);
+    }
 }
 
 /// What was declared when it was read anew.
@@ -61,13 +78,15 @@ const LOOK_AT_REALIZED: u64 = 50;
 #[derive(Default)]
 pub(super) struct Reading {
     /// When it is read, unless somebody writes it before that.
-    pub(super) due: Option<Timestamp>,
+    due: Option<Timestamp>,
+    /// Whether it is being read.
+    is_under_way: bool,
     /// When somebody wrote it first since it was read.
     first_touched: Option<Timestamp>,
     /// When it is compared with what was read last.
-    pub(super) look: Option<Timestamp>,
+    look: Option<Timestamp>,
     /// When it is read though nobody has written it.
-    pub(super) again: Option<Timestamp>,
+    again: Option<Timestamp>,
     /// Whether it could not be held when it was read last.
     is_wrong: bool,
     /// Whether nothing tells when it is written.
@@ -84,6 +103,17 @@ impl Reading {
     pub(super) fn read_again_after(&mut self, interval: Option<Duration>, now: Timestamp) {
         let at = |interval: Duration| now.0.saturating_add(millis(interval).max(1));
         self.again = interval.map(|interval| Timestamp(at(interval)));
+    }
+
+    /// When something is to be done about it next.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        let due = self.due.filter(|_| !self.is_under_way);
+        due.into_iter().chain(self.look).chain(self.again).min()
+    }
+
+    /// Whether it is about to be read.
+    pub(super) fn is_due(&self) -> bool {
+        self.due.is_some()
     }
 
     /// Something happened to it.
@@ -120,7 +150,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             reading.read_again_after(holder.hold.reread, self.now);
             reading.due = reading.due.or(Some(self.now));
         }
-        if reading.due.is_none_or(|at| at > self.now) {
+        if reading.is_under_way || reading.due.is_none_or(|at| at > self.now) {
             return;
         }
         if self.is_realizing() {
@@ -131,8 +161,19 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         let Some(holder) = &mut self.holder else { return };
         let reading = &mut holder.reading;
-        (reading.due, reading.first_touched) = (None, None);
-        let read = holder.hold.declared.read_anew();
+        (reading.due, reading.first_touched, reading.is_under_way) = (None, None, true);
+        holder.hold.declared.begin_reading(Ring(self.sender.clone()));
+    }
+
+    /// What is declared has been read.
+    pub(super) fn take_declared(&mut self) {
+        let Some(holder) = self.holder.as_mut().filter(|holder| holder.reading.is_under_way) else { return };
+        let reading = &mut holder.reading;
+        reading.is_under_way = false;
+        if holder.is_enough {
+            return;
+        }
+        let read = holder.hold.declared.read();
         reading.is_wrong = read == Anew::Wrong;
         reading.looked(self.now);
         match read {

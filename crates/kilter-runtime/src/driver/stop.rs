@@ -201,6 +201,8 @@ pub(super) enum Message {
     },
     /// A worker begins with a call that may take so long only.
     Begun(Arc<Deadline>),
+    /// What is declared has been read.
+    Declared,
     /// There are tidings of the hub.
     Told,
     /// Somebody looks on.

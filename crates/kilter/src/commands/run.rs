@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::Scope;
 use std::time::Duration;
 
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, RunError, StateDir, Stop, Takeover,
-    Window,
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, Ring, RunError, StateDir, Stop,
+    Takeover, Window,
 };
 
 use super::pass::{Pass, fail};
@@ -84,15 +86,19 @@ struct Former<'r> {
     last: Option<Loaded<'r>>,
 }
 
-impl<'r> Keeping<'_, 'r> {
+impl<'env, 'r> Keeping<'env, 'r> {
     /// Holds what is declared, and what it is edited into, until the end.
-    fn until_the_end(&self, mut loaded: Loaded<'r>, mut noted: Noted) -> Result<Report, RunError> {
+    fn until_the_end(&'env self, mut loaded: Loaded<'r>, mut noted: Noted) -> Result<Report, RunError> {
         std::thread::scope(|scope| {
             let mut takeover = None;
             loop {
-                let former = self.hold(&loaded, noted, takeover)?;
+                let former = self.hold(scope, &loaded, noted, takeover)?;
                 let (handover, next) = match (former.held, former.next) {
-                    (Held::Ended(report), _) => return Ok(*report),
+                    (Held::Ended(report), _) => {
+                        // Whatever is still being read is of no use to anybody.
+                        signals::end_programs();
+                        return Ok(*report);
+                    }
                     (Held::Superseded(handover), next) => (handover, next.expect(READ)),
                 };
                 takeover = Some(handover.onto(&former.last.as_ref().unwrap_or(&loaded).prepared, &next.prepared));
@@ -107,9 +113,31 @@ impl<'r> Keeping<'_, 'r> {
     }
 
     /// Holds what is declared until it is edited.
-    fn hold(&self, loaded: &Loaded<'r>, noted: Noted, takeover: Option<Takeover>) -> Result<Former<'r>, RunError> {
-        let mut declared = Manifests { keeping: self, loaded, noted, next: None, last: None };
-        let hold = held(self.args, &mut declared, self.outside.status.is_some(), self.window);
+    fn hold<'scope>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        loaded: &Loaded<'r>,
+        noted: Noted,
+        takeover: Option<Takeover>,
+    ) -> Result<Former<'r>, RunError>
+    where
+        'r: 'scope,
+    {
+        let args = self.args;
+        let mut declared = Manifests { keeping: self, scope, loaded, noted, read: None, next: None, last: None };
+        let hold = Hold {
+            reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
+                .then(|| Duration::from_secs(args.reread)),
+            converged: args
+                .converged_timeout
+                .map(Duration::from_secs)
+                .or((args.converged_exit || self.outside.status.is_some()).then_some(QUIET)),
+            until_converged: args.converged_exit,
+            longest: args.max_runtime.map(Duration::from_secs),
+            declared: &mut declared,
+            alive: manager::watchdog(),
+            window: self.window,
+        };
         let progress = Progress::new(self.shown, loaded.prepared.resources().len());
         let mut watching = Watching { progress, outside: self.outside };
         let held = match takeover {
@@ -164,48 +192,35 @@ fn pass(args: &RunArgs) -> Pass {
     }
 }
 
-/// How what is declared is held.
-fn held<'a>(
-    args: &RunArgs,
-    declared: &'a mut Manifests<'_, '_>,
-    is_asked: bool,
-    window: Option<&'a Window>,
-) -> Hold<'a> {
-    // What is only written changes when it is written.
-    let may_differ = !declared.loaded.facts.is_empty()
-        || !declared.noted.trees().is_empty()
-        || args.input.manifests.iter().any(|path| load::is_program(path));
-    Hold {
-        reread: (may_differ && args.reread > 0).then(|| Duration::from_secs(args.reread)),
-        converged: args
-            .converged_timeout
-            .map(Duration::from_secs)
-            .or((args.converged_exit || is_asked).then_some(QUIET)),
-        until_converged: args.converged_exit,
-        longest: args.max_runtime.map(Duration::from_secs),
-        declared,
-        alive: manager::watchdog(),
-        window,
-    }
+/// Whether what is declared may be something else though nobody has written it.
+fn may_differ(args: &RunArgs, loaded: &Loaded<'_>, noted: &Noted) -> bool {
+    let mut manifests = args.input.manifests.iter();
+    !loaded.facts.is_empty() || !noted.trees().is_empty() || manifests.any(|path| load::is_program(path))
 }
 
 /// The manifests of a run, as they are edited.
-struct Manifests<'a, 'r> {
-    keeping: &'a Keeping<'a, 'r>,
+struct Manifests<'a, 'scope, 'env, 'r> {
+    keeping: &'env Keeping<'env, 'r>,
+    scope: &'scope Scope<'scope, 'env>,
     /// What is held.
     loaded: &'a Loaded<'r>,
     /// The files that were read last.
     noted: Noted,
+    /// Where comes what is being read.
+    read: Option<Receiver<(Noted, Result<Loaded<'r>, Exit>)>>,
     /// What is to be held.
     next: Option<Loaded<'r>>,
     /// What took the place of `loaded` and was held last.
     last: Option<Loaded<'r>>,
 }
 
+/// The stack of a thread that reads manifests, which may be nested: that of the first thread, as a rule.
+const STACK: usize = 8 << 20;
+
 /// What supersedes something was read before that.
 const READ: &str = "what is declared now was read";
 
-impl Declared for Manifests<'_, '_> {
+impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
     fn files(&self) -> Vec<PathBuf> {
         self.noted.files()
     }
@@ -222,9 +237,29 @@ impl Declared for Manifests<'_, '_> {
         self.noted.is_touched()
     }
 
-    fn read_anew(&mut self) -> Anew {
-        self.noted = Noted::default();
-        match load::prepare_noting(&self.keeping.args.input, Audience::People, self.keeping.registry, &self.noted) {
+    fn begin_reading(&mut self, ring: Ring) {
+        let (args, registry) = (self.keeping.args, self.keeping.registry);
+        let (sender, receiver) = channel();
+        self.read = Some(receiver);
+        let read = move || {
+            let noted = Noted::default();
+            let loaded = load::prepare_noting(&args.input, Audience::People, registry, &noted);
+            // Who does not wait for it any more has ended.
+            let _ = sender.send((noted, loaded));
+            drop(ring);
+        };
+        let reader = std::thread::Builder::new().name("manifest".into()).stack_size(STACK);
+        if let Err(error) = reader.spawn_scoped(self.scope, read) {
+            say::warning(format_args!("no thread can be made that reads what is declared: {error}"));
+        }
+    }
+
+    fn read(&mut self) -> Anew {
+        // Without a thread, or when it has panicked, nothing comes.
+        let read = self.read.take().and_then(|read| read.recv().ok());
+        let Some((noted, loaded)) = read else { return Anew::Wrong };
+        self.noted = noted;
+        match loaded {
             // Somebody is writing still.
             Ok(_) if self.noted.has_changed() => Anew::Unsettled,
             Ok(new) if is_same(self.loaded, &new) => Anew::Same,
@@ -247,7 +282,7 @@ impl Declared for Manifests<'_, '_> {
         let before = self.last.as_ref().unwrap_or(self.loaded);
         let takeover = handover.onto(&before.prepared, &next.prepared);
         self.last = None;
-        let former = self.keeping.hold(&next, std::mem::take(&mut self.noted), Some(takeover))?;
+        let former = self.keeping.hold(self.scope, &next, std::mem::take(&mut self.noted), Some(takeover))?;
         (self.noted, self.next) = (former.noted, former.next);
         self.last = Some(former.last.unwrap_or(next));
         Ok(former.held)

@@ -1,5 +1,6 @@
 //! A manifest that is edited while it is held: what is declared as before goes on.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -321,4 +322,41 @@ fn parts_of_a_composite_resource_are_looked_at_when_it_is_declared_in_another_wa
     std::fs::write(file("b-still"), "changed").unwrap();
     wait("what stayed is still watched", || content(&file("b-still")) == "of secret");
     running.end();
+}
+
+/// A program that says what is declared, and that waits when it is asked once more, until there is a file.
+fn program(place: &Place) -> String {
+    let dir = place.path().display();
+    let text = format!(
+        "#!/bin/sh\nif [ -e {dir}/asked ]; then\n  touch {dir}/again\n  until [ -e {dir}/go ]; do sleep 0.02; done\n  more='  file[{dir}/b]: {{content: b}}'\n\
+         fi\ntouch {dir}/asked\nprintf 'resources:\\n  file[{dir}/a]: {{content: a}}\\n%s\\n' \"$more\"\n"
+    );
+    let path = place.file("m.sh", text);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn what_is_held_is_mended_while_something_else_is_being_read() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let running = Running::begin(&place, &["--reread", "1", &program(&place)]);
+    wait("the first", || content(&file("a")) == "a");
+    wait("the reading", || file("again").exists());
+    std::fs::write(file("a"), "changed").unwrap();
+    wait("the repair", || content(&file("a")) == "a");
+    assert_eq!(status(&place, &[])["counts"]["in_sync"], 1);
+    std::fs::write(file("go"), "").unwrap();
+    wait("what was read", || content(&file("b")) == "b");
+    running.end();
+}
+
+#[test]
+fn what_is_still_being_read_at_the_end_is_given_up() {
+    let place = Place::new();
+    let begun = std::time::Instant::now();
+    let ended = place.run(&["run", "--reread", "1", "--max-runtime", "3", &program(&place)]);
+    assert!(place.path().join("again").exists(), "it was asked once more");
+    assert!(begun.elapsed() < Duration::from_secs(30), "it was waited for: {}", ended.stderr);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
 }

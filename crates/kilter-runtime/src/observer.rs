@@ -1,6 +1,6 @@
 //! What happens, told while it happens.
 
-use kilter_model::ResourceRef;
+use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
 use crate::report::{Counts, ResourceReport};
@@ -69,6 +69,8 @@ pub enum Event<'a> {
         repairs: u32,
         /// in so many milliseconds.
         within: u64,
+        /// What the last of them brought back: as somebody else wants it, and as it is declared.
+        differences: &'a [Difference],
     },
     /// Watches cannot be had for some resources: these are looked at every so often instead.
     Unwatched {

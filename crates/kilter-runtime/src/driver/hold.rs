@@ -454,7 +454,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     pub(super) fn demoted(&mut self, vertex: VertexId) {
         let Budget { repairs, within } = Budget::default();
         let reference = &self.prepared.resource(vertex).reference;
-        self.observer.event(Event::Demoted { reference, repairs, within });
+        let differences = self.board.repaired(vertex);
+        self.observer.event(Event::Demoted { reference, repairs, within, differences });
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     Json::Object(json)
 }
 
-fn difference(difference: &Difference) -> Json {
+pub(super) fn difference(difference: &Difference) -> Json {
     let mut json = Map::new();
     json.insert("attribute".into(), difference.attribute.as_str().into());
     if let Some(entry) = &difference.entry {

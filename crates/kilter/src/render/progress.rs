@@ -133,13 +133,15 @@ impl Observer for Progress {
             }
             Event::Converged(true) => self.tell(FAINT, "converged: everything is settled"),
             Event::Converged(false) => {}
-            Event::Demoted { reference, repairs, within } => {
+            Event::Demoted { reference, repairs, within, differences } => {
                 let what = format!(
                     "{reference} was repaired more than {repairs} times in {} s, so somebody else wants it otherwise: it is only \
-                     watched from now on",
+                     watched from now on, until the manifest is edited",
                     within / 1000
                 );
                 self.tell(FAILED, &what);
+                let values: String = differences.iter().map(report::attribute).collect();
+                self.say(values.trim_end());
             }
             Event::Unwatched { count, why } => {
                 let what = format!("{count} resources cannot be watched and are looked at every so often: {why}");

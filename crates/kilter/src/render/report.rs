@@ -83,7 +83,7 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
     styled(FAINT, text)
 }
 
-fn attribute(difference: &Difference) -> String {
+pub(super) fn attribute(difference: &Difference) -> String {
     let entry = difference.entry.as_ref().map(|entry| format!("{}: ", visible(entry))).unwrap_or_default();
     let change = match &difference.message {
         Some(message) => visible(message),

@@ -96,8 +96,9 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             json!({"event": "log", "level": level.word(), "type": type_name, "name": name, "message": message})
         }
         Event::Converged(converged) => json!({"event": "converged", "converged": converged}),
-        Event::Demoted { reference, repairs, within } => {
-            json!({"event": "demoted", "resource": reference.to_string(), "repairs": repairs, "within_ms": within})
+        Event::Demoted { reference, repairs, within, differences } => {
+            let differences: Vec<Json> = differences.iter().map(json::difference).collect();
+            json!({"event": "demoted", "resource": reference.to_string(), "repairs": repairs, "within_ms": within, "differences": differences})
         }
         Event::Unwatched { count, why } => json!({"event": "unwatched", "resources": count, "why": why}),
         Event::Rewatched { count } => json!({"event": "rewatched", "resources": count}),

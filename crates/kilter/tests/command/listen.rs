@@ -313,7 +313,7 @@ fn what_makes_its_own_source_say_something_else_is_given_up() {
     shown(&place, &watches, stamps, ":");
     let text = "resources:\n  shown[x]: {}\n  file[DIR/out]: {content: \"${shown[x].stamp}\"}\n";
     let running = Running::begin(&place, &["-I", ".", &manifest(&place, text)]);
-    wait("it to be given up", || running.told("is only watched") + running.told("only watched") > 0);
+    wait("it to be given up", || running.told("it is only watched from now on") == 1);
     running.end();
 }
 

@@ -143,6 +143,8 @@ fn what_was_given_up_is_repaired_again() {
     let running = Running::begin(&place, &["--quiet", &manifest(&place, &format!("{text}{rival}"))]);
     let f = format!("file[{}]", file("f").display());
     wait("the end of its budget", || status(&place, &[&f])["resources"][0]["watched_only"] == true);
+    wait("both values", || running.told("-two") == 1 && running.told("+one") == 1);
+    assert_eq!(running.told("it is only watched from now on"), 1);
     manifest(&place, &text.replace(", notify: \"exec[rival]\"", ""));
     wait("the file, without its rival", || content(&file("f")) == "one");
     running.end();

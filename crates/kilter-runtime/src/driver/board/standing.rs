@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ecow::EcoString;
 use kilter_engine::VertexId;
+use kilter_model::Difference;
 use rustc_hash::FxHashMap;
 
 use super::Board;
@@ -105,6 +106,11 @@ impl Board<'_> {
             used,
             counts,
         }
+    }
+
+    /// What a resource was when it was last changed, and what it was changed into, until that has settled.
+    pub(in super::super) fn repaired(&self, vertex: VertexId) -> &[Difference] {
+        self.drafts.get(&vertex).map_or(&[], |draft| &draft.differences)
     }
 
     /// Gives the room back that was needed while much was under way: where a run has made everything it is as much as all the

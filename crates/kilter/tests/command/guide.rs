@@ -26,6 +26,20 @@ fn with(words: &str, name: &str) -> Place {
     place
 }
 
+/// Puts a block of the guide where the guide says that it is put: before the one line that begins the answer.
+fn with_watch(words: &str) -> Place {
+    let place = with("bash prov files", "files");
+    let home = place.path().join("home").display().to_string();
+    let watch = fence(words).replace("$HOME", &home).replace("--system", &format!("--address unix:path={home}/bus"));
+    let script = std::fs::read_to_string(place.path().join("providers/files.prov")).unwrap();
+    let [before, behind] = script.split("echo \"# simple\"\n").collect::<Vec<_>>()[..] else {
+        panic!("there is one place where it fits: {script}")
+    };
+    let before = before.replace("list, find, update]", "list, find, update, watch]");
+    place.file("providers/files.prov", format!("{before}{watch}echo \"# simple\"\n{behind}"));
+    place
+}
+
 fn run(place: &Place, args: &[&str]) -> Ended {
     let ended = place.run(&[&["-I", "."], args].concat());
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{}", ended.stdout);
@@ -52,14 +66,8 @@ fn the_script_in_bash_does_what_the_guide_says() {
 
 #[test]
 fn the_watch_in_bash_does_what_the_guide_says() {
-    let place = with("bash prov files", "files");
-    let home = place.path().join("home").display().to_string();
-    let watch = fence("bash watch").replace("$HOME", &home);
-    assert!(watch.lines().count() <= 12, "it is short");
-    let script = std::fs::read_to_string(place.path().join("providers/files.prov")).unwrap();
-    let script = script.replace("list, find, update]", "list, find, update, watch]");
-    let script = script.replace("\necho \"# simple\"\ncase", &format!("\n{watch}echo \"# simple\"\ncase"));
-    place.file("providers/files.prov", script);
+    assert!(fence("bash watch").lines().count() <= 10, "it is short");
+    let place = with_watch("bash watch");
     let manifest = place.file("m.yaml", fence("yaml manifest"));
     let note = place.path().join("home/notes/shopping");
     let running = Running::begin(&place, &["-I", ".", &manifest]);
@@ -72,13 +80,19 @@ fn the_watch_in_bash_does_what_the_guide_says() {
     });
     std::fs::remove_file(&note).unwrap();
     wait("the note that was removed", || content(&note) == "milk & bread\n");
+    // The directory in the place of one that was removed is another one.
+    // It may get a note anew before it has gone.
+    wait("the directory, removed", || std::fs::remove_dir_all(note.parent().unwrap()).is_ok());
+    wait("the note in a directory made anew", || content(&note) == "milk & bread\n");
+    std::fs::write(&note, "beer").unwrap();
+    wait("the note in another directory, watched", || content(&note) == "milk & bread\n");
     // Killed, it would leave the watch behind until that writes.
     running.end();
 }
 
 #[test]
 fn the_watch_of_a_bus_does_what_the_guide_says() {
-    let place = with("bash prov files", "files");
+    let place = with_watch("bash bus watch");
     let home = place.path().join("home").display().to_string();
     let bus = format!("unix:path={home}/bus");
     let anybody = "<allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/><allow own=\"*\"/>";
@@ -89,13 +103,6 @@ fn the_watch_of_a_bus_does_what_the_guide_says() {
     let daemon = Command::new("dbus-daemon").args([&config, "--nofork"]).stderr(Stdio::null()).spawn();
     let _daemon = Ends(daemon.expect("dbus-daemon is installed"));
     wait("the bus", || place.path().join("home/bus").exists());
-    let watch = fence("bash bus watch").replace("--system", &format!("--address {bus}"));
-    let script = std::fs::read_to_string(place.path().join("providers/files.prov")).unwrap();
-    let script = script.replace("list, find, update]", "list, find, update, watch]");
-    place.file(
-        "providers/files.prov",
-        script.replace("\necho \"# simple\"\ncase", &format!("\n{watch}echo \"# simple\"\ncase")),
-    );
     let manifest = place.file("m.yaml", fence("yaml manifest"));
     let note = place.path().join("home/notes/shopping");
     let running = Running::begin(&place, &["-I", ".", &manifest]);
@@ -120,6 +127,19 @@ impl Drop for Ends {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[test]
+fn the_script_in_bash_breaks_the_laws_that_the_guide_shows() {
+    let place = with("bash prov files", "files");
+    let guide = include_str!("../../../../docs/guides/script-provider.md");
+    let broken = |text: &str| -> Vec<String> {
+        let broken = text.lines().filter(|line| line.starts_with("  BROKEN "));
+        broken.map(|line| line.split(':').next().unwrap().to_owned()).collect()
+    };
+    let checked = place.run(&["provider", "check", "providers/files.prov"]);
+    assert_eq!(broken(&checked.stdout), broken(guide), "{}", checked.stdout);
+    assert_eq!(broken(guide).len(), 2);
 }
 
 #[test]

@@ -4,14 +4,14 @@ mod around;
 mod between;
 mod obey;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use kilter_engine::{Input, Machine, Ran, Settlement, Timestamp, Token, Verdict, VertexId};
 use rustc_hash::FxHasher;
 
 use super::Fault;
-use super::limits::{Heeded, LeftAlone};
+use super::limits::{Heeded, LeftAlone, Repairs, Tries};
 use super::site::{Incarnation, Site};
 use crate::journal::Journal;
 use crate::observed::Act;
@@ -63,13 +63,17 @@ struct Seen {
     told: u64,
     /// The tick at which its last check began.
     looked: u64,
-    /// When it was repaired.
-    repairs: VecDeque<Timestamp>,
+    repairs: Repairs,
+    tries: Tries,
     settlement: Option<Settlement>,
+    /// The part that has failed and for which it is, or those behind it are, as long as nobody looked since.
+    blames: Option<u32>,
     /// Whether it has settled so that others pass, and was not looked at since.
     rests: bool,
     /// Whether something happened to it since its last check began.
     stirred: bool,
+    /// Whether what is under way is looked at again behind it, whatever it finds.
+    outdated: bool,
     heeded: Heeded,
     left_alone: LeftAlone,
 }
@@ -108,7 +112,7 @@ impl<'a> Driver<'a> {
         let owed = owed(&lasting.journal, &graph);
         let holding = lasting.site.holding(&graph, unwatched, lasting.fault);
         let now = Timestamp(lasting.rng.u64(..1000));
-        let machine = Machine::holding(graph.graph.clone(), graph.vertices.clone(), &owed, now, holding);
+        let machine = Machine::holding(graph.graph.clone(), Site::told(&graph, lasting.fault), &owed, now, holding);
         let machine = machine.sharing(lasting.site.shared(&graph, lasting.fault));
         Driver {
             machine,
@@ -193,7 +197,6 @@ impl<'a> Driver<'a> {
         for _ in 0..PATIENCE * (self.lasting.site.parts() + 2) {
             self.obey()?;
             self.now.0 += self.lasting.rng.u64(..200);
-            self.reinstate();
             match self.lasting.rng.u32(..4) {
                 0 => self.watch(),
                 1 => self.wake()?,
@@ -202,6 +205,10 @@ impl<'a> Driver<'a> {
             }
             let rests = self.flights.is_empty() && self.wakes.is_empty() && self.untold.is_empty();
             if rests && self.quiet_since().is_some() && self.watch_all() {
+                if self.seen.values().any(|seen| seen.repairs.is_watched_only) {
+                    self.reinstate();
+                    continue;
+                }
                 return self.is_as_declared();
             }
         }
@@ -291,6 +298,8 @@ impl<'a> Driver<'a> {
         );
         self.lasting.counts.failures += u64::from(failed);
         let now = self.now;
+        let delay = self.graph.vertices[vertex.0 as usize].delay;
+        let is_void = matches!(input, Input::Checked(..)) && self.is_void(vertex);
         let budget = self.lasting.site.budget;
         let is_tireless = self.lasting.site.tireless.contains(&flight.part);
         let is_demoted = is_tireless && self.machine.is_watched_only(vertex);
@@ -299,13 +308,15 @@ impl<'a> Driver<'a> {
         match input {
             Input::Checked(_, verdict) => seen.differs = verdict == Verdict::Differs && seen.told <= flight.began,
             Input::Applied(_, Ran::Done { .. }) => {
-                seen.repairs.push_back(now);
-                seen.repairs.retain(|at| now.0 - at.0 < budget.within);
-                let repairs = seen.repairs.len() as u32;
+                seen.repairs.add(now, budget);
+                let repairs = seen.repairs.count();
                 let what = || format!("{repairs} repairs in {} ms", budget.within);
                 ensure(is_tireless || repairs <= budget.repairs + 1, Property::Limits, vertex, what)?;
             }
             _ => {}
+        }
+        if failed && !is_void {
+            seen.tries.fails(now, delay);
         }
         self.give(input);
         Ok(())
@@ -332,6 +343,24 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    /// Whether what a check has found does not count: something happened to what it is about meanwhile, or to what that depends on.
+    fn is_void(&self, vertex: VertexId) -> bool {
+        let seen = &self.seen[&self.part(vertex)];
+        seen.outdated || self.graph.parents(vertex).any(|parent| self.machine.settlement(parent).is_none())
+    }
+
+    /// Something happened to a part: what is under way is of before.
+    fn outdate(&mut self, part: u32) {
+        if self.flies(part) {
+            self.seen_of(part).outdated = true;
+        }
+    }
+
+    fn outdate_children(&mut self, vertex: VertexId) {
+        let children: Vec<u32> = self.graph.graph.children(vertex).map(|child| self.part(child)).collect();
+        children.into_iter().for_each(|child| self.outdate(child));
+    }
+
     fn part(&self, vertex: VertexId) -> u32 {
         self.graph.part_of[vertex.0 as usize]
     }
@@ -356,7 +385,8 @@ fn watches(site: &Site, graph: &Incarnation) -> (BTreeMap<u32, Seen>, BTreeSet<V
     let mut seen = BTreeMap::new();
     for (at, part) in graph.part_of.iter().enumerate() {
         let watches = !site.is_watched[*part as usize];
-        seen.insert(*part, Seen { watches, asked: true, stirred: true, ..Seen::default() });
+        let tries = Tries::of(graph.vertices[at].retry);
+        seen.insert(*part, Seen { watches, asked: true, stirred: true, tries, ..Seen::default() });
         if !watches {
             unwatched.insert(VertexId(at as u32));
         }

@@ -1,6 +1,8 @@
-//! What may be begun when: events by their limit, failures by their back-off.
+//! What may be begun when: events by their limit, failures by their tries and their back-off, repairs by their budget.
 
-use kilter_engine::{Backoff, Limit, Timestamp};
+use std::collections::VecDeque;
+
+use kilter_engine::{Backoff, Budget, Limit, Timestamp};
 
 /// Events of one part that it was taken up for at once or in their time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,5 +44,51 @@ impl LeftAlone {
     /// It has not failed.
     pub(super) fn recovers(&mut self) {
         *self = LeftAlone::default();
+    }
+}
+
+/// The tries of a part that fails.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tries {
+    left: i32,
+    /// When it may be tried again, as long as it was not.
+    pub(super) next: Option<Timestamp>,
+    /// Whether it has failed with no try left, and has not settled since.
+    pub(super) are_used_up: bool,
+}
+
+impl Tries {
+    /// Of a part that is declared so.
+    pub(super) fn of(retry: i32) -> Tries {
+        Tries { left: retry, ..Tries::default() }
+    }
+
+    /// A try has failed.
+    pub(super) fn fails(&mut self, now: Timestamp, delay: u64) {
+        self.are_used_up = self.left == 0;
+        if !self.are_used_up {
+            self.left -= 1;
+            self.next = Some(Timestamp(now.0 + delay));
+        }
+    }
+}
+
+/// When a part was repaired, as far back as its budget reaches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repairs {
+    at: VecDeque<Timestamp>,
+    /// Whether it is only watched since these were too many.
+    pub(super) is_watched_only: bool,
+}
+
+impl Repairs {
+    pub(super) fn add(&mut self, now: Timestamp, budget: Budget) {
+        self.at.push_back(now);
+        self.at.retain(|at| now.0 - at.0 < budget.within);
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        self.at.len() as u32
     }
 }

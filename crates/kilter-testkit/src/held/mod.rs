@@ -55,6 +55,22 @@ pub enum Fault {
     ForgetsBackoff,
     /// What has failed is not woken.
     ForgetsWakes,
+    /// What is tried again is not left alone before that.
+    HurriesRetries,
+    /// What has failed is tried once more than was asked for.
+    RetriesTooOften,
+    /// What is in its state does not get its tries back.
+    NeverForgives,
+    /// What is in its state gets its tries back, though nobody asked for that.
+    ForgivesAll,
+    /// A vertex is demoted when one more repair would be in its budget.
+    TiresEarly,
+    /// An event is lost on something that has settled.
+    HearsLate,
+    /// A blocked vertex names itself.
+    BlamesWrong,
+    /// What has failed and is declared in another way stays failed.
+    KeepsFailed,
     /// Everything is said to be at rest.
     ClaimsRest,
     /// A batch is taken apart.
@@ -65,7 +81,7 @@ pub enum Fault {
 
 impl Fault {
     /// Each bug, and the property that notices it.
-    pub const ALL: [(Fault, Property); 21] = [
+    pub const ALL: [(Fault, Property); 29] = [
         (Fault::LosesEvents, Property::Converges),
         (Fault::WatchesTooLate, Property::Watched),
         (Fault::OwesNothing, Property::Refreshes),
@@ -84,6 +100,14 @@ impl Fault {
         (Fault::ForgetsLimits, Property::Limits),
         (Fault::ForgetsBackoff, Property::Retries),
         (Fault::ForgetsWakes, Property::Begins),
+        (Fault::HurriesRetries, Property::Retries),
+        (Fault::RetriesTooOften, Property::Retries),
+        (Fault::NeverForgives, Property::Retries),
+        (Fault::ForgivesAll, Property::Retries),
+        (Fault::TiresEarly, Property::Limits),
+        (Fault::HearsLate, Property::ParentsFirst),
+        (Fault::BlamesWrong, Property::Blocking),
+        (Fault::KeepsFailed, Property::Begins),
         (Fault::ClaimsRest, Property::Rests),
         (Fault::SplitsBatches, Property::Batches),
         (Fault::Wavers, Property::Determinism),

@@ -140,13 +140,44 @@ impl Site {
         let forgets = |what: Fault| fault == Some(what);
         let limits = self.limits.iter().filter(|_| !forgets(Fault::ForgetsLimits));
         Holding {
-            budget: self.budget,
+            budget: self.told_budget(fault),
             backoff: if forgets(Fault::ForgetsBackoff) { Backoff { first: 0, longest: 0 } } else { self.backoff },
             unwatched,
             limits: limits.filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
-            forgiving: self.forgiving.iter().filter_map(vertex).collect(),
+            forgiving: (0..self.parts())
+                .filter(|part| self.is_forgiving(*part, fault))
+                .filter_map(|part| vertex(&part))
+                .collect(),
             tireless: self.tireless.iter().filter_map(vertex).collect(),
         }
+    }
+
+    /// What is said of the budget.
+    fn told_budget(&self, fault: Option<Fault>) -> Budget {
+        let less = u32::from(fault == Some(Fault::TiresEarly));
+        Budget { repairs: self.budget.repairs - less, ..self.budget }
+    }
+
+    /// Whether a part gets its tries back when it is in its state, or is said to.
+    pub(super) fn is_forgiving(&self, part: u32, fault: Option<Fault>) -> bool {
+        match fault {
+            Some(Fault::NeverForgives) => false,
+            Some(Fault::ForgivesAll) => true,
+            _ => self.forgiving.contains(&part),
+        }
+    }
+
+    /// The vertices of a graph, as a machine is told of them.
+    pub(super) fn told(of: &Incarnation, fault: Option<Fault>) -> Vec<Vertex> {
+        let mut vertices = of.vertices.clone();
+        for vertex in &mut vertices {
+            match fault {
+                Some(Fault::HurriesRetries) => vertex.delay = 0,
+                Some(Fault::RetriesTooOften) => vertex.retry += 1,
+                _ => {}
+            }
+        }
+        vertices
     }
 
     /// What the vertices of a graph share.

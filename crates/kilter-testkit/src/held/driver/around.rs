@@ -4,7 +4,8 @@ use kilter_engine::{Command, Input, Replacement, Settlement, VertexId};
 
 use super::{Driver, owed, watches};
 use crate::held::Fault;
-use crate::held::site::Incarnation;
+use crate::held::limits::Repairs;
+use crate::held::site::{Incarnation, Site};
 use crate::properties::{Property, Violation, ensure};
 
 impl Driver<'_> {
@@ -42,14 +43,17 @@ impl Driver<'_> {
         seen.told = tick;
         seen.differs = false;
         seen.stirred = true;
+        let is_settled = self.machine.settlement(vertex).is_some();
         match self.lasting.fault {
             Some(Fault::SwallowsEvents) if is_worked_on => return Ok(()),
+            Some(Fault::HearsLate) if is_settled => return Ok(()),
             Some(Fault::WakesDependants) => {
                 let children: Vec<VertexId> = self.graph.graph.children(vertex).collect();
                 children.into_iter().for_each(|child| self.give(Input::Stale(child)));
             }
             _ => {}
         }
+        self.outdate(part);
         self.heed(vertex, Input::Stale(vertex), |_| true)
     }
 
@@ -115,6 +119,7 @@ impl Driver<'_> {
         seen.watches = false;
         seen.asked = false;
         seen.differs = false;
+        self.outdate(part);
         self.give(Input::Unwatched(vertex));
         match self.lasting.fault {
             Some(Fault::WatchesBeside) => self.carry_out(Command::Watch(vertex)),
@@ -134,14 +139,26 @@ impl Driver<'_> {
         let all: Vec<VertexId> = self.graph.graph.vertices().filter(|v| self.machine.is_watched_only(*v)).collect();
         let Some(vertex) = self.lasting.rng.choice(all) else { return };
         let part = self.part(vertex);
+        // What is under way goes on, and is not looked at for that.
+        let flies = self.flies(part);
         let seen = self.seen_of(part);
-        seen.repairs.clear();
-        seen.stirred = true;
+        seen.repairs = Repairs::default();
+        seen.stirred |= !flies;
         self.give(Input::Reinstate(vertex));
+    }
+
+    /// What is under way behind what has yet to come to its state in this graph is looked at again.
+    fn outdate_behind_others(&mut self) {
+        let passes = |parent| self.machine.settlement(parent).is_some_and(Settlement::lets_pass);
+        let behind = self.graph.graph.vertices().filter(|vertex| !self.graph.parents(*vertex).all(passes));
+        let behind: Vec<u32> = behind.map(|vertex| self.part(vertex)).collect();
+        behind.into_iter().for_each(|part| self.outdate(part));
     }
 
     /// Another graph comes in the place of this one.
     pub(super) fn swap(&mut self, is_whole: bool) -> Result<(), Violation> {
+        // It may be behind those no longer in the other graph.
+        self.outdate_behind_others();
         let lasting = &mut *self.lasting;
         lasting.site.edit(&mut lasting.rng);
         let new = lasting.site.incarnate(&mut lasting.rng, is_whole);
@@ -177,8 +194,14 @@ impl Driver<'_> {
         let whole = lasting.fault == Some(Fault::SwapsWhole);
         let is_under_way =
             |old: &VertexId| self.flights.iter().any(|flight| flight.part == self.graph.part_of[old.0 as usize]);
-        let told: Vec<Option<VertexId>> =
+        let mut told: Vec<Option<VertexId>> =
             kept.iter().map(|old| old.filter(|old| !whole || is_under_way(old))).collect();
+        if lasting.fault == Some(Fault::KeepsFailed) {
+            for (told, part) in told.iter_mut().zip(&new.part_of) {
+                let old = self.graph.vertex_of(*part);
+                *told = told.or(old.filter(|old| self.machine.settlement(*old) == Some(Settlement::Failed)));
+            }
+        }
         self.graph = new;
         self.seen = seen;
         let is_kept =
@@ -187,7 +210,7 @@ impl Driver<'_> {
         let owed = owed(&self.lasting.journal, &self.graph);
         let replacement = Replacement {
             graph: self.graph.graph.clone(),
-            vertices: self.graph.vertices.clone(),
+            vertices: Site::told(&self.graph, self.lasting.fault),
             holding: self.lasting.site.holding(&self.graph, unwatched, self.lasting.fault),
             semaphores: self.lasting.site.shared(&self.graph, self.lasting.fault),
             kept: &told,
@@ -195,6 +218,7 @@ impl Driver<'_> {
             owed: &owed,
         };
         self.machine.replace(self.now, replacement);
+        self.outdate_behind_others();
         if is_whole && self.paused {
             self.toggle();
         }

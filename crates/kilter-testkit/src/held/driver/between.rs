@@ -1,6 +1,6 @@
 //! What must hold whenever all commands have been carried out.
 
-use kilter_engine::{Settlement, Timestamp};
+use kilter_engine::{Settlement, Timestamp, VertexId};
 
 use super::Driver;
 use crate::held::Fault;
@@ -61,7 +61,11 @@ impl Driver<'_> {
 
     /// What has its watch, its time and all of its parents is begun, or has settled behind a failure.
     fn nothing_ready_is_held_back(&self) -> Result<(), Violation> {
-        for vertex in self.graph.graph.vertices().filter(|vertex| self.machine.settlement(*vertex).is_none()) {
+        // What has never settled since it is declared so has not, whatever the machine takes it for.
+        let has_settled = |vertex: &VertexId| {
+            self.machine.settlement(*vertex).is_some() && self.seen[&self.part(*vertex)].settlement.is_some()
+        };
+        for vertex in self.graph.graph.vertices().filter(|vertex| !has_settled(vertex)) {
             let part = self.part(vertex);
             let waits = self.flies(part)
                 || !self.seen[&part].watches
@@ -74,7 +78,7 @@ impl Driver<'_> {
     }
 
     /// Whether something is done to what a part is now.
-    fn flies(&self, part: u32) -> bool {
+    pub(super) fn flies(&self, part: u32) -> bool {
         self.flights.iter().any(|flight| flight.part == part && !flight.is_orphan)
     }
 }

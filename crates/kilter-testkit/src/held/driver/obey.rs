@@ -4,6 +4,7 @@ use kilter_engine::{Batch, Command, Input, Settlement, Token, VertexId};
 
 use super::{Driver, Flight, owed};
 use crate::held::Fault;
+use crate::held::limits::Tries;
 use crate::journal::Record;
 use crate::mutant::{split, swap_batches};
 use crate::observed::Act;
@@ -42,6 +43,13 @@ impl Driver<'_> {
             Some(Fault::SwapsLate) if self.flights.iter().any(|flight| flight.is_orphan) => {
                 commands.retain(|command| !matches!(command, Command::Check(_)));
             }
+            Some(Fault::BlamesWrong) => {
+                for command in commands.iter_mut() {
+                    if let Command::Settled(vertex, Settlement::Blocked(by)) = command {
+                        *by = *vertex;
+                    }
+                }
+            }
             Some(Fault::SplitsBatches) => {
                 let parts = |command| match command {
                     Command::Check(batch) => split(batch).into_iter().map(Command::Check).collect(),
@@ -74,21 +82,64 @@ impl Driver<'_> {
                 ensure(!flying, Property::Watched, vertex, || "its watch starts while it is worked on".into())?;
             }
             Command::Demoted(vertex) if self.lasting.fault == Some(Fault::NeverTires) => {
+                let part = self.part(vertex);
+                self.seen_of(part).stirred = true;
                 self.give(Input::Reinstate(vertex));
             }
-            Command::Demoted(_) => {}
+            Command::Demoted(vertex) => self.demoted(vertex)?,
+        }
+        Ok(())
+    }
+
+    /// Only what was repaired more often than its budget allows is given up.
+    fn demoted(&mut self, vertex: VertexId) -> Result<(), Violation> {
+        let (part, budget) = (self.part(vertex), self.lasting.site.budget);
+        let is_tireless = self.lasting.site.tireless.contains(&part);
+        ensure(!is_tireless, Property::Limits, vertex, || "it has no budget, and is given up".to_owned())?;
+        let repairs = &mut self.seen_of(part).repairs;
+        let what = || format!("it is given up behind {} repairs in {} ms", repairs.count(), budget.within);
+        ensure(repairs.count() > budget.repairs, Property::Limits, vertex, what)?;
+        repairs.is_watched_only = true;
+        Ok(())
+    }
+
+    /// What a blocked vertex names has failed, and one of its parents has, or names it too.
+    fn is_blocked_by(&self, vertex: VertexId, by: VertexId) -> Result<(), Violation> {
+        let blamed = Some(self.part(by));
+        let failed = self.seen[&self.part(by)].settlement;
+        let is_failed = by != vertex && failed == Some(Settlement::Failed);
+        ensure(is_failed, Property::Blocking, vertex, || format!("blocked by {}, which is {failed:?}", by.0))?;
+        let comes = self.graph.parents(vertex).any(|parent| self.seen[&self.part(parent)].blames == blamed);
+        ensure(comes, Property::Blocking, vertex, || format!("blocked by {}, which no parent is or names", by.0))
+    }
+
+    /// Each parent has settled so that others pass, nothing is done to it, and nothing has happened to it that it is not to wait for.
+    fn parents_pass(&self, act: Act, vertex: VertexId) -> Result<(), Violation> {
+        for parent in self.graph.parents(vertex) {
+            let part = self.part(parent);
+            let seen = &self.seen[&part];
+            let is_put_off = self.lasting.site.limits.contains_key(&part);
+            let passes = seen.rests && !self.flies(part) && (!seen.stirred || is_put_off);
+            let settlement = seen.settlement;
+            ensure(passes, Property::ParentsFirst, vertex, || {
+                format!("{act:?}, and {} has come to {settlement:?}, or is to be looked at", parent.0)
+            })?;
         }
         Ok(())
     }
 
     pub(super) fn settled(&mut self, vertex: VertexId, settlement: Settlement) -> Result<(), Violation> {
         if let Settlement::Blocked(by) = settlement {
-            let failed = self.machine.settlement(by);
-            // It may have been taken up since, in the same breath.
-            let is_failed = matches!(failed, Some(Settlement::Failed) | None);
-            ensure(is_failed, Property::Blocking, vertex, || format!("blocked by {}, which is {failed:?}", by.0))?;
+            self.is_blocked_by(vertex, by)?;
         }
         let part = self.part(vertex);
+        let blames = match settlement {
+            Settlement::Failed => Some(part),
+            Settlement::Blocked(by) => Some(self.part(by)),
+            _ => None,
+        };
+        let retry = self.graph.vertices[vertex.0 as usize].retry;
+        let is_forgiving = self.lasting.site.is_forgiving(part, None);
         // What is left as it is, and was before, is nothing new.
         let is_left = matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh | Settlement::Unknown);
         let is_known = is_left && self.seen_of(part).settlement == Some(settlement);
@@ -104,14 +155,25 @@ impl Driver<'_> {
         let (now, backoff, interrupted) = (self.now, self.lasting.site.backoff, self.interrupted);
         let seen = self.seen_of(part);
         seen.settlement = Some(settlement);
+        seen.blames = blames;
         seen.rests = settlement.lets_pass();
         match settlement {
-            Settlement::Failed => seen.left_alone.fails(now, backoff),
+            Settlement::Failed => {
+                let had_all = std::mem::take(&mut seen.tries.are_used_up) || interrupted;
+                ensure(had_all, Property::Retries, vertex, || format!("it has failed, with {:?}", seen.tries))?;
+                seen.left_alone.fails(now, backoff);
+            }
             Settlement::Blocked(_) | Settlement::Interrupted => seen.left_alone.until = None,
-            _ => seen.left_alone.recovers(),
+            _ => {
+                seen.left_alone.recovers();
+                if is_forgiving {
+                    seen.tries = Tries::of(retry);
+                }
+            }
         }
         let is_seen = seen.looked >= seen.told || !seen.rests || interrupted;
         ensure(is_seen, Property::Watched, vertex, || "it settles without a look behind the last event".into())?;
+        self.outdate_children(vertex);
         if self.mended && matches!(settlement, Settlement::Failed | Settlement::Unknown) && !self.comes_back(part) {
             // It began before it was mended.
             self.untold.insert(part);
@@ -185,11 +247,7 @@ impl Driver<'_> {
         let flies = self.flights.iter().any(|flight| flight.part == part);
         ensure(!flies, Property::OneAtATime, vertex, || format!("{act:?} while something is under way"))?;
         ensure(self.seen_of(part).watches, Property::Watched, vertex, || format!("{act:?} before its watch"))?;
-        for parent in self.graph.parents(vertex).collect::<Vec<_>>() {
-            let settlement = self.machine.settlement(parent);
-            let passes = settlement.is_some_and(Settlement::lets_pass);
-            ensure(passes, Property::ParentsFirst, vertex, || format!("{act:?}, and {} is {settlement:?}", parent.0))?;
-        }
+        self.parents_pass(act, vertex)?;
         self.semaphores_are_kept(vertex)?;
         let owed = self.lasting.journal.owed().iter().any(|token| token.second.0 == part);
         let now = self.now;
@@ -201,6 +259,13 @@ impl Driver<'_> {
                 let until = seen.left_alone.until.take();
                 let in_time = until.is_none_or(|until| until <= now);
                 ensure(in_time, Property::Retries, vertex, || format!("a check at {now:?}, before {until:?}"))?;
+                let next = seen.tries.next.take();
+                let in_time = next.is_none_or(|next| next <= now) && !seen.tries.are_used_up;
+                ensure(in_time, Property::Retries, vertex, || {
+                    format!("a check at {now:?}, before {next:?}, with {:?}", seen.tries)
+                })?;
+                seen.blames = None;
+                seen.outdated = false;
                 seen.looked = tick;
                 seen.differs = false;
                 seen.rests = false;
@@ -215,8 +280,13 @@ impl Driver<'_> {
             }
         }
         if act != Act::Check {
+            let is_watched_only = seen.repairs.is_watched_only;
+            ensure(!is_watched_only, Property::Limits, vertex, || format!("{act:?} of what is given up"))?;
             let described = self.graph.vertices[vertex.0 as usize];
             ensure(!described.noop, Property::Entitled, vertex, || format!("{act:?} of what is only looked at"))?;
+        }
+        if act == Act::Check {
+            self.outdate_children(vertex);
         }
         self.flights.push(Flight { part, act, began: tick, heard: None, is_orphan: false });
         Ok(())

@@ -165,6 +165,7 @@ impl Machine {
             Input::Interrupt => self.interrupt(),
             Input::Watching(vertex) => self.watching(vertex),
             Input::Unwatched(vertex) => self.unwatched(vertex),
+            Input::Freed(semaphore) => self.freed(semaphore),
             Input::Pause => self.pause(true),
             Input::Resume => self.pause(false),
             Input::Reinstate(vertex) => self.reinstate(vertex),

@@ -1,8 +1,10 @@
-//! Semaphores in one pass.
+//! Semaphores in one pass, and over two graphs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kilter_engine::{Batch, Command, Graph, Input, Machine, Ran, Semaphores, Timestamp, Verdict, Vertex, VertexId};
+use kilter_engine::{
+    Batch, Command, Graph, Holding, Input, Machine, Ran, Replacement, Semaphores, Timestamp, Verdict, Vertex, VertexId,
+};
 use proptest::prelude::*;
 
 /// Carries a pass over unconnected vertices out, one answer at a time, and returns the most that were worked on at once of each
@@ -74,4 +76,23 @@ proptest! {
             prop_assert!(*most <= *count as usize);
         }
     }
+}
+
+#[test]
+fn what_is_under_way_and_not_declared_any_more_holds_its_semaphore_until_it_has_ended() {
+    let (now, only) = (Timestamp(0), VertexId(0));
+    let graph = || Graph::new(1, Vec::new()).expect("nothing is in a cycle");
+    let semaphores = || Semaphores { counts: vec![1], of: BTreeMap::from([(only, vec![0])]) };
+    let vertices = || vec![Vertex::default()];
+    let machine = Machine::holding(graph(), vertices(), &[], now, Holding::default());
+    let mut machine = machine.sharing(semaphores());
+    assert!(matches!(machine.commands()[..], [Command::Check(_)]));
+    let (holding, semaphores) = (Holding::default(), semaphores());
+    let (graph, vertices) = (graph(), vertices());
+    machine.replace(now, Replacement { graph, vertices, holding, semaphores, kept: &[None], heirs: &[], owed: &[] });
+    assert_eq!(machine.commands(), [], "the one of the graph before is at work");
+    machine.input(now, Input::Freed(0));
+    assert!(matches!(machine.commands()[..], [Command::Check(_)]));
+    machine.input(now, Input::Freed(0));
+    assert_eq!(machine.commands(), [], "it is not freed twice");
 }

@@ -247,7 +247,8 @@ impl<'a> Observed<'a> {
                 self.seen.iter_mut().for_each(|seen| seen.wake = None);
             }
             // These are given to machines that hold a state.
-            Input::Watching(_) | Input::Unwatched(_) | Input::Pause | Input::Resume | Input::Reinstate(_) => {}
+            Input::Watching(_) | Input::Unwatched(_) | Input::Pause | Input::Resume => {}
+            Input::Reinstate(_) | Input::Freed(_) => {}
         }
     }
 

@@ -73,6 +73,8 @@ pub enum Input {
     Pause,
     /// What was held back by [`Input::Pause`] is started.
     Resume,
+    /// What a graph before had under way, and this one has not, has ended, and held this semaphore.
+    Freed(u16),
     /// What was done to a vertex is not held against it any more; if it is only watched since it was repaired too often, it is
     /// repaired again.
     Reinstate(VertexId),

@@ -27,7 +27,8 @@ pub struct Replacement<'a> {
 impl Machine {
     /// Goes on with another graph, vertex by vertex: what has not changed keeps its state, its tries, its limits and
     /// what is under way; what is new begins; nobody is waited for. Answers to what was under way are given in the
-    /// numbers of the new graph; those of vertices that are not kept are not given any more.
+    /// numbers of the new graph; those of vertices that are not kept are not given any more, but that they have ended with
+    /// each semaphore that they hold ([`Input::Freed`](super::Input::Freed)).
     ///
     /// # Panics
     /// When this machine holds nothing, the parts of the replacement do not fit together, or commands have not been taken.
@@ -60,7 +61,7 @@ impl Machine {
         }
         new.keep_debts(self, &new_of);
         new.shared = match self.shared.take() {
-            Some(shared) => Some(Box::new(shared.renumbered(semaphores, &new_of))),
+            Some(shared) => Some(Box::new(shared.renumbered(semaphores, &new_of, &self.under_way()))),
             None => Shared::of(semaphores),
         };
         new.hold = self.hold.take().map(|hold| Box::new(hold.renumbered(holding, &new_of, now)));
@@ -73,6 +74,14 @@ impl Machine {
             .collect();
         new.owe(&changing);
         *self = new;
+    }
+
+    /// What is done to vertices now.
+    fn under_way(&self) -> Vec<VertexId> {
+        let is_in_flight = |vertex: &VertexId| {
+            matches!(self.progress[vertex.at()].phase, Phase::Checking | Phase::Applying | Phase::Refreshing)
+        };
+        self.graph.vertices().filter(is_in_flight).collect()
     }
 
     /// What is being served stays being served.

@@ -8,7 +8,8 @@ use crate::graph::VertexId;
 /// Which vertices take which semaphores while they are worked on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Semaphores {
-    /// How many may hold each semaphore at a time.
+    /// How many may hold each semaphore at a time. Where something is under way while the graph is replaced, a semaphore that it
+    /// holds has its number in the new graph as well.
     pub counts: Vec<u32>,
     /// The semaphores of a vertex, as indexes into `counts`, each once.
     pub of: BTreeMap<VertexId, Vec<u16>>,
@@ -19,6 +20,8 @@ pub struct Semaphores {
 pub(super) struct Taken {
     /// How many hold each semaphore.
     held: Vec<u32>,
+    /// How many of these are of a graph before, and still under way.
+    outside: Vec<u32>,
     /// Those that hold theirs.
     holders: Vec<VertexId>,
     /// Those whose turn it is, and that wait for somebody to give theirs back.
@@ -32,7 +35,7 @@ impl Taken {
         if self.holders.contains(&vertex) {
             return true;
         }
-        self.held.resize(semaphores.counts.len(), 0);
+        self.held.resize(self.held.len().max(semaphores.counts.len()), 0);
         let is_free = |at: &u16| self.held[usize::from(*at)] < semaphores.counts[usize::from(*at)].max(1);
         if !wanted.iter().all(is_free) {
             return false;
@@ -40,6 +43,25 @@ impl Taken {
         wanted.iter().for_each(|at| self.held[usize::from(*at)] += 1);
         self.holders.push(vertex);
         true
+    }
+
+    /// What vertices hold that are not kept goes on being held: [`Input::Freed`](super::Input::Freed) ends it.
+    fn let_go(&mut self, semaphores: &Semaphores, vertices: &[VertexId]) {
+        for vertex in vertices.iter().filter(|vertex| self.holders.contains(vertex)) {
+            for at in semaphores.of.get(vertex).into_iter().flatten() {
+                let at = usize::from(*at);
+                self.outside.resize(self.outside.len().max(at + 1), 0);
+                self.outside[at] += 1;
+            }
+        }
+    }
+
+    fn freed(&mut self, semaphore: u16) -> Vec<VertexId> {
+        let at = usize::from(semaphore);
+        let Some(outside) = self.outside.get_mut(at).filter(|outside| **outside > 0) else { return Vec::new() };
+        *outside -= 1;
+        self.held[at] -= 1;
+        std::mem::take(&mut self.parked)
     }
 
     fn give_back(&mut self, semaphores: &Semaphores, vertex: VertexId) -> Vec<VertexId> {
@@ -65,8 +87,15 @@ impl Shared {
         (!rules.of.is_empty()).then(|| Box::new(Shared { rules, taken: Taken::default() }))
     }
 
-    /// The same for other semaphores and vertices with other numbers.
-    pub(super) fn renumbered(self, rules: Semaphores, new_of: &[Option<VertexId>]) -> Shared {
+    /// The same for other semaphores and vertices with other numbers. Those that are `under_way` and not kept hold theirs still.
+    pub(super) fn renumbered(
+        mut self,
+        rules: Semaphores,
+        new_of: &[Option<VertexId>],
+        under_way: &[VertexId],
+    ) -> Shared {
+        let gone: Vec<VertexId> = under_way.iter().copied().filter(|vertex| new_of[vertex.at()].is_none()).collect();
+        self.taken.let_go(&self.rules, &gone);
         let taken = self.taken.renumbered(&rules, new_of);
         Shared { rules, taken }
     }
@@ -97,6 +126,12 @@ impl Machine {
         }
     }
 
+    /// What no vertex is any more is worked on no longer.
+    pub(super) fn freed(&mut self, semaphore: u16) {
+        let Some(shared) = &mut self.shared else { return };
+        self.ready.extend(shared.taken.freed(semaphore).into_iter().map(std::cmp::Reverse));
+    }
+
     /// Whether somebody waits for a semaphore.
     pub(super) fn has_parked(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| !shared.taken.parked.is_empty())
@@ -108,11 +143,12 @@ impl Taken {
     /// now is given to nobody until enough have given it back.
     pub(super) fn renumbered(self, new: &Semaphores, new_of: &[Option<VertexId>]) -> Taken {
         let holders: Vec<VertexId> = self.holders.iter().filter_map(|holder| new_of[holder.at()]).collect();
-        let mut held = vec![0; new.counts.len()];
+        let mut held = self.outside.clone();
+        held.resize(new.counts.len().max(held.len()), 0);
         for at in holders.iter().filter_map(|holder| new.of.get(holder)).flatten() {
             held[usize::from(*at)] += 1;
         }
         // Those that wait are ready, and are asked again.
-        Taken { held, holders, parked: Vec::new() }
+        Taken { held, outside: self.outside, holders, parked: Vec::new() }
     }
 }

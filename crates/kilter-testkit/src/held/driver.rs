@@ -281,6 +281,9 @@ impl<'a> Driver<'a> {
         self.happen(at)?;
         let flight = self.flights.swap_remove(at);
         let Some(vertex) = self.graph.vertex_of(flight.part).filter(|_| !flight.is_orphan) else {
+            if self.lasting.fault != Some(Fault::FreesEarly) {
+                self.free(flight.part);
+            }
             // Now the one in its place may begin.
             self.untold.insert(flight.part);
             return Ok(());
@@ -341,6 +344,12 @@ impl<'a> Driver<'a> {
             ensure(looked, Property::Watched, vertex, || "nobody looked after the last event".into())?;
         }
         Ok(())
+    }
+
+    /// What is not of this graph holds its semaphores no longer.
+    fn free(&mut self, part: u32) {
+        let held = self.lasting.site.semaphores.get(&part).cloned().unwrap_or_default();
+        held.into_iter().for_each(|semaphore| self.give(Input::Freed(semaphore)));
     }
 
     /// Whether what a check has found does not count: something happened to what it is about meanwhile, or to what that depends on.

@@ -49,6 +49,8 @@ pub enum Fault {
     PaysEarly,
     /// The machine is not told of semaphores.
     ForgetsSemaphores,
+    /// What is no longer declared is said to have ended with its semaphores when it has not.
+    FreesEarly,
     /// The machine is not told of limits.
     ForgetsLimits,
     /// What has failed is not left alone.
@@ -81,7 +83,7 @@ pub enum Fault {
 
 impl Fault {
     /// Each bug, and the property that notices it.
-    pub const ALL: [(Fault, Property); 29] = [
+    pub const ALL: [(Fault, Property); 30] = [
         (Fault::LosesEvents, Property::Converges),
         (Fault::WatchesTooLate, Property::Watched),
         (Fault::OwesNothing, Property::Refreshes),
@@ -97,6 +99,7 @@ impl Fault {
         (Fault::StartsEarly, Property::ParentsFirst),
         (Fault::PaysEarly, Property::Refreshes),
         (Fault::ForgetsSemaphores, Property::Limits),
+        (Fault::FreesEarly, Property::Limits),
         (Fault::ForgetsLimits, Property::Limits),
         (Fault::ForgetsBackoff, Property::Retries),
         (Fault::ForgetsWakes, Property::Begins),

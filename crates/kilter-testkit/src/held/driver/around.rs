@@ -219,6 +219,11 @@ impl Driver<'_> {
         };
         self.machine.replace(self.now, replacement);
         self.outdate_behind_others();
+        if self.lasting.fault == Some(Fault::FreesEarly) {
+            let gone: Vec<u32> =
+                self.flights.iter().filter(|flight| flight.is_orphan).map(|flight| flight.part).collect();
+            gone.into_iter().for_each(|part| self.free(part));
+        }
         if is_whole && self.paused {
             self.toggle();
         }

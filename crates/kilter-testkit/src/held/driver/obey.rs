@@ -296,9 +296,8 @@ impl Driver<'_> {
         let site = &self.lasting.site;
         let part = self.part(vertex);
         for at in site.semaphores.get(&part).into_iter().flatten() {
-            let others = self.flights.iter().filter(|flight| {
-                !flight.is_orphan && site.semaphores.get(&flight.part).is_some_and(|ids| ids.contains(at))
-            });
+            let holds = |flight: &&Flight| site.semaphores.get(&flight.part).is_some_and(|ids| ids.contains(at));
+            let others = self.flights.iter().filter(holds);
             let count = others.count() as u32 + 1;
             let most = site.counts[usize::from(*at)];
             ensure(count <= most, Property::Limits, vertex, || format!("{count} hold semaphore {at} of {most}"))?;

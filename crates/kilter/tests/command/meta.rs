@@ -27,6 +27,27 @@ fn a_timeout_ends_one_call_and_no_other() {
     assert!(["guarded", "after"].iter().all(|name| !place.path().join(name).exists()));
 }
 
+#[test]
+fn a_timeout_of_a_fifth_of_a_second_ends_a_call_within_one() {
+    let place = Place::new();
+    let path = manifest(
+        &place,
+        "resources:\n  exec[slow]: {command: \"while :; do date +%s%N >> DIR/beats; sleep 0.02; done\", shell: true, meta: {timeout: 200}}\n",
+    );
+    assert_eq!(place.run(&["apply", &path]).code, 4);
+    let beats = instants(&place.path().join("beats"));
+    // By the command's own clock: what kilter takes to begin and to report does not count.
+    let lived = beats[beats.len() - 1] - beats[0];
+    assert!(lived < Duration::from_secs(1), "{lived:?}");
+}
+
+/// The times that a command has written, since 1970. One that was ended may have written a half of the last.
+fn instants(path: &std::path::Path) -> Vec<Duration> {
+    let whole = content(path);
+    let whole = whole.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().map(|line| Duration::from_nanos(line.parse().unwrap())).collect()
+}
+
 /// How many of these were at work at once, at most, each of which notes when it begins and when it ends.
 fn at_once(place: &Place, meta: &str) -> usize {
     let log = place.path().join("log");
@@ -77,7 +98,7 @@ fn poll_says_when_something_is_looked_at() {
     let file = |name: &str| place.path().join(name);
     let path = manifest(
         &place,
-        "resources:\n  file[DIR/watched]: {content: x}\n  file[DIR/polled]: {content: x, meta: {poll: 1}}\n  \
+        "resources:\n  file[DIR/watched]: {content: x}\n  file[DIR/polled]: {content: x, meta: {poll: 3}}\n  \
          file[DIR/once]: {content: x, meta: {poll: -1}}\n",
     );
     let running = Running::begin(&place, &[&path]);
@@ -87,6 +108,14 @@ fn poll_says_when_something_is_looked_at() {
     }
     wait("what is watched", || content(&file("watched")) == "x");
     wait("what is polled", || content(&file("polled")) == "x");
+    // It has just been looked at. What is watched comes back twice before it is again.
+    std::fs::write(file("polled"), "other").unwrap();
+    for _ in 0..2 {
+        std::fs::write(file("watched"), "other").unwrap();
+        wait("what is watched", || content(&file("watched")) == "x");
+    }
+    assert_eq!(content(&file("polled")), "other", "it is polled, not watched");
+    wait("what is polled, once more", || content(&file("polled")) == "x");
     assert_eq!(content(&file("once")), "other");
     let (code, ..) = running.end();
     assert_eq!(code, Some(143));

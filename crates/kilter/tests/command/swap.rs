@@ -79,6 +79,48 @@ fn what_waits_for_its_time_goes_on_waiting() {
 }
 
 #[test]
+fn what_is_tried_otherwise_goes_on_with_the_tries_that_are_left_unless_they_are_reset() {
+    let place = Place::new();
+    let tries = || content(&place.path().join("tries")).lines().count();
+    let with = |meta: &str| {
+        let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; false\"], meta: {META}}\n";
+        manifest(&place, &text.replace("META", meta))
+    };
+    let is_failed = || status(&place, &["exec[late]"])["resources"][0]["state"] == "failed";
+    let running = Running::begin(&place, &[&with("retry: 3, delay: 3000")]);
+    wait("a second try", || tries() == 2);
+    // The third comes soon, behind the edit or before it: it is one of four.
+    with("retry: 3, delay: 100");
+    wait("the end of its tries", || tries() >= 4 && is_failed());
+    assert_eq!(tries(), 4, "they are not given back by another `delay`");
+    with("retry: 3, delay: 100, reset: true");
+    wait("the end of those that were given back", || tries() >= 8 && is_failed());
+    assert_eq!(tries(), 8);
+    running.end();
+}
+
+#[test]
+fn what_has_failed_for_good_is_looked_at_behind_an_edit_without_being_told_to() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let tries = || content(&file("tries")).lines().count();
+    let state = || status(&place, &["exec[late]"])["resources"][0]["state"].clone();
+    let text = "resources:\n  exec[late]: {command: [sh, -c, \"echo x >> DIR/tries; [ -e DIR/may ]\"]}\n  \
+                file[DIR/behind]: {content: x, require: \"exec[late]\"}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the failure", || state() == "failed");
+    assert_eq!(tries(), 1);
+    std::fs::write(file("may"), "").unwrap();
+    // Nobody tells of that: it stays failed, until something else is declared.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!((tries(), state()), (1, "failed".into()));
+    manifest(&place, &format!("{text}  file[DIR/other]: {{content: x}}\n"));
+    wait("what was behind it", || content(&file("behind")) == "x");
+    assert_eq!((tries(), state()), (2, "in_sync".into()));
+    running.end();
+}
+
+#[test]
 fn a_refresh_that_is_owed_is_owed_behind_an_edit() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);

@@ -55,6 +55,7 @@ pub use stop::Stop;
 use stop::{Doing, Mail};
 use surroundings::Lazy;
 use timeout::Timed;
+use treatment::Numbers;
 pub use window::{Standing, Standings, Tally, Unseen, Watched, Which, Window};
 
 /// Resources whose states are held at the same time, at most.
@@ -148,6 +149,8 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     wakes: Vec<(Timestamp, VertexId)>,
     /// Calls on workers, those for former graphs too.
     calls: Calls,
+    /// The numbers of semaphores.
+    numbers: Numbers,
     seen_requests: u32,
     /// Why the journal cannot be written any more.
     broken: Option<EcoString>,

@@ -15,6 +15,7 @@ use super::reading::Declared;
 use super::shelf::Shelves;
 use super::stop::{Alarm, Mail, Stop};
 use super::surroundings::Lazy;
+use super::treatment::{Numbers, Succession};
 use super::{Driver, Ended, Mode, Options, RunError, listen};
 use crate::journal::Journal;
 use crate::lookup::Lookup;
@@ -117,6 +118,9 @@ impl Prepared<'_> {
                 Some(hold) => Some(Holder::begin(self, hold.borrowed(), &sender, watching, &kept, state_dir, now)?),
                 None => None,
             };
+            // A semaphore that something holds which was begun before is known by the number that it had then.
+            let mut numbers = Numbers::held(calls.semaphores());
+            let semaphores = self.semaphores(&mut numbers);
             let machine = match &holder {
                 Some(holder) => {
                     let mut unwatched = holder.listening.unwatched();
@@ -125,11 +129,12 @@ impl Prepared<'_> {
                     unwatched.retain(|vertex| !kept.is_kept(*vertex) || !acts(*vertex));
                     // Whatever takes the place of something that is still being changed waits for that.
                     unwatched.extend(calls.former().filter_map(|(provider, name)| lookup.named(*provider, name)));
-                    self.holding_machine(options.mode, old, &kept, unwatched, &owed, now)
+                    let succession = Succession { before: old, kept: &kept, unwatched, semaphores };
+                    self.holding_machine(options.mode, succession, &owed, now)
                 }
                 None => {
                     let (graph, vertices) = (self.graph.clone(), self.vertices(options.mode));
-                    Machine::new(graph, vertices, &owed).sharing(self.semaphores())
+                    Machine::new(graph, vertices, &owed).sharing(semaphores)
                 }
             };
             for vertex in self.graph.vertices().filter(|vertex| kept.is_kept(*vertex)) {
@@ -172,6 +177,7 @@ impl Prepared<'_> {
                 now,
                 wakes,
                 calls,
+                numbers,
                 timed,
                 seen_requests: 0,
                 broken: None,

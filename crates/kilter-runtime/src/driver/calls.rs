@@ -24,6 +24,8 @@ pub(super) struct Target {
     pub(super) now: Option<VertexId>,
     /// Its provider and its name on the system: by them whoever takes its place is found.
     pub(super) of: (u16, EcoString),
+    /// The semaphores that it holds, by name and number.
+    pub(super) semaphores: Vec<(EcoString, u16)>,
 }
 
 /// A call that was given to a worker.
@@ -43,7 +45,16 @@ impl Call {
 
     /// The resources that are declared in another way now, or no longer.
     pub(super) fn former(&self) -> impl Iterator<Item = &(u16, EcoString)> {
-        self.targets.iter().filter(|target| target.now.is_none()).map(|target| &target.of)
+        self.gone().map(|target| &target.of)
+    }
+
+    /// The semaphores that these hold.
+    pub(super) fn freed(&self) -> impl Iterator<Item = &(EcoString, u16)> {
+        self.gone().flat_map(|target| &target.semaphores)
+    }
+
+    fn gone(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().filter(|target| target.now.is_none())
     }
 }
 
@@ -57,10 +68,9 @@ pub(super) struct Calls {
 
 impl Calls {
     /// A call is given to a worker.
-    pub(super) fn begin(&mut self, targets: impl Iterator<Item = (VertexId, (u16, EcoString))>) -> CallId {
+    pub(super) fn begin(&mut self, targets: Vec<Target>) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
-        let targets = targets.map(|(vertex, of)| Target { then: vertex, now: Some(vertex), of }).collect();
         self.open.push(Call { id, generation: self.generation, since: Instant::now(), targets });
         id
     }
@@ -106,6 +116,11 @@ impl Calls {
     /// Resources of former graphs that something is still done to.
     pub(super) fn former(&self) -> impl Iterator<Item = &(u16, EcoString)> {
         self.open.iter().flat_map(Call::former)
+    }
+
+    /// All semaphores that are held. Their numbers stay as long as that: what holds one may be gone with the next graph.
+    pub(super) fn semaphores(&self) -> impl Iterator<Item = &(EcoString, u16)> {
+        self.open.iter().flat_map(|call| &call.targets).flat_map(|target| &target.semaphores)
     }
 
     /// Whether something is done to a resource.

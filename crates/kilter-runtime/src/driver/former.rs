@@ -33,6 +33,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 self.tell_former(&done, *provider, name);
             }
         }
+        for (_, number) in call.freed() {
+            self.machine.input(self.now, Input::Freed(*number));
+        }
         for (provider, name) in call.former() {
             if let Some(heir) = self.lookup.named(*provider, name) {
                 self.begins_to_be_watched(heir);

@@ -6,9 +6,9 @@ use ecow::EcoString;
 use kilter_engine::{
     Holding, Input, Limit, Machine, Replacement, Semaphores, Settlement, Timestamp, Token, Vertex, VertexId,
 };
-use kilter_model::{EventLimit, Feature, Meta};
+use kilter_model::{EventLimit, Feature, Meta, Resource};
 use kilter_provider::{Batch as Batching, Placement};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mode;
 use super::handover::Kept;
@@ -37,17 +37,16 @@ impl Prepared<'_> {
         .collect()
     }
 
-    /// The machine that holds the state of the resources, and goes on where `before` has held another one.
+    /// The machine that holds the state of the resources, and goes on where another one has held another graph.
     pub(super) fn holding_machine(
         &self,
         mode: Mode,
-        before: Option<Machine>,
-        kept: &Kept,
-        unwatched: BTreeSet<VertexId>,
+        succession: Succession<'_>,
         owed: &[Token],
         now: Timestamp,
     ) -> Machine {
-        let (graph, vertices, semaphores) = (self.graph.clone(), self.vertices(mode), self.semaphores());
+        let Succession { before, kept, unwatched, semaphores } = succession;
+        let (graph, vertices) = (self.graph.clone(), self.vertices(mode));
         let holding = Holding { unwatched, ..self.holding() };
         let Some(mut machine) = before else {
             return Machine::holding(graph, vertices, owed, now, holding).sharing(semaphores);
@@ -91,18 +90,15 @@ impl Prepared<'_> {
         holding
     }
 
-    /// What few resources may have at a time.
-    pub(super) fn semaphores(&self) -> Semaphores {
+    /// What few resources may have at a time. What has a number already, since a graph before has it still, keeps that.
+    pub(super) fn semaphores(&self, numbers: &mut Numbers) -> Semaphores {
         let mut semaphores = Semaphores::default();
-        let mut known: FxHashMap<EcoString, u16> = FxHashMap::default();
         for (vertex, meta) in self.metas() {
             for semaphore in &meta.semaphores {
-                // Of more than there are numbers for, the last ones are one.
-                let next = u16::try_from(known.len()).unwrap_or(u16::MAX);
-                let at = *known.entry(semaphore.id.clone()).or_insert(next);
-                if usize::from(at) == semaphores.counts.len() {
-                    semaphores.counts.push(semaphore.count);
-                }
+                let at = numbers.of(&semaphore.id);
+                let counts = &mut semaphores.counts;
+                counts.resize(counts.len().max(usize::from(at) + 1), 0);
+                counts[usize::from(at)] = counts[usize::from(at)].max(semaphore.count);
                 semaphores.of.entry(vertex).or_default().push(at);
             }
         }
@@ -114,5 +110,49 @@ impl Prepared<'_> {
             .iter()
             .zip((0..).map(VertexId))
             .filter_map(|(resource, vertex)| Some((vertex, resource.meta()?)))
+    }
+}
+
+/// How a machine takes the place of the one before it.
+pub(super) struct Succession<'a> {
+    pub(super) before: Option<Machine>,
+    pub(super) kept: &'a Kept,
+    /// What is not to be looked at yet.
+    pub(super) unwatched: BTreeSet<VertexId>,
+    pub(super) semaphores: Semaphores,
+}
+
+/// The numbers of semaphores, by their names.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    of: FxHashMap<EcoString, u16>,
+    taken: FxHashSet<u16>,
+    next: u16,
+}
+
+impl Numbers {
+    /// Those that are held by what was begun for a graph before.
+    pub(super) fn held<'a>(held: impl Iterator<Item = &'a (EcoString, u16)>) -> Numbers {
+        let of: FxHashMap<EcoString, u16> = held.cloned().collect();
+        Numbers { taken: of.values().copied().collect(), of, next: 0 }
+    }
+
+    fn of(&mut self, name: &EcoString) -> u16 {
+        if let Some(number) = self.of.get(name) {
+            return *number;
+        }
+        // Of more than there are numbers for, the last ones are one.
+        while self.next < u16::MAX && self.taken.contains(&self.next) {
+            self.next += 1;
+        }
+        self.of.insert(name.clone(), self.next);
+        self.taken.insert(self.next);
+        self.next
+    }
+
+    /// The semaphores of a resource.
+    pub(super) fn of_resource(&self, resource: &Resource) -> Vec<(EcoString, u16)> {
+        let semaphores = resource.meta().into_iter().flat_map(|meta| &meta.semaphores);
+        semaphores.filter_map(|semaphore| Some((semaphore.id.clone(), *self.of.get(&semaphore.id)?))).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kilter_engine::{Batch, Input, VertexId};
 
-use super::calls::CallId;
+use super::calls::{CallId, Target};
 use super::stop::{Doing, Message};
 use super::{CHANGES_ON_WORKER, CHECKS_ON_WORKER, CHUNK, Driver, PORTION};
 use crate::observer::Event;
@@ -124,9 +124,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             let reference = &self.prepared.resource(*only).reference;
             self.observer.event(Event::Begun { reference, doing: doing.word() });
         }
-        let prepared = self.prepared;
-        let of = |vertex: VertexId| (prepared.providers[vertex.0 as usize], prepared.resource(vertex).name.clone());
-        self.calls.begin(vertices.iter().map(|vertex| (*vertex, of(*vertex))))
+        let target = |vertex: &VertexId| {
+            let resource = self.prepared.resource(*vertex);
+            let of = (self.prepared.providers[vertex.0 as usize], resource.name.clone());
+            Target { then: *vertex, now: Some(*vertex), of, semaphores: self.numbers.of_resource(resource) }
+        };
+        self.calls.begin(vertices.iter().map(target).collect())
     }
 
     pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {

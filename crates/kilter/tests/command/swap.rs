@@ -181,7 +181,7 @@ fn what_was_given_up_is_repaired_again() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  file[DIR/f]: {content: one, notify: \"exec[rival]\"}\n";
-    let rival = "  exec[rival]: {command: [sh, -c, \"echo two > DIR/f\"], refreshonly: true}\n";
+    let rival = "  exec[rival]: {command: [sh, -c, \"echo two > DIR/g; mv DIR/g DIR/f\"], refreshonly: true}\n";
     let running = Running::begin(&place, &["--quiet", &manifest(&place, &format!("{text}{rival}"))]);
     let f = format!("file[{}]", file("f").display());
     wait("the end of its budget", || status(&place, &[&f])["resources"][0]["watched_only"] == true);
@@ -281,6 +281,25 @@ fn what_is_declared_no_longer_is_ended_before_the_run_is() {
     assert_eq!(content(&file("log")), "ran\n", "what was begun is finished: {errors}");
     assert!(errors.contains("1 in flight will be finished"), "{errors}");
     writer.join().unwrap();
+}
+
+#[test]
+fn what_is_declared_no_longer_keeps_its_semaphore_until_it_has_ended() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let slow = SLOW.replace("shell: true}", "shell: true, meta: {sema: [one, two]}}");
+    let running = Running::begin(&place, &[&manifest(&place, &slow)]);
+    wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
+    let other = "resources:\n  exec[other]: {command: \"echo other >> DIR/log\", shell: true, meta: {sema: [three, two]}}\n  \
+                 file[DIR/b]: {content: b}\n";
+    manifest(&place, other);
+    wait("the edit", || content(&file("b")) == "b");
+    manifest(&place, &other.replace("content: b", "content: c").replace("[three, two]", "[two]"));
+    wait("another edit", || content(&file("b")) == "c");
+    assert_eq!(content(&file("log")), "");
+    std::fs::write(file("go"), "").unwrap();
+    wait("one after the other", || content(&file("log")) == "ran\nother\n");
+    running.end();
 }
 
 #[test]

@@ -40,9 +40,9 @@ impl Table {
         });
     }
 
-    /// Whether every target holds.
+    /// Whether every target holds. Where nothing was measured none does.
     pub(crate) fn holds(&self) -> bool {
-        self.rows.iter().all(|row| row.holds)
+        !self.rows.is_empty() && self.rows.iter().all(|row| row.holds)
     }
 }
 
@@ -55,5 +55,20 @@ impl fmt::Display for Table {
             writeln!(f, "| {what} | {measured} | {beside} | {target} | {holds} |")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_holds_when_it_has_rows_and_all_of_them_hold() {
+        let mut table = Table::default();
+        assert!(!table.holds());
+        table.limit("a", 1.0, "ms", 1.0);
+        assert!(table.holds());
+        table.ratio("b", 3.1, 1.0, "ms", "floor", 3.0);
+        assert!(!table.holds() && table.to_string().contains("**no**"));
     }
 }

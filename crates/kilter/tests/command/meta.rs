@@ -41,6 +41,24 @@ fn a_timeout_of_a_fifth_of_a_second_ends_a_call_within_one() {
     assert!(lived < Duration::from_secs(1), "{lived:?}");
 }
 
+#[test]
+fn a_try_comes_no_sooner_than_its_delay_behind_the_end_of_the_try_before() {
+    let place = Place::new();
+    let path = manifest(
+        &place,
+        "resources:\n  exec[slow]: {command: \"date +%s%N >> DIR/begun; sleep 0.48; date +%s%N >> DIR/ended; false\", \
+         shell: true, meta: {retry: 2, delay: 400}}\n",
+    );
+    let times = |name: &str| instants(&place.path().join(name));
+    let running = Running::begin(&place, &[&path]);
+    wait("three tries", || times("ended").len() == 3);
+    running.end();
+    let gaps = times("begun").into_iter().skip(1).zip(times("ended")).map(|(begun, ended)| begun - ended);
+    let gaps: Vec<Duration> = gaps.collect();
+    // kilter counts whole milliseconds.
+    assert!(gaps.len() == 2 && gaps.iter().all(|gap| *gap >= Duration::from_millis(399)), "{gaps:?}");
+}
+
 /// The times that a command has written, since 1970. One that was ended may have written a half of the last.
 fn instants(path: &std::path::Path) -> Vec<Duration> {
     let whole = content(path);

@@ -24,6 +24,14 @@ impl Machine {
             || self.graph.entering(vertex).iter().any(|edge| self.is_owed(*edge))
     }
 
+    /// The refreshes that are owed to a vertex.
+    pub fn owed_to(&self, vertex: VertexId) -> Vec<Token> {
+        let along =
+            self.graph.entering(vertex).iter().filter(|edge| self.is_owed(**edge)).map(|edge| self.token(*edge));
+        let inherited = (self.inherited[vertex.at()] != Debt::Nothing).then_some(Token::inherited(vertex));
+        along.chain(inherited).collect()
+    }
+
     pub(super) fn has_would(&self, vertex: VertexId) -> bool {
         self.graph.entering(vertex).iter().any(|edge| self.would[edge.at()])
     }

@@ -13,6 +13,8 @@ pub enum Stage {
     Waiting(VertexId),
     /// It is its turn, as soon as what it shares is free and nothing is paused.
     Ready,
+    /// It is in its state, and about to be refreshed.
+    Owed,
     /// It is checked.
     Checking,
     /// It is changed.
@@ -30,7 +32,8 @@ impl Machine {
     pub fn stage(&self, vertex: VertexId) -> Stage {
         match self.progress[vertex.at()].phase {
             Phase::Waiting => self.waits(vertex),
-            Phase::Ready | Phase::Differs | Phase::Owed => Stage::Ready,
+            Phase::Ready | Phase::Differs => Stage::Ready,
+            Phase::Owed => Stage::Owed,
             Phase::Checking => Stage::Checking,
             Phase::Applying => Stage::Changing,
             Phase::Refreshing => Stage::Refreshing,

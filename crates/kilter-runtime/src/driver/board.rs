@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{EdgeId, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
-use kilter_model::{Attributes, Difference, Meta, Value};
+use kilter_model::{Attributes, Difference, Meta, ResourceRef, Value};
 use kilter_provider::{Context, Found, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -85,9 +85,12 @@ pub(super) struct Draft {
     unknown: Vec<(EcoString, EcoString)>,
     failure: Option<EcoString>,
     notes: Vec<EcoString>,
+    changed: bool,
     refreshed: bool,
     tries: u32,
     duration: Duration,
+    /// Whether what was done before this has been reported, since the resource did not settle behind it.
+    is_continued: bool,
 }
 
 impl<'run> Board<'run> {
@@ -293,7 +296,8 @@ impl<'run> Board<'run> {
         self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta().is_some_and(Meta::only_looks)
     }
 
-    pub(super) fn applied(&mut self, done: Done) -> Ran {
+    /// Takes what came of a change, and of a refresh that was owed for these.
+    pub(super) fn applied(&mut self, done: Done, owed_by: Vec<ResourceRef>) -> Ran {
         let outcome = done.outcome.unwrap_or_default();
         let ran = match &done.result {
             Ok(_) => Ran::Done { refreshed: outcome.refreshed },
@@ -309,14 +313,17 @@ impl<'run> Board<'run> {
         draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
         draft.is_unsettled = done.result.is_err() && outcome.failure.is_none();
         draft.failure = done.result.err().map(|why| seal.hide(why));
+        draft.changed |= ran != Ran::Failed;
         if ran != Ran::Failed {
+            self.count_change(done.vertex, outcome.refreshed.then_some(owed_by));
             self.send(done.vertex, outcome.outputs);
             self.accept(done.vertex);
         }
         ran
     }
 
-    pub(super) fn refreshed(&mut self, done: Done) -> bool {
+    /// Takes what came of a refresh that was owed for these.
+    pub(super) fn refreshed(&mut self, done: Done, owed_by: Vec<ResourceRef>) -> bool {
         let outcome = done.outcome.unwrap_or_default();
         self.used.insert(self.prepared.providers[done.vertex.0 as usize]);
         let seal = self.seal(done.vertex);
@@ -326,6 +333,7 @@ impl<'run> Board<'run> {
         match done.result {
             Ok(_) => {
                 draft.refreshed = true;
+                self.count_refresh(done.vertex, owed_by);
                 self.send(done.vertex, outcome.outputs);
                 true
             }

@@ -2,6 +2,7 @@
 
 use ecow::eco_format;
 use kilter_engine::{Graph, Input, Token, VertexId};
+use kilter_model::ResourceRef;
 
 use super::Driver;
 use crate::journal::{Debt, Journal, JournalError};
@@ -32,6 +33,11 @@ impl Driver<'_, '_, '_, '_> {
             self.broken = Some(eco_format!("{error}{}; nothing further was changed", cause.unwrap_or_default()));
             self.machine.input(self.now, Input::Interrupt);
         }
+    }
+
+    /// The resources whose changes a vertex is still to be refreshed for, or is being.
+    pub(super) fn owed_by(&self, vertex: VertexId) -> Vec<ResourceRef> {
+        self.debts(&self.machine.owed_to(vertex)).into_iter().map(|(first, _)| first).collect()
     }
 
     /// Tokens as the journal names them. What a vertex inherited is owed to it by whoever no longer

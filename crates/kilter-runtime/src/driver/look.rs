@@ -68,7 +68,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let (word, waits_for) = match self.machine.stage(vertex) {
             Stage::Unwatched => ("unwatched", None),
             Stage::Waiting(parent) => ("waiting", Some(parent)),
-            Stage::Ready => ("ready", None),
+            Stage::Ready | Stage::Owed => ("ready", None),
             Stage::Checking => ("checking", None),
             Stage::Changing => ("changing", None),
             Stage::Refreshing => ("refreshing", None),
@@ -87,6 +87,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 None => report.and_then(|report| report.because_of.clone()),
             },
             failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
+            owed_by: self.owed_by(vertex),
             report: report.cloned(),
             received: self.board.received(vertex),
             watched_only: self.machine.is_watched_only(vertex),

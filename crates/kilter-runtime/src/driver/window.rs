@@ -105,6 +105,8 @@ pub struct Standing {
     pub because_of: Option<ResourceRef>,
     /// Why the last try failed.
     pub failure: Option<EcoString>,
+    /// The resources whose changes it is still to be refreshed for, or is being.
+    pub owed_by: Vec<ResourceRef>,
     /// What is to be told of it, when it has settled and is not in its state.
     pub report: Option<ResourceReport>,
     /// Which of its attributes others have sent, and whether it has yet to become what they have sent.
@@ -152,4 +154,6 @@ pub struct Tally {
     pub failures: u64,
     /// When it was changed last, and which attributes.
     pub last_change: Option<(SystemTime, Box<[AttributeName]>)>,
+    /// When it was refreshed last, and because of which resources.
+    pub last_refresh: Option<(SystemTime, Box<[ResourceRef]>)>,
 }

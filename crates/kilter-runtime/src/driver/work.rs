@@ -147,12 +147,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             self.fatal = self.fatal.or_else(|| Some(done.iter().find(is_fatal)?.vertex));
         }
         for done in done {
+            let vertex = done.vertex;
+            let owed_by = if self.holder.is_some() { self.owed_by(vertex) } else { Vec::new() };
             let input = match doing {
-                Doing::Check => Input::Checked(done.vertex, self.board.checked(done)),
-                Doing::Apply => Input::Applied(done.vertex, self.board.applied(done)),
-                Doing::Refresh => Input::Refreshed(done.vertex, self.board.refreshed(done)),
+                Doing::Check => Input::Checked(vertex, self.board.checked(done)),
+                Doing::Apply => Input::Applied(vertex, self.board.applied(done, owed_by)),
+                Doing::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
             };
             self.machine.input(self.now, input);
+            self.board.report_done(vertex, &self.machine, self.observer);
         }
         self.renew();
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kilter_model::Receipt;
+use kilter_model::{Receipt, ResourceRef};
 use kilter_runtime::{Counts, Event, Standing, Standings, Watched};
 use serde_json::{Map, Value as Json, json};
 
@@ -50,6 +50,9 @@ fn standing(standing: &Standing) -> Json {
     if let Some(failure) = &standing.failure {
         put("failure", failure.as_str().into());
     }
+    if !standing.owed_by.is_empty() {
+        put("owed_by", names(&standing.owed_by));
+    }
     if !standing.received.is_empty() {
         put("received", standing.received.iter().map(received).collect());
     }
@@ -71,7 +74,14 @@ fn standing(standing: &Standing) -> Json {
         let attributes: Vec<&str> = attributes.iter().map(|name| name.as_str()).collect();
         put("last_change", json!({"unix_ms": unix(*at), "attributes": attributes}));
     }
+    if let Some((at, by)) = &tally.last_refresh {
+        put("last_refresh", json!({"unix_ms": unix(*at), "by": names(by)}));
+    }
     Json::Object(json)
+}
+
+fn names(resources: &[ResourceRef]) -> Json {
+    resources.iter().map(ToString::to_string).collect()
 }
 
 fn received(receipt: &Receipt) -> Json {
@@ -181,14 +191,17 @@ fn one(json: &Json) -> String {
         text += &format!("    {} is known {}\n", part("attribute"), part("reason"));
     }
     for received in json["received"].as_array().into_iter().flatten() {
-        let from = received["from"].as_array().into_iter().flatten().filter_map(Json::as_str);
-        let from: Vec<String> = from.map(visible).collect();
+        let from = texts(&received["from"]);
         let to_come = if received["changed"] == true { ", which it has yet to become" } else { "" };
         let attribute = visible(received["attribute"].as_str().unwrap_or_default());
         text += &format!("    {attribute} is from {}{to_come}\n", from.join(", "));
     }
     for cause in json["refreshed_by"].as_array().into_iter().flatten().filter_map(Json::as_str) {
         text += &format!("    refreshed by {}\n", visible(cause));
+    }
+    let owed_by = texts(&json["owed_by"]);
+    if !owed_by.is_empty() {
+        text += &format!("    a refresh is owed to it by {}\n", owed_by.join(", "));
     }
     for line in json["notes"].as_array().into_iter().flatten().filter_map(Json::as_str).flat_map(str::lines) {
         text += &format!("    | {}\n", visible(line));
@@ -216,13 +229,21 @@ fn circumstances(json: &Json) -> Vec<String> {
             many => parts.push(format!("{word} {many} times")),
         }
     }
-    if let Some(at) = json["last_change"]["unix_ms"].as_u64() {
-        let now = unix(SystemTime::now()).as_u64().unwrap_or(0);
-        let attributes = json["last_change"]["attributes"].as_array().into_iter().flatten().filter_map(Json::as_str);
-        let attributes: Vec<String> = attributes.map(visible).collect();
-        parts.push(format!("last {} ago: {}", long(&now.saturating_sub(at).into()), attributes.join(", ")));
+    let now = unix(SystemTime::now()).as_u64().unwrap_or(0);
+    let ago = |key: &str| Some(long(&now.saturating_sub(json[key]["unix_ms"].as_u64()?).into()));
+    if let Some(ago) = ago("last_change") {
+        parts.push(format!("last change {ago} ago: {}", texts(&json["last_change"]["attributes"]).join(", ")));
+    }
+    if let Some(ago) = ago("last_refresh") {
+        let by = texts(&json["last_refresh"]["by"]);
+        parts.push(format!("last refresh {ago} ago: by {}", by.join(", ")));
     }
     parts
+}
+
+/// The texts of a list, as they are shown.
+fn texts(json: &Json) -> Vec<String> {
+    json.as_array().into_iter().flatten().filter_map(Json::as_str).map(visible).collect()
 }
 
 /// A time of so many milliseconds in its two largest units.
@@ -246,5 +267,16 @@ mod tests {
     fn times_have_two_units() {
         let said = [0, 999, 59_999, 60_000, 3_600_000, 90_000_000].map(|ms| long(&json!(ms)));
         assert_eq!(said, ["0 ms", "999 ms", "59 s", "1 min 0 s", "1 h 0 min", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn people_are_told_because_of_what_something_is_refreshed() {
+        let text = one(&json!({
+            "resource": "exec[r]", "state": "refreshing", "owed_by": ["exec[w]"],
+            "last_refresh": {"unix_ms": unix(SystemTime::now()), "by": ["file[/a]", "exec[w]"]},
+        }));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert!(text.contains("    a refresh is owed to it by exec[w]\n"), "{text}");
+        assert!(text.contains("last refresh ") && text.contains(" ago: by file[/a], exec[w]\n"), "{text}");
     }
 }

@@ -1,10 +1,10 @@
 //! What becomes of a resource when it has settled: what is told, and what is kept.
 
-use kilter_engine::{Graph, Machine, Settlement, VertexId};
-use kilter_model::Policy;
+use kilter_engine::{Graph, Machine, Settlement, Stage, VertexId};
+use kilter_model::{Policy, ResourceRef};
 use kilter_provider::Level;
 
-use super::{Board, status};
+use super::{Board, Draft, status};
 use crate::driver::Mode;
 use crate::observer::{Event, Observer};
 use crate::report::{ResourceReport, Status};
@@ -18,6 +18,7 @@ impl Board<'_> {
         observer: &mut dyn Observer,
     ) {
         let status = status(settlement);
+        let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
         if self.prepared.resource(vertex).meta().is_some_and(|meta| meta.realize) {
             self.realized.insert(vertex);
         }
@@ -44,28 +45,10 @@ impl Board<'_> {
         }
         let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
-        if self.standing.is_some() {
-            self.tallies.count(vertex, status, refreshed, &draft.differences);
+        if self.standing.is_some() && status == Status::Failed {
+            self.tallies.failed(vertex);
         }
-        let report = ResourceReport {
-            reference: resource.reference.clone(),
-            span: resource.span,
-            status,
-            differences: draft.differences,
-            told: draft.told,
-            is_unsettled: draft.is_unsettled && status == Status::Failed,
-            unknown: draft.unknown,
-            failure: if status == Status::Failed { draft.failure } else { None },
-            because_of: match settlement {
-                Settlement::Blocked(by) => Some(self.prepared.resource(by).reference.clone()),
-                _ => None,
-            },
-            refreshed,
-            refreshed_by: if refreshed { would } else { Vec::new() },
-            notes: draft.notes,
-            tries: draft.tries,
-            duration: draft.duration,
-        };
+        let report = self.report_of(vertex, status, settlement, refreshed.then_some(would), draft);
         // What is so still is not told again, however often somebody looks.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {
@@ -83,6 +66,74 @@ impl Board<'_> {
             None => self.reports.push((vertex, report)),
         }
         self.progress(observer);
+    }
+
+    /// Reports what was done to a resource that has not settled behind it, since something happened to it meanwhile: it is checked
+    /// again, and what comes of that is another matter.
+    pub(in super::super) fn report_done(&mut self, vertex: VertexId, machine: &Machine, observer: &mut dyn Observer) {
+        let is_done = |draft: &&mut Draft| draft.changed || draft.refreshed;
+        let (Some(_), Some(draft)) = (&self.standing, self.drafts.get_mut(&vertex).filter(is_done)) else { return };
+        // What is refreshed behind a change is reported with it.
+        if matches!(machine.stage(vertex), Stage::Settled(_) | Stage::Owed) {
+            return;
+        }
+        let next = Draft { failure: draft.failure.clone(), is_continued: true, ..Draft::default() };
+        let done = std::mem::replace(draft, next);
+        let settlement = if done.changed { Settlement::Changed } else { Settlement::Refreshed };
+        let (status, refreshed) = (status(settlement), done.refreshed);
+        let by = refreshed.then(|| self.refreshing(vertex, machine.graph()));
+        self.counts.count(status, refreshed);
+        self.note_causes(vertex, settlement, refreshed, machine);
+        let report = self.report_of(vertex, status, settlement, by, done);
+        observer.event(Event::Settled(&report));
+    }
+
+    fn report_of(
+        &self,
+        vertex: VertexId,
+        status: Status,
+        settlement: Settlement,
+        refreshed_by: Option<Vec<ResourceRef>>,
+        draft: Draft,
+    ) -> ResourceReport {
+        let resource = self.prepared.resource(vertex);
+        ResourceReport {
+            reference: resource.reference.clone(),
+            span: resource.span,
+            status,
+            differences: draft.differences,
+            told: draft.told,
+            is_unsettled: draft.is_unsettled && status == Status::Failed,
+            unknown: draft.unknown,
+            failure: if status == Status::Failed { draft.failure } else { None },
+            because_of: match settlement {
+                Settlement::Blocked(by) => Some(self.prepared.resource(by).reference.clone()),
+                _ => None,
+            },
+            refreshed: refreshed_by.is_some(),
+            refreshed_by: refreshed_by.unwrap_or_default(),
+            notes: draft.notes,
+            tries: draft.tries,
+            duration: draft.duration,
+        }
+    }
+
+    /// Counts a change, and a refresh that it has served.
+    pub(super) fn count_change(&mut self, vertex: VertexId, refreshed: Option<Vec<ResourceRef>>) {
+        let differences = self.drafts.get(&vertex).map(|draft| draft.differences.as_slice());
+        if self.standing.is_some() {
+            self.tallies.changed(vertex, differences.unwrap_or_default());
+        }
+        if let Some(owed_by) = refreshed {
+            self.count_refresh(vertex, owed_by);
+        }
+    }
+
+    /// Counts a refresh.
+    pub(super) fn count_refresh(&mut self, vertex: VertexId, owed_by: Vec<ResourceRef>) {
+        if self.standing.is_some() {
+            self.tallies.refreshed(vertex, owed_by);
+        }
     }
 
     /// Keeps what refreshes others, and forgets what refreshed this one: the next change that does is another one.
@@ -120,13 +171,13 @@ impl Board<'_> {
         self.prepared.provider(vertex).schema().has(kilter_model::Feature::Refresh)
     }
 
-    /// The resources whose changes refresh a vertex.
-    /// Whether something has changed, or would, that refreshes it.
+    /// Whether something has changed, or would, that refreshes a vertex.
     pub(super) fn is_to_be_refreshed(&self, vertex: VertexId) -> bool {
         self.refreshable(vertex) && !self.refreshing(vertex, &self.prepared.graph).is_empty()
     }
 
-    fn refreshing(&self, vertex: VertexId, graph: &Graph) -> Vec<kilter_model::ResourceRef> {
+    /// The resources whose changes refresh a vertex.
+    fn refreshing(&self, vertex: VertexId, graph: &Graph) -> Vec<ResourceRef> {
         if self.changed.is_empty() {
             return Vec::new();
         }
@@ -134,5 +185,18 @@ impl Board<'_> {
         let edges = edges.map(|id| graph.edge(*id)).filter(|edge| edge.notify);
         let changed = edges.filter(|edge| self.changed.contains_key(&edge.first));
         changed.map(|edge| self.prepared.resource(edge.first).reference.clone()).collect()
+    }
+}
+
+impl Draft {
+    /// How a resource has settled, without what has been reported before.
+    fn what_is_new(&self, status: Status) -> Status {
+        match status {
+            Status::Changed if self.is_continued && !self.changed && self.refreshed => Status::Refreshed,
+            Status::Changed | Status::Refreshed if self.is_continued && !self.changed && !self.refreshed => {
+                Status::InSync
+            }
+            status => status,
+        }
     }
 }

@@ -3,13 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_engine::VertexId;
-use kilter_model::{AttributeName, Difference};
+use kilter_model::{AttributeName, Difference, ResourceRef};
 use rustc_hash::FxHashMap;
 
 use crate::driver::handover::Kept;
 use crate::driver::millis;
 use crate::driver::window::Tally;
-use crate::report::Status;
 
 /// What was done to all resources.
 #[derive(Debug, Default)]
@@ -18,6 +17,8 @@ pub(in super::super) struct Tallies {
     /// Which attributes were changed together: of many resources the same.
     sets: Vec<Box<[AttributeName]>>,
     numbers: FxHashMap<Box<[AttributeName]>, u32>,
+    /// When those that have been refreshed were last, in milliseconds since 1970, and because of which: few are.
+    refreshes: FxHashMap<VertexId, (u64, Box<[ResourceRef]>)>,
 }
 
 /// What was done to one.
@@ -33,18 +34,25 @@ struct Done {
 }
 
 impl Tallies {
-    /// Counts what was done.
-    pub(super) fn count(&mut self, vertex: VertexId, status: Status, refreshed: bool, differences: &[Difference]) {
-        let set = (status == Status::Changed).then(|| self.number(differences));
+    /// Counts a change.
+    pub(super) fn changed(&mut self, vertex: VertexId, differences: &[Difference]) {
+        let set = self.number(differences);
         let done = self.of.entry(vertex).or_default();
-        let add = |count: &mut u32, is_one: bool| *count = count.saturating_add(u32::from(is_one));
-        add(&mut done.changes, status == Status::Changed);
-        add(&mut done.failures, status == Status::Failed);
-        add(&mut done.refreshes, refreshed && matches!(status, Status::Changed | Status::Refreshed));
-        if let Some(set) = set {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            (done.set, done.changed_at) = (set, millis(now));
-        }
+        done.changes = done.changes.saturating_add(1);
+        (done.set, done.changed_at) = (set, now());
+    }
+
+    /// Counts a refresh that was owed for these.
+    pub(super) fn refreshed(&mut self, vertex: VertexId, owed_by: Vec<ResourceRef>) {
+        let done = self.of.entry(vertex).or_default();
+        done.refreshes = done.refreshes.saturating_add(1);
+        self.refreshes.insert(vertex, (now(), owed_by.into()));
+    }
+
+    /// Counts a failure.
+    pub(super) fn failed(&mut self, vertex: VertexId) {
+        let done = self.of.entry(vertex).or_default();
+        done.failures = done.failures.saturating_add(1);
     }
 
     fn number(&mut self, differences: &[Difference]) -> u32 {
@@ -64,18 +72,25 @@ impl Tallies {
     pub(super) fn of(&self, vertex: VertexId) -> Tally {
         let Some(done) = self.of.get(&vertex) else { return Tally::default() };
         let set = self.sets.get(done.set as usize).filter(|_| done.changes > 0);
+        let time = |at: u64| UNIX_EPOCH + Duration::from_millis(at);
         Tally {
             changes: done.changes.into(),
             refreshes: done.refreshes.into(),
             failures: done.failures.into(),
-            last_change: set.map(|set| (UNIX_EPOCH + Duration::from_millis(done.changed_at), set.clone())),
+            last_change: set.map(|set| (time(done.changed_at), set.clone())),
+            last_refresh: self.refreshes.get(&vertex).map(|(at, by)| (time(*at), by.clone())),
         }
     }
 
     /// The same for the resources that are kept.
     pub(super) fn renumbered(self, kept: &Kept) -> Tallies {
-        Tallies { of: kept.map(self.of), ..self }
+        Tallies { of: kept.map(self.of), refreshes: kept.map(self.refreshes), ..self }
     }
+}
+
+/// The time, in milliseconds since 1970.
+fn now() -> u64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -88,15 +103,17 @@ mod tests {
         let mut tallies = Tallies::default();
         let (one, other) = (VertexId(1), VertexId(2));
         assert_eq!(tallies.of(one), Tally::default());
-        tallies.count(one, Status::Failed, false, &[]);
+        tallies.failed(one);
         assert_eq!(tallies.of(one), Tally { failures: 1, ..Tally::default() });
-        tallies.count(one, Status::Changed, true, &[difference("mode"), difference("mode"), difference("owner")]);
-        tallies.count(other, Status::Changed, false, &[difference("mode"), difference("owner")]);
-        tallies.count(other, Status::Refreshed, true, &[]);
+        tallies.changed(one, &[difference("mode"), difference("mode"), difference("owner")]);
+        tallies.refreshed(one, vec![ResourceRef::new("file", "/a")]);
+        tallies.changed(other, &[difference("mode"), difference("owner")]);
+        tallies.refreshed(other, Vec::new());
         let names = |tally: &Tally| tally.last_change.as_ref().map(|(_, names)| names.len());
         let tally = tallies.of(one);
         assert_eq!((tally.changes, tally.refreshes, tally.failures, names(&tally)), (1, 1, 1, Some(2)));
         let (at, _) = tally.last_change.unwrap();
+        assert_eq!(tally.last_refresh.unwrap().1[0].to_string(), "file[/a]");
         assert!(at.elapsed().unwrap_or_default() < Duration::from_secs(60));
         assert_eq!((tallies.of(other).refreshes, tallies.sets.len()), (1, 1), "what is alike is kept once");
         assert!(size_of::<(VertexId, Done)>() <= 32);

@@ -1,0 +1,292 @@
+//! What is told of a run that holds a state: what was done, where resources stand, and why.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use kilter_model::{
+    Attributes, Behaviour, Catalog, Change, Feature, Meta, Outcome, Relation, RelationKind, Resource, ResourceRef,
+    SourceId, Span, State, TypeSchema, Value,
+};
+use kilter_provider::{
+    Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted,
+    Watch,
+};
+use kilter_runtime::{
+    Anew, Declared, Event, Hold, Mode, Observer, Options, Standing, Standings, Status, Stop, Which, Window, plan_of,
+};
+
+/// What happens to a resource, by its name.
+#[derive(Clone, Copy, Default)]
+struct Script {
+    /// So often something happens to it while it is changed: it is as it was when it is looked at behind that change.
+    disturbed: u32,
+    /// So often it cannot be refreshed.
+    refused: u32,
+    /// Whether its changes, or its refreshes, wait until they are let go.
+    is_held: bool,
+}
+
+/// A provider that keeps values in memory.
+struct Slots {
+    schema: TypeSchema,
+    scripts: Mutex<BTreeMap<String, Script>>,
+    /// What is set, and how often it is found so; none for always.
+    set: Mutex<BTreeMap<String, Option<u32>>>,
+    told: (Sender<String>, Mutex<Receiver<String>>),
+    heard: (Sender<()>, Mutex<Receiver<()>>),
+    is_open: (Mutex<bool>, Condvar),
+}
+
+impl Slots {
+    fn new(scripts: &[(&str, Script)]) -> Arc<Slots> {
+        let schema = TypeSchema::new("slot", "A slot in memory.")
+            .attribute("name", "String", Behaviour::Namevar, "Its name.")
+            .attribute("value", "String", Behaviour::Property, "What it holds.")
+            .features(&[Feature::Refresh]);
+        let scripts = scripts.iter().map(|(name, script)| ((*name).to_owned(), *script)).collect();
+        let ((told, tells), (heard, hears)) = (channel(), channel());
+        Arc::new(Slots {
+            schema,
+            scripts: Mutex::new(scripts),
+            set: Mutex::default(),
+            told: (told, Mutex::new(tells)),
+            heard: (heard, Mutex::new(hears)),
+            is_open: (Mutex::new(false), Condvar::new()),
+        })
+    }
+
+    /// Lets go what waits.
+    fn open(&self) {
+        *self.is_open.0.lock().unwrap() = true;
+        self.is_open.1.notify_all();
+    }
+
+    fn wait(&self, name: &str) {
+        let is_held = self.scripts.lock().unwrap().get(name).is_some_and(|script| script.is_held);
+        let mut is_open = self.is_open.0.lock().unwrap();
+        while is_held && !*is_open {
+            is_open = self.is_open.1.wait(is_open).unwrap();
+        }
+    }
+
+    /// Something happens to a resource: returns when the run has been told.
+    fn happens(&self, name: &str) {
+        self.told.0.send(name.to_owned()).unwrap();
+        self.heard.1.lock().unwrap().recv().unwrap();
+    }
+
+    fn disturbs(&self, name: &str) -> bool {
+        let mut scripts = self.scripts.lock().unwrap();
+        let Some(script) = scripts.get_mut(name).filter(|script| script.disturbed > 0) else { return false };
+        script.disturbed -= 1;
+        true
+    }
+}
+
+impl Provider for Slots {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::One
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        let of = |name: &String| State::present(name.as_str(), [("value", Value::from("x"))].into_iter().collect());
+        let mut set = self.set.lock().unwrap();
+        set.retain(|_, looks| *looks != Some(0));
+        set.values_mut().flatten().for_each(|looks| *looks -= 1);
+        Ok(set.keys().map(of).collect())
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Setting) -> Vec<Outcome> {
+        let set = |change: &Change<'_>| {
+            self.wait(change.name);
+            let is_disturbed = self.disturbs(change.name);
+            if is_disturbed {
+                self.happens(change.name);
+            }
+            // What was set is looked at once for that.
+            self.set.lock().unwrap().insert(change.name.to_string(), is_disturbed.then_some(1));
+            Outcome::done()
+        };
+        changes.iter().map(set).collect()
+    }
+
+    fn refresh(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        self.wait(wanted.name);
+        let mut scripts = self.scripts.lock().unwrap();
+        match scripts.get_mut(wanted.name.as_str()).filter(|script| script.refused > 0) {
+            Some(script) => {
+                script.refused -= 1;
+                Outcome::failed("refused")
+            }
+            None => Outcome { refreshed: true, ..Outcome::done() },
+        }
+    }
+
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        vec![Watch::Told]
+    }
+
+    fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+        tell.watching();
+        let tells = self.told.1.lock().unwrap();
+        while !cx.interrupt().is_raised() {
+            if let Ok(name) = tells.recv_timeout(Duration::from_millis(10)) {
+                tell.changed(&name);
+                self.heard.0.send(()).unwrap();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What nobody edits.
+struct Fixed;
+
+impl Declared for Fixed {
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn is_touched(&mut self) -> bool {
+        false
+    }
+
+    fn read_anew(&mut self) -> Anew {
+        Anew::Same
+    }
+}
+
+/// How resources have settled, as it was told.
+#[derive(Clone, Default)]
+struct Settled(Arc<Mutex<Vec<(String, Status)>>>);
+
+impl Observer for Settled {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Settled(report) = event {
+            self.0.lock().unwrap().push((report.reference.title.to_string(), report.status));
+        }
+    }
+}
+
+fn slot(name: &str, meta: Meta) -> Resource {
+    let span = Span::new(SourceId(0), 0, 0);
+    let mut resource = Resource::new(ResourceRef::new("slot", name), name, span);
+    resource.attributes = [("value", Value::from("x"))].into_iter().collect();
+    resource.particulars_mut().meta = Some(meta);
+    resource
+}
+
+/// The first refreshes the second.
+fn notify(first: u32, second: u32) -> Relation {
+    Relation { first, second, kind: RelationKind::Notify, span: Span::new(SourceId(0), 0, 0) }
+}
+
+/// A run that is looked at.
+struct Seen<'a> {
+    window: &'a Window,
+}
+
+impl Seen<'_> {
+    fn all(&self) -> Option<Standings> {
+        self.window.look(Which::All, Duration::from_secs(60)).ok()
+    }
+
+    /// What is held, as soon as it is like this.
+    fn when(&self, is_so: impl Fn(&Standings) -> bool) -> Standings {
+        for _ in 0..10_000 {
+            if let Some(standings) = self.all().filter(|standings| is_so(standings)) {
+                return standings;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("it never was: {:?}", self.all());
+    }
+}
+
+fn one<'a>(standings: &'a Standings, name: &str) -> &'a Standing {
+    standings.resources.iter().find(|one| one.reference.title == name).unwrap()
+}
+
+/// Holds a state with so many workers while `look` looks at it; how resources have settled.
+fn hold(
+    slots: &Arc<Slots>,
+    resources: Vec<Resource>,
+    relations: Vec<Relation>,
+    jobs: usize,
+    look: impl FnOnce(&Seen<'_>) + Send,
+) -> Vec<(String, Status)> {
+    let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
+    let catalog = Catalog { resources, relations, ..Catalog::default() };
+    let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
+    let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
+    let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
+    let (window, stop, settled) = (Window::default(), Stop::new().unwrap(), Settled::default());
+    let hold = Hold {
+        converged: None,
+        until_converged: false,
+        longest: None,
+        declared: &mut Fixed,
+        reread: None,
+        alive: None,
+        window: Some(&window),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Whatever it finds, the run ends.
+            let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&Seen { window: &window })));
+            slots.open();
+            stop.request();
+            looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+        prepared.hold(&options, hold, &stop, &mut settled.clone()).unwrap();
+    });
+    let settled = settled.0.lock().unwrap();
+    settled.clone()
+}
+
+#[test]
+fn every_change_is_told_though_something_happens_while_it_is_made() {
+    let slots = Slots::new(&[("busy", Script { disturbed: 3, ..Script::default() })]);
+    let settled = hold(&slots, vec![slot("busy", Meta::default())], Vec::new(), 2, |seen| {
+        let standings = seen.when(|standings| standings.quiet_for.is_some());
+        assert_eq!((one(&standings, "busy").tally.changes, one(&standings, "busy").word), (4, "in_sync"));
+        assert_eq!(standings.settled.changed, 4);
+    });
+    assert_eq!(settled, vec![("busy".to_owned(), Status::Changed); 4]);
+}
+
+#[test]
+fn a_resource_says_because_of_which_it_is_refreshed_and_was() {
+    let refused = Script { refused: 1, is_held: true, ..Script::default() };
+    let slots = Slots::new(&[("weak", refused)]);
+    slots.set.lock().unwrap().insert("weak".into(), None);
+    let meta = |retry| Meta { retry, delay: 100, ..Meta::default() };
+    let resources = vec![slot("first", Meta::default()), slot("weak", meta(1))];
+    let settled = hold(&slots, resources, vec![notify(0, 1)], 2, |seen| {
+        let names = |standing: &Standing| standing.owed_by.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let standings = seen.when(|standings| one(standings, "weak").word == "refreshing");
+        assert_eq!(names(one(&standings, "weak")), ["slot[first]"]);
+        assert_eq!(names(one(&standings, "first")), [""; 0]);
+        slots.open();
+        let standings = seen.when(|standings| one(standings, "weak").word == "delayed");
+        assert_eq!(names(one(&standings, "weak")), ["slot[first]"]);
+        let standings = seen.when(|standings| standings.quiet_for.is_some());
+        let weak = one(&standings, "weak");
+        assert_eq!((names(weak), weak.tally.refreshes), (Vec::new(), 1));
+        assert_eq!(weak.tally.last_refresh.as_ref().unwrap().1[0].to_string(), "slot[first]");
+    });
+    assert_eq!(settled, [("first".to_owned(), Status::Changed), ("weak".to_owned(), Status::Refreshed)]);
+}

@@ -67,7 +67,12 @@ impl<'scope, 'env> Workers<'scope, 'env> {
 }
 
 impl Workers<'_, '_> {
-    /// Takes back the jobs that no worker has begun; of each.
+    /// The jobs that no worker has begun.
+    pub(crate) fn queued(&self) -> Vec<CallId> {
+        self.shared.lock().jobs.iter().map(|job| job.call).collect()
+    }
+
+    /// Takes back the jobs that no worker has begun.
     pub(crate) fn take_back(&mut self) -> Vec<CallId> {
         self.shared.lock().jobs.drain(..).map(|job| job.call).collect()
     }

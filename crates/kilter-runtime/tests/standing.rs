@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use kilter_model::{
-    Attributes, Behaviour, Catalog, Change, Feature, Meta, Outcome, Relation, RelationKind, Resource, ResourceRef,
-    SourceId, Span, State, TypeSchema, Value,
+    Attributes, Behaviour, Catalog, Change, EventLimit, Feature, Meta, Outcome, Relation, RelationKind, Resource,
+    ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
     Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted,
@@ -282,6 +282,7 @@ fn a_resource_says_because_of_which_it_is_refreshed_and_was() {
         assert_eq!(names(one(&standings, "first")), [""; 0]);
         slots.open();
         let standings = seen.when(|standings| one(standings, "weak").word == "delayed");
+        assert_eq!((standings.counts.in_sync, standings.in_sync_now, standings.under_way), (1, 1, 1));
         assert_eq!(names(one(&standings, "weak")), ["slot[first]"]);
         let standings = seen.when(|standings| standings.quiet_for.is_some());
         let weak = one(&standings, "weak");
@@ -289,4 +290,59 @@ fn a_resource_says_because_of_which_it_is_refreshed_and_was() {
         assert_eq!(weak.tally.last_refresh.as_ref().unwrap().1[0].to_string(), "slot[first]");
     });
     assert_eq!(settled, [("first".to_owned(), Status::Changed), ("weak".to_owned(), Status::Refreshed)]);
+}
+
+#[test]
+fn what_has_not_settled_yet_is_in_no_state() {
+    let slots = Slots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
+    let resources = vec![slot("slow", Meta::default()), slot("behind", Meta::default())];
+    hold(&slots, resources, vec![notify(0, 1)], 2, |seen| {
+        let standings = seen.when(|standings| one(standings, "slow").word == "changing");
+        assert_eq!((standings.counts.in_sync, standings.in_sync_now, standings.under_way), (0, 0, 2));
+        slots.open();
+        let standings = seen.when(|standings| standings.quiet_for.is_some());
+        assert_eq!((standings.counts.in_sync, standings.in_sync_now, standings.under_way), (2, 2, 0));
+    });
+}
+
+#[test]
+fn what_too_much_happens_to_is_delayed() {
+    let slots = Slots::new(&[]);
+    let limit = Some(EventLimit { per_second: 0.001, burst: 1 });
+    hold(&slots, vec![slot("limited", Meta { limit, ..Meta::default() })], Vec::new(), 2, |seen| {
+        seen.when(|standings| standings.quiet_for.is_some());
+        slots.happens("limited");
+        seen.when(|standings| standings.quiet_for.is_some());
+        slots.happens("limited");
+        let standings = seen.when(|standings| one(standings, "limited").word == "delayed");
+        assert!(one(&standings, "limited").next_look.is_some());
+        assert_eq!((standings.counts.in_sync, standings.in_sync_now, standings.under_way), (1, 0, 1));
+    });
+}
+
+#[test]
+fn who_waits_for_a_semaphore_says_for_which_and_who_has_it() {
+    let held = Script { is_held: true, ..Script::default() };
+    let slots = Slots::new(&[("one", held), ("other", held)]);
+    let semaphores = ["free:2", "taken"].map(Semaphore::of).to_vec();
+    let meta = || Meta { semaphores: semaphores.clone(), ..Meta::default() };
+    hold(&slots, vec![slot("one", meta()), slot("other", meta())], Vec::new(), 2, |seen| {
+        let standings = seen.when(|standings| one(standings, "one").word == "changing");
+        let other = one(&standings, "other");
+        assert_eq!((other.word, other.semaphore.as_deref()), ("waiting", Some("taken")));
+        assert_eq!(other.because_of.as_ref().unwrap().to_string(), "slot[one]");
+        assert_eq!(one(&standings, "one").semaphore, None);
+    });
+}
+
+#[test]
+fn what_no_worker_has_begun_is_queued() {
+    let held = Script { is_held: true, ..Script::default() };
+    let names = ["a", "b", "c"];
+    let slots = Slots::new(&names.map(|name| (name, held)));
+    hold(&slots, names.map(|name| slot(name, Meta::default())).to_vec(), Vec::new(), 1, |seen| {
+        let standings = seen.when(|standings| standings.resources.iter().any(|one| one.word == "changing"));
+        let words: Vec<&str> = names.iter().map(|name| one(&standings, name).word).collect();
+        assert_eq!(words, ["changing", "queued", "queued"]);
+    });
 }

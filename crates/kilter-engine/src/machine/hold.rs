@@ -147,9 +147,14 @@ impl Machine {
     /// waits for its time, or a watch has yet to start. What has failed or is blocked counts as settled.
     pub fn quiet_since(&self) -> Option<Timestamp> {
         let hold = self.hold.as_ref()?;
-        let is_limited = hold.pending.iter().any(|vertex| !hold.failed.contains_key(vertex));
+        let is_limited = hold.pending.iter().any(|vertex| hold.is_limited(*vertex));
         let is_quiet = self.is_idle() && !is_limited && !hold.paused && hold.settings.unwatched.is_empty();
         is_quiet.then_some(hold.quiet_since)
+    }
+
+    /// Whether a settled vertex waits for its time since too much happens to it. What has failed is as it is until then.
+    pub(super) fn is_limited(&self, vertex: VertexId) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.is_limited(vertex))
     }
 
     /// Whether a vertex is only watched since its budget of repairs is used up.
@@ -405,6 +410,10 @@ impl Machine {
 }
 
 impl Hold {
+    fn is_limited(&self, vertex: VertexId) -> bool {
+        self.pending.contains(&vertex) && !self.failed.contains_key(&vertex)
+    }
+
     /// Takes a token out of the bucket of a vertex: when what it is for may begin.
     fn token(&mut self, vertex: VertexId, now: Timestamp) -> Timestamp {
         let Some(Limit { interval, burst }) = self.settings.limits.get(&vertex) else { return now };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Machine;
+use super::{Machine, Stage};
 use crate::graph::VertexId;
 
 /// Which vertices take which semaphores while they are worked on.
@@ -13,6 +13,13 @@ pub struct Semaphores {
     pub counts: Vec<u32>,
     /// The semaphores of a vertex, as indexes into `counts`, each once.
     pub of: BTreeMap<VertexId, Vec<u16>>,
+}
+
+impl Semaphores {
+    /// Whether one more may hold a semaphore of which so many are held.
+    fn is_free(&self, at: u16, held: &[u32]) -> bool {
+        held[usize::from(at)] < self.counts[usize::from(at)].max(1)
+    }
 }
 
 /// Who holds what, and who waits.
@@ -36,8 +43,7 @@ impl Taken {
             return true;
         }
         self.held.resize(self.held.len().max(semaphores.counts.len()), 0);
-        let is_free = |at: &u16| self.held[usize::from(*at)] < semaphores.counts[usize::from(*at)].max(1);
-        if !wanted.iter().all(is_free) {
+        if !wanted.iter().all(|at| semaphores.is_free(*at, &self.held)) {
             return false;
         }
         wanted.iter().for_each(|at| self.held[usize::from(*at)] += 1);
@@ -130,6 +136,19 @@ impl Machine {
     pub(super) fn freed(&mut self, semaphore: u16) {
         let Some(shared) = &mut self.shared else { return };
         self.ready.extend(shared.taken.freed(semaphore).into_iter().map(std::cmp::Reverse));
+    }
+
+    /// Which semaphore a vertex waits for, if it does, and who has that.
+    pub(super) fn parked(&self, vertex: VertexId) -> Option<Stage> {
+        let Shared { rules, taken } = self.shared.as_deref()?;
+        let wanted = rules.of.get(&vertex).filter(|_| taken.parked.contains(&vertex))?;
+        let holder = |at: &u16| {
+            let has = |holder: &VertexId| rules.of.get(holder).is_some_and(|all| all.contains(at));
+            taken.holders.iter().copied().find(has)
+        };
+        let is_taken = |at: &u16| !rules.is_free(*at, &taken.held);
+        let semaphore = wanted.iter().position(is_taken)?;
+        Some(Stage::Parked { semaphore, holder: holder(&wanted[semaphore]) })
     }
 
     /// Whether somebody waits for a semaphore.

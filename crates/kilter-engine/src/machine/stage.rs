@@ -11,8 +11,15 @@ pub enum Stage {
     Unwatched,
     /// It waits for this one, perhaps among others.
     Waiting(VertexId),
-    /// It is its turn, as soon as what it shares is free and nothing is paused.
+    /// It is its turn, as soon as nothing is paused.
     Ready,
+    /// It is its turn, as soon as a semaphore is free.
+    Parked {
+        /// Which of its own, in their order.
+        semaphore: usize,
+        /// Who has that, perhaps among others; none if it is of a graph before.
+        holder: Option<VertexId>,
+    },
     /// It is in its state, and about to be refreshed.
     Owed,
     /// It is checked.
@@ -32,12 +39,14 @@ impl Machine {
     pub fn stage(&self, vertex: VertexId) -> Stage {
         match self.progress[vertex.at()].phase {
             Phase::Waiting => self.waits(vertex),
-            Phase::Ready | Phase::Differs => Stage::Ready,
+            Phase::Ready => self.parked(vertex).unwrap_or(Stage::Ready),
+            Phase::Differs => Stage::Ready,
             Phase::Owed => Stage::Owed,
             Phase::Checking => Stage::Checking,
             Phase::Applying => Stage::Changing,
             Phase::Refreshing => Stage::Refreshing,
             Phase::Delayed => Stage::Delayed,
+            Phase::Settled(_) if self.is_limited(vertex) => Stage::Delayed,
             Phase::Settled(settlement) => Stage::Settled(settlement),
         }
     }

@@ -70,8 +70,8 @@ pub(super) struct Board<'run> {
     tallies: Tallies,
     /// What resources were before; none if nothing of that is kept.
     before: Option<Before>,
-    /// Resources with `realize` that have settled once.
-    realized: FxHashSet<VertexId>,
+    /// Which resources have settled once, while a state is held.
+    settled_once: Vec<bool>,
     used: FxHashSet<u16>,
     counts: Counts,
 }
@@ -136,7 +136,7 @@ impl<'run> Board<'run> {
             standing: None,
             tallies: Tallies::default(),
             before: Before::of(prepared, options),
-            realized: FxHashSet::default(),
+            settled_once: Vec::new(),
             used: FxHashSet::default(),
             counts: Counts::default(),
         }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use ecow::EcoString;
 use kilter_engine::VertexId;
+use rustc_hash::FxHashSet;
 
 use super::handover::Kept;
 
@@ -126,6 +127,12 @@ impl Calls {
     /// Whether something is done to a resource.
     pub(super) fn is_for(&self, vertex: VertexId) -> bool {
         self.open.iter().flat_map(|call| &call.targets).any(|target| target.now == Some(vertex))
+    }
+
+    /// The resources of some calls, as far as they are in the graph that is held.
+    pub(super) fn vertices_of(&self, calls: &[CallId]) -> FxHashSet<VertexId> {
+        let some = self.open.iter().filter(|call| calls.contains(&call.id));
+        some.flat_map(|call| &call.targets).filter_map(|target| target.now).collect()
     }
 
     /// All resources to which something is done, as far as they are in the graph that is held.

@@ -154,7 +154,7 @@ pub(super) struct Carried {
     pub(super) drafts: FxHashMap<VertexId, Draft>,
     pub(super) standing: BTreeMap<VertexId, ResourceReport>,
     pub(super) tallies: Tallies,
-    pub(super) realized: FxHashSet<VertexId>,
+    pub(super) settled_once: Vec<bool>,
     pub(super) used: FxHashSet<u16>,
     pub(super) counts: Counts,
 }

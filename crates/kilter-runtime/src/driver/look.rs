@@ -5,7 +5,7 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_engine::{Settlement, Stage, Timestamp, VertexId};
 use kilter_provider::Watch;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::window::{Question, Standing, Standings, Watched, Which};
 use super::{Driver, Mode, hold};
@@ -38,37 +38,55 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 }
             }
         }
-        let under_way = all().filter(|vertex| self.is_under_way(*vertex)).count();
+        let under_way = all().filter(|vertex| self.is_open(*vertex)).count();
+        let is_at_rest = |vertex: &VertexId| !self.is_open(*vertex) && self.board.standing_of(*vertex).is_none();
         let watches = holder.watches();
+        let queued = self.calls.vertices_of(&self.workers.queued());
         Some(Standings {
             held_for: self.start.elapsed(),
             noop: self.options.mode == Mode::Noop,
             quiet_for: self
                 .machine
                 .quiet_since()
+                .filter(|_| self.calls.is_empty())
                 .map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
             counts: self.board.standing_counts(),
+            in_sync_now: all().filter(is_at_rest).count(),
             under_way,
             settled: self.board.settled(),
             watches: watches.watches,
             overflows: watches.overflows,
-            resources: vertices.into_iter().map(|vertex| self.standing(vertex, looks.get(&vertex).copied())).collect(),
+            resources: vertices
+                .into_iter()
+                .map(|vertex| self.standing(vertex, looks.get(&vertex).copied(), &queued))
+                .collect(),
             unknown,
         })
     }
 
-    fn is_notable(&self, vertex: VertexId) -> bool {
-        self.is_under_way(vertex) || self.board.standing_of(vertex).is_some() || self.machine.is_watched_only(vertex)
+    /// Whether something is still to be done to a vertex, if only to look at it when its time has come.
+    fn is_open(&self, vertex: VertexId) -> bool {
+        self.is_under_way(vertex) || self.machine.stage(vertex) == Stage::Delayed
     }
 
-    fn standing(&self, vertex: VertexId, next_look: Option<Duration>) -> Standing {
+    fn is_notable(&self, vertex: VertexId) -> bool {
+        self.is_open(vertex) || self.board.standing_of(vertex).is_some() || self.machine.is_watched_only(vertex)
+    }
+
+    fn standing(&self, vertex: VertexId, next_look: Option<Duration>, queued: &FxHashSet<VertexId>) -> Standing {
         let resource = self.prepared.resource(vertex);
         let report = self.board.standing_of(vertex);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
+        let mut semaphore = None;
         let (word, waits_for) = match self.machine.stage(vertex) {
             Stage::Unwatched => ("unwatched", None),
             Stage::Waiting(parent) => ("waiting", Some(parent)),
+            Stage::Parked { semaphore: at, holder } => {
+                semaphore = resource.meta().and_then(|meta| Some(meta.semaphores.get(at)?.id.clone()));
+                ("waiting", holder)
+            }
             Stage::Ready | Stage::Owed => ("ready", None),
+            Stage::Checking | Stage::Changing | Stage::Refreshing if queued.contains(&vertex) => ("queued", None),
             Stage::Checking => ("checking", None),
             Stage::Changing => ("changing", None),
             Stage::Refreshing => ("refreshing", None),
@@ -86,6 +104,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 Some(parent) => Some(self.prepared.resource(parent).reference.clone()),
                 None => report.and_then(|report| report.because_of.clone()),
             },
+            semaphore,
             failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
             owed_by: self.owed_by(vertex),
             report: report.cloned(),

@@ -77,8 +77,10 @@ pub struct Standings {
     pub noop: bool,
     /// For how long nothing has happened but that resources were found in their state; none while something does.
     pub quiet_for: Option<Duration>,
-    /// How many resources there are, and in which states.
+    /// How many resources there are, and in which states they settled last.
     pub counts: Counts,
+    /// How many are in their state, and nothing is to be done to them.
+    pub in_sync_now: usize,
     /// Of how many resources it is not known yet, or not any more, whether they are in their state.
     pub under_way: usize,
     /// How often anything has settled since the run began, and how.
@@ -98,11 +100,13 @@ pub struct Standings {
 pub struct Standing {
     /// The resource.
     pub reference: ResourceRef,
-    /// A word for it: that of its [`Status`](crate::Status) when it has settled, otherwise `unwatched`, `waiting`, `ready`, `checking`,
-    /// `changing`, `refreshing` or `delayed`.
+    /// A word for it: that of its [`Status`](crate::Status) when it has settled, otherwise `unwatched`, `waiting`, `ready`, `queued`,
+    /// `checking`, `changing`, `refreshing` or `delayed`.
     pub word: &'static str,
     /// What it waits for, or is blocked by.
     pub because_of: Option<ResourceRef>,
+    /// The semaphore that it waits for; the former has it.
+    pub semaphore: Option<EcoString>,
     /// Why the last try failed.
     pub failure: Option<EcoString>,
     /// The resources whose changes it is still to be refreshed for, or is being.

@@ -13,6 +13,7 @@ use super::{CHANGED, FAILED, FAINT, NAME, json, styled};
 pub(crate) fn json(standings: &Standings) -> Json {
     let mut of_all = json::counts(&standings.counts);
     of_all["under_way"] = standings.under_way.into();
+    of_all["in_sync_now"] = standings.in_sync_now.into();
     json!({
         "process": std::process::id(),
         "held_for_ms": ms(standings.held_for),
@@ -46,6 +47,9 @@ fn standing(standing: &Standing) -> Json {
     put("state", standing.word.into());
     if let Some(cause) = &standing.because_of {
         put("because_of", cause.to_string().into());
+    }
+    if let Some(semaphore) = &standing.semaphore {
+        put("semaphore", semaphore.as_str().into());
     }
     if let Some(failure) = &standing.failure {
         put("failure", failure.as_str().into());
@@ -133,7 +137,7 @@ fn unix(at: SystemTime) -> Json {
 pub(crate) fn text(json: &Json) -> String {
     let counts = &json["counts"];
     let count = |key: &str| counts[key].as_u64().unwrap_or(0);
-    let mut parts = vec![format!("{} in their state", count("in_sync").saturating_sub(count("under_way")))];
+    let mut parts = vec![format!("{} in their state", count("in_sync_now"))];
     let words = [
         ("under_way", "under way"),
         ("would_change", "would be changed"),
@@ -174,6 +178,10 @@ fn one(json: &Json) -> String {
     };
     let mut text = format!("{} {}", styled(NAME, shown("resource")), styled(style, state.replace('_', " ")));
     match state {
+        "waiting" if json["semaphore"].is_string() => {
+            text += &format!(" for the semaphore {}, which {} has", shown("semaphore"), shown("because_of"));
+        }
+        "queued" => text += " for a worker",
         "waiting" => text += &format!(" for {}", shown("because_of")),
         _ if json["because_of"].is_string() => text += &format!(" because of {}", shown("because_of")),
         _ => {}
@@ -270,13 +278,16 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_because_of_what_something_is_refreshed() {
+    fn people_are_told_what_something_waits_for_and_because_of_what_it_is_refreshed() {
         let text = one(&json!({
             "resource": "exec[r]", "state": "refreshing", "owed_by": ["exec[w]"],
             "last_refresh": {"unix_ms": unix(SystemTime::now()), "by": ["file[/a]", "exec[w]"]},
         }));
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(text.contains("    a refresh is owed to it by exec[w]\n"), "{text}");
+        let waiting = one(&json!({"resource": "a[b]", "state": "waiting", "because_of": "a[c]", "semaphore": "x"}));
+        let waiting = anstream::adapter::strip_str(&waiting).to_string();
+        assert!(waiting.starts_with("a[b] waiting for the semaphore x, which a[c] has\n"), "{waiting}");
         assert!(text.contains("last refresh ") && text.contains(" ago: by file[/a], exec[w]\n"), "{text}");
     }
 }

@@ -19,8 +19,8 @@ impl Board<'_> {
     ) {
         let status = status(settlement);
         let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
-        if self.prepared.resource(vertex).meta().is_some_and(|meta| meta.realize) {
-            self.realized.insert(vertex);
+        if let Some(has_settled) = self.settled_once.get_mut(vertex.0 as usize) {
+            *has_settled = true;
         }
         self.forget_before(vertex, status);
         if self.prepared.resource(vertex).is_reversal() && status != Status::InSync {
@@ -74,7 +74,7 @@ impl Board<'_> {
         let is_done = |draft: &&mut Draft| draft.changed || draft.refreshed;
         let (Some(_), Some(draft)) = (&self.standing, self.drafts.get_mut(&vertex).filter(is_done)) else { return };
         // What is refreshed behind a change is reported with it.
-        if matches!(machine.stage(vertex), Stage::Settled(_) | Stage::Owed) {
+        if machine.settlement(vertex).is_some() || machine.stage(vertex) == Stage::Owed {
             return;
         }
         let next = Draft { failure: draft.failure.clone(), is_continued: true, ..Draft::default() };

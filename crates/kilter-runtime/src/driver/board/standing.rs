@@ -46,7 +46,10 @@ impl Board<'_> {
         self.found = kept.map(carried.found);
         self.drafts = kept.map(carried.drafts);
         self.tallies = carried.tallies.renumbered(kept);
-        self.realized = carried.realized.into_iter().filter_map(|old| kept.new_of(old)).collect();
+        let had_settled =
+            |old: &Option<VertexId>| old.is_some_and(|old| carried.settled_once.get(old.0 as usize) == Some(&true));
+        self.settled_once = kept.old_of.iter().map(had_settled).collect();
+        self.settled_once.resize(self.prepared.resources().len(), false);
         self.standing = Some(kept.map(carried.standing));
         (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
     }
@@ -86,7 +89,7 @@ impl Board<'_> {
             drafts,
             standing,
             tallies,
-            realized,
+            settled_once,
             ..
         } = self;
         let (used, counts, standing) = (self.used, self.counts, standing.unwrap_or_default());
@@ -102,7 +105,7 @@ impl Board<'_> {
             drafts,
             standing,
             tallies,
-            realized,
+            settled_once,
             used,
             counts,
         }
@@ -120,10 +123,12 @@ impl Board<'_> {
         give_back(&mut self.drafts);
     }
 
-    /// How many resources are in which state, while one is held. What is under way is as it was before that.
+    /// How many resources are in which state, while one is held. What is under way is as it was before that; what has not
+    /// settled yet is in none.
     pub(in super::super) fn standing_counts(&self) -> Counts {
         let total = self.prepared.resources().len();
-        let mut counts = Counts { total, in_sync: total, ..Counts::default() };
+        let in_sync = self.settled_once.iter().filter(|has_settled| **has_settled).count();
+        let mut counts = Counts { total, in_sync, ..Counts::default() };
         for report in self.standing.iter().flat_map(BTreeMap::values) {
             let of_status = match report.status {
                 Status::WouldChange => &mut counts.would_change,
@@ -140,9 +145,9 @@ impl Board<'_> {
         counts
     }
 
-    /// Whether a resource that others wait for (`realize`) has settled once.
+    /// Whether a resource has settled once, while a state is held.
     pub(in super::super) fn has_settled(&self, vertex: VertexId) -> bool {
-        self.realized.contains(&vertex)
+        self.settled_once.get(vertex.0 as usize).is_some_and(|has_settled| *has_settled)
     }
 
     /// How often anything has settled, and how.

@@ -35,6 +35,16 @@ pub trait Tell: Sync {
 
     /// Any resource may have changed.
     fn anything(&self);
+
+    /// Of the resource of this name nothing is told for now, and why: the others are watched.
+    fn unwatched(&self, name: &str, why: &str) {
+        let _ = (name, why);
+    }
+
+    /// What changes of that one is told again. That it may have changed meanwhile is told apart.
+    fn rewatched(&self, name: &str) {
+        let _ = name;
+    }
 }
 
 /// What may change of the network of a machine.

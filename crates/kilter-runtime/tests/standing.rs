@@ -17,7 +17,7 @@ use kilter_provider::{
     Watch,
 };
 use kilter_runtime::{
-    Anew, Declared, Event, Hold, Mode, Observer, Options, Standing, Standings, Status, Stop, Which, Window, plan_of,
+    Anew, Declared, Event, Hold, Mode, Observer, Options, Standing, Standings, Stop, Watched, Which, Window, plan_of,
 };
 
 /// What happens to a resource, by its name.
@@ -74,7 +74,7 @@ impl Slots {
         }
     }
 
-    /// Something happens to a resource: returns when the run has been told.
+    /// Something happens to a resource, or to its watch (`lose` and `find`): returns when the run has been told.
     fn happens(&self, name: &str) {
         self.told.0.send(name.to_owned()).unwrap();
         self.heard.1.lock().unwrap().recv().unwrap();
@@ -102,7 +102,8 @@ impl Provider for Slots {
     }
 
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let of = |name: &String| State::present(name.as_str(), [("value", Value::from("x"))].into_iter().collect());
+        let value = |name: &String| Value::from(if name == "anew" { "anew" } else { "x" });
+        let of = |name: &String| State::present(name.as_str(), [("value", value(name))].into_iter().collect());
         let mut set = self.set.lock().unwrap();
         set.retain(|_, looks| *looks != Some(0));
         set.values_mut().flatten().for_each(|looks| *looks -= 1);
@@ -135,6 +136,10 @@ impl Provider for Slots {
         }
     }
 
+    fn acts_anew(&self, should: &Attributes) -> bool {
+        should.get("value").and_then(Value::as_str) == Some("anew")
+    }
+
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
         vec![Watch::Told]
     }
@@ -144,7 +149,11 @@ impl Provider for Slots {
         let tells = self.told.1.lock().unwrap();
         while !cx.interrupt().is_raised() {
             if let Ok(name) = tells.recv_timeout(Duration::from_millis(10)) {
-                tell.changed(&name);
+                match name.split_once(' ') {
+                    Some(("lose", name)) => tell.unwatched(name, "it has ended"),
+                    Some(("find", name)) => tell.rewatched(name),
+                    _ => tell.changed(&name),
+                }
                 self.heard.0.send(()).unwrap();
             }
         }
@@ -169,15 +178,19 @@ impl Declared for Fixed {
     }
 }
 
-/// How resources have settled, as it was told.
+/// How resources have settled, and what is not watched, as it was told.
 #[derive(Clone, Default)]
-struct Settled(Arc<Mutex<Vec<(String, Status)>>>);
+struct Heard(Arc<Mutex<Vec<String>>>);
 
-impl Observer for Settled {
+impl Observer for Heard {
     fn event(&mut self, event: Event<'_>) {
-        if let Event::Settled(report) = event {
-            self.0.lock().unwrap().push((report.reference.title.to_string(), report.status));
-        }
+        let line = match event {
+            Event::Settled(report) => format!("{} {}", report.reference.title, report.status.word()),
+            Event::Unwatched { count, why } => format!("{count} unwatched: {why}"),
+            Event::Rewatched { count } => format!("{count} rewatched"),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
     }
 }
 
@@ -220,20 +233,20 @@ fn one<'a>(standings: &'a Standings, name: &str) -> &'a Standing {
     standings.resources.iter().find(|one| one.reference.title == name).unwrap()
 }
 
-/// Holds a state with so many workers while `look` looks at it; how resources have settled.
+/// Holds a state with so many workers while `look` looks at it; what was told.
 fn hold(
     slots: &Arc<Slots>,
     resources: Vec<Resource>,
     relations: Vec<Relation>,
     jobs: usize,
     look: impl FnOnce(&Seen<'_>) + Send,
-) -> Vec<(String, Status)> {
+) -> Vec<String> {
     let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
     let catalog = Catalog { resources, relations, ..Catalog::default() };
     let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
-    let (window, stop, settled) = (Window::default(), Stop::new().unwrap(), Settled::default());
+    let (window, stop, heard) = (Window::default(), Stop::new().unwrap(), Heard::default());
     let hold = Hold {
         converged: None,
         until_converged: false,
@@ -251,10 +264,10 @@ fn hold(
             stop.request();
             looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
-        prepared.hold(&options, hold, &stop, &mut settled.clone()).unwrap();
+        prepared.hold(&options, hold, &stop, &mut heard.clone()).unwrap();
     });
-    let settled = settled.0.lock().unwrap();
-    settled.clone()
+    let heard = heard.0.lock().unwrap();
+    heard.clone()
 }
 
 #[test]
@@ -265,7 +278,7 @@ fn every_change_is_told_though_something_happens_while_it_is_made() {
         assert_eq!((one(&standings, "busy").tally.changes, one(&standings, "busy").word), (4, "in_sync"));
         assert_eq!(standings.settled.changed, 4);
     });
-    assert_eq!(settled, vec![("busy".to_owned(), Status::Changed); 4]);
+    assert_eq!(settled, ["busy changed"; 4]);
 }
 
 #[test]
@@ -289,7 +302,7 @@ fn a_resource_says_because_of_which_it_is_refreshed_and_was() {
         assert_eq!((names(weak), weak.tally.refreshes), (Vec::new(), 1));
         assert_eq!(weak.tally.last_refresh.as_ref().unwrap().1[0].to_string(), "slot[first]");
     });
-    assert_eq!(settled, [("first".to_owned(), Status::Changed), ("weak".to_owned(), Status::Refreshed)]);
+    assert_eq!(settled, ["first changed", "weak refreshed"]);
 }
 
 #[test]
@@ -345,4 +358,32 @@ fn what_no_worker_has_begun_is_queued() {
         let words: Vec<&str> = names.iter().map(|name| one(&standings, name).word).collect();
         assert_eq!(words, ["changing", "queued", "queued"]);
     });
+}
+
+#[test]
+fn a_resource_whose_watch_has_ended_is_polled_until_it_is_back() {
+    let slots = Slots::new(&[]);
+    let mut anew = slot("anew", Meta::default());
+    anew.attributes = [("value", Value::from("anew"))].into_iter().collect();
+    slots.set.lock().unwrap().insert("other".into(), None);
+    let resources = vec![slot("lone", Meta::default()), anew, slot("other", Meta::default())];
+    let told = hold(&slots, resources, Vec::new(), 2, |seen| {
+        seen.when(|standings| standings.quiet_for.is_some());
+        ["lose lone", "lose anew"].into_iter().for_each(|what| slots.happens(what));
+        let standings = seen.when(|standings| one(standings, "anew").unwatched.is_some());
+        let lone = one(&standings, "lone");
+        assert_eq!((lone.watched.word(), lone.unwatched.as_deref()), ("poll", Some("it has ended")));
+        assert!(lone.next_look.is_some());
+        // It would run each time.
+        assert_eq!(one(&standings, "anew").watched, Watched::Once);
+        assert_eq!(one(&standings, "other").watched, Watched::ByEvents);
+        ["lose lone", "find lone"].into_iter().for_each(|what| slots.happens(what));
+        let standings = seen.when(|standings| one(standings, "lone").unwatched.is_none());
+        assert_eq!((one(&standings, "lone").watched, one(&standings, "lone").next_look), (Watched::ByEvents, None));
+    });
+    let about_watches: Vec<&String> = told.iter().filter(|line| line.contains("watched")).collect();
+    assert_eq!(
+        about_watches,
+        ["1 unwatched: slot[lone]: it has ended", "1 unwatched: slot[anew]: it has ended", "1 rewatched"]
+    );
 }

@@ -37,6 +37,7 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, watched: &[Wante
             if let Err(error) = made {
                 let why = format!("watch: no thread can be made that listens: {error}");
                 cx.log(Level::Warning, "exec", wanted.name, &why);
+                tell.unwatched(wanted.name, &why);
             }
         }
         // What happens before a command has begun is not told; from now on it begins.
@@ -58,6 +59,7 @@ fn again_and_again(provider: &ExecProvider, cx: &Context<'_>, name: &EcoString, 
         }
         let why = secrets.redact(&format!("watch: {why}; it is begun again in {} s", pause.as_secs()));
         cx.log(Level::Warning, "exec", name, &why);
+        tell.unwatched(name, &why);
         wait(cx, pause);
         if cx.interrupt().is_raised() {
             return;
@@ -93,7 +95,11 @@ fn once(
     // A line that says nothing is none.
     let mut says_something = false;
     let mut hear = |event: Event<'_>| {
-        let Event::Chunk { stream: Stream::Stdout, bytes } = event else { return };
+        let bytes = match event {
+            Event::Spawned { .. } => return tell.rewatched(name),
+            Event::Chunk { stream: Stream::Stdout, bytes } => bytes,
+            _ => return,
+        };
         let mut changed = false;
         for &byte in bytes {
             changed |= byte == b'\n' && std::mem::take(&mut says_something);

@@ -204,7 +204,9 @@ impl<'hold> Holder<'hold> {
     }
 
     /// What the holder of the next graph goes on with.
-    pub(super) fn leave(self) -> Watching {
+    pub(super) fn leave(mut self) -> Watching {
+        // Whoever tells begins anew, and says so if it cannot.
+        self.listening.polled.clone().into_iter().for_each(|vertex| self.poll_no_longer(vertex));
         let Holder {
             hub,
             bells,

@@ -1,6 +1,6 @@
 //! Providers that tell themselves what changes: each is listened to on a thread of its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,15 +31,17 @@ struct News {
     /// Whether any resource may have changed.
     any: bool,
     changed: BTreeSet<VertexId>,
+    /// What is told of single resources.
+    of: BTreeMap<VertexId, Status>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.status.is_none() && !self.any && self.changed.is_empty()
+        self.status.is_none() && !self.any && self.changed.is_empty() && self.of.is_empty()
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Status {
     Watching,
     /// It does not, and why not.
@@ -71,6 +73,11 @@ impl Listened {
 
     fn news(&self) -> MutexGuard<'_, News> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_name(&self, name: &str) -> impl Iterator<Item = VertexId> {
+        let first = self.names.partition_point(|(known, _)| known.as_str() < name);
+        self.names[first..].iter().take_while(move |(known, _)| known == name).map(|(_, vertex)| *vertex)
     }
 
     fn vertices(&self) -> impl Iterator<Item = VertexId> {
@@ -106,14 +113,19 @@ impl Tell for Teller<'_> {
     }
 
     fn changed(&self, name: &str) {
-        let names = &self.told.names;
-        let first = names.partition_point(|(known, _)| known.as_str() < name);
-        let of_name = names[first..].iter().take_while(|(known, _)| known == name);
-        self.add(|news| news.changed.extend(of_name.map(|(_, vertex)| *vertex)));
+        self.add(|news| news.changed.extend(self.told.of_name(name)));
     }
 
     fn anything(&self) {
         self.add(|news| news.any = true);
+    }
+
+    fn unwatched(&self, name: &str, why: &str) {
+        self.add(|news| news.of.extend(self.told.of_name(name).map(|vertex| (vertex, Status::Lost(why.into())))));
+    }
+
+    fn rewatched(&self, name: &str) {
+        self.add(|news| news.of.extend(self.told.of_name(name).map(|vertex| (vertex, Status::Watching))));
     }
 }
 
@@ -172,13 +184,15 @@ pub(super) struct Listening {
     silent: BTreeSet<u16>,
     /// The resources that are looked at every so often only since nobody tells of them.
     pub(super) polled: BTreeSet<VertexId>,
+    /// Single resources of which it has been told that nobody watches them, and why.
+    unwatched: BTreeMap<VertexId, EcoString>,
     since: Timestamp,
 }
 
 impl Listening {
     pub(super) fn new(told: Vec<Arc<Listened>>, since: Timestamp) -> Listening {
         let silent = told.iter().map(|told| told.provider).collect();
-        Listening { told, lost: BTreeSet::new(), silent, polled: BTreeSet::new(), since }
+        Listening { told, lost: BTreeSet::new(), silent, polled: BTreeSet::new(), unwatched: BTreeMap::new(), since }
     }
 
     /// Whether this one is still listened to: another graph has others.
@@ -197,6 +211,11 @@ impl Listening {
         silent.flat_map(|told| told.vertices()).any(|of_silent| of_silent == vertex)
     }
 
+    /// Why a provider does not tell of a resource of which it should.
+    pub(super) fn why_unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
+        self.unwatched.get(&vertex)
+    }
+
     /// When those that say nothing are taken for lost.
     pub(super) fn patience(&self) -> Option<Timestamp> {
         (!self.silent.is_empty()).then_some(Timestamp(self.since.0.saturating_add(TO_BEGIN)))
@@ -209,7 +228,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         if !self.holder.as_ref().is_some_and(|holder| holder.listening.has(told)) {
             return;
         }
-        let News { status, any, changed } = std::mem::take(&mut *told.news());
+        let News { status, any, changed, of } = std::mem::take(&mut *told.news());
         let mut is_anything = any;
         if let Some(status) = status {
             let Some(holder) = &mut self.holder else { return };
@@ -222,15 +241,45 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                         is_anything = true;
                         self.observer.event(Event::Rewatched { count: told.names.len() });
                     }
-                    told.vertices().for_each(|vertex| holder.poll_no_longer(vertex));
+                    let is_watched = |vertex: &VertexId| !holder.listening.unwatched.contains_key(vertex);
+                    let watched: Vec<VertexId> = told.vertices().filter(is_watched).collect();
+                    watched.into_iter().for_each(|vertex| holder.poll_no_longer(vertex));
                     told.vertices().for_each(|vertex| self.begins_to_be_watched(vertex));
                 }
                 Status::Lost(why) => self.unheard(told, &why),
             }
         }
+        for (vertex, status) in of {
+            self.heard_of(vertex, status);
+        }
         let all = told.vertices().filter(|_| is_anything);
         for vertex in all.chain(changed.into_iter().filter(|_| !is_anything)) {
             self.machine.input(self.now, Input::Stale(vertex));
+        }
+    }
+
+    /// Takes what a provider has told of its watch of a single resource.
+    fn heard_of(&mut self, vertex: VertexId, status: Status) {
+        let Some(holder) = &mut self.holder else { return };
+        let Status::Lost(why) = status else {
+            if holder.listening.unwatched.remove(&vertex).is_some() {
+                holder.poll_no_longer(vertex);
+                self.observer.event(Event::Rewatched { count: 1 });
+            }
+            return;
+        };
+        let resource = self.prepared.resource(vertex);
+        // What cannot be asked whether it has to run is not run for that.
+        if !self.prepared.provider(vertex).acts_anew(&resource.attributes) {
+            if holder.interval(vertex).is_none() {
+                holder.listening.polled.insert(vertex);
+            }
+            holder.poll(vertex, self.now, millis(POLL));
+        }
+        let why = self.board.sealed(resource.reference.type_name.as_str(), &resource.name, why.into());
+        if holder.listening.unwatched.insert(vertex, why.as_str().into()).is_none() {
+            let why = &format!("{}: {why}", resource.reference);
+            self.observer.event(Event::Unwatched { count: 1, why });
         }
     }
 
@@ -239,6 +288,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         let interval = millis(POLL);
         for vertex in told.vertices() {
+            holder.listening.unwatched.remove(&vertex);
             if holder.interval(vertex).is_none() {
                 holder.listening.polled.insert(vertex);
             }

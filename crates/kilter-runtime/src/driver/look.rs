@@ -111,9 +111,15 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             received: self.board.received(vertex),
             watched_only: self.machine.is_watched_only(vertex),
             watched: self.watched(vertex),
+            unwatched: self.unwatched(vertex).cloned(),
             next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
             tally: self.board.tally(vertex),
         }
+    }
+
+    /// Why its provider does not tell of a resource of which it should.
+    fn unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
+        self.holder.as_ref()?.listening.why_unwatched(vertex)
     }
 
     fn watched(&self, vertex: VertexId) -> Watched {
@@ -124,7 +130,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let followed = self.holder.as_ref().and_then(|holder| holder.followed.get(&vertex));
         let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
         let watches = self.prepared.provider(vertex).watches(&resource.name, attributes);
-        let tells = watches.iter().any(|watch| !matches!(watch, Watch::Every(_)));
+        let is_silent = self.unwatched(vertex).is_some();
+        let tells = watches.iter().any(|watch| match watch {
+            Watch::Every(_) => false,
+            Watch::Told => !is_silent,
+            _ => true,
+        });
         if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }
     }
 }

@@ -119,6 +119,8 @@ pub struct Standing {
     pub watched_only: bool,
     /// What tells that it may have changed.
     pub watched: Watched,
+    /// Why its provider does not tell of it, though it should.
+    pub unwatched: Option<EcoString>,
     /// When it is looked at even if nothing happens to it.
     pub next_look: Option<Duration>,
     /// What was done to it since the run began, or since it is declared as it is.

@@ -67,6 +67,9 @@ fn standing(standing: &Standing) -> Json {
     if let Watched::Polled(interval) = standing.watched {
         put("every_ms", ms(interval));
     }
+    if let Some(why) = &standing.unwatched {
+        put("unwatched", why.as_str().into());
+    }
     if let Some(next) = standing.next_look {
         put("next_look_ms", ms(next));
     }
@@ -206,6 +209,9 @@ fn one(json: &Json) -> String {
     }
     for cause in json["refreshed_by"].as_array().into_iter().flatten().filter_map(Json::as_str) {
         text += &format!("    refreshed by {}\n", visible(cause));
+    }
+    for line in json["unwatched"].as_str().into_iter().flat_map(str::lines) {
+        text += &format!("    not watched: {}\n", visible(line));
     }
     let owed_by = texts(&json["owed_by"]);
     if !owed_by.is_empty() {

@@ -97,6 +97,20 @@ fn a_watch_that_ends_is_told_once_and_begun_again() {
 }
 
 #[test]
+fn a_command_whose_watch_does_not_run_is_said_not_to_be_watched() {
+    let place = Place::new();
+    let text = "resources:\n  exec[deaf]: {command: touch DIR/a, creates: DIR/a, watch: /nonexistent/x}\n";
+    let running = Running::begin(
+        &place,
+        &["--quiet", &place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()))],
+    );
+    let status = || place.run(&["status", "exec[deaf]"]).stdout;
+    wait("the end of the watch", || status().contains("not watched: watch: "));
+    assert!(status().contains("looked at every 5 min 0 s; next look in "), "{}", status());
+    running.end();
+}
+
+#[test]
 fn what_a_watch_says_at_last_holds_no_secret() {
     let place = Place::new();
     let note = notes(&place, "simple", "echo \"what is in it: $(cat a)\" >&2; exit 3").join("a");

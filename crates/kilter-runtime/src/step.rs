@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::{Attributes, Change, Difference, Feature, Outcome, Receipt, State};
+use kilter_model::{Attributes, Change, Difference, Feature, Outcome, Receipt, State, Value};
 use kilter_provider::{Context, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Seal, Wanted};
 use rustc_hash::FxHashMap;
 
@@ -44,6 +44,8 @@ impl Should<'_> {
 pub(crate) struct Received {
     pub(crate) attributes: Attributes,
     pub(crate) receipts: Box<[Receipt]>,
+    /// The values that were sent, as they came, one for each receipt.
+    pub(crate) sent: Box<[Value]>,
 }
 
 /// One resource to be worked on.

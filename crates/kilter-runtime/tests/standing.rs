@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use kilter_model::expr::Template;
 use kilter_model::{
-    Attributes, Behaviour, Catalog, Change, EventLimit, Feature, Meta, Outcome, Relation, RelationKind, Resource,
-    ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
+    Attributes, Behaviour, Catalog, Change, Deferred, EventLimit, Feature, Meta, Outcome, Relation, RelationKind,
+    Resource, ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
     Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted,
@@ -40,6 +41,8 @@ struct Slots {
     told: (Sender<String>, Mutex<Receiver<String>>),
     heard: (Sender<()>, Mutex<Receiver<()>>),
     is_open: (Mutex<bool>, Condvar),
+    /// What is sent by what is set.
+    sends: Mutex<&'static str>,
 }
 
 impl Slots {
@@ -47,6 +50,7 @@ impl Slots {
         let schema = TypeSchema::new("slot", "A slot in memory.")
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("value", "String", Behaviour::Property, "What it holds.")
+            .attribute("hint", "String[1]", Behaviour::Parameter, "What it is told.")
             .features(&[Feature::Refresh]);
         let scripts = scripts.iter().map(|(name, script)| ((*name).to_owned(), *script)).collect();
         let ((told, tells), (heard, hears)) = (channel(), channel());
@@ -57,6 +61,7 @@ impl Slots {
             told: (told, Mutex::new(tells)),
             heard: (heard, Mutex::new(hears)),
             is_open: (Mutex::new(false), Condvar::new()),
+            sends: Mutex::new("something"),
         })
     }
 
@@ -119,7 +124,8 @@ impl Provider for Slots {
             }
             // What was set is looked at once for that.
             self.set.lock().unwrap().insert(change.name.to_string(), is_disturbed.then_some(1));
-            Outcome::done()
+            let outputs = [("sent", Value::from(*self.sends.lock().unwrap()))].into_iter().collect();
+            Outcome { outputs, ..Outcome::done() }
         };
         changes.iter().map(set).collect()
     }
@@ -386,4 +392,26 @@ fn a_resource_whose_watch_has_ended_is_polled_until_it_is_back() {
         about_watches,
         ["1 unwatched: slot[lone]: it has ended", "1 unwatched: slot[anew]: it has ended", "1 rewatched"]
     );
+}
+
+#[test]
+fn what_cannot_be_used_has_yet_to_be_taken() {
+    let slots = Slots::new(&[]);
+    let mut receiver = slot("receiver", Meta::default());
+    let template = Template::parse("${slot[sender].sent}").unwrap();
+    let span = Span::new(SourceId(0), 0, 0);
+    let deferred = Deferred { attribute: "hint".into(), template, sensitive: false, span };
+    receiver.particulars_mut().deferred.push(deferred);
+    hold(&slots, vec![slot("sender", Meta::default()), receiver], vec![notify(0, 1)], 2, |seen| {
+        let standings = seen.when(|standings| standings.quiet_for.is_some());
+        let received = &one(&standings, "receiver").received[0];
+        assert_eq!((received.attribute.as_str(), received.changed), ("hint", false));
+        *slots.sends.lock().unwrap() = "";
+        slots.set.lock().unwrap().remove("sender");
+        slots.happens("sender");
+        let standings = seen.when(|standings| one(standings, "receiver").word == "failed");
+        let receiver = one(&standings, "receiver");
+        let why = "what slot[sender].sent sends for `hint` is empty, and has to be String[1]";
+        assert_eq!((receiver.failure.as_deref(), receiver.received[0].changed), (Some(why), true));
+    });
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{EdgeId, Machine, Ran, Settlement, Timestamp, Verdict, VertexId};
-use kilter_model::{Attributes, Difference, Meta, ResourceRef, Value};
+use kilter_model::{Attributes, Difference, Meta, Receipt, ResourceRef, Value};
 use kilter_provider::{Context, Found, Log, Seal};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -47,6 +47,8 @@ pub(super) struct Board<'run> {
     resolved: FxHashMap<VertexId, Arc<Received>>,
     /// What others had sent when a resource was last in its state.
     accepted: FxHashMap<VertexId, Arc<Received>>,
+    /// What others have sent and a resource cannot become.
+    refused: FxHashMap<VertexId, Box<[Receipt]>>,
     /// Who takes what somebody sends.
     receivers: FxHashMap<VertexId, Vec<VertexId>>,
     /// Those who have been sent something else than before, while a state is held.
@@ -123,6 +125,7 @@ impl<'run> Board<'run> {
             outputs: FxHashMap::default(),
             resolved: FxHashMap::default(),
             accepted: FxHashMap::default(),
+            refused: FxHashMap::default(),
             receivers,
             renewed: Vec::new(),
             renewals: FxHashMap::default(),
@@ -174,15 +177,16 @@ impl<'run> Board<'run> {
             }
             if !self.prepared.resource(vertex).deferred().is_empty() {
                 match resolve::resolve(self.prepared, self.lookup, vertex, &self.outputs) {
-                    Resolution::Known(attributes) => {
-                        self.receive(vertex, attributes);
+                    Resolution::Known(attributes, sent) => {
+                        self.receive(vertex, attributes, sent);
                         self.seals.clear();
                     }
                     Resolution::Unknown(unknown) => {
                         answers.push((vertex, self.unknown(vertex, unknown)));
                         continue;
                     }
-                    Resolution::Failed(why) => {
+                    Resolution::Failed(why, sent) => {
+                        self.refuse(vertex, &sent);
                         self.fail(vertex, why);
                         answers.push((vertex, Verdict::Failed));
                         continue;

@@ -2,8 +2,8 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
-use kilter_model::expr::{EvalError, Lookup as Found, Scope};
-use kilter_model::{Attributes, ResourceRef, Value};
+use kilter_model::expr::{EvalError, Lookup as Found, Name, Scope, Template};
+use kilter_model::{Attributes, DataType, Deferred, ResourceRef, Value};
 use kilter_provider::canonicalize;
 use rustc_hash::FxHashMap;
 
@@ -13,12 +13,12 @@ use crate::step::guarded;
 
 /// What is wanted of a resource once others have run.
 pub(super) enum Resolution {
-    /// All of it, canonical.
-    Known(Attributes),
+    /// All of it, canonical, and what was sent for each attribute.
+    Known(Attributes, Box<[Value]>),
     /// These attributes are not known yet, and why.
     Unknown(Vec<(EcoString, EcoString)>),
-    /// A value cannot be used.
-    Failed(EcoString),
+    /// What was sent cannot be used: why not, and what was sent as far as it is known.
+    Failed(EcoString, Box<[Value]>),
 }
 
 /// Puts the values that were sent into the place of their expressions.
@@ -31,31 +31,28 @@ pub(super) fn resolve<'l>(
     let resource = prepared.resource(vertex);
     let scope = Sent { prepared, outputs, lookup };
     let mut attributes = resource.attributes.clone();
-    let mut unknown = Vec::new();
+    let (mut unknown, mut sent) = (Vec::new(), Vec::new());
     for deferred in resource.deferred() {
         match deferred.template.render(&scope) {
-            Ok(value) if deferred.sensitive => attributes.set(deferred.attribute.clone(), Value::sensitive(value)),
-            Ok(value) => attributes.set(deferred.attribute.clone(), value),
+            Ok(value) => {
+                let value = if deferred.sensitive { Value::sensitive(value) } else { value };
+                sent.push(value.clone());
+                attributes.set(deferred.attribute.clone(), value);
+            }
             Err(EvalError::Unknown(why)) => unknown.push((deferred.attribute.text().clone(), why)),
-            Err(error) => return Resolution::Failed(eco_format!("{}: {error}", deferred.attribute)),
+            Err(error) => return Resolution::Failed(eco_format!("{}: {error}", deferred.attribute), sent.into()),
         }
     }
     if !unknown.is_empty() {
         return Resolution::Unknown(unknown);
     }
-    let provider = prepared.provider(vertex);
-    for deferred in resource.deferred() {
-        let schema = provider.schema().find(deferred.attribute.as_str());
-        let value = attributes.get(deferred.attribute.as_str());
-        if let (Some(schema), Some(value)) = (schema, value)
-            && let Err(mismatch) = schema.data_type.check(value)
-        {
-            return Resolution::Failed(match value.holds_sensitive() {
-                // A mismatch shows the value.
-                true => eco_format!("the sensitive value sent for `{}` is no {}", deferred.attribute, schema.data_type),
-                false => eco_format!("the value sent for `{}` {mismatch}", deferred.attribute),
-            });
-        }
+    let (provider, sent) = (prepared.provider(vertex), sent.into_boxed_slice());
+    let refused = resource.deferred().iter().zip(&sent).find_map(|(deferred, value)| {
+        let schema = provider.schema().find(deferred.attribute.as_str())?;
+        mismatch(deferred, value, &schema.data_type)
+    });
+    if let Some(why) = refused {
+        return Resolution::Failed(why, sent);
     }
     let before = attributes.clone();
     let canonical = guarded(provider, || match provider.validate(&resource.name, &before, &[]).into_iter().next() {
@@ -64,10 +61,39 @@ pub(super) fn resolve<'l>(
         None => canonicalize(provider, &mut resource.name.clone(), &mut attributes).map(|()| attributes),
     });
     match canonical {
-        Ok(Ok(attributes)) => Resolution::Known(attributes),
-        Ok(Err(problem)) => Resolution::Failed(eco_format!("{}", sealed(problem, &before))),
-        Err(panicked) => Resolution::Failed(panicked),
+        Ok(Ok(attributes)) => Resolution::Known(attributes, sent),
+        Ok(Err(problem)) => Resolution::Failed(eco_format!("{}", sealed(problem, &before)), sent),
+        Err(panicked) => Resolution::Failed(panicked, sent),
     }
+}
+
+/// Why a value that was sent is not of the type that it has to be of.
+fn mismatch(deferred: &Deferred, value: &Value, data_type: &DataType) -> Option<EcoString> {
+    let mismatch = data_type.check(value).err()?;
+    let attribute = &deferred.attribute;
+    let senders: Vec<String> =
+        sources(&deferred.template).iter().map(|(of, output)| format!("{of}.{output}")).collect();
+    let what = format!("what {} sends for `{attribute}`", senders.join(", "));
+    Some(match value {
+        // A mismatch shows the value.
+        value if value.holds_sensitive() => eco_format!("the sensitive value sent for `{attribute}` is no {data_type}"),
+        Value::String(text) if text.is_empty() => eco_format!("{what} is empty, and has to be {data_type}"),
+        Value::Integer(_) | Value::Float(_) => eco_format!("{what} is {value}, and has to be {data_type}"),
+        _ => eco_format!("{what} {mismatch}"),
+    })
+}
+
+/// The outputs that a value is made of.
+pub(super) fn sources(template: &Template) -> Box<[(ResourceRef, EcoString)]> {
+    let mut sources: Vec<(ResourceRef, EcoString)> = Vec::new();
+    template.names(&mut |name, _| {
+        if let Name::Output(reference, output) = name
+            && !sources.iter().any(|(known, name)| known == reference && name == output)
+        {
+            sources.push((reference.clone(), output.clone()));
+        }
+    });
+    sources.into()
 }
 
 struct Sent<'a, 'l> {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{Timestamp, VertexId};
-use kilter_model::expr::{Name, Template};
-use kilter_model::{Attributes, Receipt, ResourceRef, Value};
+use kilter_model::expr::Name;
+use kilter_model::{Attributes, Receipt, Value};
 
 use super::Board;
 use crate::driver::Mode;
+use crate::driver::resolve::sources;
 use crate::outputs::{Declared, Outputs};
 use crate::step::Received;
 
@@ -123,7 +124,8 @@ impl Board<'_> {
     }
 
     /// A resource is to be what others have sent.
-    pub(super) fn receive(&mut self, vertex: VertexId, attributes: Attributes) {
+    pub(super) fn receive(&mut self, vertex: VertexId, attributes: Attributes, sent: Box<[Value]>) {
+        self.refused.remove(&vertex);
         let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.attributes);
         let receipts = self.prepared.resource(vertex).deferred().iter().map(|deferred| {
             let name = deferred.attribute.as_str();
@@ -131,7 +133,18 @@ impl Board<'_> {
             Receipt { attribute: deferred.attribute.clone(), from: sources(&deferred.template), changed }
         });
         let receipts = receipts.collect();
-        self.resolved.insert(vertex, Arc::new(Received { attributes, receipts }));
+        self.resolved.insert(vertex, Arc::new(Received { attributes, receipts, sent }));
+    }
+
+    /// What others have sent to a resource cannot be used: it has yet to become all of that that it is not.
+    pub(super) fn refuse(&mut self, vertex: VertexId, sent: &[Value]) {
+        let accepted = self.accepted.get(&vertex).map(|accepted| &accepted.sent);
+        let receipts = self.prepared.resource(vertex).deferred().iter().enumerate().map(|(at, deferred)| {
+            let is_accepted =
+                accepted.is_some_and(|accepted| sent.get(at).is_some_and(|sent| accepted.get(at) == Some(sent)));
+            Receipt { attribute: deferred.attribute.clone(), from: sources(&deferred.template), changed: !is_accepted }
+        });
+        self.refused.insert(vertex, receipts.collect());
     }
 
     /// A resource is what others have sent.
@@ -143,6 +156,9 @@ impl Board<'_> {
 
     /// What others have sent to a resource, as of its last look, and whether it has yet to become what they have sent.
     pub(in super::super) fn received(&self, vertex: VertexId) -> Vec<Receipt> {
+        if let Some(refused) = self.refused.get(&vertex) {
+            return refused.to_vec();
+        }
         let Some(received) = self.resolved.get(&vertex) else { return Vec::new() };
         let is_accepted = self.accepted.get(&vertex).is_some_and(|accepted| Arc::ptr_eq(accepted, received));
         let receipts = received.receipts.iter().cloned();
@@ -179,17 +195,4 @@ impl Board<'_> {
             apart: self.prepared.provider(vertex).apart_from_outputs(),
         }
     }
-}
-
-/// The outputs that a value is made of.
-fn sources(template: &Template) -> Box<[(ResourceRef, EcoString)]> {
-    let mut sources: Vec<(ResourceRef, EcoString)> = Vec::new();
-    template.names(&mut |name, _| {
-        if let Name::Output(reference, output) = name
-            && !sources.iter().any(|(known, name)| known == reference && name == output)
-        {
-            sources.push((reference.clone(), output.clone()));
-        }
-    });
-    sources.into()
 }

@@ -161,9 +161,13 @@ fn desk(pass: Pass, global: &Global, window: &Arc<Window>) -> Result<Option<Desk
 
 /// Where metrics are told. Somebody relies on them, so without them there is no run.
 fn answer(at: SocketAddr, window: &Arc<Window>) -> Result<Attendant, Exit> {
-    metrics::open(at, window).map_err(|error| {
+    let (attendant, bound) = metrics::open(at, window).map_err(|error| {
         say::fail_with(format_args!("cannot tell metrics at {at}: {error}"), ["give another address with --metrics"])
-    })
+    })?;
+    if at.port() == 0 {
+        say::line(format_args!("metrics are told at http://{bound}/metrics"));
+    }
+    Ok(attendant)
 }
 
 /// What is read again and again has to be there again and again.

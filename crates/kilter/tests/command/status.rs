@@ -197,6 +197,8 @@ fn metrics_are_told_to_whoever_asks_for_them_by_http_or_by_the_command() {
     let again = place.run(&["run", "--metrics", &free.to_string(), "--state-dir", "other", &path]);
     assert_eq!(again.code, 1);
     assert!(again.stderr.contains("cannot tell metrics at"), "{}", again.stderr);
+    let chosen = Running::begin(&place, &["--metrics", "127.0.0.1:0", "--state-dir", "other", &path]);
+    wait("the port", || chosen.told("metrics are told at http://127.0.0.1:") > 0);
 }
 
 #[test]

@@ -113,9 +113,6 @@ pub enum RunError {
     /// The system has no descriptor left for the interrupt.
     #[error("cannot make an event descriptor")]
     Event(#[source] std::io::Error),
-    /// Nothing can be watched.
-    #[error("cannot watch files")]
-    Watch(#[source] crate::watch::StartError),
 }
 
 /// How a driver has ended.

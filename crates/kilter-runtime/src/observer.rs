@@ -72,12 +72,21 @@ pub enum Event<'a> {
         /// What the last of them brought back: as somebody else wants it, and as it is declared.
         differences: &'a [Difference],
     },
-    /// Watches cannot be had for some resources: these are looked at every so often instead.
+    /// Watches cannot be had for some resources.
     Unwatched {
         /// How many resources.
         count: usize,
         /// Why.
         why: &'a str,
+        /// How often these are looked at instead, if they are.
+        every: Option<std::time::Duration>,
+    },
+    /// Watches cannot be had for what is declared.
+    DeclaredUnwatched {
+        /// Why.
+        why: &'a str,
+        /// How often it is looked at instead.
+        every: std::time::Duration,
     },
     /// Resources that could not be watched are watched again.
     Rewatched {

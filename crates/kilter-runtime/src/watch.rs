@@ -105,6 +105,9 @@ pub enum Why {
     /// A path that a hub does not take.
     #[error("{}: only absolute paths without `..` are watched", .0.display())]
     Path(PathBuf),
+    /// The hub could not begin to watch.
+    #[error("{0}")]
+    Deaf(String),
     /// Anything else that the system says.
     #[error("{}: cannot be watched: {why}", .path.display())]
     System {
@@ -113,6 +116,13 @@ pub enum Why {
         /// What the system said.
         why: String,
     },
+}
+
+impl Why {
+    /// Whether a limit stands in the way, which may be raised, or not be reached any more.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Why::LimitOfUser | Why::LimitOfHub(_) | Why::Memory)
+    }
 }
 
 /// What a hub holds.

@@ -18,7 +18,8 @@ use kilter_provider::{
     Watch,
 };
 use kilter_runtime::{
-    Anew, Declared, Event, Hold, Mode, Observer, Options, Standing, Standings, Stop, Watched, Which, Window, plan_of,
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Ring, RunError, Standing, Standings, Stop,
+    Watched, Which, Window, plan_of,
 };
 
 /// What happens to a resource, by its name.
@@ -179,8 +180,16 @@ impl Declared for Fixed {
         false
     }
 
-    fn read_anew(&mut self) -> Anew {
+    fn begin_reading(&mut self, ring: Ring) {
+        drop(ring);
+    }
+
+    fn read(&mut self) -> Anew {
         Anew::Same
+    }
+
+    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+        Ok(Held::Superseded(handover))
     }
 }
 
@@ -192,7 +201,7 @@ impl Observer for Heard {
     fn event(&mut self, event: Event<'_>) {
         let line = match event {
             Event::Settled(report) => format!("{} {}", report.reference.title, report.status.word()),
-            Event::Unwatched { count, why } => format!("{count} unwatched: {why}"),
+            Event::Unwatched { count, why, .. } => format!("{count} unwatched: {why}"),
             Event::Rewatched { count } => format!("{count} rewatched"),
             _ => return,
         };

@@ -44,7 +44,7 @@ impl Prepared<'_> {
     /// else is declared.
     ///
     /// # Errors
-    /// When the state directory, the journal or the watches cannot be used. What providers cannot do is in the
+    /// When the state directory or the journal cannot be used. What providers cannot do is in the
     /// report, which tells what is not in its state at the end.
     pub fn hold(
         &self,
@@ -114,10 +114,9 @@ impl Prepared<'_> {
         let ending = Alarm::new();
         let held = thread::scope(|scope| {
             let mut hold = hold;
-            let holder = match &mut hold {
-                Some(hold) => Some(Holder::begin(self, hold.borrowed(), &sender, watching, &kept, state_dir, now)?),
-                None => None,
-            };
+            let holder = hold
+                .as_mut()
+                .map(|hold| Holder::begin(self, hold.borrowed(), &sender, watching, &kept, state_dir, now));
             // A semaphore that something holds which was begun before is known by the number that it had then.
             let mut numbers = Numbers::held(calls.semaphores());
             let semaphores = self.semaphores(&mut numbers);

@@ -14,7 +14,6 @@ use kilter_model::{Attributes, Catalog, Meta, Resource, Value};
 use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::RunError;
 use super::board::{Draft, Tallies};
 use super::calls::Calls;
 use super::opened::Opened;
@@ -86,6 +85,8 @@ pub(super) struct Watching {
     pub(super) polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
     pub(super) intervals: FxHashMap<VertexId, u64>,
     pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
+    /// Resources for which there is no watch, and whether they are looked at every so often only for that.
+    pub(super) lost: BTreeMap<VertexId, bool>,
     /// The resources of providers that tell themselves.
     pub(super) told: BTreeMap<u16, Vec<(EcoString, VertexId)>>,
     pub(super) flush_after: Timestamp,
@@ -95,25 +96,26 @@ pub(super) struct Watching {
 
 impl Watching {
     /// Of a first graph: nothing is watched yet.
-    pub(super) fn new(count: usize, sender: &Sender<Message>) -> Result<Watching, RunError> {
+    pub(super) fn new(count: usize, sender: &Sender<Message>) -> Watching {
         let tidings = Tidings::default();
         let tell = || {
             let (tidings, sender) = (tidings.clone(), sender.clone());
             move |told| tidings.add(told, &sender)
         };
-        Ok(Watching {
-            hub: Hub::start(tell()).map_err(RunError::Watch)?,
+        Watching {
+            hub: Hub::start_or_deaf(tell()),
             bells: Bells::new(tell()),
             tidings,
             subscribers: Subscribers::of_first(count),
             polls: BinaryHeap::new(),
             intervals: FxHashMap::default(),
             followed: FxHashMap::default(),
+            lost: BTreeMap::new(),
             told: BTreeMap::new(),
             flush_after: Timestamp::default(),
             alive_at: Timestamp::default(),
             is_converged: false,
-        })
+        }
     }
 
     /// The same for the resources that are kept; the others are watched no longer.
@@ -133,6 +135,7 @@ impl Watching {
             polls: polls.collect(),
             intervals: kept.map(self.intervals),
             followed: kept.map(self.followed),
+            lost: kept.map(self.lost),
             told: told.filter(|(_, names)| !names.is_empty()).collect(),
             ..self
         }

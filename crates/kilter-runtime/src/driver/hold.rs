@@ -1,7 +1,7 @@
 //! Holding a state: what watches tell, what is looked at every so often, and when it is enough.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,16 +14,16 @@ use rustc_hash::FxHashMap;
 
 use super::handover::{Kept, Subscribers, Watching};
 use super::listen::{Listened, Listening};
-use super::reading::{Declared, Reading};
+use super::reading::{Declared, LOOK_AT_DECLARED, Reading};
 use super::stop::Message;
 use super::tidings::Tidings;
 use super::window::Window;
-use super::{Driver, RunError, millis};
+use super::{Driver, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 use crate::state_dir::StateDir;
 use crate::step::{Item, Received, Should};
-use crate::watch::{Bell, Bells, Counts, Hub, Lost, PathWatch, Scope, Subscriber, Told};
+use crate::watch::{Bell, Bells, Counts, Hub, Lost, PathWatch, Scope, Subscriber, Told, Why};
 
 /// Who subscribes to what is declared: no resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
@@ -72,6 +72,8 @@ pub(super) struct Holder<'hold> {
     intervals: FxHashMap<VertexId, u64>,
     /// What others have sent to resources, as far as it is watched.
     pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
+    /// Resources for which there is no watch, and whether they are looked at every so often only for that.
+    lost: BTreeMap<VertexId, bool>,
     /// What providers tell themselves.
     pub(super) listening: Listening,
     /// When what was done is made durable, at the earliest.
@@ -95,7 +97,7 @@ impl<'hold> Holder<'hold> {
         kept: &Kept,
         state_dir: Option<&Path>,
         now: Timestamp,
-    ) -> Result<Holder<'hold>, RunError> {
+    ) -> Holder<'hold> {
         let Watching {
             hub,
             mut bells,
@@ -104,13 +106,14 @@ impl<'hold> Holder<'hold> {
             mut polls,
             mut intervals,
             followed,
+            lost,
             mut told,
             flush_after,
             alive_at,
             is_converged,
         } = match before {
             Some(before) => before.renumbered(kept),
-            None => Watching::new(prepared.resources().len(), sender)?,
+            None => Watching::new(prepared.resources().len(), sender),
         };
         let (mut watches, mut rung) = (Vec::new(), Vec::new());
         for (resource, vertex) in prepared.resources().iter().zip((0..).map(VertexId)) {
@@ -163,7 +166,7 @@ impl<'hold> Holder<'hold> {
         }
         let told = told.into_iter().map(|(provider, names)| Arc::new(Listened::new(provider, names)));
         let listening = Listening::new(told.collect(), now);
-        Ok(Holder {
+        Holder {
             hold,
             reading,
             hub,
@@ -173,6 +176,7 @@ impl<'hold> Holder<'hold> {
             polls,
             intervals,
             followed,
+            lost,
             listening,
             flush_after,
             alive_at,
@@ -180,7 +184,7 @@ impl<'hold> Holder<'hold> {
             is_converged,
             is_enough,
             is_superseded,
-        })
+        }
     }
 
     /// Whether nothing further is to be done.
@@ -215,6 +219,7 @@ impl<'hold> Holder<'hold> {
             polls,
             intervals,
             followed,
+            lost,
             listening,
             flush_after,
             alive_at,
@@ -230,6 +235,7 @@ impl<'hold> Holder<'hold> {
             polls,
             intervals,
             followed,
+            lost,
             told,
             flush_after,
             alive_at,
@@ -268,23 +274,49 @@ impl<'hold> Holder<'hold> {
         lost
     }
 
-    /// Something is not watched any more.
-    fn lost(&mut self, subscriber: Subscriber, now: Timestamp, interval: u64) {
+    /// Something is not watched any more: whether that is news.
+    fn lost(&mut self, subscriber: Subscriber, why: &Why, now: Timestamp) -> bool {
         if subscriber == DECLARED {
-            self.reading.is_unwatched = true;
+            let is_news = !std::mem::replace(&mut self.reading.is_unwatched, true);
             self.reading.looked(now);
-        } else if let Some(vertex) = self.subscribers.vertex(subscriber) {
-            self.poll(vertex, now, interval);
+            return is_news;
         }
+        let Some(vertex) = self.subscribers.vertex(subscriber) else { return false };
+        let is_polled = self.poll(vertex, now, millis(POLL));
+        if !why.is_limit() {
+            // It is looked at for that as well, whatever becomes of the limit.
+            self.lost.entry(vertex).and_modify(|is_only| *is_only = false);
+            return true;
+        }
+        let is_news = !self.lost.contains_key(&vertex);
+        *self.lost.entry(vertex).or_default() |= is_polled;
+        is_news
     }
 
-    /// Has a resource looked at every so often, if it is not yet.
-    pub(super) fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) {
+    /// Has a resource looked at every so often, if it is not yet; whether it was not.
+    pub(super) fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) -> bool {
         if self.intervals.contains_key(&vertex) {
-            return;
+            return false;
         }
         self.intervals.insert(vertex, interval);
         self.polls.push(Reverse((Timestamp(now.0.saturating_add(interval)), vertex)));
+        true
+    }
+
+    /// Tries again to have watched what could not be watched; whether that is so now.
+    fn finds(&mut self, vertex: VertexId) -> bool {
+        if !self.lost.contains_key(&vertex) || !self.hub.watch_again(self.subscribers.of(vertex)).is_empty() {
+            return false;
+        }
+        if self.lost.remove(&vertex) == Some(true) {
+            self.intervals.remove(&vertex);
+        }
+        true
+    }
+
+    /// Tries again to have watched what is declared, if it is not.
+    pub(super) fn finds_declared(&mut self) {
+        self.reading.is_unwatched = self.reading.is_unwatched && !self.hub.watch_again(DECLARED).is_empty();
     }
 
     /// Something tells of a resource that was looked at every so often.
@@ -300,9 +332,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// What is done when nothing is to be done now: whether that gave the machine something to do.
     pub(super) fn rest(&mut self) -> bool {
         self.flush_what_was_done();
+        let quiet_since = self.quiet_since();
         let Some(holder) = &mut self.holder else { return false };
-        // What was begun for a former graph is something that happens.
-        let Some(since) = self.machine.quiet_since().filter(|_| self.calls.is_empty()) else {
+        let Some(since) = quiet_since else {
             holder.is_quiet = false;
             if std::mem::take(&mut holder.is_converged) {
                 self.observer.event(Event::Converged(false));
@@ -349,6 +381,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
+    /// Since when nothing happened. What was begun for a former graph is something that happens.
+    pub(super) fn quiet_since(&self) -> Option<Timestamp> {
+        self.machine.quiet_since().filter(|_| self.calls.is_empty())
+    }
+
     /// How long there is to wait, at most, until something is to be looked at.
     pub(super) fn next_time(&self) -> Option<Duration> {
         let holder = self.holder.as_ref()?;
@@ -356,7 +393,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let poll = holder.polls.peek().map(|Reverse((at, _))| until(at.0));
         let asked = holder.hold.converged.filter(|_| !holder.is_converged);
         let converged =
-            asked.zip(self.machine.quiet_since()).map(|(asked, since)| until(since.0.saturating_add(millis(asked))));
+            asked.zip(self.quiet_since()).map(|(asked, since)| until(since.0.saturating_add(millis(asked))));
         let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
         let read = holder.reading.next().map(|at| until(at.0));
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
@@ -370,15 +407,22 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         self.look_at_declared();
         self.look_at_listening();
         let Some(holder) = &mut self.holder else { return };
+        let mut found = 0;
         while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
         {
             holder.polls.pop();
-            let interval = holder.intervals.get(&vertex).copied().unwrap_or(1);
-            holder.polls.push(Reverse((Timestamp(self.now.0.max(at.0).saturating_add(interval)), vertex)));
+            // It is watched before it is looked at.
+            found += usize::from(holder.finds(vertex));
+            if let Some(interval) = holder.intervals.get(&vertex) {
+                holder.polls.push(Reverse((Timestamp(self.now.0.max(at.0).saturating_add(*interval)), vertex)));
+            }
             // A look that is under way is the look: nobody knows of a change since it began.
             if self.machine.settlement(vertex).is_some() {
                 self.machine.input(self.now, Input::Stale(vertex));
             }
+        }
+        if found > 0 {
+            self.observer.event(Event::Rewatched { count: found });
         }
         holder.is_enough |= holder.hold.longest.is_some_and(|longest| self.start.elapsed() >= longest);
     }
@@ -406,18 +450,24 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 }
                 self.changed(DECLARED);
             }
-            Told::Lost(Lost { subscribers, why }) => {
-                let count = subscribers.len();
-                self.observer.event(Event::Unwatched { count, why: &why.to_string() });
-                let interval = millis(POLL);
-                for subscriber in subscribers {
-                    if let Some(holder) = &mut self.holder {
-                        holder.lost(subscriber, self.now, interval);
-                    }
-                    self.changed(subscriber);
-                }
-            }
+            Told::Lost(Lost { subscribers, why }) => self.lost(&subscribers, &why),
         }
+    }
+
+    /// Tells what is not watched any more, and has it looked at every so often.
+    fn lost(&mut self, subscribers: &[Subscriber], why: &Why) {
+        let Some(holder) = &mut self.holder else { return };
+        let news: Vec<Subscriber> =
+            subscribers.iter().copied().filter(|subscriber| holder.lost(*subscriber, why, self.now)).collect();
+        let why = &why.to_string();
+        if news.contains(&DECLARED) {
+            self.observer.event(Event::DeclaredUnwatched { why, every: Duration::from_millis(LOOK_AT_DECLARED) });
+        }
+        let count = news.iter().filter(|subscriber| **subscriber != DECLARED).count();
+        if count > 0 {
+            self.observer.event(Event::Unwatched { count, why, every: Some(POLL) });
+        }
+        subscribers.iter().for_each(|subscriber| self.changed(*subscriber));
     }
 
     fn changed(&mut self, subscriber: Subscriber) {
@@ -430,7 +480,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             {
                 let interval = millis(POLL);
                 holder.poll(vertex, self.now, interval);
-                self.observer.event(Event::Unwatched { count: 1, why: &why.to_string() });
+                self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
             }
             self.machine.input(self.now, Input::Stale(vertex));
         }

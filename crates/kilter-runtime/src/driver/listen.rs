@@ -270,7 +270,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         };
         let resource = self.prepared.resource(vertex);
         // What cannot be asked whether it has to run is not run for that.
-        if !self.prepared.provider(vertex).acts_anew(&resource.attributes) {
+        let is_state = !self.prepared.provider(vertex).acts_anew(&resource.attributes);
+        if is_state {
             if holder.interval(vertex).is_none() {
                 holder.listening.polled.insert(vertex);
             }
@@ -279,7 +280,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let why = self.board.sealed(resource.reference.type_name.as_str(), &resource.name, why.into());
         if holder.listening.unwatched.insert(vertex, why.as_str().into()).is_none() {
             let why = &format!("{}: {why}", resource.reference);
-            self.observer.event(Event::Unwatched { count: 1, why });
+            self.observer.event(Event::Unwatched { count: 1, why, every: is_state.then_some(POLL) });
         }
     }
 
@@ -301,7 +302,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             let type_name = &self.prepared.registry.at(usize::from(told.provider)).schema().name;
             // It may repeat what the script has read.
             let why = &self.board.sealed(type_name.as_str(), "", why.to_owned());
-            self.observer.event(Event::Unwatched { count: told.names.len(), why });
+            self.observer.event(Event::Unwatched { count: told.names.len(), why, every: Some(POLL) });
         }
     }
 

@@ -45,11 +45,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         Some(Standings {
             held_for: self.start.elapsed(),
             noop: self.options.mode == Mode::Noop,
-            quiet_for: self
-                .machine
-                .quiet_since()
-                .filter(|_| self.calls.is_empty())
-                .map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
+            quiet_for: self.quiet_since().map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
             counts: self.board.standing_counts(),
             in_sync_now: all().filter(is_at_rest).count(),
             under_way,

@@ -69,7 +69,7 @@ const SETTLED: u64 = 200;
 /// For so many milliseconds it is waited for that, at most.
 const LATEST: u64 = 2000;
 /// Milliseconds between two looks at what is declared, where nothing tells.
-const LOOK_AT_DECLARED: u64 = 2000;
+pub(super) const LOOK_AT_DECLARED: u64 = 2000;
 
 /// Milliseconds between two looks at whether resources have come to their state for which it waits.
 const LOOK_AT_REALIZED: u64 = 50;
@@ -138,6 +138,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             // Who comes next compares it with what was read.
             holder.reading = Reading::default();
             return;
+        }
+        if holder.reading.look.is_some_and(|at| at <= self.now) {
+            holder.finds_declared();
         }
         let reading = &mut holder.reading;
         if reading.look.is_some_and(|at| at <= self.now) {

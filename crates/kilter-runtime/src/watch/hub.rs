@@ -66,7 +66,10 @@ impl From<Errno> for StartError {
 ///
 /// The thread sleeps in the kernel until something happens. It ends when the hub is dropped; nothing is
 /// told after that.
-pub struct Hub {
+pub struct Hub(Result<Listening, Why>);
+
+/// What a hub has that can listen.
+struct Listening {
     map: Arc<Mutex<Map>>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -79,6 +82,14 @@ impl Hub {
         Hub::start_within(Limits::default(), tell)
     }
 
+    /// Starts a hub, or one that watches nothing and says so of all that it is to watch.
+    pub fn start_or_deaf(tell: impl Fn(Told) + Send + 'static) -> Hub {
+        Hub::start(tell).unwrap_or_else(|error| {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            Hub(Err(Why::Deaf(format!("{error}{}", cause.unwrap_or_default()))))
+        })
+    }
+
     /// The same, within limits.
     pub fn start_within(limits: Limits, tell: impl Fn(Told) + Send + 'static) -> Result<Hub, StartError> {
         let kernel = Kernel::new(limits.watches)?;
@@ -89,7 +100,7 @@ impl Hub {
         let ear = Ear { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map), mounts };
         let thread = thread::Builder::new().name("watch".to_owned()).stack_size(STACK);
         let thread = thread.spawn(move || ear.listen(&tell)).map_err(StartError::System)?;
-        Ok(Hub { map, stop, thread: Some(thread) })
+        Ok(Hub(Ok(Listening { map, stop, thread: Some(thread) })))
     }
 
     /// Watches paths for a subscriber, instead of those that were watched for it before.
@@ -105,10 +116,14 @@ impl Hub {
     #[must_use = "what cannot be watched has to be looked at from time to time"]
     pub fn watch_all(&self, all: impl IntoIterator<Item = (Subscriber, Vec<PathWatch>)>) -> Vec<Lost> {
         let mut heard = Heard::default();
+        let listening = match &self.0 {
+            Ok(listening) => listening,
+            Err(why) => return deaf(all.into_iter().map(|(subscriber, _)| subscriber), why),
+        };
         let mut all = all.into_iter().peekable();
         while all.peek().is_some() {
             let some: Vec<_> = all.by_ref().take(AT_ONCE).collect();
-            let mut map = lock(&self.map);
+            let mut map = lock(&listening.map);
             for (subscriber, watches) in some {
                 map.subscribe(subscriber, watches, &mut heard);
             }
@@ -116,18 +131,31 @@ impl Hub {
         by_reason(heard.lost)
     }
 
+    /// Tries once more to watch what could not be watched for a subscriber. What still cannot be comes back.
+    #[must_use = "what cannot be watched has to be looked at from time to time"]
+    pub fn watch_again(&self, subscriber: Subscriber) -> Vec<Lost> {
+        let mut heard = Heard::default();
+        match &self.0 {
+            Ok(listening) => lock(&listening.map).subscribe_again(subscriber, &mut heard),
+            Err(why) => return deaf([subscriber], why),
+        }
+        by_reason(heard.lost)
+    }
+
     /// Watches nothing more for a subscriber. What was heard before may still be told.
     pub fn unwatch(&self, subscriber: Subscriber) {
-        lock(&self.map).unsubscribe(subscriber);
+        if let Ok(listening) = &self.0 {
+            lock(&listening.map).unsubscribe(subscriber);
+        }
     }
 
     /// What the hub holds at the moment.
     pub fn counts(&self) -> Counts {
-        lock(&self.map).counts()
+        self.0.as_ref().map_or_else(|_| Counts::default(), |listening| lock(&listening.map).counts())
     }
 }
 
-impl Drop for Hub {
+impl Drop for Listening {
     fn drop(&mut self) {
         // An eventfd that cannot take a one more is readable already.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
@@ -143,6 +171,12 @@ impl Drop for Hub {
 /// Nothing panics on purpose while it holds the map, and a map is better than none.
 fn lock(map: &Mutex<Map>) -> MutexGuard<'_, Map> {
     map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Nothing of these is watched.
+fn deaf(subscribers: impl IntoIterator<Item = Subscriber>, why: &Why) -> Vec<Lost> {
+    let subscribers: Vec<Subscriber> = subscribers.into_iter().collect();
+    Some(Lost { subscribers, why: why.clone() }).filter(|lost| !lost.subscribers.is_empty()).into_iter().collect()
 }
 
 /// One entry for each reason.

@@ -1,11 +1,12 @@
 //! Who subscribes to what, and what has to be watched for it.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::hear::Heard;
-use super::kernel::{Kernel, Level, WatchId};
+use super::kernel::{Kernel, Level, WatchId, named};
 use super::link::names;
 use super::nodes::Nodes;
 use super::slab::Id;
@@ -78,6 +79,16 @@ impl Map {
         for id in old {
             self.detach(id);
         }
+    }
+
+    /// Watches the paths of a subscriber once more, as far as they are not.
+    pub(super) fn subscribe_again(&mut self, subscriber: Subscriber, heard: &mut Heard) {
+        let watches = self.subscriptions.of(subscriber).map(|at| {
+            let path = self.nodes.path(at.node);
+            PathWatch { path: OsStr::from_bytes(named(&path)).into(), scope: at.scope }
+        });
+        let watches = watches.collect();
+        self.subscribe(subscriber, watches, heard);
     }
 
     pub(super) fn unsubscribe(&mut self, subscriber: Subscriber) {

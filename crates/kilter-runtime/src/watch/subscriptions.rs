@@ -42,6 +42,12 @@ impl Subscriptions {
         self.first.keys().copied()
     }
 
+    /// What a subscriber holds.
+    pub(super) fn of(&self, subscriber: Subscriber) -> impl Iterator<Item = &Subscription> {
+        let first = self.first.get(&subscriber).map(|id| &self.slab[*id]);
+        std::iter::successors(first, |at| at.next_of_subscriber.map(|id| &self.slab[id]))
+    }
+
     pub(super) fn get(&self, id: Id) -> &Subscription {
         &self.slab[id]
     }

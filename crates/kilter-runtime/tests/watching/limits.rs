@@ -42,6 +42,26 @@ fn beyond_the_limit_of_the_user_some_are_lost_and_the_rest_goes_on() {
 }
 
 #[test]
+fn what_was_lost_is_watched_when_there_are_more_watches() {
+    let f = Fixture::new();
+    let floor = f.hub.counts().watches;
+    let f = Fixture::within(Limits { watches: floor + 3 });
+    ["a", "b", "c"].into_iter().for_each(|name| f.make(name));
+    let watch = |below: &str| vec![PathWatch { path: f.path(below), scope: Scope::This }];
+    f.watch(1, "a/x", Scope::This);
+    f.watch(2, "b/x", Scope::This);
+    let lost = f.hub.watch(Subscriber(3), watch("c/x"));
+    assert_eq!((lost.len(), f.hub.watch_again(Subscriber(3)).len()), (1, 1));
+    f.hub.unwatch(Subscriber(1));
+    assert_eq!(f.hub.watch_again(Subscriber(3)), []);
+    f.write("c/x", "");
+    assert_eq!(f.told(), [3]);
+    assert_eq!(f.hub.watch_again(Subscriber(2)), []);
+    f.write("b/x", "");
+    assert_eq!(f.told(), [2]);
+}
+
+#[test]
 fn a_hub_keeps_to_its_own_limit() {
     let f = Fixture::new();
     let floor = f.hub.counts().watches;

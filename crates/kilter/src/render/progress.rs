@@ -143,11 +143,16 @@ impl Observer for Progress {
                 let values: String = differences.iter().map(report::attribute).collect();
                 self.say(values.trim_end());
             }
-            Event::Unwatched { count, why } => {
-                let what = format!("{count} resources cannot be watched and are looked at every so often: {why}");
-                self.tell(CHANGED, &what);
+            Event::Unwatched { count, why, every } => self.tell(CHANGED, &unwatched(count, why, every)),
+            Event::DeclaredUnwatched { why, every } => {
+                let seconds = every.as_secs();
+                self.tell(
+                    CHANGED,
+                    &format!("what is declared cannot be watched, and is looked at every {seconds} s: {why}"),
+                );
             }
             Event::Quiet(_) | Event::Alive => {}
+            Event::Rewatched { count: 1 } => self.tell(FAINT, "1 resource is watched again"),
             Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
             Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
             Event::Interrupted(in_flight) => {
@@ -164,6 +169,16 @@ impl Observer for Progress {
     }
 }
 
+/// What is said of resources that are not watched.
+fn unwatched(count: usize, why: &str, every: Option<Duration>) -> String {
+    let (resources, are) = if count == 1 { ("resource", "is") } else { ("resources", "are") };
+    let instead = match every {
+        Some(every) => format!(", and {are} looked at every {} s", every.as_secs()),
+        None => String::new(),
+    };
+    format!("{count} {resources} cannot be watched{instead}: {why}")
+}
+
 /// A line of a provider.
 pub(crate) fn log_line(level: Level, type_name: &str, name: &str, message: &str) -> String {
     let style = match level {
@@ -173,4 +188,23 @@ pub(crate) fn log_line(level: Level, type_name: &str, name: &str, message: &str)
     };
     let whose = if name.is_empty() { type_name.to_owned() } else { format!("{type_name}[{name}]") };
     format!("{} {}: {}", styled(style, format!("{}:", level.word())), visible(&whose), visible(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_watched_is_said_with_how_often_it_is_looked_at() {
+        let every = Some(Duration::from_secs(300));
+        assert_eq!(
+            unwatched(1, "no more", every),
+            "1 resource cannot be watched, and is looked at every 300 s: no more"
+        );
+        assert_eq!(
+            unwatched(2, "no more", every),
+            "2 resources cannot be watched, and are looked at every 300 s: no more"
+        );
+        assert_eq!(unwatched(1, "no more", None), "1 resource cannot be watched: no more");
+    }
 }

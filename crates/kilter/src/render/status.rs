@@ -117,7 +117,12 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             let differences: Vec<Json> = differences.iter().map(json::difference).collect();
             json!({"event": "demoted", "resource": reference.to_string(), "repairs": repairs, "within_ms": within, "differences": differences})
         }
-        Event::Unwatched { count, why } => json!({"event": "unwatched", "resources": count, "why": why}),
+        Event::Unwatched { count, why, every } => {
+            json!({"event": "unwatched", "resources": count, "why": why, "every_ms": every.map(ms)})
+        }
+        Event::DeclaredUnwatched { why, every } => {
+            json!({"event": "declared_unwatched", "why": why, "every_ms": ms(*every)})
+        }
         Event::Rewatched { count } => json!({"event": "rewatched", "resources": count}),
         Event::Reloading => json!({"event": "reloading"}),
         Event::Interrupted(in_flight) => json!({"event": "interrupted", "in_flight": in_flight}),

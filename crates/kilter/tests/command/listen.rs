@@ -92,7 +92,7 @@ fn a_watch_that_ends_is_told_once_and_begun_again() {
     change(&place, "later");
     tell(&place, "a");
     wait("what was changed behind it", || content(&note) == "declared");
-    assert_eq!((running.told("1 resources cannot be watched"), running.told("watched again")), (1, 1));
+    assert_eq!((running.told("1 resource cannot be watched"), running.told("watched again")), (1, 1));
     running.end();
 }
 
@@ -361,5 +361,38 @@ fn what_a_resource_is_by_what_others_have_sent_is_watched_too() {
     wait("another source", || content(&path("out")) == "two");
     std::fs::remove_file(path("made")).unwrap();
     wait("what it creates", || path("made").exists());
+    running.end();
+}
+
+#[test]
+fn what_cannot_be_watched_is_told_and_is_watched_as_soon_as_it_can_be() {
+    let place = Place::new();
+    let directory = place.path().display().to_string();
+    shown(&place, &format!("[{{path: '{directory}/text'}}, {{every: 1}}]"), "cat text", "echo \"$text\" > text");
+    let text = "resources:\n  shown[x]: {text: declared}\n  file[DIR/a]: {content: x}\n  file[DIR/b]: {content: x}\n";
+    let limit = "/proc/sys/user/max_inotify_watches";
+    let words =
+        format!("echo 0 > {limit}; (until [ -e raise ]; do sleep 0.05; done; echo 1000 > {limit}) >/dev/null 2>&1 &");
+    let running = Running::secluded(&place, &format!("{words} :"), &["-I", ".", &manifest(&place, text)]);
+    wait("the text", || content(&place.path().join("text")) == "declared\n");
+    let limited = "no more inotify watches for this user";
+    let of = |what: &str| running.told(&format!("{what}: {limited}"));
+    assert_eq!(of("3 resources cannot be watched, and are looked at every 300 s"), 1);
+    assert_eq!(of("what is declared cannot be watched, and is looked at every 2 s"), 1);
+    place.file("raise", "");
+    wait("the watch", || running.told("1 resource is watched again") == 1);
+    running.end();
+}
+
+#[test]
+fn where_nothing_can_be_watched_all_is_looked_at() {
+    let place = Place::new();
+    let text = "resources:\n  file[DIR/a]: {content: declared}\n";
+    let words = "echo 0 > /proc/sys/user/max_inotify_instances";
+    let running = Running::secluded(&place, words, &[&manifest(&place, text)]);
+    wait("the file", || content(&place.path().join("a")) == "declared");
+    assert_eq!(running.told("1 resource cannot be watched, and is looked at every 300 s: no inotify instance: "), 1);
+    manifest(&place, "resources:\n  file[DIR/b]: {content: declared}\n");
+    wait("what is declared now", || content(&place.path().join("b")) == "declared");
     running.end();
 }

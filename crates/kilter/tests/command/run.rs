@@ -27,6 +27,18 @@ impl Running {
         Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
     }
 
+    /// The same behind these words of a shell, in a namespace of its own for users: what limits them there concerns nobody else.
+    pub(crate) fn secluded(place: &Place, words: &str, args: &[&str]) -> Running {
+        let run = place.command(&[&["run"], args].concat());
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "sh", "-c", &format!("{words}; exec \"$0\" \"$@\"")]);
+        command.arg(run.get_program()).args(run.get_args()).env_clear();
+        command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.path());
+        let path = place.path().join("errors");
+        let errors = std::fs::File::create(&path).unwrap();
+        Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
+    }
+
     /// How often its errors hold a text.
     pub(crate) fn told(&self, text: &str) -> usize {
         content(&self.1).matches(text).count()

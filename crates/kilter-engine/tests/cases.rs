@@ -93,6 +93,11 @@ fn settled(vertex: VertexId, settlement: Settlement) -> Command {
     Command::Settled(vertex, settlement)
 }
 
+/// What has failed is tried again at this time.
+fn fails(vertex: VertexId, at: u64) -> [Command; 2] {
+    [Command::Wake(vertex, Timestamp(at)), settled(vertex, Settlement::Failed)]
+}
+
 #[test]
 fn a_child_whose_watch_starts_late_is_not_looked_at_before_however_early_its_parent_is_done() {
     let holding = Holding { unwatched: BTreeSet::from([B]), ..Holding::default() };
@@ -203,13 +208,13 @@ fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_
     let holding = Holding { backoff: Backoff { first: 50, longest: 50 }, ..Holding::default() };
     let mut run = Run::holding_as(&[before(A, B)], vertices(3), holding);
     assert_eq!(run.machine.commands(), [check(A), check(C)]);
-    let failed = [settled(A, Settlement::Failed), settled(B, Settlement::Blocked(A))];
-    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), failed);
+    let [wake, failed] = fails(A, 50);
+    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [wake, failed, settled(B, Settlement::Blocked(A))]);
     assert_eq!(run.give(Input::Checked(C, Verdict::Differs)), [apply(C)]);
     assert_eq!(run.give(Input::Applied(C, DONE)), [settled(C, Settlement::Changed)]);
     assert_eq!(run.give(Input::Stale(B)), [], "what is blocked waits for what blocks it");
-    run.now = Timestamp(60);
-    assert_eq!(run.give(Input::Stale(A)), [check(A)]);
+    run.now = Timestamp(50);
+    assert_eq!(run.give(Input::Due(A)), [check(A)]);
     let mended = run.give(Input::Checked(A, Verdict::InSync));
     assert_eq!(
         mended,
@@ -222,12 +227,15 @@ fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_
 #[test]
 fn what_has_failed_is_looked_at_again_when_any_of_its_parents_was_changed_whichever_settles_last() {
     for last in [A, B] {
-        let holding = Holding { backoff: Backoff { first: 0, longest: 0 }, ..Holding::default() };
-        let mut run = Run::holding_as(&[before(A, C), before(B, C)], vertices(3), holding);
+        let mut run = Run::holding(&[before(A, C), before(B, C)], vertices(3));
         run.machine.commands();
         run.give(Input::Checked(A, Verdict::InSync));
         run.give(Input::Checked(B, Verdict::InSync));
-        assert_eq!(run.give(Input::Checked(C, Verdict::Failed)), [settled(C, Settlement::Failed)]);
+        assert_eq!(run.give(Input::Checked(C, Verdict::Failed)), fails(C, 1000));
+        run.now = Timestamp(1000);
+        assert_eq!(run.give(Input::Due(C)), [check(C)]);
+        assert_eq!(run.give(Input::Checked(C, Verdict::Failed)), fails(C, 3000));
+        run.now = Timestamp(2000);
         assert_eq!(run.give(Input::Stale(A)), [check(A)]);
         assert_eq!(run.give(Input::Stale(B)), [check(B)]);
         run.give(Input::Checked(A, Verdict::Differs));
@@ -253,7 +261,7 @@ fn what_turns_out_to_be_behind_a_failure_is_not_begun_with_what_was_ready_before
         assert_eq!(run.give(Input::Checked(owed, Verdict::Unknown)), unknown);
         run.give(Input::Checked(behind, Verdict::InSync));
         run.give(Input::Stale(fails));
-        assert_eq!(run.give(Input::Checked(fails, Verdict::Failed)), [settled(fails, Settlement::Failed)]);
+        assert_eq!(run.give(Input::Checked(fails, Verdict::Failed)), self::fails(fails, 1000));
         if is_to_be_changed {
             assert_eq!(run.give(Input::Stale(behind)), [check(behind)]);
             run.machine.input(run.now, Input::Checked(behind, Verdict::Differs));
@@ -405,7 +413,7 @@ fn what_has_failed_is_left_alone_behind_an_edit_that_does_not_mean_it() {
     for kept in [Some(A), None] {
         let mut run = Run::holding(&[], vertices(1));
         run.machine.commands();
-        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), [settled(A, Settlement::Failed)]);
+        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), fails(A, 1000));
         let replacement = Replacement {
             graph: graph(1, &[]),
             vertices: vertices(1),
@@ -516,6 +524,27 @@ fn what_is_left_as_it_is_and_found_so_again_is_at_rest() {
         run.give(Input::Checked(A, verdict));
         assert_eq!(run.machine.quiet_since(), Some(Timestamp(since)), "{verdict:?} at {now}");
     }
+}
+
+#[test]
+fn what_fails_each_time_that_it_is_tried_again_is_at_rest_between_with_what_is_behind_it() {
+    let mut run = Run::holding(&[before(A, B)], vertices(2));
+    run.machine.commands();
+    let failed =
+        |at| [Command::Wake(A, Timestamp(at)), settled(A, Settlement::Failed), settled(B, Settlement::Blocked(A))];
+    assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), failed(1000));
+    for (now, next) in [(1000, 3000), (3000, 7000)] {
+        run.now = Timestamp(now);
+        assert_eq!(run.give(Input::Due(A)), [check(A)]);
+        assert_eq!(run.give(Input::Checked(A, Verdict::Failed)), failed(next));
+        assert_eq!(run.machine.quiet_since(), Some(Timestamp(0)), "to fail again is nothing new");
+    }
+    run.now = Timestamp(7000);
+    run.give(Input::Due(A));
+    run.give(Input::Checked(A, Verdict::Differs));
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed), check(B)]);
+    run.give(Input::Checked(B, Verdict::InSync));
+    assert_eq!(run.machine.quiet_since(), Some(Timestamp(7000)));
 }
 
 #[test]

@@ -19,22 +19,87 @@ fn changing() -> Machine {
     machine
 }
 
+fn failed_until(at: u64) -> [Command; 2] {
+    [Command::Wake(ONLY, Timestamp(at)), Command::Settled(ONLY, Settlement::Failed)]
+}
+
 #[test]
-fn what_happens_while_something_fails_brings_it_back_behind_its_failure() {
+fn what_fails_and_to_which_nothing_happens_is_tried_again_after_longer_each_time() {
+    let mut machine = changing();
+    let mut now = 10;
+    for pause in [1000, 2000, 4000, 8000] {
+        machine.input(Timestamp(now), Input::Applied(ONLY, Ran::Failed));
+        assert_eq!(machine.commands(), failed_until(now + pause));
+        machine.input(Timestamp(now + pause - 1), Input::Due(ONLY));
+        assert_eq!(machine.commands(), [], "its time has not come");
+        now += pause;
+        machine.input(Timestamp(now), Input::Due(ONLY));
+        assert!(matches!(machine.commands()[..], [Command::Check(_)]));
+        machine.input(Timestamp(now), Input::Checked(ONLY, Verdict::Differs));
+        assert!(matches!(machine.commands()[..], [Command::Apply(_)]));
+    }
+}
+
+/// Fails the vertex again, at a time that is its own.
+fn fail_again(machine: &mut Machine, now: u64, input: Input) {
+    machine.input(Timestamp(now), input);
+    assert!(matches!(machine.commands()[..], [Command::Check(_)]), "{input:?} at {now}");
+    machine.input(Timestamp(now), Input::Checked(ONLY, Verdict::Failed));
+}
+
+#[test]
+fn what_failed_long_ago_comes_back_at_once_when_something_happens_to_it() {
+    let mut machine = changing();
+    machine.input(Timestamp(10), Input::Applied(ONLY, Ran::Failed));
+    assert_eq!(machine.commands(), failed_until(1010));
+    fail_again(&mut machine, 1010, Input::Due(ONLY));
+    assert_eq!(machine.commands(), failed_until(3010));
+    fail_again(&mut machine, 3010, Input::Due(ONLY));
+    assert_eq!(machine.commands(), failed_until(7010));
+    machine.input(Timestamp(4010), Input::Stale(ONLY));
+    assert!(matches!(machine.commands()[..], [Command::Check(_)]), "it was left alone for a second");
+    machine.input(Timestamp(4020), Input::Checked(ONLY, Verdict::InSync));
+    machine.commands();
+    machine.input(Timestamp(7010), Input::Due(ONLY));
+    assert_eq!(machine.commands(), [], "its time was that of its failure");
+    assert_eq!(machine.wakes_at(ONLY), None);
+}
+
+#[test]
+fn what_happens_to_what_fails_each_time_is_heeded_later_each_time() {
     let mut machine = changing();
     machine.input(Timestamp(5), Input::Stale(ONLY));
     machine.input(Timestamp(10), Input::Applied(ONLY, Ran::Failed));
-    let failed = Command::Settled(ONLY, Settlement::Failed);
-    assert_eq!(machine.commands(), [failed, Command::Wake(ONLY, Timestamp(1010))]);
-    machine.input(Timestamp(1010), Input::Due(ONLY));
+    let mut now = 10;
+    for pause in [1000, 2000, 4000] {
+        assert_eq!(machine.commands(), failed_until(now + pause));
+        machine.input(Timestamp(now + 1), Input::Stale(ONLY));
+        assert_eq!(machine.commands(), [], "it is left alone for {pause} ms");
+        now += pause;
+        fail_again(&mut machine, now, Input::Due(ONLY));
+    }
+}
+
+#[test]
+fn what_happens_brings_what_failed_back_before_its_own_time() {
+    let mut machine = changing();
+    machine.input(Timestamp(10), Input::Applied(ONLY, Ran::Failed));
+    machine.commands();
+    fail_again(&mut machine, 1010, Input::Due(ONLY));
+    assert_eq!(machine.commands(), failed_until(3010));
+    machine.input(Timestamp(1500), Input::Stale(ONLY));
+    assert_eq!(machine.commands(), [Command::Wake(ONLY, Timestamp(2010))]);
+    machine.input(Timestamp(2010), Input::Due(ONLY));
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
 }
 
 #[test]
-fn what_fails_and_to_which_nothing_happens_is_left_alone() {
+fn behind_an_interrupt_nothing_that_failed_is_tried_again() {
     let mut machine = changing();
+    machine.input(Timestamp(5), Input::Interrupt);
     machine.input(Timestamp(10), Input::Applied(ONLY, Ran::Failed));
     assert_eq!(machine.commands(), [Command::Settled(ONLY, Settlement::Failed)]);
+    assert!(machine.is_finished());
 }
 
 /// What comes of a check that fails, once the one vertex was in its state behind a failure of which it was tried again.

@@ -39,7 +39,8 @@ impl Default for Budget {
     }
 }
 
-/// How long a failed vertex is left alone, whatever happens to it: twice as long after each failure.
+/// How long a failed vertex is left alone if nothing happens to it: twice as long after each failure. What happens to it brings it
+/// back sooner, but for events that were followed by a failure: each of those makes that twice as long as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// Milliseconds after the first failure.
@@ -77,9 +78,9 @@ pub(super) struct Hold {
     pub(super) due: BTreeMap<VertexId, Timestamp>,
     /// When the bucket of a vertex was, or will be, full but for what was taken: the time of its next token.
     buckets: BTreeMap<VertexId, Timestamp>,
-    /// How long a vertex that failed is left alone, and until when.
-    failed: BTreeMap<VertexId, (u64, Timestamp)>,
-    /// Vertices that were found otherwise and left so, and how: to find that again is nothing new.
+    /// How long vertices that failed are left alone.
+    failed: BTreeMap<VertexId, LeftAlone>,
+    /// Vertices that are not in their state and left so for now, and how: to come to that again is nothing new.
     left: BTreeMap<VertexId, Settlement>,
     /// When a vertex was repaired.
     repairs: BTreeMap<VertexId, Repairs>,
@@ -87,6 +88,31 @@ pub(super) struct Hold {
     watched_only: BTreeSet<VertexId>,
     /// When something last happened that was more than finding a vertex in its state.
     quiet_since: Timestamp,
+}
+
+/// How long a vertex that failed is left alone.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftAlone {
+    /// For so many milliseconds if nothing happens to it.
+    pause: u64,
+    /// For so many milliseconds whatever happens to it, and until when.
+    least: u64,
+    until: Timestamp,
+    /// Whether something has happened to it since it failed, or while it did.
+    is_roused: bool,
+}
+
+impl LeftAlone {
+    /// It has failed once more.
+    fn fails(&mut self, now: Timestamp, Backoff { first, longest }: Backoff) {
+        let next = |last: u64| last.saturating_mul(2).clamp(first, longest.max(first));
+        self.pause = next(self.pause);
+        if self.is_roused || self.least == 0 {
+            self.least = next(self.least);
+        }
+        self.until = Timestamp(now.0.saturating_add(self.least));
+        self.is_roused = false;
+    }
 }
 
 /// When a vertex was repaired. Nearly all are repaired once, as when a run makes everything.
@@ -235,15 +261,19 @@ impl Machine {
             return;
         }
         let Some(hold) = &mut self.hold else { return };
-        if hold.pending.contains(&vertex) {
+        let mut left_alone = now;
+        if let Some(failed) = hold.failed.get_mut(&vertex) {
+            if std::mem::replace(&mut failed.is_roused, true) {
+                return;
+            }
+            left_alone = failed.until;
+        } else if hold.pending.contains(&vertex) {
             return;
         }
-        let left_alone = hold.failed.get(&vertex).map_or(now, |(_, until)| *until);
         let at = left_alone.max(hold.token(vertex, now));
         if at <= now {
             self.take_up(vertex);
-        } else {
-            hold.pending.insert(vertex);
+        } else if hold.pending.insert(vertex) || hold.due.get(&vertex).is_some_and(|due| at < *due) {
             self.wake(vertex, at);
         }
     }
@@ -261,7 +291,7 @@ impl Machine {
         false
     }
 
-    /// Has a vertex woken, later than any other time that was meant for it.
+    /// Has a vertex woken at this time, and at no other that was meant for it.
     pub(super) fn wake(&mut self, vertex: VertexId, at: Timestamp) {
         if let Some(hold) = &mut self.hold {
             hold.due.insert(vertex, at);
@@ -269,7 +299,7 @@ impl Machine {
         self.commands.push(Command::Wake(vertex, at));
     }
 
-    /// Whether the time that a vertex waits for has come. Earlier wakes are those of something else.
+    /// Whether the time that a vertex waits for has come. Other wakes are those of something else.
     pub(super) fn is_due(&mut self, vertex: VertexId) -> bool {
         let now = self.now;
         let Some(hold) = &mut self.hold else { return true };
@@ -298,6 +328,7 @@ impl Machine {
     pub(super) fn begin_anew(&mut self, vertex: VertexId) {
         if let Some(hold) = &mut self.hold {
             hold.pending.remove(&vertex);
+            hold.due.remove(&vertex);
             let progress = &mut self.progress[vertex.at()];
             progress.changed = false;
             progress.refreshed = false;
@@ -333,17 +364,22 @@ impl Machine {
     pub(super) fn settled(&mut self, vertex: VertexId, settlement: Settlement) {
         let (now, retry) = (self.now, self.vertices[vertex.at()].retry);
         let Some(hold) = &mut self.hold else { return };
-        let is_left = matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh | Settlement::Unknown);
+        let is_left = matches!(
+            settlement,
+            Settlement::WouldChange
+                | Settlement::WouldRefresh
+                | Settlement::Unknown
+                | Settlement::Failed
+                | Settlement::Blocked(_)
+        );
         let before = if is_left { hold.left.insert(vertex, settlement) } else { hold.left.remove(&vertex) };
         let is_news = before != Some(settlement) || !is_left;
         match settlement {
             Settlement::Failed => {
-                let Backoff { first, longest } = hold.settings.backoff;
-                let last = hold.failed.get(&vertex).map_or(0, |(last, _)| *last);
-                let next = last.saturating_mul(2).clamp(first, longest.max(first));
-                let until = Timestamp(now.0.saturating_add(next));
-                hold.failed.insert(vertex, (next, until));
-                self.come_back(vertex, until);
+                let left_alone = hold.failed.entry(vertex).or_default();
+                left_alone.fails(now, hold.settings.backoff);
+                let at = Timestamp(now.0.saturating_add(left_alone.pause));
+                self.come_back(vertex, at);
             }
             Settlement::Blocked(_) | Settlement::Interrupted => {}
             _ => {
@@ -358,12 +394,9 @@ impl Machine {
         }
     }
 
-    /// Nothing will happen to a vertex that failed for what it is owed: it wakes by itself.
+    /// A vertex that failed wakes by itself: what it failed for may be over, and nobody would tell.
     fn come_back(&mut self, vertex: VertexId, at: Timestamp) {
-        if !self.interrupted
-            && self.is_served(vertex)
-            && self.hold.as_mut().is_some_and(|hold| hold.pending.insert(vertex))
-        {
+        if !self.interrupted && self.hold.as_mut().is_some_and(|hold| hold.pending.insert(vertex)) {
             self.wake(vertex, at);
         }
     }
@@ -431,6 +464,9 @@ impl Hold {
         let of = |vertex: &VertexId| new_of[vertex.at()];
         let set = |old: BTreeSet<VertexId>| -> BTreeSet<VertexId> { old.iter().filter_map(of).collect() };
         settings.unwatched.extend(set(self.settings.unwatched));
+        // What blocks a vertex may be another one now.
+        let mut lasting = self.left;
+        lasting.retain(|_, left| !matches!(left, Settlement::Blocked(_)));
         Hold {
             paused: self.paused,
             rewatch: set(self.rewatch),
@@ -438,7 +474,7 @@ impl Hold {
             due: map(self.due, new_of),
             buckets: map(self.buckets, new_of),
             failed: map(self.failed, new_of),
-            left: map(self.left, new_of),
+            left: map(lasting, new_of),
             repairs: map(self.repairs, new_of),
             watched_only: set(self.watched_only),
             quiet_since: now,

@@ -90,8 +90,6 @@ pub(super) struct Driver<'a> {
     seen: BTreeMap<u32, Seen>,
     /// When what a part no longer is changed it last: that was to notify whom it notified then.
     strays: BTreeMap<u32, u64>,
-    /// What had failed when something that it depends on was changed.
-    roused: Vec<u32>,
     now: Timestamp,
     /// When something was last done that is more than to find a vertex in its state.
     active: Timestamp,
@@ -123,7 +121,6 @@ impl<'a> Driver<'a> {
             untold: BTreeSet::new(),
             seen,
             strays: BTreeMap::new(),
-            roused: Vec::new(),
             now,
             active: now,
             interrupted: false,
@@ -224,16 +221,10 @@ impl<'a> Driver<'a> {
         Err(Violation::of(Property::Converges, what))
     }
 
-    /// Whether a part has failed while a refresh was owed to it: it is tried again though nothing happens to it.
+    /// Whether a part has failed: it is tried again though nothing happens to it.
     fn comes_back(&self, part: u32) -> bool {
-        self.graph.vertex_of(part).is_some_and(|vertex| {
-            let described = self.graph.vertices[vertex.0 as usize];
-            self.machine.settlement(vertex) == Some(Settlement::Failed)
-                && described.refreshable
-                && !described.noop
-                && !self.machine.is_watched_only(vertex)
-                && self.machine.is_owed_to(vertex)
-        })
+        let vertex = self.graph.vertex_of(part);
+        vertex.is_some_and(|vertex| self.machine.settlement(vertex) == Some(Settlement::Failed))
     }
 
     /// What a flight is about happens on the system.

@@ -26,19 +26,24 @@ impl Heeded {
     }
 }
 
-/// How long a part that has failed is left alone.
+/// How long a part that has failed is left alone, whatever happens to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeftAlone {
     last: u64,
     /// Until when, as long as nothing is known of it but that it has failed.
     pub(super) until: Option<Timestamp>,
+    /// Whether something was told of it since it failed.
+    pub(super) is_roused: bool,
 }
 
 impl LeftAlone {
     /// It has failed, once more.
     pub(super) fn fails(&mut self, now: Timestamp, Backoff { first, longest }: Backoff) {
-        self.last = (self.last * 2).clamp(first, longest.max(first));
+        if self.last == 0 || self.is_roused {
+            self.last = (self.last * 2).clamp(first, longest.max(first));
+        }
         self.until = Some(Timestamp(now.0 + self.last));
+        self.is_roused = false;
     }
 
     /// It has not failed.

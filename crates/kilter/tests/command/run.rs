@@ -243,6 +243,21 @@ fn a_failed_resource_is_tried_again_when_what_it_needs_has_come() {
 }
 
 #[test]
+fn what_failed_and_nothing_tells_of_is_tried_again_and_what_is_behind_it_with_it() {
+    let place = Place::new();
+    let text = "resources:\n  exec[may]: {command: \"echo tried >> DIR/tries; test -e DIR/may\", shell: true}\n  \
+                file[DIR/a]: {content: a, require: \"exec[may]\"}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    let a = place.path().join("a");
+    wait("a second try", || content(&place.path().join("tries")).lines().count() == 2);
+    assert!(!a.exists());
+    std::fs::write(place.path().join("may"), "").unwrap();
+    wait("what was behind it", || content(&a) == "a");
+    let (code, out, _) = running.end();
+    assert_eq!((code, out.matches("exec[may] failed").count()), (Some(143), 1), "to fail again is nothing new: {out}");
+}
+
+#[test]
 fn two_runs_exclude_each_other() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");

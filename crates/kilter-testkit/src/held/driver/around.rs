@@ -35,6 +35,7 @@ impl Driver<'_> {
         self.lasting.tick += 1;
         let tick = self.lasting.tick;
         let is_worked_on = self.flights.iter().any(|flight| flight.part == part);
+        let has_failed = self.machine.settlement(vertex) == Some(Settlement::Failed);
         let seen = self.seen_of(part);
         if !seen.watches {
             // When its watch starts, it is looked at.
@@ -43,6 +44,7 @@ impl Driver<'_> {
         seen.told = tick;
         seen.differs = false;
         seen.stirred = true;
+        seen.left_alone.is_roused |= has_failed;
         let is_settled = self.machine.settlement(vertex).is_some();
         match self.lasting.fault {
             Some(Fault::SwallowsEvents) if is_worked_on => return Ok(()),

@@ -14,11 +14,10 @@ impl Driver<'_> {
     }
 
     pub(super) fn between(&mut self) -> Result<(), Violation> {
-        let roused = std::mem::take(&mut self.roused);
         if self.interrupted {
             return Ok(());
         }
-        self.what_was_roused_comes_back(&roused)?;
+        self.what_failed_comes_back()?;
         self.rests_when_it_says_so()?;
         self.every_lost_watch_is_begun_anew()?;
         if self.paused { Ok(()) } else { self.nothing_ready_is_held_back() }
@@ -48,13 +47,13 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// What has failed is looked at again when something that it depends on was changed, or when its time has come.
-    fn what_was_roused_comes_back(&self, roused: &[u32]) -> Result<(), Violation> {
-        for part in roused {
-            let Some(vertex) = self.graph.vertex_of(*part) else { continue };
-            let comes = self.machine.settlement(vertex) != Some(Settlement::Failed)
-                || self.wakes.iter().any(|(_, known)| known == part);
-            ensure(comes, Property::Begins, vertex, || "a parent was changed, and it is left failed".into())?;
+    /// What has failed is looked at again, whatever happens.
+    fn what_failed_comes_back(&self) -> Result<(), Violation> {
+        let has_failed = |vertex: &VertexId| self.machine.settlement(*vertex) == Some(Settlement::Failed);
+        for vertex in self.graph.graph.vertices().filter(has_failed) {
+            let part = self.part(vertex);
+            let comes = self.wakes.iter().any(|(_, known)| *known == part);
+            ensure(comes, Property::Begins, vertex, || "it has failed, and is left so".into())?;
         }
         Ok(())
     }

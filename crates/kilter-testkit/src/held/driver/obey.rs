@@ -140,17 +140,18 @@ impl Driver<'_> {
         };
         let retry = self.graph.vertices[vertex.0 as usize].retry;
         let is_forgiving = self.lasting.site.is_forgiving(part, None);
-        // What is left as it is, and was before, is nothing new.
-        let is_left = matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh | Settlement::Unknown);
+        // What is not in its state, and was so before, is nothing new.
+        let is_left = matches!(
+            settlement,
+            Settlement::WouldChange
+                | Settlement::WouldRefresh
+                | Settlement::Unknown
+                | Settlement::Failed
+                | Settlement::Blocked(_)
+        );
         let is_known = is_left && self.seen_of(part).settlement == Some(settlement);
         if settlement != Settlement::InSync && !is_known {
             self.active = self.now;
-        }
-        if settlement == Settlement::Changed {
-            let children = self.graph.graph.children(vertex);
-            let failed = children.filter(|child| self.machine.settlement(*child) == Some(Settlement::Failed));
-            let failed: Vec<u32> = failed.map(|child| self.part(child)).collect();
-            self.roused.extend(failed);
         }
         let (now, backoff, interrupted) = (self.now, self.lasting.site.backoff, self.interrupted);
         let seen = self.seen_of(part);

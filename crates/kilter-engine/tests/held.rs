@@ -1,6 +1,8 @@
 //! What is held comes back.
 
-use kilter_engine::{Command, Graph, Holding, Input, Machine, Ran, Settlement, Timestamp, Verdict, Vertex, VertexId};
+use kilter_engine::{
+    Command, Graph, Holding, Input, Limit, Machine, Ran, Settlement, Timestamp, Verdict, Vertex, VertexId,
+};
 
 const ONLY: VertexId = VertexId(0);
 
@@ -91,6 +93,24 @@ fn what_happens_brings_what_failed_back_before_its_own_time() {
     assert_eq!(machine.commands(), [Command::Wake(ONLY, Timestamp(2010))]);
     machine.input(Timestamp(2010), Input::Due(ONLY));
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
+}
+
+#[test]
+fn what_happened_and_is_not_heeded_yet_at_the_end_was_not_reached() {
+    let graph = Graph::new(1, Vec::new()).expect("nothing is in a cycle");
+    let limits = [(ONLY, Limit { interval: 1000, burst: 1 })].into();
+    let holding = Holding { limits, ..Holding::default() };
+    let mut machine = Machine::holding(graph, vec![Vertex::default()], &[], Timestamp(0), holding);
+    machine.commands();
+    machine.input(Timestamp(1), Input::Checked(ONLY, Verdict::InSync));
+    machine.input(Timestamp(2), Input::Stale(ONLY));
+    machine.commands();
+    machine.input(Timestamp(3), Input::Checked(ONLY, Verdict::InSync));
+    machine.input(Timestamp(4), Input::Stale(ONLY));
+    assert!(matches!(machine.commands()[..], [Command::Settled(..), Command::Wake(..)]));
+    machine.input(Timestamp(5), Input::Interrupt);
+    assert_eq!(machine.commands(), [Command::Settled(ONLY, Settlement::Interrupted)]);
+    assert!(machine.is_finished());
 }
 
 #[test]

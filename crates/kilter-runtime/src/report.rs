@@ -24,7 +24,7 @@ pub enum Status {
     Failed,
     /// It was left alone because another one failed.
     Skipped,
-    /// The run was interrupted before it was its turn.
+    /// The run ended before it was its turn.
     Interrupted,
 }
 
@@ -99,7 +99,7 @@ pub struct Counts {
     pub failed: usize,
     /// Left alone because of a failure.
     pub skipped: usize,
-    /// Not reached before the interrupt.
+    /// Not reached before the end.
     pub interrupted: usize,
 }
 

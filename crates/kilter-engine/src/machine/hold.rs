@@ -316,11 +316,14 @@ impl Machine {
         }
     }
 
-    /// Nobody waits for its time any more: the run is to end.
+    /// Nobody waits for its time any more: the run is to end. What something happened to has not been looked at.
     pub(super) fn forget_times(&mut self) {
-        if let Some(hold) = &mut self.hold {
-            hold.pending.clear();
-            hold.due.clear();
+        let Some(hold) = &mut self.hold else { return };
+        hold.due.clear();
+        for vertex in std::mem::take(&mut hold.pending) {
+            if matches!(self.progress[vertex.at()].phase, Phase::Settled(settlement) if settlement.lets_pass()) {
+                self.take_up(vertex);
+            }
         }
     }
 

@@ -74,6 +74,8 @@ pub(super) struct Board<'run> {
     before: Option<Before>,
     /// Which resources have settled once, while a state is held.
     settled_once: Vec<bool>,
+    /// Resources that are to be looked at since it is time to, and to which nothing has happened.
+    polled: FxHashSet<VertexId>,
     used: FxHashSet<u16>,
     counts: Counts,
 }
@@ -140,6 +142,7 @@ impl<'run> Board<'run> {
             tallies: Tallies::default(),
             before: Before::of(prepared, options),
             settled_once: Vec::new(),
+            polled: FxHashSet::default(),
             used: FxHashSet::default(),
             counts: Counts::default(),
         }

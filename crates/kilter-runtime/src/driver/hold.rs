@@ -418,6 +418,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             }
             // A look that is under way is the look: nobody knows of a change since it began.
             if self.machine.settlement(vertex).is_some() {
+                self.board.is_polled(vertex);
                 self.machine.input(self.now, Input::Stale(vertex));
             }
         }
@@ -445,7 +446,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 for vertex in self.prepared.graph.vertices() {
                     // What is not watched has missed nothing.
                     if poll_of(self.prepared.resource(vertex)) == Poll::Watched {
-                        self.machine.input(self.now, Input::Stale(vertex));
+                        self.is_stale(vertex);
                     }
                 }
                 self.changed(DECLARED);
@@ -482,7 +483,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 holder.poll(vertex, self.now, interval);
                 self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
             }
-            self.machine.input(self.now, Input::Stale(vertex));
+            self.is_stale(vertex);
         }
     }
 
@@ -500,6 +501,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         for lost in holder.follow(vertex, Arc::clone(received), ways, self.now) {
             self.told(Told::Lost(lost));
         }
+    }
+
+    /// Something happened to a resource.
+    pub(super) fn is_stale(&mut self, vertex: VertexId) {
+        self.board.is_stale(vertex);
+        self.machine.input(self.now, Input::Stale(vertex));
     }
 
     /// Somebody else wants a resource otherwise.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
-use kilter_engine::{Input, Timestamp, VertexId};
+use kilter_engine::{Timestamp, VertexId};
 use kilter_provider::{Context, POLL, Tell, Wanted};
 
 use super::stop::{Alarm, Mail, Message, Stop};
@@ -254,7 +254,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         let all = told.vertices().filter(|_| is_anything);
         for vertex in all.chain(changed.into_iter().filter(|_| !is_anything)) {
-            self.machine.input(self.now, Input::Stale(vertex));
+            self.is_stale(vertex);
         }
     }
 

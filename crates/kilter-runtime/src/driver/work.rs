@@ -167,7 +167,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             if self.board.may_be_renewed(receiver, self.now) {
                 self.machine.input(self.now, Input::Reinstate(receiver));
             }
-            self.machine.input(self.now, Input::Stale(receiver));
+            self.is_stale(receiver);
         }
     }
 }

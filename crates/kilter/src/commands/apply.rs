@@ -3,7 +3,7 @@
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
-use super::pass::Pass;
+use super::pass::{Exits, Pass};
 use super::routine;
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         format: args.format,
         jobs: args.jobs.count(),
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
-        detailed: args.detailed_exitcodes,
+        exits: if args.detailed_exitcodes { Exits::Detailed } else { Exits::Plain },
     };
     if args.input.manifests.is_empty() {
         return prescribed(args, pass, global);

@@ -22,8 +22,19 @@ pub(crate) struct Pass {
     pub(crate) jobs: usize,
     /// Whether what was done survives a crash.
     pub(crate) durability: Durability,
-    /// Whether the exit tells changes from failures as Puppet's does.
-    pub(crate) detailed: bool,
+    /// What its exit tells.
+    pub(crate) exits: Exits,
+}
+
+/// What the exit of a run tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exits {
+    /// Whether what was to be done was done.
+    Plain,
+    /// Changes and failures apart, as with Puppet.
+    Detailed,
+    /// Whether everything was in its state at the end, as far as is known.
+    Standing,
 }
 
 impl Pass {
@@ -110,14 +121,17 @@ impl Pass {
     }
 
     fn exit(self, report: &Report) -> Exit {
-        let changed = report.counts.changed + report.counts.refreshed > 0;
-        match (report.has_failures(), self.mode) {
+        let counts = &report.counts;
+        let is_detailed = self.exits == Exits::Detailed && self.mode == Mode::Apply;
+        let changed = is_detailed && counts.changed + counts.refreshed > 0;
+        let is_standing = self.exits == Exits::Standing;
+        match report.has_failures() || is_standing && counts.interrupted > 0 {
             _ if report.interrupted => signals::exit().unwrap_or(Exit::Interrupted),
-            (true, Mode::Apply) if self.detailed && changed => Exit::ChangedAndFailed,
-            (true, _) => Exit::Failed,
-            (false, Mode::Noop) if report.counts.pending() > 0 => Exit::Pending,
-            (false, Mode::Apply) if self.detailed && changed => Exit::Changed,
-            (false, _) => Exit::Done,
+            true if changed => Exit::ChangedAndFailed,
+            true => Exit::Failed,
+            false if counts.pending() > 0 && (is_standing || self.mode == Mode::Noop) => Exit::Pending,
+            false if changed => Exit::Changed,
+            false => Exit::Done,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
-use super::pass::Pass;
+use super::pass::{Exits, Pass};
 use super::routine;
 use crate::cli::{Global, PlanArgs};
 use crate::exit::Exit;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         format: args.format,
         jobs: args.jobs.count(),
         durability: Durability::Unflushed,
-        detailed: false,
+        exits: Exits::Plain,
     };
     let prescription = match args.input.manifests.as_slice() {
         [] => Some(routine::prescription(&args.input)),

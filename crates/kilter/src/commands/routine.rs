@@ -8,7 +8,7 @@ use kilter_script::mold::{ActorError, Mold, Prescribed, Step, manifest_of};
 use serde_json::{Value as Json, json};
 
 use super::get::Lines;
-use super::pass::Pass;
+use super::pass::{Exits, Pass};
 use crate::cli::{Global, ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
@@ -247,7 +247,7 @@ impl Dance<'_> {
         match ended {
             Ended::Failed(_) => signals::exit().unwrap_or(Exit::Failed),
             Ended::Pending => Exit::Pending,
-            Ended::Done if self.pass.detailed && count > 0 => Exit::Changed,
+            Ended::Done if self.pass.exits == Exits::Detailed && count > 0 => Exit::Changed,
             Ended::Done => Exit::Done,
         }
     }

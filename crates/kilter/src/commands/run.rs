@@ -16,7 +16,7 @@ use kilter_runtime::{
     Takeover, Window,
 };
 
-use super::pass::{Pass, fail};
+use super::pass::{Exits, Pass, fail};
 use crate::attendant::Attendant;
 use crate::cli::{Global, ReportFormat, RunArgs};
 use crate::desk::Desk;
@@ -192,7 +192,7 @@ fn pass(args: &RunArgs) -> Pass {
         format: ReportFormat::Human,
         jobs: args.jobs.count(),
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
-        detailed: false,
+        exits: Exits::Standing,
     }
 }
 

@@ -10,7 +10,7 @@ use kilter_model::{
 use kilter_provider::Durability;
 use kilter_runtime::{Mode, Rejected, plan_of};
 
-use super::pass::Pass;
+use super::pass::{Exits, Pass};
 use crate::cli::{Global, SetArgs};
 use crate::exit::Exit;
 use crate::words::{self, WordError};
@@ -46,7 +46,7 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
         format: args.format,
         jobs: 1,
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
-        detailed: false,
+        exits: Exits::Plain,
     };
     Ok(pass.carry_out(&prepared, global))
 }

@@ -73,7 +73,7 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
         },
         Status::Interrupted => match &report.because_of {
             Some(cause) => format!(" not done: the run was ended by {}", visible(&cause.to_string())),
-            None => " not done: interrupted".to_owned(),
+            None => " not done: the run ended before that".to_owned(),
         },
         Status::Unknown => " not known yet".to_owned(),
         Status::Changed | Status::WouldChange | Status::Refreshed | Status::WouldRefresh | Status::InSync => {
@@ -162,7 +162,7 @@ fn done(counts: &Counts) -> Vec<(usize, &'static str)> {
     vec![
         (counts.changed, "changed"),
         (counts.refreshed, "refreshed"),
-        (counts.pending(), "pending (noop)"),
+        (counts.pending(), "left otherwise"),
         (counts.failed, "failed"),
         (counts.skipped, "skipped"),
         (counts.interrupted, "not reached"),

@@ -103,7 +103,7 @@ fn what_is_observed_or_warned_of_is_left_as_it_is() {
     );
     let ended = place.run(&["apply", &path]);
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(ended.stdout.contains("3 resources: 1 changed, 2 pending (noop)"), "{ended:?}");
+    assert!(ended.stdout.contains("3 resources: 1 changed, 2 left otherwise"), "{ended:?}");
     let warning = "warning: file[DIR/b]: it is not in its state, and not repaired: its policy is `warn`\n";
     assert_eq!(ended.stderr, warning);
     let exists = |name: &str| place.path().join(name).exists();

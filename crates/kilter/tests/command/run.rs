@@ -221,6 +221,47 @@ fn the_first_interrupt_lets_a_command_end_the_second_ends_it_the_third_kills_it_
 }
 
 #[test]
+fn what_is_not_in_its_state_at_the_end_is_told_by_the_exit() {
+    let place = Place::new();
+    place.file("theirs", "theirs");
+    let drifting = "command: \"echo $$ > DIR/theirs\", shell: true";
+    let cases = [
+        (0, "file[DIR/theirs]: {}".to_owned(), "unchanged"),
+        (
+            4,
+            "exec[a]: {command: sleep 3}\n  exec[b]: {command: touch DIR/b, require: \"exec[a]\"}".to_owned(),
+            "1 not reached",
+        ),
+        (2, "file[DIR/theirs]: {content: ours, meta: {policy: warn}}".to_owned(), "1 left otherwise"),
+        (2, "file[DIR/theirs]: {content: ours, meta: {noop: true}}".to_owned(), "1 left otherwise"),
+        (
+            4,
+            format!(
+                "file[DIR/theirs]: {{content: ours, meta: {{limit: 0.01, burst: 1}}}}\n  exec[x]: {{{drifting}, notify: \"exec[y]\"}}\n  exec[y]: {{{drifting}, refreshonly: true}}"
+            ),
+            "1 not reached",
+        ),
+    ];
+    for (code, text, told) in cases {
+        let path = manifest(&place, &format!("resources:\n  {text}\n"));
+        let ended = place.run(&["run", &path, "--max-runtime", "1"]);
+        assert!(ended.code == code && ended.stdout.contains(told), "{text}: {ended:?}");
+    }
+}
+
+#[test]
+fn what_is_to_be_polled_at_the_end_is_what_it_was() {
+    let place = Place::new();
+    let path = manifest(
+        &place,
+        "resources:\n  exec[a]: {command: \"false\", unless: sleep 0.3, meta: {poll: 1}}\n  \
+                                 exec[b]: {command: \"false\", unless: sleep 0.3, meta: {poll: 1}}\n",
+    );
+    let ended = place.run(&["run", &path, "--jobs", "1", "--max-runtime", "2"]);
+    assert!(ended.code == 0 && ended.stdout.starts_with("2 resources: 2 unchanged"), "{ended:?}");
+}
+
+#[test]
 fn with_noop_it_only_tells_what_differs() {
     let place = Place::new();
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");

@@ -204,7 +204,7 @@ fn what_was_not_begun_is_not_called_done() {
     let second = status(&place, &["exec[second]"]);
     assert_eq!(second["counts"]["under_way"], 2, "{second}");
     let (code, out, _) = running.end();
-    assert!(code == Some(143) && out.contains("exec[second] not done: interrupted"), "{out}");
+    assert!(code == Some(143) && out.contains("exec[second] not done: the run ended before that"), "{out}");
     assert!(!place.path().join("second").exists());
 }
 

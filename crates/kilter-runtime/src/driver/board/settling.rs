@@ -17,7 +17,15 @@ impl Board<'_> {
         machine: &Machine,
         observer: &mut dyn Observer,
     ) {
-        let status = status(settlement);
+        let is_polled = self.polled.remove(&vertex);
+        let has_failed = self.drafts.get(&vertex).is_some_and(|draft| draft.failure.is_some());
+        let status = match status(settlement) {
+            // It was to be tried again.
+            Status::Interrupted if has_failed => Status::Failed,
+            // It is what it was.
+            Status::Interrupted if is_polled && !self.found.contains_key(&vertex) => return,
+            status => status,
+        };
         let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
         if let Some(has_settled) = self.settled_once.get_mut(vertex.0 as usize) {
             *has_settled = true;

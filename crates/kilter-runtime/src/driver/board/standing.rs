@@ -145,6 +145,16 @@ impl Board<'_> {
         counts
     }
 
+    /// It is time to look at a resource that has settled.
+    pub(in super::super) fn is_polled(&mut self, vertex: VertexId) {
+        self.polled.insert(vertex);
+    }
+
+    /// Something happened to a resource: what it was is not what it is for certain.
+    pub(in super::super) fn is_stale(&mut self, vertex: VertexId) {
+        self.polled.remove(&vertex);
+    }
+
     /// Whether a resource has settled once, while a state is held.
     pub(in super::super) fn has_settled(&self, vertex: VertexId) -> bool {
         self.settled_once.get(vertex.0 as usize).is_some_and(|has_settled| *has_settled)

@@ -191,8 +191,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
     }
 
-    /// Whether a resource has yet to come to its state once before another one may take its place (`realize`). What has failed, or
-    /// waits for what has, may never.
+    /// Whether a resource has yet to come to its state once before another one may take its place (`realize`). What is tried without
+    /// end and has failed, or waits for that, may never.
     fn is_realizing(&self) -> bool {
         let realizing = self.prepared.resources().iter().zip((0..).map(VertexId));
         let mut realizing = realizing.filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
@@ -201,7 +201,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         })
     }
 
-    /// Whether a vertex, or one that it waits for, is tried again.
+    /// Whether a vertex, or one that it waits for, is tried again without end, or has to wait since too much happens to it.
     fn is_held_up(&self, vertex: VertexId) -> bool {
         let graph = self.machine.graph();
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
@@ -209,7 +209,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             if !seen.insert(vertex) || self.machine.settlement(vertex).is_some() {
                 continue;
             }
-            if self.board.is_tried_again(vertex) || self.machine.stage(vertex) == Stage::Delayed {
+            let is_tried = self.board.is_tried_again(vertex);
+            let is_endless = self.prepared.resource(vertex).meta().is_some_and(|meta| meta.retry < 0);
+            if is_tried && is_endless || !is_tried && self.machine.stage(vertex) == Stage::Delayed {
                 return true;
             }
             open.extend(graph.entering(vertex).iter().map(|edge| graph.edge(*edge).first));

@@ -271,6 +271,24 @@ fn an_edit_waits_for_what_is_to_be_realized() {
 }
 
 #[test]
+fn an_edit_waits_for_the_tries_that_are_left_to_what_is_to_be_realized() {
+    let place = Place::new();
+    let trying = "'exec[a]': {command: 'echo tried >> DIR/tries; test -e DIR/may', shell: true, meta: {realize: true, retry: 1000, delay: 50}}";
+    let path = declare(&place, trying);
+    let running = Running::begin(&place, &["--quiet", &path]);
+    let tries = || content(&place.path().join("tries")).lines().count();
+    wait("a try", || tries() > 1);
+    declare(&place, "'file[DIR/next]': {content: x}");
+    // Long after it would have been read.
+    let before = tries();
+    wait("more tries", || tries() > before + 20);
+    assert!(!place.path().join("next").exists());
+    place.file("may", "");
+    wait("what is declared next", || place.path().join("next").exists());
+    running.end();
+}
+
+#[test]
 fn an_edit_does_not_wait_for_what_waits_for_a_failure() {
     let place = Place::new();
     let failing = "'exec[a]': {command: 'false', meta: {retry: -1, delay: 300}}, \

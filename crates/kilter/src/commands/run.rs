@@ -172,6 +172,9 @@ fn answer(at: SocketAddr, window: &Arc<Window>) -> Result<Attendant, Exit> {
 
 /// What is read again and again has to be there again and again.
 fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
+    if manifests.is_empty() {
+        return Err(say::fail("`kilter run` needs a manifest"));
+    }
     for path in manifests {
         let hint = "write it to a file, which is read again whenever it is edited";
         if path.as_os_str() == "-" {

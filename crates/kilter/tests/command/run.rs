@@ -379,6 +379,14 @@ fn nobody_takes_the_lock_while_the_manifest_is_read_anew() {
 }
 
 #[test]
+fn without_a_manifest_there_is_nothing_to_hold() {
+    let place = Place::new();
+    let ended = place.run(&["run", "--max-runtime", "1"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
+    assert_eq!(ended.stderr, "error: `kilter run` needs a manifest\n");
+}
+
+#[test]
 fn what_can_be_read_once_only_is_refused() {
     let place = Place::new();
     for (path, message) in

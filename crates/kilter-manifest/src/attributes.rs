@@ -22,7 +22,7 @@ use crate::value::{Built, Values, is_sealed};
 pub(crate) struct Body<'e, 't> {
     environment: &'e Environment<'t>,
     index: &'e Index<'t>,
-    defaults: &'e Defaults,
+    defaults: &'e Defaults<'t>,
     /// Which attributes of the type the resource at hand has.
     given: Vec<bool>,
     /// Where the next key is found in most schemas: behind the last one.
@@ -32,12 +32,16 @@ pub(crate) struct Body<'e, 't> {
 }
 
 impl<'e, 't> Body<'e, 't> {
-    pub(crate) fn new(environment: &'e Environment<'t>, index: &'e Index<'t>, defaults: &'e Defaults) -> Body<'e, 't> {
+    pub(crate) fn new(
+        environment: &'e Environment<'t>,
+        index: &'e Index<'t>,
+        defaults: &'e Defaults<'t>,
+    ) -> Body<'e, 't> {
         Body { environment, index, defaults, given: Vec::new(), guess: 0, is_early: false }
     }
 
     /// Compiles what composite resources say, before it is known what others there are.
-    pub(crate) fn early(environment: &'e Environment<'t>, index: &'e Index<'t>, defaults: &'e Defaults) -> Self {
+    pub(crate) fn early(environment: &'e Environment<'t>, index: &'e Index<'t>, defaults: &'e Defaults<'t>) -> Self {
         Body { is_early: true, ..Body::new(environment, index, defaults) }
     }
 
@@ -95,8 +99,8 @@ impl<'e, 't> Body<'e, 't> {
         resource
     }
 
-    /// The metaparameters that a resource begins with: those of its type, and over them those of what it is a member of,
-    /// the nearest last.
+    /// The metaparameters that a resource begins with: those of its type, and over them those of what it is a member of and of the
+    /// type of that, the nearest last.
     fn begun(&self, type_: &Type<'t>) -> Option<Meta> {
         let mut begun = self.defaults.of(type_.name.as_str()).cloned();
         let asker = self.environment.asker();
@@ -107,6 +111,10 @@ impl<'e, 't> Body<'e, 't> {
             next = own.owner.as_deref();
         }
         for own in owners.into_iter().rev() {
+            for meta in self.defaults.of_composite(own.schema.name.as_str()) {
+                self.environment.within(None);
+                begun = meta::compile(self.environment, meta, &Values::new(self.environment), begun);
+            }
             if let Some(meta) = own.meta {
                 self.environment.within(own.owner.clone());
                 begun = meta::compile(self.environment, meta, &Values::new(self.environment), begun);

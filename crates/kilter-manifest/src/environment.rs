@@ -43,7 +43,7 @@ pub(crate) struct Environment<'t> {
     /// The composite resource that what is compiled just now is a member of.
     own: RefCell<Option<Rc<Own<'t>>>>,
     /// What composite resources say of themselves, by the variables that stand for it.
-    owned: RefCell<FxHashMap<EcoString, Value>>,
+    owned: RefCell<FxHashMap<EcoString, Lookup>>,
     /// Whether all of the manifest could be read.
     pub(crate) complete: bool,
 }
@@ -114,7 +114,17 @@ impl<'t> Environment<'t> {
 
     /// Keeps what a composite resource says of an attribute of its own.
     pub(crate) fn own(&self, variable: EcoString, value: Value) {
-        self.owned.borrow_mut().insert(variable, value);
+        self.owned.borrow_mut().insert(variable, Lookup::Found(value));
+    }
+
+    /// Keeps that it says nothing that can be used, which has been told.
+    pub(crate) fn own_broken(&self, variable: EcoString) {
+        self.owned.borrow_mut().insert(variable, Lookup::Unknown(REPORTED.into()));
+    }
+
+    /// How many problems have been told.
+    pub(crate) fn problem_count(&self) -> usize {
+        self.problems.borrow().len()
     }
 
     /// The template that is written there, with what `self` stands for in its place.
@@ -400,8 +410,8 @@ fn weigh(value: &Value, left: &mut usize) -> bool {
 impl Scope for Environment<'_> {
     fn var(&self, name: &str) -> Lookup {
         // What a composite resource says of itself nobody else can set.
-        if let Some(value) = self.owned.borrow().get(name) {
-            return Lookup::Found(value.clone());
+        if let Some(own) = self.owned.borrow().get(name) {
+            return own.clone();
         }
         let Some((name, slot)) = self.vars.get_key_value(name) else {
             // What could not be read may have set it.

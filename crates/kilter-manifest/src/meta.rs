@@ -70,19 +70,21 @@ pub(crate) fn names() -> [&'static str; META.len()] {
 
 /// What types, and all resources, begin with.
 #[derive(Default)]
-pub(crate) struct Defaults {
+pub(crate) struct Defaults<'t> {
     all: Option<Meta>,
     /// None where a type says nothing in the end, whatever is said of all.
     of_type: FxHashMap<EcoString, Option<Meta>>,
+    /// What is said of types that are made of others, of which parts begin with it over what is said of their own types.
+    of_composite: FxHashMap<EcoString, Vec<View<'t>>>,
 }
 
-impl Defaults {
+impl<'t> Defaults<'t> {
     /// Those of a manifest: `defaults: { "*": { meta: … }, file: { meta: … } }`.
-    pub(crate) fn compile<'t>(
+    pub(crate) fn compile(
         environment: &Environment<'t>,
         loaded: &'t Loaded,
         composites: &Composites<'_>,
-    ) -> Defaults {
+    ) -> Defaults<'t> {
         let mut defaults = Defaults::default();
         let sections: Vec<(View<'t>, View<'t>)> = loaded.sections("defaults").flat_map(View::entries).collect();
         // What is said of all comes first, wherever it stands.
@@ -93,9 +95,11 @@ impl Defaults {
             let name = key.text();
             if environment.inputs.schemas.schema(name).is_none() {
                 if composites.get(name).is_some() {
-                    let problem = Diagnostic::new(eco_format!("`{name}` is made of others, and has no defaults"));
-                    let hint = "give `meta` to its resources, or defaults to the types that they stand for";
-                    environment.report(problem.at(key.span()).hint(hint));
+                    let told = environment.problem_count();
+                    of_body(environment, *body, None);
+                    // What is wrong is told once, not for each part.
+                    let meta = body.get("meta").filter(|_| environment.problem_count() == told);
+                    defaults.of_composite.entry(name.into()).or_default().extend(meta);
                     continue;
                 }
                 let mut known = environment.inputs.schemas.names();
@@ -108,6 +112,11 @@ impl Defaults {
             defaults.of_type.insert(name.into(), of_body(environment, *body, begun));
         }
         defaults
+    }
+
+    /// What is said of a type that is made of others, one manifest after the other.
+    pub(crate) fn of_composite(&self, type_name: &str) -> impl Iterator<Item = View<'t>> {
+        self.of_composite.get(type_name).into_iter().flatten().copied()
     }
 
     /// What a resource of a type begins with.

@@ -183,7 +183,7 @@ pub(crate) struct Resources<'e, 't> {
     pub(crate) environment: &'e Environment<'t>,
     pub(crate) index: Index<'t>,
     loaded: &'t Loaded,
-    defaults: Defaults,
+    defaults: Defaults<'t>,
     /// The types of the composite resources whose members are being registered.
     nested: Vec<u32>,
 }
@@ -326,8 +326,14 @@ impl<'e, 't> Resources<'e, 't> {
             deferred: FxHashMap::default(),
         };
         for attribute in &composite.schema.attributes {
-            let value = said.attributes.get(attribute.name.as_str()).cloned().unwrap_or_default();
-            self.environment.own(own.variable(attribute.name.as_str()), value);
+            let (name, variable) = (attribute.name.as_str(), own.variable(attribute.name.as_str()));
+            let is_given = || entry.body().get(name).is_some_and(|given| !given.is_null());
+            match said.attributes.get(name) {
+                Some(value) if attribute.data_type.check(value).is_err() => self.environment.own_broken(variable),
+                Some(value) => self.environment.own(variable, value.clone()),
+                None if attribute.required || is_given() => self.environment.own_broken(variable),
+                None => self.environment.own(variable, Value::Undef),
+            }
         }
         self.environment.own(own.variable(NAME), Value::String(title.clone()));
         for deferred in said.deferred() {

@@ -311,6 +311,36 @@ fn what_composite_types_have_not_is_told() {
     ] {
         assert!(wrong(attribute).contains(problem), "{attribute}: {}", wrong(attribute));
     }
-    let told = told("defaults: { a: { meta: { noop: true } } }\ntypes:\n  a: {}\nresources:\n  a[y]:\n");
-    assert!(told.contains("`a` is made of others, and has no defaults"), "{told}");
+}
+
+#[test]
+fn metaparameters_that_a_type_of_parts_begins_with_count_less_than_those_of_its_resource() {
+    let text = format!(
+        "{SITE}defaults: {{ site: {{ meta: {{ retry: 2, delay: 3 }} }}, file: {{ meta: {{ retry: 1, timeout: 5 }} }} }}\nresources:\n  \
+         site[a]: {{ meta: {{ delay: 7 }} }}\n  user[u]:\n"
+    );
+    let catalog = World::new().catalog(&text);
+    let meta = |reference| find(&catalog, reference).meta().cloned().unwrap_or_default();
+    let file = meta("file[/etc/a.conf]");
+    assert_eq!((file.retry, file.delay, file.timeout), (2, 7, 5));
+    assert_eq!((meta("service[a]").retry, meta("user[u]").retry), (2, 0));
+    let told =
+        told(&format!("{SITE}defaults: {{ site: {{ meta: {{ rtry: 2 }} }} }}\nresources:\n  site[a]:\n  site[b]:\n"));
+    assert_eq!(told.matches("unknown metaparameter `rtry`").count(), 1, "{told}");
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
+    let text = |given: &str| {
+        format!(
+            "types:\n  site:\n    attributes:\n      root: {{ type: String, desc: r }}\n    resources:\n      \"file[${{self.root}}]\": {{}}\n      \
+             \"file[${{self.root}}/a]\": {{ content: \"${{self.root}}\" }}\nresources:\n  site[a]: {given}\n"
+        )
+    };
+    let missing = told(&text("{}"));
+    assert!(missing.contains("`site[a]` lacks the attribute `root`"), "{missing}");
+    assert_eq!(missing.matches("error:").count(), 1, "{missing}");
+    let wrong = told(&text("{ root: [a] }"));
+    assert!(wrong.contains("`root` expects a String value, got"), "{wrong}");
+    assert_eq!(wrong.matches("error:").count(), 1, "{wrong}");
 }

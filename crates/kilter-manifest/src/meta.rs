@@ -90,6 +90,9 @@ impl<'t> Defaults<'t> {
         // What is said of all comes first, wherever it stands.
         for (_, body) in sections.iter().filter(|(key, _)| key.text() == EVERY) {
             defaults.all = of_body(environment, *body, defaults.all.take());
+            if let Some(all) = &mut defaults.all {
+                all.reverse_of_all = all.reverse;
+            }
         }
         for (key, body) in sections.iter().filter(|(key, _)| key.text() != EVERY) {
             let name = key.text();
@@ -251,7 +254,7 @@ fn set(meta: &mut Meta, name: &str, value: &Value) {
         "autoedge" => meta.no_autoedge = !truth,
         "autogroup" => meta.no_autogroup = !truth,
         "hidden" => meta.hidden = truth,
-        "reverse" => meta.reverse = truth,
+        "reverse" => (meta.reverse, meta.reverse_of_all) = (truth, false),
         "realize" => meta.realize = truth,
         "reset" => meta.reset = truth,
         // Names begin as they like.

@@ -97,6 +97,8 @@ pub struct Meta {
     pub hidden: bool,
     /// Whether what it was before is restored when it is declared no longer.
     pub reverse: bool,
+    /// Whether that was said of resources of all types: then it holds of those that can be restored.
+    pub reverse_of_all: bool,
     /// Whether another graph waits until this resource has settled once.
     pub realize: bool,
     /// Whether it has all its tries again when it is declared in another way.

@@ -204,22 +204,33 @@ fn contradictions(
         .collect()
 }
 
+/// The problem of a resource that is to be restored and cannot be. What is said of all resources is not meant of it.
+fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Problem> {
+    let meta = resource.meta().filter(|meta| meta.reverse)?;
+    let why = match provider.restores() {
+        Restores::Never => {
+            let type_name = &provider.schema().name;
+            format!("what a resource of `{type_name}` was cannot be restored (`reverse`)")
+        }
+        Restores::WhatWasThere if !resource.deferred().is_empty() => {
+            "it takes values of other resources, and cannot be restored (`reverse`)".to_owned()
+        }
+        _ => return None,
+    };
+    if meta.reverse_of_all {
+        resource.particulars_mut().meta.get_or_insert_default().reverse = false;
+        return None;
+    }
+    Some(Problem::new(why).hint("take `reverse` out of its `meta`, or out of the `defaults` of its type"))
+}
+
 /// What is wrong with one resource; makes it canonical if nothing is. Values that are only known
 /// during the run are made canonical then.
 fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<Problem> {
+    let irreversible = irreversible(provider, resource);
     let deferred: Vec<&str> = resource.deferred().iter().map(|deferred| deferred.attribute.as_str()).collect();
     let mut problems = provider.validate(&resource.name, &resource.attributes, &deferred);
-    if resource.meta().is_some_and(|meta| meta.reverse) {
-        let hint = "take `reverse` out of its `meta`";
-        let restores = provider.restores();
-        if restores == Restores::Never {
-            let what = format!("what a {} was cannot be restored (`reverse`)", provider.schema().name);
-            problems.push(Problem::new(what).hint(hint));
-        } else if restores == Restores::WhatWasThere && !deferred.is_empty() {
-            let what = "it takes values of other resources, and cannot be restored (`reverse`)";
-            problems.push(Problem::new(what).hint(hint));
-        }
-    }
+    problems.extend(irreversible);
     if particular {
         problems.extend(unsupported(provider, resource));
     }

@@ -153,7 +153,7 @@ fn what_is_there_when_it_is_first_looked_at_is_what_was_before() {
 fn only_what_can_be_restored_may_be_declared_so() {
     let place = Place::new();
     for (resources, why) in [
-        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "what a kv was cannot be restored"),
+        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "what a resource of `kv` was cannot be restored"),
         (
             format!("'exec[e]': {{command: echo x}}, 'file[DIR/f]': {{content: '${{exec[e].stdout}}', {REVERSE}}}"),
             "it takes values of other resources",
@@ -168,6 +168,29 @@ fn only_what_can_be_restored_may_be_declared_so() {
     assert_eq!(ended.code, 4);
     assert!(ended.stdout.contains("what is in a directory is not kept"), "{}", ended.stdout);
     assert!(!place.path().join("copy").exists());
+}
+
+#[test]
+fn what_is_said_of_all_holds_of_what_can_be_restored() {
+    let place = Place::new();
+    place.file("file", "mine");
+    let defaults = "defaults: {\"*\": {meta: {reverse: true}}}\n";
+    let path = declare(
+        &place,
+        "'file[DIR/file]': {content: ours}, 'exec[e]': {command: 'true'}, 'exec[x]': {command: echo x}, \
+                                'file[DIR/other]': {content: '${exec[x].stdout}'}",
+    );
+    let text = content(&place.path().join(&path));
+    place.file(&path, format!("{defaults}{text}"));
+    let ended = place.run(&["apply", &path]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let own = text.replace("command: 'true'", "command: 'true', meta: {reverse: true}");
+    place.file(&path, format!("{defaults}{own}"));
+    let refused = place.run(&["apply", &path]);
+    assert!(refused.code == 1 && refused.stderr.matches("error:").count() == 1, "{refused:?}");
+    assert!(refused.stderr.contains("what a resource of `exec` was cannot be restored"), "{refused:?}");
+    assert_eq!(apply(&place, "").code, 0);
+    assert_eq!(content(&place.path().join("file")), "mine");
 }
 
 #[test]

@@ -267,6 +267,10 @@ mod tests {
     #[test]
     fn a_mismatch_speaks_in_puppets_words() {
         assert_eq!(refused("Integer", "x".into()), "expects an Integer value, got String");
+        assert_eq!(refused("Integer[-1]", Value::Integer(-2)), "expects an Integer[-1] value, got -2");
+        assert_eq!(refused("Float[0.0, 1.0]", Value::Float(1.5)), "expects a Float[0.0, 1.0] value, got 1.5");
+        let sealed = refused("Sensitive[Integer[0]]", Value::sensitive(Value::Integer(-2)));
+        assert!(!sealed.contains("-2"), "{sealed}");
         assert_eq!(
             refused("Enum[present, absent]", "x".into()),
             "expects a match for Enum['absent', 'present'], got 'x'"

@@ -116,8 +116,13 @@ impl Mismatch {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
-            let lead = if index == 0 { "" } else { "; " };
-            write!(f, "{lead}{fault}")?;
+            f.write_str(if index == 0 { "" } else { "; " })?;
+            fault.way(f)?;
+            match &fault.problem {
+                // A number says more than the range of just that number, which is how Puppet writes it.
+                Problem::Type { expected, actual } => f.write_str(&kinds(expected, actual, number))?,
+                problem => problem.fmt(f)?,
+            }
         }
         Ok(())
     }
@@ -150,6 +155,11 @@ impl fmt::Display for Step {
 }
 
 impl Fault {
+    /// The way to the part.
+    fn way(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.iter().try_for_each(|step| write!(f, "{step} "))
+    }
+
     /// The way without the choices of types: what part of the value it is.
     pub(super) fn place(&self) -> impl Iterator<Item = &Step> {
         self.path.iter().filter(|step| !matches!(step, Step::Variant(_)))
@@ -158,7 +168,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path.iter().try_for_each(|step| write!(f, "{step} "))?;
+        self.way(f)?;
         self.problem.fmt(f)
     }
 }
@@ -166,7 +176,7 @@ impl fmt::Display for Fault {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Type { expected, actual } => f.write_str(&kinds(expected, actual)),
+            Problem::Type { expected, actual } => f.write_str(&kinds(expected, actual, |_| None)),
             Problem::Pattern { expected, actual } => {
                 let (or, expected) = match expected {
                     DataType::Optional(inner) => ("an undef value or ", &**inner),
@@ -190,8 +200,18 @@ impl fmt::Display for Problem {
     }
 }
 
-/// `expects an Integer value, got String`, `expects a value of type Undef or String, got Float`.
-fn kinds(expected: &DataType, actual: &DataType) -> String {
+/// The number that is the only one of its type.
+fn number(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::Integer(Some(from), Some(to)) if from == to => Some(from.to_string()),
+        DataType::Float(Some(from), Some(to)) if from == to => Some(format!("{from:?}")),
+        _ => None,
+    }
+}
+
+/// `expects an Integer value, got String`, `expects a value of type Undef or String, got Float`. What was got may be told otherwise
+/// where its name alone does not do.
+fn kinds(expected: &DataType, actual: &DataType, otherwise: fn(&DataType) -> Option<String>) -> String {
     let (optional, expected) = match expected {
         DataType::Optional(inner) => (true, &**inner),
         other => (false, other),
@@ -212,6 +232,8 @@ fn kinds(expected: &DataType, actual: &DataType) -> String {
         words.insert(0, "Undef".to_owned());
     }
     let got = if detailed { detail(choices, actual) } else { short(actual) };
+    // Where its name alone does, that it is no such number is not the point.
+    let got = otherwise(actual).filter(|_| got != actual.name()).unwrap_or(got);
     match words.as_slice() {
         [one] => format!("expects {} {one} value, got {got}", article(one)),
         [a, b] => format!("expects a value of type {a} or {b}, got {got}"),

@@ -53,7 +53,7 @@ fn metaparameters_of_a_graph_are_heeded() {
     let place = Place::new();
     let text = "graph: g\nresources:\n  file:\n  - name: a\n    path: DIR/a\n    content: x\n    state: exists\n    meta:\n      noop: true\n  \
                 exec:\n  - name: b\n    cmd: touch DIR/b\n    meta: {noop: true}\n";
-    assert_eq!(run(&place, text, &[]).code, 0);
+    assert_eq!(run(&place, text, &[]).code, 2);
     assert!(!place.path().join("a").exists() && !place.path().join("b").exists());
 }
 

@@ -27,14 +27,14 @@ pub enum Capture {
 /// The process group of a child. With an [`Identity`] it is always its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// One of its own: what ends the child ends its descendants.
+    /// One of its own: what ends the child ends its group, and what descends from that in other groups.
     Own,
     /// That of the caller: a terminal's Ctrl-C reaches it, and only the child itself is ended.
     Inherited,
 }
 
-/// What becomes of descendants in its process group when a child has ended by itself. Those of a child that was
-/// cut short (deadline, cancel, flood) are always ended.
+/// What becomes of the rest of its process group, and what descends from that, when a child has ended by itself. Those of
+/// a child that was cut short (deadline, cancel, flood) are always ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftovers {
     /// They are left alone: who starts a daemon may mean it. Their outputs are no longer read.

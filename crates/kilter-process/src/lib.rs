@@ -27,11 +27,14 @@
 //!   pipes open costs a tenth of a second ([`Finished::leaked`]) and is left alone, unless
 //!   [`Leftovers::Ended`] was asked for.
 //! - At the deadline, or when cancelled, the whole process group gets SIGTERM, or another [`Signal`], and SIGKILL when the
-//!   grace is over; when `run` returns none of it runs. The same goes for the group of a child that wrote more
-//!   than it was allowed, whether it or a descendant did.
-//! - Out of reach is a descendant that has left the group (`setsid`), as daemons do. Only a control group holds
-//!   those. A *subreaper* (`PR_SET_CHILD_SUBREAPER`) would have kilter inherit them, but for the process as a whole: it
-//!   would have to wait for everybody's orphans.
+//!   grace is over, and so do the *strays*: descendants of its members in groups of their own (`timeout`, `setsid`, jobs of a
+//!   shell). When `run` returns none of them runs. The same goes for a child that wrote more than it was allowed, whether
+//!   it or a descendant did. Strays cost nothing before: they are looked for, in `/proc`, when a child has to end.
+//! - Out of reach is a descendant in another group whose parent had ended before the child was told to end, as daemons do: it belongs to
+//!   init. Only a control group holds those. A *subreaper* (`PR_SET_CHILD_SUBREAPER`) would have kilter inherit them, but for the
+//!   process as a whole: it would have to wait for everybody's orphans. So is one that a parent starts and leaves behind in
+//!   another group during the grace.
+//! - Nobody else is signalled: a stray is known by its number and the time of its start.
 //! - A child that never reads its input, closes its outputs early or floods them does no harm: memory is bounded
 //!   by the limits of [`Capture`]. One that wrote more than [`Capture::AtMost`] never counts as a success, however it ended.
 //! - Without identity, umask and descriptor 3 nothing runs between fork and exec: the standard library takes
@@ -68,6 +71,7 @@ mod event;
 mod finished;
 mod identity;
 mod invocation;
+mod kin;
 mod lines;
 mod pipes;
 mod run;

@@ -13,6 +13,7 @@ use crate::confine::{Confined, Scratch, refusal_hint};
 use crate::event::{Event, Observer, Stream};
 use crate::finished::{Ending, Finished, Status};
 use crate::invocation::{Capture, Group, Invocation, Leftovers};
+use crate::kin::Kin;
 use crate::pipes::{Feed, Sink, Taken};
 use crate::run::Cancel;
 use crate::start::{Started, is_any_starting};
@@ -39,6 +40,8 @@ pub(crate) struct Running<'a> {
     /// Readable when the child has exited; none where waiting for it is all there is to do.
     pidfd: Option<OwnedFd>,
     pub(crate) group: Group,
+    /// Who ends with it; looked for when it has to end.
+    pub(crate) kin: Kin,
     pub(crate) invocation: &'a Invocation,
     deadline: Option<Instant>,
     stdin: Feed<'a>,
@@ -79,6 +82,7 @@ impl<'a> Running<'a> {
     ) -> io::Result<Running<'a>> {
         let Started { child, ends, confined, scratch } = started;
         let mut running = Running {
+            kin: Kin::of(Pid::from_child(&child)),
             child,
             pidfd: None,
             group: invocation.group_of_child(),

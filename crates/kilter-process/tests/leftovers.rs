@@ -3,9 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Capture, Confinement, Ending, Finished, Group, Identity, Invocation, Leftovers, run};
+use kilter_process::{
+    Cancel, Capture, Confinement, Ending, Event, Finished, Group, Identity, Invocation, Leftovers, Stream, run,
+    run_observed,
+};
 
 fn sh(script: &str) -> Invocation {
     Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
@@ -112,12 +116,91 @@ fn at_the_deadline_every_process_of_the_group_has_ended_when_run_returns() {
     }
 }
 
+/// Ways into another process group, each for a command that ends with `sleep 60`: the shell that it runs in tells its
+/// number first.
+const OTHER_GROUPS: [&str; 5] = [
+    "timeout 100 sh -c 'echo $$; sleep 60; echo late'",
+    "setsid --wait sh -c 'echo $$; sleep 60; echo late'",
+    "setsid sh -c 'echo $$; sleep 60; echo late' & sleep 60",
+    "bash -c 'set -m; sh -c \"echo \\$\\$; sleep 60; echo late\" & wait'",
+    "(timeout 100 setsid --wait bash -c 'set -m; (echo $BASHPID; sleep 60; echo late) & wait') & wait",
+];
+
 #[test]
-fn a_process_that_has_left_the_group_is_out_of_reach() {
-    let script = "setsid sh -c 'echo $$; exec sleep 60' & sleep 60";
-    let start = Instant::now();
-    let ended = finished(&sh(script).deadline(Duration::from_millis(300)).leftovers(Leftovers::Ended));
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-    assert!(ended.leaked && is_running(&ended.stdout.text()));
+fn a_deadline_ends_descendants_in_other_groups_too() {
+    for script in &OTHER_GROUPS[..2] {
+        let ended = finished(&sh(script).deadline(Duration::from_secs(1)));
+        assert_ends(&ended, Ending::Deadline, script);
+    }
+}
+
+fn assert_ends(ended: &Finished, ending: Ending, script: &str) {
+    assert_eq!((ended.ending, ended.leaked), (ending, false), "{script}");
+    let told = ended.stdout.text();
+    assert_eq!(told.lines().count(), 1, "{script} goes on: {told}");
+    assert!(!is_running(&told), "{script}");
+}
+
+/// What becomes of a child that is cancelled when it has written something.
+fn cancelled(invocation: &Invocation) -> Finished {
+    let flag = AtomicBool::new(false);
+    run_observed(invocation, Some(Cancel::new(&flag)), &mut |event| {
+        if matches!(event, Event::Chunk { stream: Stream::Stdout, .. }) {
+            flag.store(true, Ordering::Release);
+        }
+    })
+    .expect("the child starts")
+}
+
+#[test]
+fn a_cancel_ends_descendants_in_other_groups_too() {
+    for script in OTHER_GROUPS {
+        assert_ends(&cancelled(&sh(script)), Ending::Cancelled, script);
+    }
+}
+
+#[test]
+fn descendants_in_other_groups_are_killed_if_they_ignore_the_polite_signal_or_are_stopped() {
+    let busy = "setsid --wait sh -c 'trap \"\" TERM; echo $$; while :; do setsid --wait sleep 0.02; done'";
+    let orphan = "setsid --wait sh -c '(trap \"\" TERM; sh -c \"echo \\$PPID\"; while :; do sleep 0.02; done) & wait'";
+    let stopped = "setsid --wait sh -c 'trap \"\" TERM; echo $$; kill -STOP $$; sleep 60'";
+    for script in [busy, orphan, stopped] {
+        let mut invocation = sh(script);
+        invocation.grace = Duration::from_millis(200);
+        assert_ends(&cancelled(&invocation), Ending::Cancelled, script);
+    }
+}
+
+#[test]
+fn descendants_in_other_groups_may_use_the_grace_to_tidy_up() {
+    let ended =
+        cancelled(&sh("setsid sh -c 'trap \"sleep 0.2; echo tidied; exit\" TERM; echo on; sleep 60 & wait' & wait"));
+    assert_eq!(ended.stdout.text(), "on\ntidied\n");
+}
+
+#[test]
+fn a_shell_with_jobs_does_not_see_them_stopped_when_all_are_told_to_end() {
+    let job = "sh -c 'trap \"\" TERM; echo on; sleep 0.3; echo done'";
+    let script = format!("set -m; trap : TERM; {job}; echo next");
+    let ended = cancelled(&Invocation::new("bash").args(["-c", &script]).captured(100));
+    assert_eq!(ended.stdout.text(), "on\ndone\nnext\n");
+}
+
+#[test]
+fn what_leftovers_have_started_in_other_groups_ends_with_them() {
+    let leftover = r#"timeout 100 sh -c "echo \$\$; exec sleep 60"; true"#;
+    let script = format!("read -r pid < <({leftover}); echo $pid");
+    let invocation = Invocation::new("bash").args(["-c", &script]).captured(100).leftovers(Leftovers::Ended);
+    let ended = finished(&invocation);
+    assert!(ended.is_success() && !is_running(&ended.stdout.text()));
+}
+
+#[test]
+fn a_daemon_that_descends_from_a_child_no_longer_is_out_of_reach() {
+    // The child goes on when the daemon has a session of its own, and its parent has ended.
+    let daemon = r#"setsid sh -c "echo \$\$; exec sleep 60 >/dev/null 2>&1" &"#;
+    let ended = cancelled(&sh(&format!("pid=$(sh -c '{daemon}'); echo $pid; sleep 60")));
+    assert_eq!((ended.ending, ended.leaked), (Ending::Cancelled, false));
+    assert!(is_running(&ended.stdout.text()));
     kill(&ended.stdout.text());
 }

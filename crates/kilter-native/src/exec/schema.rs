@@ -37,7 +37,7 @@ breaks at the end of either do not count, unless it says `exact: true`.
 
 **How it runs.** Without a shell: a text is split into words as a shell would, with quotes and backslashes, but nothing is expanded; \
 what only a shell understands (`| & ; < > ( ) $ * ?` and backquotes, outside of quotes) is refused until `shell: true` says that a shell is meant. \
-In a process group of its own, which is ended as a whole when the time is up or the run is interrupted: by `stop_signal`, and two seconds later by SIGKILL; as another user in a session of its own, without \
+In a process group of its own, which is ended as a whole, with what it has started in other groups, when the time is up or the run is interrupted: by `stop_signal`, and two seconds later by SIGKILL; as another user in a session of its own, without \
 terminal. Its environment holds `PATH`, `LANG` and `LC_ALL` (`C.UTF-8`) \
 and what `environment` adds, nothing else; its standard input is empty.
 

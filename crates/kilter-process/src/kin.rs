@@ -1,0 +1,194 @@
+//! Who ends with a child: the members of its process group, and what descends from these in other groups.
+//!
+//! A descendant is found by its parents, as long as these live: the orphan of a parent that has ended belongs to init,
+//! and nothing tells any more where it came from.
+
+use std::collections::BTreeMap;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal, test_kill_process};
+
+/// How often it is looked at most, where each time somebody new is found.
+const ROUNDS: usize = 50;
+
+/// Those who end with a child, as of the last look.
+pub(crate) struct Kin {
+    /// The number of the child, and of its group.
+    group: Pid,
+    members: Vec<Process>,
+    /// Descendants in other groups, parents before their children.
+    strays: Vec<Process>,
+    /// Whether `/proc` told nothing.
+    is_dark: bool,
+}
+
+impl Kin {
+    pub(crate) fn of(group: Pid) -> Kin {
+        Kin { group, members: Vec::new(), strays: Vec::new(), is_dark: false }
+    }
+
+    /// Looks who is there. Says whether there is a stray that was not known.
+    ///
+    /// The group must be the child's still: either the child has not been waited for, or the number names no process.
+    pub(crate) fn look(&mut self) -> bool {
+        let told = living();
+        self.is_dark = told.is_none();
+        let Some(all) = told else { return false };
+        self.members = all.values().filter(|process| process.group == self.group.as_raw_pid()).copied().collect();
+        self.strays.retain(|stray| all.get(&stray.number).is_some_and(|process| process.is(stray)));
+        let known = self.strays.len();
+        loop {
+            let found: Vec<Process> = all.values().filter(|process| self.is_new(process, &all)).copied().collect();
+            if found.is_empty() {
+                return self.strays.len() > known;
+            }
+            self.strays.extend(found);
+        }
+    }
+
+    /// Stops all of them, and looks until no stray is new: what is stopped starts nobody. The child has not been waited for.
+    pub(crate) fn freeze(&mut self) {
+        for _ in 0..ROUNDS {
+            self.signal(Signal::STOP);
+            if !self.look() {
+                return;
+            }
+        }
+    }
+
+    /// Has them go on. Children before their parents: a shell that finds a job stopped goes on with what comes next.
+    pub(crate) fn thaw(&self) {
+        self.strays.iter().rev().for_each(|stray| stray.send(Signal::CONT));
+        self.signal_group(Signal::CONT);
+    }
+
+    /// Sends a signal to the group of a child that has not been waited for, and to the strays.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.signal_group(signal);
+        self.strays.iter().for_each(|stray| stray.send(signal));
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        // They may be gone already, or belong to another user: whether they end is what counts.
+        let _ = kill_process_group(self.group, signal);
+    }
+
+    fn is_new(&self, process: &Process, all: &BTreeMap<i32, Process>) -> bool {
+        let holds = |known: &[Process], process: &Process| known.iter().any(|known| known.is(process));
+        let Some(parent) = all.get(&process.parent) else { return false };
+        process.group != self.group.as_raw_pid()
+            && (holds(&self.members, parent) || holds(&self.strays, parent))
+            && !holds(&self.strays, process)
+            && process.is_child_of(parent)
+    }
+
+    /// Whether any of them may run. When `/proc` does not tell: yes.
+    pub(crate) fn may_run(&self) -> bool {
+        self.is_dark || !self.members.is_empty() || !self.strays.is_empty()
+    }
+
+    /// Those that can be signalled, which those of another user (`sudo`) cannot.
+    pub(crate) fn reachable(&self) -> impl Iterator<Item = Process> {
+        let all = self.members.iter().chain(&self.strays).copied();
+        all.filter(|process| process.pid().is_some_and(|pid| test_kill_process(pid).is_ok()))
+    }
+}
+
+/// A process, as it was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    number: i32,
+    parent: i32,
+    group: i32,
+    /// In clock ticks since boot: with the number it names one process and no other.
+    started: u64,
+}
+
+impl Process {
+    fn read(number: i32) -> Option<Process> {
+        Process::parse(number, &std::fs::read(format!("/proc/{number}/stat")).ok()?)
+    }
+
+    /// Reads `/proc/PID/stat` (`proc_pid_stat(5)`): `PID (NAME) STATE PPID PGRP …`, the time of its start as the 22nd.
+    /// None if it has exited.
+    fn parse(number: i32, stat: &[u8]) -> Option<Process> {
+        // The name is the process's own choice.
+        let end = stat.iter().rposition(|&byte| byte == b')')?;
+        let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace();
+        if matches!(fields.next()?, "Z" | "X") {
+            return None;
+        }
+        let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Process { number, parent, group, started: fields.nth(16)?.parse().ok()? })
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.number)
+    }
+
+    /// Whether both are the same process, whatever has become of its parent and its group.
+    pub(crate) fn is(&self, other: &Process) -> bool {
+        (self.number, self.started) == (other.number, other.started)
+    }
+
+    fn is_there(&self) -> bool {
+        Process::read(self.number).is_some_and(|now| now.is(self))
+    }
+
+    /// Whether it is one now. The parent was read before: if it is there afterwards, its number has named
+    /// nobody else in between.
+    fn is_child_of(&self, parent: &Process) -> bool {
+        Process::read(self.number).is_some_and(|now| now.is(self) && now.parent == parent.number) && parent.is_there()
+    }
+
+    /// Sends a signal through a descriptor that names it and nobody else.
+    pub(crate) fn send(&self, signal: Signal) {
+        // It may be gone: that is what is wanted.
+        let Some(Ok(process)) = self.pid().map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
+        if self.is_there() {
+            let _ = pidfd_send_signal(&process, signal);
+        }
+    }
+}
+
+/// All processes that have not exited; none when `/proc` does not tell.
+fn living() -> Option<BTreeMap<i32, Process>> {
+    let entries = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Some(numbers.filter_map(|number| Some((number, Process::read(number)?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_it_calls_itself() {
+        let stat = |name: &str, state: &str| {
+            format!("7 ({name}) {state} 5 6 6 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 8192 9 18446744073709551615\n")
+        };
+        let read = Some(Process { number: 7, parent: 5, group: 6, started: 4711 });
+        assert_eq!(Process::parse(7, stat("sh", "S").as_bytes()), read);
+        assert_eq!(Process::parse(7, stat("a) Z 1 1", "R").as_bytes()), read);
+        assert_eq!(Process::parse(7, stat("sh", "Z").as_bytes()), None);
+        assert_eq!(Process::parse(7, b"7 (sh) S 5"), None);
+    }
+
+    #[test]
+    fn a_number_that_names_another_process_by_now_is_not_signalled() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::read(Pid::from_child(&child).as_raw_pid()).unwrap();
+        Process { started: process.started - 1, ..process }.send(Signal::KILL);
+        assert!(process.is_there());
+        process.send(Signal::KILL);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
+    }
+
+    #[test]
+    fn a_child_of_nobody_that_belongs_is_no_stray() {
+        let own = Process::read(rustix::process::getpid().as_raw_pid()).unwrap();
+        let parent = Process::read(own.parent).unwrap();
+        assert!(own.is_child_of(&parent));
+        assert!(!own.is_child_of(&Process { started: parent.started + 1, ..parent }));
+        assert!(!parent.is_child_of(&own));
+    }
+}

@@ -208,7 +208,8 @@ fn variable(text: &str) -> Result<(String, String), String> {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = HOW)]
 pub(crate) struct JobsArgs {
-    /// At most so many commands and other calls that wait at a time [default: two a core, at least 4]
+    /// At most so many commands and other calls that wait at a time, and so many reads by one script
+    /// [default: two a core, at least 4; by one script 4]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) jobs: Option<u32>,
 }
@@ -217,7 +218,12 @@ impl JobsArgs {
     /// What was given, or two for each core, at least 4.
     pub(crate) fn count(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.map_or_else(|| (2 * cores()).max(4), |jobs| jobs as usize)
+        self.given().unwrap_or_else(|| (2 * cores()).max(4))
+    }
+
+    /// What was given.
+    pub(crate) fn given(&self) -> Option<usize> {
+        self.jobs.map(|jobs| jobs as usize)
     }
 }
 

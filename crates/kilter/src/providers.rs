@@ -26,6 +26,8 @@ pub(crate) struct Search {
     pub(crate) state_dir: Option<PathBuf>,
     /// Directories in which scripts find commands before the usual ones.
     pub(crate) libexec: Vec<PathBuf>,
+    /// How many resources of one script are read at a time; what is usual if none.
+    pub(crate) jobs: Option<usize>,
 }
 
 impl Search {
@@ -46,6 +48,11 @@ pub(crate) struct Providers {
 
 /// All providers: those that kilter brings along, and scripts. What there is to be said of them is said.
 pub(crate) fn registry(global: &Global) -> Registry {
+    registry_with(global, None)
+}
+
+/// The same, with scripts that read so many resources at a time.
+pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Registry {
     let is_missing =
         |directory: &&PathBuf| !recording::ask("exists", || json!(directory.to_string_lossy()), || directory.exists());
     for directory in global.include.iter().filter(is_missing) {
@@ -53,7 +60,7 @@ pub(crate) fn registry(global: &Global) -> Registry {
     }
     let mut directories = global.include.clone();
     directories.extend(usual_directories());
-    let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new() });
+    let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new(), jobs });
     for note in &providers.notes {
         match note.level {
             Level::Warning | Level::Err => say::warning(note),
@@ -98,7 +105,11 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 
 /// The scripts of the directories.
 fn scripts(search: &Search) -> Scripts {
-    let surroundings = Arc::new(surroundings_with(&search.libexec, search.state_dir()));
+    let mut surroundings = surroundings_with(&search.libexec, search.state_dir());
+    if let Some(jobs) = search.jobs {
+        surroundings.limits.jobs = jobs;
+    }
+    let surroundings = Arc::new(surroundings);
     let found = recording::ask("scripts", || serde_json::Value::Null, || look(search, &surroundings));
     Scripts::of(found, &surroundings)
 }

@@ -9,7 +9,7 @@ use crate::{load, providers, say};
 
 pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
     let is_prescribed = args.input.manifests.is_empty();
-    let registry = if is_prescribed { routine::registry(global) } else { providers::registry(global) };
+    let registry = if is_prescribed { routine::registry(global, None) } else { providers::registry(global) };
     let audience = if args.format == GraphFormat::Json { Audience::Programs } else { Audience::People };
     let loaded = match is_prescribed {
         true => routine::prescription(&args.input).and_then(|prescription| prescription.prepare(audience, &registry)),

@@ -48,7 +48,11 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         Ok(prescription) => prescription,
         Err(exit) => return exit,
     };
-    let registry = if prescription.is_some() { routine::registry(global) } else { providers::registry(global) };
+    let jobs = args.jobs.given();
+    let registry = match prescription {
+        Some(_) => routine::registry(global, jobs),
+        None => providers::registry_with(global, jobs),
+    };
     let loaded = match &prescription {
         Some(prescription) if args.output.is_some() => {
             let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };

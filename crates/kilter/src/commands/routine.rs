@@ -272,8 +272,8 @@ fn described(step: &Step) -> String {
 }
 
 /// The providers of a run that mold's directory directs: its scripts go before all others of their types.
-pub(crate) fn registry(global: &Global) -> Registry {
-    let all = providers::registry(global);
+pub(crate) fn registry(global: &Global, jobs: Option<usize>) -> Registry {
+    let all = providers::registry_with(global, jobs);
     let Some(mold) = mold::given() else { return all };
     let is_ours = |provider: &dyn Provider| mold.provider(provider.schema().name.as_str()).is_none();
     let of_mold = mold.providers().iter().map(|one| std::sync::Arc::clone(one) as std::sync::Arc<dyn Provider>);

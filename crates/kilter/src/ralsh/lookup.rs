@@ -27,7 +27,7 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Providers {
     directories.extend(DATA_DIRS.map(|directory| PathBuf::from(directory).join("providers")));
     let libexec = listed("RALSH_LIBEXEC_DIR").into_iter().filter(|directory| directory.is_absolute()).collect();
     let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
-    let providers = providers::collect(&Search { directories, state_dir, libexec });
+    let providers = providers::collect(&Search { directories, state_dir, libexec, jobs: None });
     for note in &providers.notes {
         // What is wrong with one script is no error of a command that may be about another.
         logger.line(note.level.min(Level::Warning), &note.to_string());

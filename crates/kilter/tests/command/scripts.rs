@@ -370,3 +370,32 @@ fn resources_of_scripts_are_parts_of_others() {
     let again = place.run(&["-I", ".", "plan", &path]);
     assert!(again.stdout.contains("1 unchanged") || again.stdout.contains("not known yet"), "{again:?}");
 }
+
+/// Finds resources by themselves only; `find` is how.
+fn finder(find: &str) -> Place {
+    let place = Place::new();
+    let text = "#!/bin/bash\neval \"$@\"\nif [ \"$ral_action\" = describe ]; then cat <<'END'\nprovider:\n  type: thing\n  \
+                invoke: simple\n  actions: [find, update]\n  suitable: true\n  confine: false\n  attributes:\n    name: {desc: Its name.}\n    \
+                value: {type: string}\nEND\nexit; fi\ncd \"$(dirname \"$0\")\" || exit 9\n";
+    script(&place, "finder.prov", &format!("{text}{find}\nprintf '# simple\\nname: %s\\nvalue: x\\n' \"$name\"\n"));
+    let things: String = (0..6).map(|n| format!("  thing[t{n}]: {{ value: x }}\n")).collect();
+    place.file("m.yaml", format!("resources:\n{things}"));
+    place
+}
+
+#[test]
+fn as_many_resources_of_a_script_are_read_at_a_time_as_jobs_are_asked_for() {
+    // Each waits until all have come, but not for ever.
+    let all = "$(ls at-* | wc -l) -ge 6";
+    let wait = format!("for n in {{1..200}}; do [ {all} ] && break; sleep 0.05; done; [ {all} ] || exit 1");
+    let place = finder(&format!("touch \"at-$name\"; {wait}"));
+    let ended = run(&place, &["plan", "m.yaml", "-j", "6"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn with_one_job_each_resource_of_a_script_is_read_alone() {
+    let place = finder("mkdir alone || exit 1; sleep 0.05; rmdir alone");
+    let ended = run(&place, &["plan", "m.yaml", "-j", "1"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+}

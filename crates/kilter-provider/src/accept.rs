@@ -14,15 +14,34 @@ use crate::seal::Seal;
 /// When the provider cannot read, or returns what its own schema does not allow (Puppet Resource
 /// API: "It is an error to return values not matching the type").
 pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-    let (states, wanted): (_, &[Wanted<'_>]) = match query {
-        Query::All => (provider.get(cx, Query::All)?, &[]),
-        Query::Named(wanted) if provider.reads_singly() => {
-            (wanted.iter().map(|one| provider.get_one(cx, *one)).collect::<Result<_, _>>()?, wanted)
-        }
-        Query::Named(wanted) => (read(provider, cx, wanted)?, wanted),
-    };
-    let is_asked = |state: &State| wanted.is_empty() || wanted.iter().any(|wanted| *wanted.name == state.name);
-    states.into_iter().filter(is_asked).map(|state| accepted(provider, cx, state)).collect()
+    match query {
+        Query::All => provider.get(cx, query)?.into_iter().map(|state| accepted(provider, cx, state)).collect(),
+        Query::Named(wanted) => get_named(provider, cx, wanted)?.into_iter().map(|(_, state)| state).collect(),
+    }
+}
+
+/// The name of a resource, and how it is, or why that cannot be read.
+pub type Reading = (EcoString, Result<State, ProviderError>);
+
+/// The resources of these names that there are, each valid by the schema, or why it alone is not to be had.
+///
+/// # Errors
+/// When the provider as a whole cannot read.
+pub fn get_named(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    wanted: &[Wanted<'_>],
+) -> Result<Vec<Reading>, ProviderError> {
+    let checked = |state: State| (state.name.clone(), accepted(provider, cx, state));
+    if provider.reads_singly() {
+        let one_by_one = wanted.iter().map(|one| match provider.get_one(cx, *one) {
+            Ok(state) => checked(state),
+            Err(error) => (one.name.clone(), Err(error)),
+        });
+        return Ok(one_by_one.collect());
+    }
+    let is_asked = |state: &State| wanted.iter().any(|wanted| *wanted.name == state.name);
+    Ok(read(provider, cx, wanted)?.into_iter().filter(is_asked).map(checked).collect())
 }
 
 /// A state as it can be relied on: sealed where the schema says so, valid by it, its title that of

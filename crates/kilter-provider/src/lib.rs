@@ -34,7 +34,7 @@ mod watch;
 mod wish;
 mod world;
 
-pub use accept::get_checked;
+pub use accept::{Reading, get_checked, get_named};
 pub use canonical::{canonical_name, canonicalize};
 pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;

@@ -3,7 +3,8 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, State, TypeSchema};
 use kilter_provider::{
-    Context, Interrupt, Level, Log, Provider, Query, Suitability, Wanted, canonical_name, get_checked,
+    Context, Interrupt, Level, Log, Provider, ProviderError, Query, Suitability, Wanted, canonical_name, get_checked,
+    get_named,
 };
 use kilter_runtime::StateDir;
 
@@ -46,7 +47,16 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         .with_asked(&asked)
         .with_interrupt(Interrupt::new(signals::raised(), None));
     match read(provider, &cx, &names) {
-        Ok(states) => tell(args, global, provider, only(states, &asked), names.len()),
+        Ok((states, failed)) => {
+            for (title, error) in &failed {
+                say::error(format_args!("cannot read {type_name}[{title}]: {error}"));
+            }
+            if !failed.is_empty() && (states.is_empty() || signals::exit().is_some()) {
+                return signals::exit().unwrap_or(Exit::Failed);
+            }
+            let told = tell(args, global, provider, only(states, &asked), names.len());
+            if failed.is_empty() { told } else { Exit::Failed }
+        }
         Err(error) => {
             say::error(format_args!("cannot read {type_name} resources: {error}"));
             signals::exit().unwrap_or(Exit::Failed)
@@ -114,24 +124,27 @@ fn asked(schema: &TypeSchema, names: &[String]) -> Result<Vec<EcoString>, Exit> 
     }
 }
 
-fn read(
-    provider: &dyn Provider,
-    cx: &Context<'_>,
-    names: &[Named],
-) -> Result<Vec<State>, kilter_provider::ProviderError> {
+/// The titles of resources that cannot be read, and why.
+type Failed = Vec<(EcoString, ProviderError)>;
+
+fn read(provider: &dyn Provider, cx: &Context<'_>, names: &[Named]) -> Result<(Vec<State>, Failed), ProviderError> {
     if names.is_empty() {
-        return get_checked(provider, cx, Query::All);
+        return Ok((get_checked(provider, cx, Query::All)?, Vec::new()));
     }
     let wanted = names.iter();
     let wanted: Vec<Wanted<'_>> = wanted
         .map(|one| Wanted { name: &one.name, namevars: one.namevars.as_ref(), should: None, received: &[] })
         .collect();
-    let mut found = get_checked(provider, cx, Query::Named(&wanted))?;
-    let in_order = names.iter().map(|one| match found.iter().position(|state| state.name == one.name) {
-        Some(at) => found.swap_remove(at),
-        None => State { title: Some(one.title.clone()), ..State::absent(one.name.clone()) },
-    });
-    Ok(in_order.collect())
+    let mut found = get_named(provider, cx, &wanted)?;
+    let (mut states, mut failed) = (Vec::with_capacity(names.len()), Vec::new());
+    for one in names {
+        match found.iter().position(|(name, _)| *name == one.name).map(|at| found.swap_remove(at).1) {
+            Some(Ok(state)) => states.push(state),
+            Some(Err(error)) => failed.push((one.title.clone(), error)),
+            None => states.push(State { title: Some(one.title.clone()), ..State::absent(one.name.clone()) }),
+        }
+    }
+    Ok((states, failed))
 }
 
 /// The states with only those attributes that were asked for.

@@ -152,6 +152,27 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
+fn what_can_be_read_is_shown_beside_what_cannot() {
+    let place = Place::new();
+    let (first, last) = (place.file("a", "x"), place.file("c", "x"));
+    // No file system has such names.
+    let long = format!("/{}", "n".repeat(300));
+    let get = |format: &str| place.run(&["get", "file", &first, &long, &last, "--format", format, "-a", "ensure"]);
+    for format in ["human", "yaml", "puppet"] {
+        let ended = get(format);
+        assert_eq!(ended.code, 4, "{ended:?}");
+        assert!(ended.stdout.contains("DIR/a") && ended.stdout.contains("DIR/c"), "{ended:?}");
+        assert!(!ended.stdout.contains("nnn"), "{ended:?}");
+        assert!(ended.stderr.starts_with(&format!("error: cannot read file[{long}]: ")), "{ended:?}");
+    }
+    let shown: serde_json::Value = serde_json::from_str(&get("json").stdout).unwrap();
+    let names: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["DIR/a", "DIR/c"]);
+    let ended = place.run(&["get", "file", &long, "--format", "json"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (4, ""), "{ended:?}");
+}
+
+#[test]
 fn a_file_of_bytes_is_read_back_as_it_was() {
     let place = Place::new();
     let path = place.file("bytes", b"\x00\xff\n");

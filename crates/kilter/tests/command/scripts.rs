@@ -394,6 +394,20 @@ fn as_many_resources_of_a_script_are_read_at_a_time_as_jobs_are_asked_for() {
 }
 
 #[test]
+fn what_a_script_can_read_is_shown_beside_what_it_cannot() {
+    let place = finder("[ $name != b ] || { echo 'it is locked' >&2; exit 1; }");
+    let ended = run(&place, &["get", "thing", "a", "b", "c", "--format", "json"]);
+    assert_eq!(ended.code, 4, "{ended:?}");
+    let shown: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let names: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "c"]);
+    assert!(
+        ended.stderr.contains("error: cannot read thing[b]: ") && ended.stderr.contains("it is locked"),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn with_one_job_each_resource_of_a_script_is_read_alone() {
     let place = finder("mkdir alone || exit 1; sleep 0.05; rmdir alone");
     let ended = run(&place, &["plan", "m.yaml", "-j", "1"]);

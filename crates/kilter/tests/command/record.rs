@@ -432,6 +432,19 @@ fn a_run_that_asks_something_else_is_told_with_what_was_expected() {
 }
 
 #[test]
+fn a_run_that_ends_in_another_way_went_another_way() {
+    let place = keeper(":");
+    assert_eq!(record(&place, &["set", "setting", "a", "ensure=present", "value=red"]).code, 0);
+    let text = std::fs::read_to_string(place.path().join("r.jsonl")).unwrap();
+    let other = text.replace(r#"{"ended":{"exit":0}}"#, r#"{"ended":{"exit":4}}"#);
+    assert!(other != text);
+    std::fs::write(place.path().join("other.jsonl"), other).unwrap();
+    let ended = replay(&place.path().join("other.jsonl"), &[]);
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(ended.stderr.contains("the recorded command ended with 4, this one with 0"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_file_that_is_there_is_kept_unless_told_otherwise_and_bad_commands_write_none() {
     let place = keeper(":");
     for args in [&["man"][..], &["provider", "new", "simple", "x"], &["get"], &["nonsense"]] {

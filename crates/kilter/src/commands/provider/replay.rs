@@ -12,8 +12,8 @@ use crate::cli::{Cli, Command, Global, GraphFormat, ReportFormat, ResourceFormat
 use crate::exit::Exit;
 use crate::recording::{self, Player, Recording, VERSION};
 use crate::render::diff::visible;
-use crate::say;
 use crate::table::Table;
+use crate::{say, signals};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -134,10 +134,15 @@ fn replay(args: &ReplayArgs, global: &Global, recording: Recording) -> Result<Ex
     let ended = crate::run(&cli);
     let divergences = player.divergences();
     if divergences.is_empty() {
-        if let Some(code) = exit.filter(|code| *code != ended.code() && args.format.is_none()) {
-            say::warning(format_args!("the recorded command ended with {code}, this one with {}", ended.code()));
-        }
-        return Ok(ended);
+        return match exit.filter(|code| *code != ended.code() && args.format.is_none()) {
+            // Somebody ended the replay: that says nothing of the way that it went.
+            Some(_) if signals::exit().is_some() => Ok(ended),
+            Some(code) => {
+                say::error(format_args!("the recorded command ended with {code}, this one with {}", ended.code()));
+                Err(Exit::Diverged)
+            }
+            None => Ok(ended),
+        };
     }
     say::error("the command went another way than the recording");
     divergences.iter().take(TOLD).for_each(|told| say::line(format_args!("  {told}")));

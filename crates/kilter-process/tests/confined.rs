@@ -487,7 +487,7 @@ fn where_the_kernel_has_no_landlock_the_answer_says_so_and_the_child_runs_as_it_
         thread.join().unwrap()
     });
     let Confined::No { why } = &finished.confined else { panic!("{:?}", finished.confined) };
-    assert!(why.starts_with("Landlock: "), "{why}");
+    assert_eq!(why, "this kernel has no Landlock, or it is switched off");
     assert!(finished.is_success(), "{}", finished.stderr.text());
     assert_eq!(finished.refusal_hint, None);
     assert_eq!(std::fs::read(world.path.join("f")).unwrap(), b"x\n");

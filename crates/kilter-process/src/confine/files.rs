@@ -22,7 +22,8 @@ pub(super) fn restrict(scratch: Option<&Path>) -> Result<Vec<Gap>, String> {
     let told = |error: RulesetError| format!("Landlock: {}", with_sources(&error));
     // Asked for first, with no effect: a child that is not confined is not to lose its set-uid programs.
     let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    required.handle_access(AccessFs::WriteFile).map_err(told)?;
+    let absent = |_| "this kernel has no Landlock, or it is switched off".to_owned();
+    required.handle_access(AccessFs::WriteFile).map_err(absent)?;
     let status = rules(scratch).and_then(RulesetCreated::restrict_self).map_err(told)?;
     match status {
         RestrictionStatus { ruleset: RulesetStatus::NotEnforced, .. } => Err("Landlock is not enforced".into()),

@@ -58,16 +58,19 @@ impl Facts {
 
     /// The value of a top-level fact; none when the machine has no such fact.
     pub fn get(&self, name: &str) -> Option<Value> {
-        if let Some(value) = self.given.get(name) {
-            return Some(value.clone());
-        }
-        if let Some(value) = self.file_facts(|gathered| gathered.facts.get(name).cloned()) {
+        if let Some(value) = self.told(name) {
             return Some(value);
         }
         match builtin::find(name) {
             Some(builtin) => self.builtin_fact(builtin),
             None => self.executable_facts(|gathered| gathered.facts.get(name).cloned()),
         }
+    }
+
+    /// The value of a top-level fact that was given, or is in a file.
+    pub(crate) fn told(&self, name: &str) -> Option<Value> {
+        let given = self.given.get(name).cloned();
+        given.or_else(|| self.file_facts(|gathered| gathered.facts.get(name).cloned()))
     }
 
     /// The names of all facts that may have a value, sorted; those of external facts included.

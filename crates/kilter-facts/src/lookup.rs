@@ -52,7 +52,8 @@ impl Facts {
             });
         };
         match rest {
-            Some(rest) => descend(&value, name, rest),
+            // Mold's script `os.sh` is a fact of that name, whatever `os` is. Nothing is run for a mistake.
+            Some(rest) => descend(&value, name, rest).or_else(|error| self.told(path).ok_or(error)),
             None => Ok(value),
         }
     }
@@ -112,6 +113,13 @@ mod tests {
     fn a_path_leads_through_hashes_arrays_and_keys_with_dots() {
         assert_eq!(facts().lookup("deep.list.1"), Ok(Value::from("b")));
         assert_eq!(facts().lookup("deep.eth0.5.mtu"), Ok(Value::from(1500)));
+    }
+
+    #[test]
+    fn a_fact_with_dots_in_its_name_is_found_beside_one_that_its_name_begins_with() {
+        let facts = facts().with_fact("deep.sh", Value::from("external"));
+        assert_eq!(facts.lookup("deep.sh"), Ok(Value::from("external")));
+        assert_eq!(facts.lookup("deep.list.1"), Ok(Value::from("b")));
     }
 
     #[test]

@@ -86,8 +86,24 @@ fn checked(data_type: &DataType, value: Value) -> Result<Value, EcoString> {
     match data_type.check(&value) {
         Ok(()) => Ok(value),
         Err(_) if data_type.is_sensitive() => Err("the secret is not of its type".into()),
+        Err(_) if is_beyond(data_type, &value) => {
+            Err(eco_format!("is too large: an integer is from {} to {}", i64::MIN, i64::MAX))
+        }
         Err(mismatch) => Err(eco_format!("{mismatch}")),
     }
+}
+
+/// Whether a value is no integer only because it is too large for one: in a text it is left as it is, in JSON it is a float.
+fn is_beyond(data_type: &DataType, value: &Value) -> bool {
+    let is_large = match value {
+        Value::String(text) => {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i64>().is_err()
+        }
+        Value::Float(number) => number.abs() >= -(i64::MIN as f64),
+        _ => false,
+    };
+    is_large && matches!(&*data_type.open(), DataType::Integer(..))
 }
 
 fn read(data_type: &DataType, text: &EcoString) -> Result<Value, EcoString> {
@@ -185,6 +201,23 @@ mod tests {
 
     fn is(data_type: &str, text: &str) -> Value {
         of(data_type, text).unwrap().unwrap()
+    }
+
+    #[test]
+    fn an_integer_of_more_than_64_bits_is_told_to_be_too_large() {
+        let why = "is too large: an integer is from -9223372036854775808 to 9223372036854775807";
+        assert_eq!(is("Integer", "9223372036854775807"), Value::Integer(i64::MAX));
+        for text in ["9223372036854775808", "-9223372036854775809"] {
+            assert_eq!(of("Optional[Integer]", text), Err(why.into()));
+            assert_eq!(of("Array[Integer]", &format!("[{text}]")), Err(why.into()));
+            let json = kilter_model::from_json(&serde_json::from_str(text).unwrap());
+            assert_eq!(typed(&"Integer[0]".parse().unwrap(), &json), Err(why.into()), "{json:?}");
+        }
+        let mismatch = |text: &str| Err(eco_format!("expects an Integer value, got {text}"));
+        assert_eq!(of("Integer", "99999999999999999999x"), mismatch("String"));
+        assert_eq!(of("Integer", "-"), mismatch("String"));
+        assert_eq!(typed(&"Integer".parse().unwrap(), &Value::Float(1.0)), mismatch("Float"));
+        assert_eq!(of("Sensitive[Integer]", "99999999999999999999"), Err("the secret is not of its type".into()));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) fn registry(global: &Global) -> Registry {
 /// The same, with scripts that read so many resources at a time.
 pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Registry {
     let is_missing =
-        |directory: &&PathBuf| !recording::ask("exists", || json!(directory.to_string_lossy()), || directory.exists());
+        |directory: &&PathBuf| !recording::ask("exists", || json!(directory.to_string_lossy()), || directory.is_dir());
     for directory in global.include.iter().filter(is_missing) {
         say::warning(format_args!("{}: there is no such directory of providers", directory.display()));
     }

@@ -413,3 +413,17 @@ fn with_one_job_each_resource_of_a_script_is_read_alone() {
     let ended = run(&place, &["plan", "m.yaml", "-j", "1"]);
     assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
 }
+
+#[test]
+fn an_included_directory_that_is_none_is_warned_of() {
+    let place = Place::new();
+    let file = place.file("keeper.prov", KEEPER);
+    for path in [file.as_str(), "/no/such/directory"] {
+        let ended = place.run(&["-I", path, "types"]);
+        let shown = path.replace(&place.path().display().to_string(), "DIR");
+        assert_eq!(
+            (ended.code, ended.stderr),
+            (0, format!("warning: {shown}: there is no such directory of providers\n"))
+        );
+    }
+}

@@ -25,6 +25,7 @@ pub(crate) fn run(args: &StatusArgs, global: &Global) -> Exit {
 }
 
 fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
+    can_be_told(args)?;
     let which = which(args)?;
     let state_dir = global.state_dir()?;
     let stream = connect(&state_dir)?;
@@ -48,6 +49,16 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
         Exit::Done if count("would_change") + count("would_refresh") + count("unknown") > 0 => Exit::Pending,
         other => other,
     })
+}
+
+/// Whether what is asked for can be told in the format.
+fn can_be_told(args: &StatusArgs) -> Result<(), Exit> {
+    let what = match args.format {
+        StatusFormat::Prometheus if args.follow => "`--follow`",
+        StatusFormat::Prometheus if !args.resources.is_empty() => "a resource",
+        _ => return Ok(()),
+    };
+    Err(say::fail(format_args!("metrics are of all that is held: {what} cannot be used with `--format prometheus`")))
 }
 
 /// Where each resource stands that a run holds.

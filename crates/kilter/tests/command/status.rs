@@ -219,3 +219,16 @@ fn a_graph_is_drawn_with_where_its_resources_stand() {
     let json: Json = serde_json::from_str(&place.run(&["graph", "--live", "--format", "json", &other]).stdout).unwrap();
     assert_eq!(json["states"]["noop[elsewhere]"], "not held");
 }
+
+#[test]
+fn metrics_are_of_all_that_is_held_and_are_not_followed() {
+    let place = Place::new();
+    for (args, what) in [(["--follow"], "`--follow`"), (["file[/a]"], "a resource")] {
+        let ended = place.run(&[&["status", "--format", "prometheus"], &args[..]].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+        assert_eq!(
+            ended.stderr,
+            format!("error: metrics are of all that is held: {what} cannot be used with `--format prometheus`\n")
+        );
+    }
+}

@@ -49,7 +49,11 @@ impl ScriptProvider {
             );
             cx.log(Level::Warning, self.metadata.schema.name.as_str(), &beginning(&name, 80), &message);
         }
-        State { outputs, ..state(name, attributes) }
+        // Where nothing can be found by its name, whoever compares a resource has it from the list.
+        match self.metadata.actions.find {
+            true => State { outputs, ..state(name, attributes) },
+            false => State { outputs, ..state(name, self.with_presence(attributes)) },
+        }
     }
 
     /// A resource that was asked for.
@@ -72,13 +76,17 @@ impl ScriptProvider {
 
     /// What is told of a resource is there, unless `ensure` says otherwise; where that can say nothing else, it says so
     /// to who compares it.
-    fn compared(&self, name: EcoString, mut attributes: Attributes, should: Option<&Attributes>) -> State {
+    fn compared(&self, name: EcoString, attributes: Attributes, should: Option<&Attributes>) -> State {
         let is_asked = should.is_some_and(|should| should.get("ensure").is_some());
+        state(name, if is_asked { self.with_presence(attributes) } else { attributes })
+    }
+
+    fn with_presence(&self, mut attributes: Attributes) -> Attributes {
         let is_told = attributes.get("ensure").is_some();
-        if is_asked && !is_told && self.metadata.schema.find("ensure").is_some_and(tells_presence) {
+        if !is_told && self.metadata.schema.find("ensure").is_some_and(tells_presence) {
             attributes.push("ensure", Value::from("present"));
         }
-        state(name, attributes)
+        attributes
     }
 
     /// The declared attributes and outputs of a record, and what is wrong with those that are not here.

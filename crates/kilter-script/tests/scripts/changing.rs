@@ -2,7 +2,7 @@
 
 use kilter_model::Value;
 use kilter_process::{Confined, Confinement, can_confine};
-use kilter_provider::Mode;
+use kilter_provider::{Context, Mode, Wanted};
 
 use crate::harness::*;
 
@@ -250,4 +250,17 @@ fn what_is_told_without_ensure_is_there() {
     let provider = place.bash("t", TYPED, body);
     let (found, outcome) = apply(&*provider, "a", &[("ensure", "present".into()), ("v", "1".into())]).unwrap();
     assert_eq!((found.state.attributes.text("ensure"), outcome), (Some("present"), None));
+}
+
+#[test]
+fn what_a_list_tells_without_ensure_is_there_where_nothing_can_be_found_by_its_name() {
+    let place = Place::new();
+    let body = "echo '# simple'; case $ral_action in list) echo 'name: a'; echo 'v: 1';; esac";
+    let provider = place.bash("t", &format!("{TYPED}\nactions: [list, update]"), body);
+    let should = attributes(&[("ensure", "present".into()), ("v", "1".into())]);
+    let names = ["a".into(), "b".into()];
+    let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, Some(&should))).collect();
+    let found = kilter_provider::check(&*provider, &Context::bare(), &wanted);
+    let differing = found.iter().map(|found| found.as_ref().unwrap().differences.len());
+    assert_eq!(differing.collect::<Vec<_>>(), [0, 2]);
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use ecow::EcoString;
 use kilter_model::Hash;
-use kilter_provider::Level;
+use kilter_provider::{Context, Interrupt, Level};
 use kilter_script::Note;
 use kilter_script::mold::{Files, Historian, LiveFiles, Mold, NoHistorian, RawLog};
 
 use crate::cli::Global;
+use crate::commands::get::Lines;
 use crate::exit::Exit;
-use crate::{providers, recording, say};
+use crate::{providers, recording, say, signals};
 
 static LOG: OnceLock<Arc<RawLog>> = OnceLock::new();
 static OPENED: OnceLock<Opened> = OnceLock::new();
@@ -19,6 +20,8 @@ static OPENED: OnceLock<Opened> = OnceLock::new();
 struct Opened {
     mold: Mold,
     facts: OnceLock<Hash>,
+    /// Takes what scripts say that are about no resource.
+    lines: Lines,
 }
 
 /// Opens the directory and the log, if they were given.
@@ -37,7 +40,8 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let mold = Mold::open_through(files, directory, Arc::new(surroundings))
         .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
     mold.notes().iter().for_each(|note| tell(note, global.verbose));
-    let _ = OPENED.set(Opened { mold, facts: OnceLock::new() });
+    let lines = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
+    let _ = OPENED.set(Opened { mold, facts: OnceLock::new(), lines });
     Ok(())
 }
 
@@ -101,11 +105,20 @@ pub(crate) fn given() -> Option<&'static Mold> {
 pub(crate) fn facts() -> Hash {
     let Some(opened) = OPENED.get() else { return Hash::default() };
     let gather = || {
-        let (facts, notes) = opened.mold.facts();
+        let (facts, notes) = opened.mold.facts(&context());
         notes.iter().for_each(|note| tell(note, false));
         facts
     };
     opened.facts.get_or_init(gather).clone()
+}
+
+/// What surrounds its scripts that are about no resource.
+pub(crate) fn context() -> Context<'static> {
+    let cx = Context::bare().with_interrupt(Interrupt::new(signals::raised(), None));
+    match OPENED.get() {
+        Some(opened) => cx.with_log(&opened.lines),
+        None => cx,
+    }
 }
 
 /// Says what went wrong with the log.

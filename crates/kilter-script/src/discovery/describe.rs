@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Capture, Confinement, Invocation};
+use kilter_process::{Cancel, Capture, Confined, Confinement, Finished, Invocation};
 use kilter_provider::{Level, Seal};
 
 use super::cache::{Cache, Described};
 use super::candidate::Candidate;
 use super::{FoundScript, Note, trust};
+use crate::confined::{Lifted, Watch};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::Exchange;
 use crate::metadata::{Fault, Metadata};
@@ -23,13 +24,18 @@ const LONGEST: usize = 1 << 20;
 /// How many faults of one file are told.
 const TOLD: usize = 5;
 
-/// What is known of a script: what it says of itself, and what is to be said of that.
-pub(super) fn look(candidate: &Candidate, cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> FoundScript {
+/// What is known of a script: what it says of itself, and what is to be said of that; `watch` is that of all of them.
+pub(super) fn look(
+    candidate: &Candidate,
+    cache: Option<&Path>,
+    surroundings: &Arc<Surroundings>,
+    watch: &Watch,
+) -> FoundScript {
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
     let (file, described) = match std::fs::metadata(&beside) {
         Ok(_) => (beside.clone(), trust::text(&beside, LONGEST, surroundings.rights)),
-        Err(_) => (candidate.path.clone(), described(candidate, cache, surroundings, &mut notes)),
+        Err(_) => (candidate.path.clone(), described(candidate, cache, surroundings, watch, &mut notes)),
     };
     FoundScript { path: candidate.path.clone(), stem: candidate.stem.as_str().into(), file, described, notes }
 }
@@ -71,20 +77,31 @@ fn described(
     candidate: &Candidate,
     cache: Option<&Path>,
     surroundings: &Surroundings,
+    watch: &Watch,
     notes: &mut Vec<Note>,
 ) -> Described {
     let cache = cache.map(|directory| Cache::new(directory, candidate, surroundings));
     if let Some(known) = cache.as_ref().and_then(Cache::get) {
         return known;
     }
-    let described = ask(candidate, surroundings, notes);
+    let described = ask(candidate, surroundings, watch, notes);
     if let Some(cache) = cache {
         cache.put(&described);
     }
     described
 }
 
-fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>) -> Described {
+/// The warning of a script that tried to change the machine, or could have. That a kernel confines in part is told of the
+/// calls that follow.
+fn warned(candidate: &Candidate, watch: &Watch, finished: &Finished) -> Option<Note> {
+    // The kernel is the same for all scripts; what one of them tries is its own.
+    let (own, is_unconfined) = (Watch::default(), matches!(finished.confined, Confined::No { .. }));
+    let note = if is_unconfined { watch } else { &own }.note("the script", Lifted::Never, finished);
+    let (_, message) = note.filter(|(level, _)| *level == Level::Warning)?;
+    Some(Note::warning(&candidate.path, message))
+}
+
+fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes: &mut Vec<Note>) -> Described {
     let limits = &surroundings.limits;
     let base = surroundings.invocation(&candidate.path);
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
@@ -107,6 +124,7 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, notes: &mut Vec<Note>
         .exchanges
         .run(&exchange, cancel, &mut |_| {})
         .map_err(|error| eco_format!("cannot be asked to describe itself: {}", error.with_sources()))?;
+    notes.extend(warned(candidate, watch, &finished));
     match convention.decode(&Request::Describe, &finished) {
         Ok(Reply::Described(text)) => {
             let lines = finished.stderr.text();

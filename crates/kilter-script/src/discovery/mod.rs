@@ -12,6 +12,7 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_provider::Level;
 
+use crate::confined::Watch;
 use crate::script::{self, Script};
 use crate::side_by_side::side_by_side;
 use crate::surroundings::Surroundings;
@@ -62,7 +63,9 @@ impl Found {
         for directory in directories {
             candidate::collect(directory, surroundings.rights, &mut candidates, &mut notes);
         }
-        let scripts = side_by_side(&candidates, DESCRIBING, |candidate| describe::look(candidate, cache, surroundings));
+        let watch = Watch::default();
+        let look = |candidate: &Candidate| describe::look(candidate, cache, surroundings, &watch);
+        let scripts = side_by_side(&candidates, DESCRIBING, look);
         Found { scripts, notes }
     }
 }
@@ -120,7 +123,7 @@ impl Scripts {
         match candidate::at(file, surroundings.rights) {
             Err(why) => Scripts { providers: Vec::new(), notes: vec![Note::warning(file, why)] },
             Ok(candidate) => {
-                let scripts = vec![describe::look(&candidate, None, surroundings)];
+                let scripts = vec![describe::look(&candidate, None, surroundings, &Watch::default())];
                 Scripts::of(Found { scripts, notes: Vec::new() }, surroundings)
             }
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Value, from_json};
 use kilter_process::Confinement;
-use kilter_provider::Provider;
+use kilter_provider::{Context, Provider};
 use serde_json::Value as Json;
 
 use super::directory::Mold;
@@ -67,8 +67,8 @@ impl Mold {
     ///
     /// # Errors
     /// When there is no such script, or it gives no prescription.
-    pub fn prescribe(&self, facts: &Value) -> Result<Vec<Prescribed>, ActorError> {
-        self.ask("prescribe", facts, "a list of prescription documents", |json| {
+    pub fn prescribe(&self, cx: &Context<'_>, facts: &Value) -> Result<Vec<Prescribed>, ActorError> {
+        self.ask(cx, "prescribe", facts, "a list of prescription documents", |json| {
             let documents = list(json)?;
             let mut prescription: Vec<Prescribed> = Vec::with_capacity(documents.len());
             for (at, document) in documents.iter().enumerate() {
@@ -89,6 +89,7 @@ impl Mold {
     /// When there is no such script, or it gives no steps.
     pub fn choreograph(
         &self,
+        cx: &Context<'_>,
         facts: &Value,
         prescription: &[Prescribed],
         observations: &[Json],
@@ -99,7 +100,7 @@ impl Mold {
             ("prescription", Value::array(documents)),
             ("observations", Value::array(observations.iter().map(from_json))),
         ]);
-        self.ask("choreograph", &input, "a list of steps", |json| {
+        self.ask(cx, "choreograph", &input, "a list of steps", |json| {
             let step = |(at, document)| self.step(document).map_err(|why| eco_format!("[{at}]: {why}"));
             list(json)?.iter().enumerate().map(step).collect()
         })
@@ -111,6 +112,7 @@ impl Mold {
 
     fn ask<T>(
         &self,
+        cx: &Context<'_>,
         name: &str,
         input: &Value,
         expected: &'static str,
@@ -138,7 +140,7 @@ impl Mold {
             is_read: true,
             deadline: manner.timeout.unwrap_or(surroundings.limits.read),
         };
-        let finished = self.runner().run(&self.runner().context(), &call)?;
+        let finished = self.runner().run(cx, &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
         let json = document(&finished, expected, call.output).map_err(fail)?;
         Ok(read(&json).map_err(|why| fail(MoldCause::Document(why)))?)

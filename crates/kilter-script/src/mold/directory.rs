@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ecow::{EcoString, eco_format};
 use kilter_model::{Hash, Value, from_json};
 use kilter_process::Confinement;
-use kilter_provider::Provider;
+use kilter_provider::{Context, Provider};
 
 use super::error::{MoldCause, MoldError, document};
 use super::files::{Files, LiveFiles};
@@ -91,10 +91,10 @@ impl Mold {
     }
 
     /// Runs all fact scripts and puts what they print together under the names of their files. One that fails is told,
-    /// and disturbs no other.
-    pub fn facts(&self) -> (Hash, Vec<Note>) {
+    /// and disturbs no other. What they write on standard error goes to the log.
+    pub fn facts(&self, cx: &Context<'_>) -> (Hash, Vec<Note>) {
         let (scripts, mut notes) = self.files.scripts(&self.directory.join("facts"));
-        let gathered = side_by_side(&scripts, GATHERING, |(name, path)| self.fact(name, path));
+        let gathered = side_by_side(&scripts, GATHERING, |(name, path)| self.fact(cx, name, path));
         let mut facts = Hash::default();
         for ((name, path), fact) in scripts.into_iter().zip(gathered) {
             match fact {
@@ -106,7 +106,7 @@ impl Mold {
         (facts, notes)
     }
 
-    fn fact(&self, name: &str, path: &Path) -> Result<Value, Result<Note, MoldError>> {
+    fn fact(&self, cx: &Context<'_>, name: &str, path: &Path) -> Result<Value, Result<Note, MoldError>> {
         let manner = self.manner(path).map_err(Ok)?;
         let call = Call {
             path,
@@ -121,7 +121,7 @@ impl Mold {
             is_read: true,
             deadline: manner.timeout.unwrap_or(self.runner.surroundings.limits.read),
         };
-        let finished = self.runner.run(&self.runner.context(), &call).map_err(Err)?;
+        let finished = self.runner.run(cx, &call).map_err(Err)?;
         let document = document(&finished, "a fact document", call.output)
             .map_err(|cause| Err(call.error(cause, Some(&finished))))?;
         match document.is_object() {

@@ -7,6 +7,7 @@ use kilter_process::{Finished, SpawnError};
 use kilter_provider::{ProviderError, Seal};
 use serde_json::Value as Json;
 
+use crate::confined::Lifted;
 use crate::convention::size::Room;
 use crate::convention::{ProtocolError, text};
 use crate::provider::last_words;
@@ -48,7 +49,7 @@ impl MoldError {
     }
 
     /// What is known of a process that has ended.
-    pub(super) fn details_of(cause: &MoldCause, finished: &Finished, seal: &Seal) -> Vec<EcoString> {
+    pub(super) fn details_of(cause: &MoldCause, finished: &Finished, seal: &Seal, lifted: Lifted) -> Vec<EcoString> {
         let mut details = Vec::new();
         if !matches!(cause, MoldCause::Answer(ProtocolError::Status(_))) {
             details.push(eco_format!("{}", finished.status));
@@ -58,7 +59,10 @@ impl MoldError {
             details.push(eco_format!("last on its standard error: {words}"));
         }
         if finished.refusal_hint.is_some() {
-            details.push("it is confined to reading, which may be why; `confine: false` lifts that".into());
+            details.push(match lifted {
+                Lifted::ByMetadata => "it is confined to reading, which may be why; `confine: false` lifts that".into(),
+                Lifted::Never => "it is confined to reading, which may be why".into(),
+            });
         }
         details
     }

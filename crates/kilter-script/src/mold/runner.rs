@@ -8,11 +8,11 @@ use std::time::Duration;
 use ecow::EcoString;
 use kilter_model::{Value, to_json, to_json_clear};
 use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
-use kilter_provider::{Context, Interrupt, Level, Seal};
+use kilter_provider::{Context, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
 use super::recorder::Recorder;
-use crate::confined::Watch;
+use crate::confined::{Lifted, Watch};
 use crate::convention::size;
 use crate::exchange::{Exchange, cancel};
 use crate::spoken::Spoken;
@@ -56,10 +56,16 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Who can let the script write, where it is confined. What brings a resource to a state is confined in a preview only.
+    fn lifted(&self) -> Lifted {
+        if self.action == Some("conform") { Lifted::Never } else { Lifted::ByMetadata }
+    }
+
     /// The error of this call.
     pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
         let seal = Seal::of_values(self.input);
-        let details = finished.map(|finished| MoldError::details_of(&cause, finished, &seal)).unwrap_or_default();
+        let details = finished.map(|finished| MoldError::details_of(&cause, finished, &seal, self.lifted()));
+        let details = details.unwrap_or_default();
         let details = details.into_iter().map(|detail| seal.hide(detail)).collect();
         let cause = match cause {
             MoldCause::Document(why) => MoldCause::Document(seal.hide(why)),
@@ -118,7 +124,8 @@ impl Runner {
         if finished.leaked {
             log(Level::Warning, "the script has ended and left a process behind that keeps its output open");
         }
-        if let Some((level, message)) = self.watch.note(&format!("the script {}", call.path.display()), &finished) {
+        let who = format!("the script {}", call.path.display());
+        if let Some((level, message)) = self.watch.note(&who, call.lifted(), &finished) {
             log(level, &message);
         }
         Ok(finished)
@@ -141,14 +148,6 @@ impl Runner {
     /// How many bytes a script may print about one resource: what its metadata says, or what all may.
     pub(super) fn output(&self, said: Option<usize>) -> usize {
         size::of_one(said.unwrap_or(self.surroundings.limits.output))
-    }
-
-    /// Surroundings for a call on nobody's behalf.
-    pub(super) fn context(&self) -> Context<'static> {
-        match self.surroundings.cancelled {
-            Some(flag) => Context::bare().with_interrupt(Interrupt::new(flag, None)),
-            None => Context::bare(),
-        }
     }
 }
 

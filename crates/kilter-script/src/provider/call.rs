@@ -65,7 +65,7 @@ impl ScriptProvider {
             observe(&event);
         });
         let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
-        self.remark(&finished, spoken.dropped(), &log);
+        self.remark(request, &finished, spoken.dropped(), &log);
         let reply = self.convention.decode(request, &finished);
         let reply = reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))?;
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));

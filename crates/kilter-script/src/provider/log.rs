@@ -4,10 +4,12 @@ use kilter_process::Finished;
 use kilter_provider::Level;
 
 use super::ScriptProvider;
+use crate::confined::Lifted;
+use crate::convention::Request;
 
 impl ScriptProvider {
     /// Says what is to be said of how a call went, beside what the script itself said.
-    pub(super) fn remark(&self, finished: &Finished, dropped: u64, log: &dyn Fn(Level, &str)) {
+    pub(super) fn remark(&self, request: &Request<'_>, finished: &Finished, dropped: u64, log: &dyn Fn(Level, &str)) {
         if dropped > 0 {
             log(Level::Warning, &format!("the provider wrote {dropped} bytes more than are kept on standard error"));
         }
@@ -15,7 +17,12 @@ impl ScriptProvider {
             let message = "the provider has ended and left a process behind that keeps its output open";
             log(Level::Warning, message);
         }
-        if let Some((level, message)) = self.confined.note(&format!("the provider `{}`", self.name), finished) {
+        let lifted = match request {
+            Request::Describe | Request::Update(..) => Lifted::Never,
+            Request::List | Request::Find(_) | Request::Watch => Lifted::ByMetadata,
+        };
+        let note = self.confined.note(&format!("the provider `{}`", self.name), lifted, finished);
+        if let Some((level, message)) = note {
             log(level, &message);
         }
     }

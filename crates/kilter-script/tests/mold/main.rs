@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
 mod channel;
+mod confined;
 mod found;
 mod harness;
 mod misbehaving;

@@ -50,7 +50,7 @@ fn facts_are_merged_under_the_names_of_their_scripts() {
     place.file("facts/README", "no script");
     place.script("facts/broken", "#!/bin/sh\necho '{\"cats\": '\n");
     place.script("facts/list", "#!/bin/sh\necho '[1]'\n");
-    let (facts, notes) = place.mold().facts();
+    let (facts, notes) = place.mold().facts(&Context::bare());
     let expected = json!({
         "foo": { "cats": 10, "dogs": 20, "gorillas": "no gorillas" },
         "os": { "name": "plan9" },
@@ -176,11 +176,11 @@ fn what_only_reads_cannot_change_the_machine_unless_metadata_lets_it() {
     assert!(!matches!(confined, kilter_process::Confined::No { .. }), "these tests need Landlock: {confined}");
     let refused = inspect(&place.provider("job"), "a").unwrap_err();
     assert!(refused.contains("`confine: false` lifts that"), "{refused}");
-    assert!(place.mold().facts().0.is_empty() && !is_touched(&job) && !is_touched(&fact));
+    assert!(place.mold().facts(&Context::bare()).0.is_empty() && !is_touched(&job) && !is_touched(&fact));
     place.file("resources/job.yaml", "confine: false\n");
     place.file("facts/it.yaml", "confine: false\n");
     assert!(inspect(&place.provider("job"), "a").unwrap().exists && is_touched(&job));
-    assert_eq!(place.mold().facts().0.len(), 1);
+    assert_eq!(place.mold().facts(&Context::bare()).0.len(), 1);
     assert!(is_touched(&fact));
 }
 
@@ -196,11 +196,11 @@ fn facts_and_actors_have_directories_of_their_own() {
     let state = place.path().join("state");
     let surroundings = Surroundings { state_dir: Some(state.clone()), ..place.surroundings() };
     let mold = Mold::open(place.path(), Arc::new(surroundings)).unwrap();
-    let (facts, _) = mold.facts();
+    let (facts, _) = mold.facts(&Context::bare());
     let at = state.join("scripts/facts/it");
     assert_eq!(to_json(&Value::hash(facts)), json!({ "it": { "at": at.display().to_string() } }));
     assert!(!at.exists(), "it is confined, so nothing is made for it");
-    let prescribed = mold.prescribe(&Value::Undef).unwrap();
+    let prescribed = mold.prescribe(&Context::bare(), &Value::Undef).unwrap();
     let at = state.join("scripts/actors/prescribe");
     assert_eq!(prescribed[0].name, at.display().to_string());
     assert!(at.join("probe").exists());

@@ -1,6 +1,6 @@
 //! Changes that scripts make.
 
-use kilter_model::Value;
+use kilter_model::{Change, State, Value};
 use kilter_process::{Confined, Confinement, can_confine};
 use kilter_provider::{Context, Mode, Wanted};
 
@@ -101,6 +101,22 @@ fn a_preview_that_would_change_something_cannot() {
     assert_eq!(place.path().join("changed").exists(), !is_confined);
     apply(&*provider, "a", &[("v", "2".into())]).unwrap();
     assert!(place.path().join("changed").exists());
+}
+
+#[test]
+fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
+    let place = Place::new();
+    let body = "echo '# simple'; echo >changed; echo 'ral_derive: true'";
+    let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), body);
+    let (log, name, should) = (Lines::default(), "a".into(), attributes(&[("v", "2".into())]));
+    let is = State::present("a", attributes(&[("v", "1".into())]));
+    let change = Change::new(&name, &is, Some(&should), &[]);
+    provider.set(&Context::bare().with_log(&log), &[change], Mode::Preview);
+    let lines = log.all().join(" ");
+    assert!(
+        lines.contains("seems to have tried to change the machine") && !lines.contains("confine: false"),
+        "{lines}"
+    );
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Which scripts are found, and how often they are asked what they are.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::Arc;
 
 use kilter_process::Environment;
-use kilter_process::{Confined, Confinement, can_confine};
+use kilter_process::{Cancel, Confined, Confinement, Finished, Observer, SpawnError, can_confine};
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
-use kilter_script::Scripts;
+use kilter_script::{Exchange, Exchanges, Live, Scripts};
 
 use crate::harness::*;
 
@@ -60,6 +61,46 @@ fn a_script_cannot_write_while_it_describes_itself() {
     assert_eq!(names(&place.found()), ["tt::a"]);
     let is_confined = !matches!(can_confine(Confinement::ReadOnly), Confined::No { .. });
     assert_eq!(place.path().join("changed").exists(), !is_confined);
+}
+
+#[test]
+fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
+    let place = Place::new();
+    place.script("a", &format!("{BASH}touch changed; cat <<'END'\n{}END\n", metadata("")));
+    place.script("b", &format!("{BASH}touch changed || exit 1\n"));
+    let notes = notes(&place, &place.found());
+    for script in ["a", "b"] {
+        let said = format!("DIR/{script}.prov: the script seems to have tried to change the machine");
+        let named: Vec<&String> = notes.iter().filter(|note| note.starts_with(&said)).collect();
+        assert!(named.len() == 1 && !named[0].contains("confine: false"), "{notes:?}");
+    }
+}
+
+/// Runs scripts on a kernel that cannot confine them.
+struct Unconfined;
+
+impl Exchanges for Unconfined {
+    fn run<'a>(
+        &self,
+        exchange: &Exchange<'a>,
+        cancel: Option<Cancel<'_>>,
+        observer: Observer<'a>,
+    ) -> Result<Finished, SpawnError> {
+        let finished = Live.run(exchange, cancel, observer)?;
+        Ok(Finished { confined: Confined::No { why: "no Landlock".into() }, ..finished })
+    }
+}
+
+#[test]
+fn it_is_told_once_that_scripts_could_change_the_machine_while_they_describe_themselves() {
+    let mut place = Place::new();
+    place.surroundings.exchanges = Arc::new(Unconfined);
+    describing(&place, "a", "");
+    describing(&place, "b", "");
+    let found = place.found();
+    let notes: Vec<_> = found.notes.iter().map(|note| (note.level, place.plain(note))).collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].0 == Level::Warning && notes[0].1.contains("the script could change the machine: "), "{notes:?}");
 }
 
 #[test]

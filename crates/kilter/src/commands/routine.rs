@@ -35,7 +35,7 @@ pub(crate) fn prescription(input: &ManifestArgs) -> Result<Prescription, Exit> {
     let known = facts::gather(&input.facts_dirs, None);
     let facts = Value::hash(known.all());
     facts::warn(&known);
-    match mold.prescribe(&facts) {
+    match mold.prescribe(&mold::context(), &facts) {
         Ok(documents) => Ok(Prescription { mold, facts, documents }),
         Err(error) => Err(signals::exit().unwrap_or_else(|| match error {
             ActorError::Missing(_) => say::fail_with(&error, ["without one, name a manifest"]),
@@ -139,7 +139,7 @@ impl Dance<'_> {
     fn next_steps(&self) -> Result<Vec<Step>, EcoString> {
         let of = self.prescription;
         let observations: Result<Vec<Json>, EcoString> = of.documents.iter().map(|one| self.observe(one)).collect();
-        of.mold.choreograph(&of.facts, &of.documents, &observations?).map_err(|error| eco_format!("{error}"))
+        of.mold.choreograph(&self.cx, &of.facts, &of.documents, &observations?).map_err(|error| eco_format!("{error}"))
     }
 
     fn observe(&self, one: &Prescribed) -> Result<Json, EcoString> {

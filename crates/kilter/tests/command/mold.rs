@@ -183,3 +183,16 @@ fn a_script_for_a_type_that_kilter_has_is_named() {
     std::fs::write(place.path().join("minion/resources/file.yaml"), "default: true\n").unwrap();
     assert!(run(&place, &["get", "file", "/"]).stdout.contains("sha1"));
 }
+
+#[test]
+fn what_facts_and_actors_write_on_standard_error_is_shown_by_its_level() {
+    let place = minion();
+    script(&place, "facts/foo", "#!/bin/sh\necho looking >&2\necho 'warn: old' >&2\necho '{\"cats\": 10}'\n");
+    script(&place, "actors/prescribe", "#!/bin/sh\necho thinking >&2\necho '[]'\n");
+    let ended = run(&place, &["facts", "foo"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, "warning: facts[foo]: old\n"));
+    let ended = run(&place, &["facts", "foo", "-v"]);
+    assert_eq!(ended.stderr, "info: facts[foo]: looking\nwarning: facts[foo]: old\n");
+    let ended = run(&place, &["plan", "-v"]);
+    assert!(ended.stderr.contains("info: actors[prescribe]: thinking\n"), "{}", ended.stderr);
+}

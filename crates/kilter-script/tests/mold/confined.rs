@@ -1,0 +1,88 @@
+//! What is said of scripts that are not to change the machine.
+
+use std::sync::Arc;
+
+use kilter_model::{Change, State, Value};
+use kilter_process::{Cancel, Confined, Finished, Observer, SpawnError};
+use kilter_provider::{Context, Mode};
+use kilter_script::mold::Mold;
+use kilter_script::{Exchange, Exchanges, Live, Scripts, Surroundings};
+
+use crate::harness::{Lines, Place, attributes};
+
+/// A fact script and actors that try to write, and say something.
+fn writers() -> Place {
+    let place = Place::new();
+    let body = |document: &str| {
+        format!("#!/bin/bash\necho here >&2\necho 'warn: old' >&2\necho >\"$0.new\"\necho '{document}'\n")
+    };
+    place.script("facts/it", body("{}"));
+    place.script("actors/prescribe", body("[]"));
+    place.script("actors/choreograph", body("[]"));
+    place
+}
+
+/// What is logged of all of them.
+fn logged_of(place: &Place, surroundings: Surroundings) -> Vec<String> {
+    let (mold, log) = (Mold::open(place.path(), Arc::new(surroundings)).unwrap(), Lines::default());
+    let cx = Context::bare().with_log(&log);
+    assert_eq!(mold.facts(&cx).0.len(), 1);
+    mold.prescribe(&cx, &Value::Undef).unwrap();
+    mold.choreograph(&cx, &Value::Undef, &[], &[]).unwrap();
+    log.0.into_inner().unwrap()
+}
+
+#[test]
+fn what_facts_and_actors_say_is_logged_and_they_are_named_if_they_try_to_write() {
+    let place = writers();
+    let lines = logged_of(&place, place.surroundings());
+    for whose in ["facts[it]", "actors[prescribe]", "actors[choreograph]"] {
+        let lines: Vec<&String> = lines.iter().filter(|line| line.contains(whose)).collect();
+        assert_eq!(*lines[0], format!("info {whose} here"), "{lines:?}");
+        assert_eq!(*lines[1], format!("warning {whose} old"), "{lines:?}");
+        assert!(lines.last().unwrap().contains("seems to have tried to change the machine"), "{lines:?}");
+    }
+}
+
+/// Runs scripts on a kernel that cannot confine them.
+struct Unconfined;
+
+impl Exchanges for Unconfined {
+    fn run<'a>(
+        &self,
+        exchange: &Exchange<'a>,
+        cancel: Option<Cancel<'_>>,
+        observer: Observer<'a>,
+    ) -> Result<Finished, SpawnError> {
+        let finished = Live.run(exchange, cancel, observer)?;
+        Ok(Finished { confined: Confined::No { why: "no Landlock".into() }, ..finished })
+    }
+}
+
+#[test]
+fn it_is_told_once_that_facts_and_actors_could_change_the_machine() {
+    let place = writers();
+    let lines = logged_of(&place, Surroundings { exchanges: Arc::new(Unconfined), ..place.surroundings() });
+    let warned: Vec<&String> = lines.iter().filter(|line| line.contains("could change the machine")).collect();
+    assert!(warned.len() == 1 && warned[0].starts_with("warning facts[it] the script "), "{lines:?}");
+}
+
+#[test]
+fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
+    let place = Place::new();
+    let body = "[ \"$1\" = inspect ] && exec echo '{\"exists\": false}'\necho >changed";
+    place.script("job.prov", format!("#!/bin/bash\ncd \"$(dirname \"$0\")\"\n{body}\n"));
+    place.file("job.yaml", "provider: {type: job, invoke: mold, suitable: true, noop_safe: true}\n");
+    let found = Scripts::find(&[place.path().to_owned()], None, &Arc::new(place.surroundings()));
+    let (log, name, should) = (Lines::default(), "x".into(), attributes(&[("exists", true.into())]));
+    let is = State::absent("x");
+    let change = Change::new(&name, &is, Some(&should), &[]);
+    let outcome = found.providers[0].set(&Context::bare().with_log(&log), &[change], Mode::Preview).remove(0);
+    let lines = log.0.into_inner().unwrap().join(" ");
+    assert!(
+        lines.contains("seems to have tried to change the machine") && !lines.contains("confine: false"),
+        "{lines}"
+    );
+    let why = outcome.failure.unwrap();
+    assert!(why.contains("which may be why") && !why.contains("confine: false"), "{why}");
+}

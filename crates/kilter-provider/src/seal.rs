@@ -42,7 +42,22 @@ impl Seal {
             collect(value, false, &mut texts);
         }
         texts.retain(|text| text.len() >= SHORTEST);
-        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        Seal::of_texts(texts)
+    }
+
+    /// The texts of both.
+    #[must_use]
+    pub fn and(self, other: Seal) -> Seal {
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Seal::of_texts(self.texts.into_iter().chain(other.texts).collect()),
+        }
+    }
+
+    /// The longest come first, and equal ones together.
+    fn of_texts(mut texts: Vec<String>) -> Seal {
+        texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         texts.dedup();
         Seal { texts }
     }
@@ -209,6 +224,19 @@ mod tests {
         assert_eq!(hidden("1 abc123xyz789secret 2"), "1 [redacted] 2");
         assert_eq!(hidden("abc123xyzxyz789secret"), "[redacted][redacted]");
         assert_eq!(hidden("ü ünder ünde"), "ü [redacted] ünde");
+    }
+
+    #[test]
+    fn two_seals_together_hide_what_each_of_them_hides() {
+        let of = |texts: &[&str]| {
+            Seal::of_values(&texts.iter().map(|&text| Value::sensitive(text.into())).collect::<Vec<_>>())
+        };
+        let seal = of(&["abcd", "wxyz"]).and(of(&["abcdef", "wxyz"]));
+        assert_eq!(seal.texts(), ["abcdef", "abcd", "wxyz"]);
+        assert_eq!(seal.hide("abcdef abcd wxyz ab".into()), "[redacted] [redacted] [redacted] ab");
+        assert!(
+            of(&["abcd"]).and(Seal::default()) == of(&["abcd"]) && Seal::default().and(of(&["abcd"])) == of(&["abcd"])
+        );
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod owned;
 mod provider;
 pub mod recorded;
 mod script;
+mod secrets;
 mod side_by_side;
 mod simple;
 mod spoken;

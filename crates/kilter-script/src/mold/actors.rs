@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Value, from_json};
+use kilter_model::{Attributes, Value, from_json, to_json_clear};
 use kilter_process::Confinement;
 use kilter_provider::{Context, Provider};
 use serde_json::Value as Json;
@@ -13,6 +13,7 @@ use super::error::{MoldCause, MoldError, document};
 use super::runner::Call;
 use crate::convention::beginning;
 use crate::discovery::Note;
+use crate::secrets;
 
 /// What is wanted of one resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +127,7 @@ impl Mold {
         let unusable = |why| ActorError::Unusable(Note::warning(&path, why));
         self.files().script(&path).and_then(|script| script.ok_or("it is no file".into())).map_err(unusable)?;
         let manner = self.manner(&path).map_err(ActorError::Unusable)?;
+        let schemas = self.schemas();
         let call = Call {
             path: &path,
             role: eco_format!("actors/{name}"),
@@ -138,6 +140,8 @@ impl Mold {
             // It speaks of all resources.
             output: manner.output.unwrap_or(surroundings.limits.output),
             is_read: true,
+            known: secrets::of_document(&schemas, &to_json_clear(input)),
+            schemas,
             deadline: manner.timeout.unwrap_or(surroundings.limits.read),
         };
         let finished = self.runner().run(cx, &call)?;

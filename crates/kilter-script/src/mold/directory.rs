@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Hash, Value, from_json};
+use kilter_model::{Hash, TypeSchema, Value, from_json};
 use kilter_process::Confinement;
-use kilter_provider::{Context, Provider};
+use kilter_provider::{Context, Provider, Seal};
 
 use super::error::{MoldCause, MoldError, document};
 use super::files::{Files, LiveFiles};
@@ -119,6 +119,8 @@ impl Mold {
             confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
             output: self.runner.output(manner.output),
             is_read: true,
+            known: Seal::default(),
+            schemas: Vec::new(),
             deadline: manner.timeout.unwrap_or(self.runner.surroundings.limits.read),
         };
         let finished = self.runner.run(cx, &call).map_err(Err)?;
@@ -139,6 +141,11 @@ impl Mold {
             None => Ok(Manner::default()),
             Some((file, text)) => Manner::read(&text).map_err(|faults| wrong(&file, &faults)),
         }
+    }
+
+    /// The types of which its actors speak.
+    pub(super) fn schemas(&self) -> Vec<&TypeSchema> {
+        self.providers.iter().map(|provider| provider.schema()).collect()
     }
 
     /// What looks at its files.

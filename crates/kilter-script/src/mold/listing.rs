@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use super::document;
 use super::error::{self, MoldCause, MoldError};
 use super::resource::MoldProvider;
+use crate::secrets::of_document;
 
 impl MoldProvider {
     /// The resources that `list` prints: an array of observation documents. One that cannot be read hides no other.
@@ -48,6 +49,7 @@ impl MoldProvider {
                     }
                 }
                 Err(why) => {
+                    let why = of_document(&[&self.known().schema], document).hide(why);
                     let why = eco_format!("{}", call.error(MoldCause::Document(eco_format!("[{at}]: {why}")), None));
                     states.push(State { unreadable: Some(why), ..State::absent(name) });
                 }

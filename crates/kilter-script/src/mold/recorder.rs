@@ -1,5 +1,7 @@
 //! What happens to a script, as messages for the historian.
 
+use std::cell::{Cell, RefCell};
+
 use ecow::EcoString;
 use kilter_model::REDACTED;
 use kilter_process::{Event, Invocation, Status, Stream};
@@ -9,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use super::channel::{Channel, Message, Said};
 use super::historian::Historian;
 use super::netstring::{Damage, Frame};
+use crate::secrets::can_search;
 use crate::spoken::whole_characters;
 
 /// Longer lines are told in parts, in bytes.
@@ -32,6 +35,30 @@ pub(super) struct Recorder<'a> {
     channel: Channel,
     /// What was damaged on channel 3.
     pub(super) damages: Vec<Damage>,
+    /// Messages that are told when it is known what is secret in them.
+    held: Option<Held>,
+}
+
+/// What is told later.
+#[derive(Default)]
+struct Held {
+    kept: RefCell<Vec<Kept>>,
+    /// Its bytes, about.
+    bytes: Cell<usize>,
+    /// How many bytes are kept of what the script says.
+    most: usize,
+    /// How many were not.
+    dropped: Cell<usize>,
+}
+
+/// What is kept back.
+enum Kept {
+    /// A message of the runner itself.
+    OfRunner(Message),
+    /// A message of the script.
+    OfScript(Message),
+    /// A line of a stream of the script.
+    Line(&'static str, Part),
 }
 
 impl<'a> Recorder<'a> {
@@ -53,6 +80,31 @@ impl<'a> Recorder<'a> {
             stderr: Parts::default(),
             channel: Channel::new(),
             damages: Vec::new(),
+            held: None,
+        }
+    }
+
+    /// Keeps messages back, as long as they have no more than so many bytes: what comes then is not told.
+    pub(super) fn hold(&mut self, most: usize) {
+        self.held = self.historian.is_listening().then(|| Held { most, ..Held::default() });
+    }
+
+    /// Tells what was kept back without the secrets, which are these; nothing of what the script has said where nobody can
+    /// tell which they are.
+    pub(super) fn release(&mut self, seal: Option<&Seal>) {
+        let Some(held) = self.held.take() else { return };
+        let seal = seal.filter(|seal| can_search(seal, held.bytes.get()));
+        for kept in held.kept.into_inner() {
+            self.tell(match (seal, kept) {
+                (Some(seal), Kept::OfRunner(message) | Kept::OfScript(message)) => hidden(seal, message),
+                (None, Kept::OfRunner(message)) => message,
+                (Some(seal), Kept::Line(key, part)) => Message::part(key, &hidden_part(seal, &part)),
+                (None, Kept::Line(key, _)) => Message::part(key, REDACTED.as_bytes()),
+                (None, Kept::OfScript(_)) => Message::new(REDACTED, Json::Null),
+            });
+        }
+        if held.dropped.get() > 0 {
+            self.tell(Message::new("damaged", json!({ "bytes": held.dropped.get(), "line": REDACTED })));
         }
     }
 
@@ -101,7 +153,12 @@ impl<'a> Recorder<'a> {
 
     fn lines(&mut self, stream: Stream, lines: Vec<Part>) {
         let key = self.parts(stream).1;
-        lines.iter().for_each(|line| self.line(key, line));
+        for line in lines {
+            match &self.held {
+                None => self.line(key, &line),
+                Some(held) => held.take(Kept::Line(key, line)),
+            }
+        }
     }
 
     fn input(&mut self, bytes: &[u8]) {
@@ -130,10 +187,10 @@ impl<'a> Recorder<'a> {
     fn frame(&mut self, frame: Frame<Message>) {
         match frame {
             Frame::Message(_) if !self.historian.is_listening() => {}
-            Frame::Message(message) => self.tell(hidden(self.seal, message)),
+            Frame::Message(message) => self.tell_said(hidden(self.seal, message)),
             Frame::Damage(damage) => {
                 let beginning = self.seal.hide(damage.beginning.as_str().into());
-                self.tell(Message::new("damaged", json!({ "bytes": damage.bytes, "line": beginning.as_str() })));
+                self.tell_said(Message::new("damaged", json!({ "bytes": damage.bytes, "line": beginning.as_str() })));
                 self.damage(Damage { beginning: beginning.to_string(), ..damage });
             }
         }
@@ -148,7 +205,36 @@ impl<'a> Recorder<'a> {
     }
 
     fn tell(&self, message: Message) {
-        self.historian.record(&message.of_child(self.name));
+        match &self.held {
+            None => self.historian.record(&message.of_child(self.name)),
+            Some(held) => held.take(Kept::OfRunner(message)),
+        }
+    }
+
+    /// Tells what the script has said.
+    fn tell_said(&self, message: Message) {
+        match &self.held {
+            None => self.tell(message),
+            Some(held) => held.take(Kept::OfScript(message)),
+        }
+    }
+}
+
+impl Held {
+    fn take(&self, kept: Kept) {
+        // A message is about as long where it is kept as where it is written.
+        let bytes = match &kept {
+            Kept::OfRunner(_) => 0,
+            Kept::OfScript(message) => message.to_netstring().len(),
+            Kept::Line(_, part) => part.bytes.len() + size_of::<Kept>(),
+        };
+        match self.bytes.get() + bytes {
+            all if all > self.most && bytes > 0 => self.dropped.set(self.dropped.get() + bytes),
+            all => {
+                self.bytes.set(all);
+                self.kept.borrow_mut().push(kept);
+            }
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_process::{Confinement, Finished};
 use kilter_provider::{
-    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability,
-    Tell, Wanted, Watch,
+    Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Problem, Provider, ProviderError, Query, Seal,
+    Suitability, Tell, Wanted, Watch,
 };
 use serde_json::Value as Json;
 
@@ -76,22 +76,22 @@ impl MoldProvider {
     /// # Errors
     /// When it does not, or prints something else.
     pub fn observe(&self, cx: &Context<'_>, name: &EcoString) -> Result<Json, MoldError> {
-        self.inspect(cx, name).map(|(document, _)| document)
+        self.inspect(cx, name, Seal::default()).map(|(document, _)| document)
     }
 
     /// Brings a resource to a state, whatever its state is now.
     pub fn conform(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Outcome {
-        self.conformed(cx, name, should, Mode::Apply)
+        self.conformed(cx, name, should, Seal::default(), Mode::Apply)
     }
 
-    fn conformed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes, mode: Mode) -> Outcome {
+    fn conformed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes, known: Seal, mode: Mode) -> Outcome {
         let input = document::prescription(&self.kind, name, should, mode);
-        self.called(cx, &self.call_in("conform", name, &input, mode))
+        self.called(cx, &Call { known, ..self.call_in("conform", name, &input, mode) })
     }
 
-    fn inspect(&self, cx: &Context<'_>, name: &EcoString) -> Result<(Json, State), MoldError> {
+    fn inspect(&self, cx: &Context<'_>, name: &EcoString, known: Seal) -> Result<(Json, State), MoldError> {
         let input = Value::hash(document::identity(&self.kind, name));
-        let call = self.call("inspect", name, &input);
+        let call = Call { known, ..self.call("inspect", name, &input) };
         let _turn = self.turns.to_read(self.kind.parallel);
         let finished = self.runner.run(cx, &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
@@ -114,7 +114,7 @@ impl MoldProvider {
     }
 
     fn state(&self, cx: &Context<'_>, wanted: &Wanted<'_>) -> Result<State, MoldError> {
-        let (_, state) = self.inspect(cx, wanted.name)?;
+        let (_, state) = self.inspect(cx, wanted.name, wanted.should.map(Seal::of).unwrap_or_default())?;
         let told = |name: &str| state.attributes.get(name).is_some() || self.kind.schema.find(name).is_some();
         let should = wanted.should.filter(|_| state.exists).into_iter().flat_map(Attributes::iter);
         let untold: Vec<&str> = should.map(|(name, _)| name.as_str()).filter(|name| !told(name)).collect();
@@ -139,7 +139,7 @@ impl MoldProvider {
             Err(error) => return Outcome::failed(eco_format!("{error}")),
         };
         match self.outcome(call.about.1, &finished, call.output) {
-            Ok(outcome) => outcome,
+            Ok(outcome) => call.given().and(call.told(&finished).unwrap_or_default()).outcome(outcome),
             Err(cause) => Outcome::failed(eco_format!("{}", call.error(cause, Some(&finished)))),
         }
     }
@@ -183,6 +183,8 @@ impl MoldProvider {
             input: Some(input),
             confinement: if is_confined { Confinement::ReadOnly } else { Confinement::None },
             is_read: is_read || mode == Mode::Preview,
+            known: Seal::default(),
+            schemas: vec![&self.kind.schema],
             output: if action == "list" {
                 self.kind.output.unwrap_or(limits.output)
             } else {
@@ -254,7 +256,7 @@ impl Provider for MoldProvider {
         let gone = Attributes::from_iter([(EXISTS, Value::Boolean(false))]);
         let conform = |change: &Change<'_>| {
             let should = alike(&self.kind, change.should.unwrap_or(&gone), change.is);
-            self.conformed(cx, change.name, &should, mode)
+            self.conformed(cx, change.name, &should, Seal::of(&change.is.attributes), mode)
         };
         changes.iter().map(conform).collect()
     }

@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_model::{Value, to_json, to_json_clear};
+use kilter_model::{TypeSchema, Value, to_json, to_json_clear};
 use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
 use super::recorder::Recorder;
 use crate::confined::{Lifted, Watch};
-use crate::convention::size;
+use crate::convention::size::{self, Room};
 use crate::exchange::{Exchange, cancel};
+use crate::secrets::{self, HeldLines, has_secrets};
 use crate::spoken::Spoken;
 use crate::surroundings::Surroundings;
 
@@ -49,6 +50,10 @@ pub(super) struct Call<'a> {
     pub(super) confinement: Confinement,
     /// Whether it only reads, or tells what it would do.
     pub(super) is_read: bool,
+    /// What must not be told, beside what is secret in the document.
+    pub(super) known: Seal,
+    /// The types of the resources that it is about.
+    pub(super) schemas: Vec<&'a TypeSchema>,
     /// How long it may take.
     pub(super) deadline: Duration,
     /// How many bytes it may print.
@@ -56,6 +61,29 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// What is secret before the script has answered.
+    pub(super) fn given(&self) -> Seal {
+        secrets::written(Seal::of_values(self.input).and(self.known.clone()))
+    }
+
+    /// Whether it may tell secrets that nobody knows before its answer has been read.
+    fn tells_secrets(&self) -> bool {
+        self.action != Some(WATCH) && self.schemas.iter().any(|schema| has_secrets(schema))
+    }
+
+    /// The secrets in what the script has printed; none where nobody can tell which these are.
+    pub(super) fn told(&self, finished: &Finished) -> Option<Seal> {
+        let text = finished.stdout.text();
+        // Lines for people are no document.
+        let is_document = matches!(self.action, None | Some("inspect" | "list")) || text.trim_start().starts_with('{');
+        if !self.tells_secrets() || !is_document || text.trim().is_empty() {
+            return Some(Seal::default());
+        }
+        Room::of(self.output).holds_tree(&text).ok()?;
+        let document = serde_json::from_str(&text).ok()?;
+        Some(secrets::of_document(&self.schemas, &document))
+    }
+
     /// Who can let the script write, where it is confined. What brings a resource to a state is confined in a preview only.
     fn lifted(&self) -> Lifted {
         if self.action == Some("conform") { Lifted::Never } else { Lifted::ByMetadata }
@@ -63,7 +91,11 @@ impl Call<'_> {
 
     /// The error of this call.
     pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
-        let seal = Seal::of_values(self.input);
+        let seal = self.given();
+        let seal = match finished {
+            Some(finished) => seal.and(self.told(finished).unwrap_or_default()),
+            None => seal,
+        };
         let details = finished.map(|finished| MoldError::details_of(&cause, finished, &seal, self.lifted()));
         let details = details.unwrap_or_default();
         let details = details.into_iter().map(|detail| seal.hide(detail)).collect();
@@ -94,12 +126,20 @@ impl Runner {
     ) -> Result<Finished, MoldError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{}#{number}", call.role);
-        let seal = Seal::of_values(call.input);
+        let seal = call.given();
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
-        let log = |level, message: &str| cx.log(level, call.about.0, call.about.1, &seal.hide(message.into()));
+        let tell = |level: Level, message: &str| cx.log(level, call.about.0, call.about.1, message);
+        let (tells_secrets, held) = (call.tells_secrets(), HeldLines::default());
+        let log = |level: Level, message: &str| match (seal.hide(message.into()), tells_secrets) {
+            (message, true) => held.hold(level, message),
+            (message, false) => tell(level, &message),
+        };
         let warn = |why: &str| log(Level::Warning, why);
         let invocation = self.surroundings.keeping(self.invocation(call), &call.keeps, warn);
         let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
+        if tells_secrets {
+            recorder.hold(call.output);
+        }
         // Of itself it means neither success nor failure.
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &seal, &log);
         let exchange = Exchange {
@@ -116,7 +156,13 @@ impl Runner {
             spoken.observe(&event);
             observe(&event);
         });
-        let finished = finished.map_err(|error| call.error(MoldCause::NotStarted(error), None))?;
+        let finished = finished.map_err(|error| {
+            recorder.release(Some(&Seal::default()));
+            held.tell(&Seal::default(), &tell);
+            call.error(MoldCause::NotStarted(error), None)
+        })?;
+        let found = call.told(&finished);
+        recorder.release(found.clone().map(|found| seal.clone().and(found)).as_ref());
         let damages = std::mem::take(&mut recorder.damages);
         for damage in damages {
             log(Level::Warning, &format!("channel 3 of {}: {damage}", call.path.display()));
@@ -128,6 +174,7 @@ impl Runner {
         if let Some((level, message)) = self.watch.note(&who, call.lifted(), &finished) {
             log(level, &message);
         }
+        held.tell(&found.unwrap_or_default(), &tell);
         Ok(finished)
     }
 

@@ -8,8 +8,10 @@ use kilter_provider::{Context, Level, Mode, Seal};
 
 use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
-use crate::convention::{Reply, Request};
+use crate::convention::size::Room;
+use crate::convention::{ProtocolError, Reply, Request};
 use crate::exchange::{Exchange, cancel};
+use crate::secrets::{self, HeldLines, has_secrets};
 use crate::spoken::Spoken;
 
 /// A call that was answered: what is said of it where one resource of the answer is wrong.
@@ -46,9 +48,14 @@ impl ScriptProvider {
             _ => Some(self.turns.to_read(self.metadata.parallel)),
         };
         let type_name = self.metadata.schema.name.as_str();
-        let seal = secrets(request);
-        // A script repeats what it was given.
-        let log = |level: Level, message: &str| cx.log(level, type_name, subject(request), &seal.hide(message.into()));
+        let seal = given(request);
+        let tell = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
+        // A script repeats what it was given, and what it is about to tell.
+        let (tells_secrets, held) = (self.tells_secrets(request), HeldLines::default());
+        let log = |level: Level, message: &str| match (seal.hide(message.into()), tells_secrets) {
+            (message, true) => held.hold(level, message),
+            (message, false) => tell(level, &message),
+        };
         let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| log(Level::Warning, why));
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
         let exchange = Exchange {
@@ -64,12 +71,36 @@ impl ScriptProvider {
             spoken.observe(&event);
             observe(&event);
         });
-        let finished = finished.map_err(|error| self.error(request, Cause::NotStarted(error), None))?;
+        let finished = finished.map_err(|error| {
+            held.tell(&Seal::default(), &tell);
+            self.error(request, Cause::NotStarted(error), None)
+        })?;
         self.remark(request, &finished, spoken.dropped(), &log);
         let reply = self.convention.decode(request, &finished);
-        let reply = reply.map_err(|error| self.error(request, Cause::Answer(error), Some(&finished)))?;
+        let told = if tells_secrets { self.secrets_in(&reply, &finished) } else { Seal::default() };
+        held.tell(&told, &tell);
+        let seal = seal.and(told);
+        let reply = reply.map_err(|error| self.error(request, Cause::Answer(error), Some((&finished, &seal))))?;
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));
         Ok((reply, Call { action, status, last_words: last_words(&finished, &seal) }))
+    }
+
+    /// Whether an answer may tell secrets that nobody knows before it has been read.
+    fn tells_secrets(&self, request: &Request<'_>) -> bool {
+        !matches!(request, Request::Describe | Request::Watch) && has_secrets(&self.metadata.schema)
+    }
+
+    /// The secrets that an answer tells, or what can be found of them in one that is none.
+    fn secrets_in(&self, reply: &Result<Reply, ProtocolError>, finished: &Finished) -> Seal {
+        let schema = &self.metadata.schema;
+        if let Ok(reply) = reply {
+            return secrets::of_reply(schema, reply);
+        }
+        let text = finished.stdout.text();
+        match Room::of(self.surroundings.limits.output).holds_tree(&text).map(|()| serde_json::from_str(&text)) {
+            Ok(Ok(document)) => secrets::of_document(&[schema], &document),
+            _ => secrets::of_lines(schema, &text),
+        }
     }
 
     /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks
@@ -98,9 +129,9 @@ impl ScriptProvider {
         }
     }
 
-    fn error(&self, request: &Request<'_>, cause: Cause, finished: Option<&Finished>) -> Box<ScriptError> {
+    fn error(&self, request: &Request<'_>, cause: Cause, finished: Option<(&Finished, &Seal)>) -> Box<ScriptError> {
         let status = match (&cause, finished) {
-            (Cause::Answer(error), Some(finished)) => status(finished, error),
+            (Cause::Answer(error), Some((finished, _))) => status(finished, error),
             _ => None,
         };
         Box::new(ScriptError {
@@ -111,7 +142,8 @@ impl ScriptProvider {
             of: of(&self.metadata.schema.name, request),
             cause,
             status,
-            last_words: finished.map(|finished| last_words(finished, &secrets(request))).unwrap_or_default(),
+            last_words: finished.map(|(finished, seal)| last_words(finished, seal)).unwrap_or_default(),
+            seal: finished.map(|(_, seal)| seal.clone()).unwrap_or_default(),
         })
     }
 
@@ -129,7 +161,7 @@ impl ScriptProvider {
 }
 
 /// What is secret in a request.
-fn secrets(request: &Request<'_>) -> Seal {
+fn given(request: &Request<'_>) -> Seal {
     match request {
         Request::Update(updates, _) => {
             Seal::of_all(updates.iter().flat_map(|one| one.is.into_iter().chain([one.should])))

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 use super::ScriptProvider;
 use super::call::Call;
 use crate::convention::{AttributeChange, ChangeReport, Reply, Request, Update, beginning};
+use crate::secrets;
 use crate::typed::typed;
 
 impl ScriptProvider {
@@ -34,7 +35,8 @@ impl ScriptProvider {
             }
         };
         // What one is refused for may be told of all that were in the same call.
-        let seal = Seal::of_all(asked.iter().map(|asked| &asked.should));
+        let should = asked.iter().map(|asked| &asked.should);
+        let seal = Seal::of_all(should.chain(changes.iter().map(|change| &change.is.attributes)));
         outcomes.into_iter().map(|outcome| seal.outcome(outcome)).collect()
     }
 
@@ -124,7 +126,9 @@ impl ScriptProvider {
     /// What became of one change, by what the script says of it.
     fn outcome(&self, change: &Change<'_>, asked: &Asked, report: &ChangeReport, by: &Call) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
-            return Outcome::failed(self.told(change.name, &error.message, by));
+            let own = report.changes.iter().filter(|told| told.name == *change.name);
+            let seal = secrets::of_changes(&self.metadata.schema, own);
+            return Outcome::failed(self.told(change.name, &seal.hide(error.message.clone()), by));
         }
         let told = report.changes.iter().filter(|told| told.name == *change.name);
         let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();
@@ -153,7 +157,9 @@ impl ScriptProvider {
         let of_type = |raw: &Value| -> Value {
             let attribute = self.metadata.schema.find(&told.attribute);
             let typed = attribute.and_then(|attribute| typed(&attribute.data_type, raw).ok());
-            typed.map_or_else(|| raw.clone(), Option::unwrap_or_default)
+            let is_secret = attribute.is_some_and(|attribute| attribute.data_type.is_sensitive());
+            let as_told = || if is_secret { Value::sensitive(raw.clone()) } else { raw.clone() };
+            typed.map_or_else(as_told, Option::unwrap_or_default)
         };
         Difference::new(EcoString::clone(&told.attribute), of_type(&told.was), of_type(&told.is))
     }

@@ -14,8 +14,9 @@ const LAST_WORDS: usize = 400;
 /// Says what a script was called for and what came of it.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{action}{of} by the provider `{provider}` ({convention}, {}): {cause}{}",
+    "{action}{of} by the provider `{provider}` ({convention}, {}): {}{}",
     path.display(),
+    self.seal.hide(eco_format!("{}", self.cause)),
     self.circumstances()
 )]
 pub(super) struct ScriptError {
@@ -35,6 +36,8 @@ pub(super) struct ScriptError {
     pub(super) status: Option<EcoString>,
     /// The last it wrote on standard error.
     pub(super) last_words: EcoString,
+    /// What is secret in the call and its answer.
+    pub(super) seal: Seal,
 }
 
 /// What went wrong with a script.

@@ -1,10 +1,10 @@
 //! What a historian hears.
 
-use kilter_model::Value;
-use kilter_provider::{Context, Provider, Wanted};
+use kilter_model::{Change, State, Value};
+use kilter_provider::{Context, Mode, Provider, Query, Wanted};
 use kilter_script::mold::{Frame, Historian, Message, RawLog, Said, read_log};
 
-use crate::harness::{Lines, Place, act, conform, inspect};
+use crate::harness::{Lines, Place, act, attributes, conform, inspect};
 
 #[test]
 fn everything_that_happens_to_a_script_is_heard_in_order() {
@@ -95,6 +95,66 @@ fn secrets_reach_the_script_and_nobody_else() {
     let told = format!("{outcome:?} {:?}", place.heard.lines());
     assert!(!told.contains("hunter2"), "{told}");
     assert!(told.contains("[redacted]") && told.contains(" step ") && told.contains(" damaged "), "{told}");
+}
+
+/// Knows a secret, and tells it in all ways.
+const TELLING: &str = "#!/bin/bash\ncat >/dev/null\nold='Old-Secret-\"1'\njson='Old-Secret-\\\"1'\necho \"read $old\" >&2\n\
+    echo \"27:[null, \\\"$json\\\", 1],\" >&3\necho \"$old\" >&3\n";
+
+#[test]
+fn secrets_that_a_script_tells_are_heard_by_nobody() {
+    for (action, answer, code) in [
+        ("inspect", r#"{\"exists\": true, \"password\": \"$json\"}"#, 0),
+        ("inspect", r#"{\"password\": \"$json\", \"error\": \"cannot read $json\"}"#, 0),
+        ("list", r#"[{\"name\": \"x\", \"password\": \"$json\", \"error\": \"cannot read $json\"}]"#, 0),
+        ("conform", "replaced $old", 0),
+        ("conform", r#"{\"error\": \"cannot replace $json\"}"#, 0),
+        ("conform", r#"{\"changed\": {\"password\": {\"was\": \"$json\", \"is\": \"$json\"}}}"#, 0),
+    ] {
+        let place = Place::new();
+        place.script("resources/job", format!("{TELLING}echo \"{answer}\"\nexit {code}\n"));
+        place.file("resources/job.yaml", "actions: [list]\nattributes:\n  password: {type: \"Sensitive[String]\"}\n");
+        let (provider, log, name) = (place.provider("job"), Lines::default(), "x".into());
+        let cx = Context::bare().with_log(&log);
+        let old = attributes(&[("password", Value::sensitive("Old-Secret-\"1".into()))]);
+        let (is, should) = (State::present("x", old), attributes(&[("password", Value::sensitive("other".into()))]));
+        let said = match action {
+            "inspect" => format!("{:?}", provider.get_one(&cx, Wanted::new(&name, None))),
+            "list" => format!("{:?}", provider.get(&cx, Query::All)),
+            _ => format!("{:?}", provider.set(&cx, &[Change::new(&name, &is, Some(&should), &[])], Mode::Apply)),
+        };
+        let lines = log.0.into_inner().unwrap();
+        let told = format!("{said}\n{lines:?}\n{}", place.heard.lines().join("\n"));
+        assert!(!told.contains("Old-Sec"), "{answer}: {told}");
+        assert!(told.contains("[redacted]") && told.contains(" spawn ") && told.contains(" exitcode "), "{told}");
+    }
+}
+
+#[test]
+fn nothing_that_a_script_says_is_heard_where_nobody_can_tell_what_is_secret_in_it() {
+    let place = Place::new();
+    place.script("resources/job", format!("{TELLING}echo '{{\"password\": \"Old-Secret-1\", '\n"));
+    place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");
+    assert!(inspect(&place.provider("job"), "x").unwrap_err().contains("not JSON"));
+    let heard = place.heard.lines().join("\n");
+    assert!(!heard.contains("Old-Sec") && heard.contains(r#"stdout {"line":"[redacted]"}"#), "{heard}");
+}
+
+#[test]
+fn secrets_that_pass_between_actors_are_heard_by_nobody() {
+    let place = Place::new();
+    place.script("resources/job", "#!/bin/sh\n");
+    place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");
+    let document = r#"{\"kind\": \"job\", \"name\": \"x\", \"password\": \"hunter2\"}"#;
+    place.script("actors/prescribe", format!("#!/bin/sh\necho it is hunter2 >&2\necho \"[{document}]\"\n"));
+    place.script("actors/choreograph", "#!/bin/sh\ncat >&2\necho '[]'\n");
+    let (mold, log) = (place.mold(), Lines::default());
+    let cx = Context::bare().with_log(&log);
+    let prescription = mold.prescribe(&cx, &Value::Undef).unwrap();
+    assert_eq!(prescription[0].document["password"], "hunter2");
+    mold.choreograph(&cx, &Value::Undef, &prescription, &[]).unwrap();
+    let told = format!("{:?} {}", log.0.into_inner().unwrap(), place.heard.lines().join("\n"));
+    assert!(!told.contains("hunter2") && told.contains("it is [redacted]"), "{told}");
 }
 
 /// All messages of a log, which is whole.

@@ -9,3 +9,4 @@ mod harness;
 mod injection;
 mod json;
 mod reading;
+mod secrets;

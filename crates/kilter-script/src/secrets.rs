@@ -1,0 +1,179 @@
+//! The secrets that a script tells, which are known when its answer has been read.
+
+use std::cell::RefCell;
+
+use ecow::EcoString;
+use kilter_model::{REDACTED, TypeSchema, Value, from_json};
+use kilter_provider::{Level, Seal};
+use serde_json::Value as Json;
+
+use crate::convention::{AttributeChange, Record, Reply};
+use crate::typed::typed;
+
+/// So many bytes are searched for a secret, or fewer for more of them.
+const SEARCHED: usize = 1 << 30;
+
+/// Whether resources of a type have secrets.
+pub(crate) fn has_secrets(schema: &TypeSchema) -> bool {
+    schema.attributes.iter().any(|attribute| attribute.data_type.is_sensitive())
+}
+
+/// The secrets that a reply tells.
+pub(crate) fn of_reply(schema: &TypeSchema, reply: &Reply) -> Seal {
+    match reply {
+        Reply::Resources(records) => {
+            Seal::of_values(&records.iter().flat_map(|one| within(schema, one)).collect::<Vec<_>>())
+        }
+        Reply::Changed(report) => of_changes(schema, &report.changes),
+        Reply::Described(_) | Reply::Watched => Seal::default(),
+    }
+}
+
+/// The secrets in changes that are told.
+pub(crate) fn of_changes<'a>(schema: &TypeSchema, changes: impl IntoIterator<Item = &'a AttributeChange>) -> Seal {
+    let values = |one: &'a AttributeChange| [(one.attribute.as_str(), &one.was), (one.attribute.as_str(), &one.is)];
+    let told = changes.into_iter().flat_map(values).flat_map(|(name, value)| secret(schema, name, value));
+    Seal::of_values(&told.collect::<Vec<_>>())
+}
+
+/// The secrets that are told of one resource.
+pub(crate) fn of_record(schema: &TypeSchema, record: &Record) -> Seal {
+    Seal::of_values(&within(schema, record).collect::<Vec<_>>())
+}
+
+fn within<'a>(schema: &'a TypeSchema, record: &'a Record) -> impl Iterator<Item = Value> + 'a {
+    record.attributes.iter().flat_map(|(name, value)| secret(schema, name.as_str(), value))
+}
+
+/// The secrets in a document, wherever it names their attributes.
+pub(crate) fn of_document(schemas: &[&TypeSchema], document: &Json) -> Seal {
+    let mut found = Vec::new();
+    below(schemas, document, &mut found);
+    written(Seal::of_values(&found))
+}
+
+/// Secrets, also as they stand in JSON.
+pub(crate) fn written(seal: Seal) -> Seal {
+    let escaped: Vec<Value> = seal.texts().iter().flat_map(|text| escaped(text)).collect();
+    seal.and(Seal::of_values(&escaped))
+}
+
+/// How a text stands in JSON: as most write it, and without letters beyond ASCII.
+fn escaped(text: &str) -> [Value; 2] {
+    let json = Json::from(text).to_string();
+    let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(&json);
+    let mut units = [0; 2];
+    let ascii = |c: char| match c.is_ascii() {
+        true => c.to_string(),
+        false => c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    };
+    let ascii: String = json.chars().map(ascii).collect();
+    [Value::sensitive(json.into()), Value::sensitive(ascii.into())]
+}
+
+fn below(schemas: &[&TypeSchema], json: &Json, found: &mut Vec<Value>) {
+    match json {
+        Json::Array(values) => values.iter().for_each(|value| below(schemas, value, found)),
+        Json::Object(entries) => {
+            for (key, value) in entries {
+                let is_secret = |schema: &&&TypeSchema| is_secret(schema, key);
+                found.extend(schemas.iter().find(is_secret).map(|_| Value::sensitive(from_json(value))));
+                below(schemas, value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The secrets in an answer that cannot be read, as far as it can: lines with a key, of which `ral_was` goes on with
+/// the one before.
+pub(crate) fn of_lines(schema: &TypeSchema, text: &str) -> Seal {
+    let (mut found, mut last) = (Vec::new(), "");
+    for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        last = if key.trim() == "ral_was" { last } else { key.trim() };
+        found.extend(secret(schema, last, &Value::from(value.trim())));
+    }
+    Seal::of_values(&found)
+}
+
+/// The value of an attribute as it was written and as it is meant, if it is a secret.
+fn secret(schema: &TypeSchema, name: &str, raw: &Value) -> Vec<Value> {
+    let Some(known) = schema.find(name).filter(|_| is_secret(schema, name)) else { return Vec::new() };
+    let meant = typed(&known.data_type, raw).ok().flatten();
+    std::iter::once(Value::sensitive(raw.clone())).chain(meant).collect()
+}
+
+fn is_secret(schema: &TypeSchema, name: &str) -> bool {
+    schema.find(name).is_some_and(|known| known.data_type.is_sensitive())
+}
+
+/// Whether a text of so many bytes can be searched for all secrets. If not, nothing of it is told.
+pub(crate) fn can_search(seal: &Seal, bytes: usize) -> bool {
+    seal.texts().len().saturating_mul(bytes) <= SEARCHED
+}
+
+/// Lines that are told when it is known which secrets may be in them.
+#[derive(Default)]
+pub(crate) struct HeldLines(RefCell<Vec<(Level, EcoString)>>);
+
+impl HeldLines {
+    pub(crate) fn hold(&self, level: Level, line: EcoString) {
+        self.0.borrow_mut().push((level, line));
+    }
+
+    /// Tells them without the secrets.
+    pub(crate) fn tell(&self, seal: &Seal, log: &dyn Fn(Level, &str)) {
+        let lines = self.0.take();
+        let is_searched = can_search(seal, lines.iter().map(|(_, line)| line.len()).sum());
+        for (level, line) in lines {
+            log(level, &if is_searched { seal.hide(line) } else { REDACTED.into() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::Behaviour;
+
+    use super::*;
+
+    fn schema() -> TypeSchema {
+        TypeSchema::new("t", "")
+            .attribute("name", "String", Behaviour::Namevar, "")
+            .attribute("key", "Optional[Sensitive[String]]", Behaviour::Property, "")
+            .attribute("keys", "Sensitive[Array[String]]", Behaviour::Property, "")
+            .attribute("v", "String", Behaviour::Property, "")
+    }
+
+    #[test]
+    fn secrets_are_found_wherever_an_answer_names_them() {
+        let document = serde_json::json!([
+            { "name": "plain", "key": "secret1", "v": "plain", "changed": { "key": { "was": "secret2", "is": "secret3" } } },
+            { "keys": ["secret4", "plain"] },
+        ]);
+        let seal = of_document(&[&schema()], &document);
+        assert_eq!(seal.hide("secret1 secret2 secret3 secret4".into()), [REDACTED; 4].join(" "));
+        let seal = of_document(&[&schema()], &serde_json::json!({ "key": "a\"ü\nsecret" }));
+        for written in ["a\\\"ü\\nsecret", "a\\\"\\u00fc\\nsecret", "a\"ü\nsecret"] {
+            assert_eq!(seal.hide(written.into()), REDACTED);
+        }
+        let seal = of_lines(
+            &schema(),
+            "name: plain\nkey: secret1\nral_was: secret2\nv: plain\nral_was: plain\nkeys: [secret3, secret4]\nno",
+        );
+        assert_eq!(
+            seal.hide("secret1 secret2 secret3 secret4 plain".into()),
+            format!("{} plain", [REDACTED; 4].join(" "))
+        );
+    }
+
+    #[test]
+    fn lines_that_cannot_be_searched_in_time_are_not_told() {
+        let values: Vec<Value> = (0..2000).map(|number| Value::sensitive(format!("secret{number}").into())).collect();
+        let seal = Seal::of_values(&values);
+        let (held, told) = (HeldLines::default(), RefCell::new(Vec::new()));
+        held.hold(Level::Info, "x".repeat(SEARCHED / 1000).into());
+        held.tell(&seal, &|_, line: &str| told.borrow_mut().push(line.to_owned()));
+        assert_eq!(told.into_inner(), [REDACTED]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Secrets that scripts tell.
+
+use kilter_model::{Change, State, Value};
+use kilter_provider::{Context, Mode, Wanted};
+
+use crate::harness::*;
+
+const TYPED: &str =
+    "suitable: true\nattributes:\n  name:\n  v: {type: \"Integer\"}\n  password: {type: \"Sensitive[String]\"}";
+
+/// All that is said when a script tells a secret in all ways, and answers that.
+fn said(convention: &str, action: &str, answer: &str) -> String {
+    let place = Place::new();
+    let answer = format!("echo 'read Old-Secret-1' >&2\ncat <<'END'\n{answer}\nEND\n");
+    place.script("t", &format!("#!/bin/bash\n{answer}"));
+    let lines: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
+    place.file("t.yaml", &format!("provider:\n  type: tt\n  invoke: {convention}\n{lines}"));
+    let (provider, log, name) = (place.only("t"), Lines::default(), "a".into());
+    let cx = Context::bare().with_log(&log);
+    let old = attributes(&[("password", Value::sensitive("Old-Secret-1".into()))]);
+    let (is, should) = (State::present("a", old), attributes(&[("password", Value::sensitive("other".into()))]));
+    let said = match action {
+        "list" => format!("{:?}", all(&*provider, &log)),
+        "find" => format!("{:?}", provider.get_one(&cx, Wanted::new(&name, None))),
+        _ => format!("{:?}", provider.set(&cx, &[Change::new(&name, &is, Some(&should), &[])], Mode::Apply)),
+    };
+    format!("{said} {:?}", log.all())
+}
+
+#[test]
+fn secrets_that_a_script_tells_are_in_none_of_its_lines_and_errors() {
+    for (convention, action, answer) in [
+        ("simple", "list", "# simple\nname: a\npassword: Old-Secret-1\nv: Old-Secret-1"),
+        ("simple", "find", "# simple\nname: a\npassword: Old-Secret-1"),
+        ("simple", "find", "# simple\nname: a\npassword: Old-Secret-1\nv: Old-Secret-1"),
+        ("simple", "find", "# simple\nname: a\npassword: Old-Secret-1\nral_error: it is Old-Secret-1\nral_eom"),
+        ("simple", "find", "# simple\nname: a\npassword: Old-Secret-1\nwhat is Old-Secret-1?"),
+        ("simple", "update", "# simple\nname: a\nral_error: cannot replace Old-Secret-1\nral_eom"),
+        ("simple", "update", "# simple\nname: a\npassword: other\nral_was: Old-Secret-1"),
+        ("json", "list", r#"{"resources": [{"name": "a", "password": "Old-Secret-1", "v": "Old-Secret-1"}]}"#),
+        (
+            "json",
+            "find",
+            r#"{"resources": [{"name": "a", "password": "Old-Secret-1", "error": {"message": "Old-Secret-1"}}]}"#,
+        ),
+        (
+            "json",
+            "find",
+            r#"{"resources": [{"name": "a", "password": "Old-Secret-1"}], "error": {"message": "Old-Secret-1"}}"#,
+        ),
+        ("json", "update", r#"{"error": {"message": "cannot replace Old-Secret-1"}}"#),
+    ] {
+        let said = said(convention, action, answer);
+        assert!(
+            !said.contains("Old-Sec") && said.contains("read [redacted]"),
+            "{convention} {action} {answer}: {said}"
+        );
+    }
+}

@@ -159,6 +159,8 @@ pub struct Outcome {
     pub outputs: Attributes,
     /// Lines for the person who reads the report, such as the output of a command.
     pub notes: Vec<EcoString>,
+    /// What has made the change and how that ended, for who finds that it is not so; empty where there is nothing to say.
+    pub by: EcoString,
 }
 
 impl Outcome {

@@ -122,6 +122,7 @@ impl Seal {
             failure: outcome.failure.map(|failure| self.hide(failure)),
             changed: outcome.changed.into_iter().map(|each| self.hide_in(each)).collect(),
             notes: outcome.notes.into_iter().map(|note| self.hide(note)).collect(),
+            by: self.hide(outcome.by),
             ..outcome
         }
     }

@@ -218,8 +218,12 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
     assert_eq!(changes.len(), items.len(), "what is changed was checked before");
     let outcomes = guarded(provider, || provider.set(cx, &changes, Mode::Apply));
     let outcomes = answered(outcomes, &changes);
-    let again: Vec<&Item<'_>> =
-        items.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_done()).map(|(item, _)| item).collect();
+    let again: Vec<(&Item<'_>, &str)> = items
+        .iter()
+        .zip(&outcomes)
+        .filter(|(_, outcome)| outcome.is_done())
+        .map(|(item, outcome)| (item, outcome.by.as_str()))
+        .collect();
     let mut checked = recheck(provider, cx, &again).into_iter();
     let each = start.elapsed() / items.len().max(1) as u32;
     for (item, mut outcome) in items.into_iter().zip(outcomes) {
@@ -268,12 +272,13 @@ fn change<'a>(item: &'a Item<'_>) -> Option<Change<'a>> {
     })
 }
 
-fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Vec<Result<Found, EcoString>> {
+/// Checks again what was changed, and by what.
+fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[(&Item<'_>, &str)]) -> Vec<Result<Found, EcoString>> {
     let mut all = Vec::with_capacity(items.len());
     if provider.reads_singly() {
-        all.extend(items.iter().map(|item| {
+        all.extend(items.iter().map(|(item, by)| {
             let result = guarded(provider, || kilter_provider::check_one(provider, cx, item.wanted()))?;
-            settled(result.map_err(|error| error.message))
+            settled(result.map_err(|error| error.message), by)
         }));
         return all;
     }
@@ -281,9 +286,12 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Ve
         return all;
     }
     // One call for all of them: a provider that cannot filter reads everything with each.
-    let wanted: Vec<Wanted<'_>> = items.iter().map(|item| item.wanted()).collect();
+    let wanted: Vec<Wanted<'_>> = items.iter().map(|(item, _)| item.wanted()).collect();
     let results = match guarded(provider, || kilter_provider::check(provider, cx, &wanted)) {
-        Ok(results) => results.into_iter().map(|result| settled(result.map_err(|error| error.message))).collect(),
+        Ok(results) => {
+            let results = results.into_iter().zip(items);
+            results.map(|(result, (_, by))| settled(result.map_err(|error| error.message), by)).collect()
+        }
         Err(why) => vec![Err(why); items.len()],
     };
     let seal = LazyCell::new(|| Seal::of_all(wanted.iter().filter_map(|one| one.should)));
@@ -293,23 +301,56 @@ fn recheck(provider: &dyn Provider, cx: &Context<'_>, items: &[&Item<'_>]) -> Ve
 
 /// A resource that still differs after its change has failed. The answer for a resource as a whole is
 /// no state that could have been reached: it says that the change is to be made, and it was.
-fn settled(result: Result<Found, EcoString>) -> Result<Found, EcoString> {
+fn settled(result: Result<Found, EcoString>, by: &str) -> Result<Found, EcoString> {
     let mut found = result?;
     found.differences.retain(|difference| difference.attribute != *INSYNC_TRIGGER);
     if found.differences.is_empty() {
         found.state.attributes = Attributes::new();
         return Ok(found);
     }
-    let left: Vec<String> = found.differences.iter().map(described).collect();
-    Err(eco_format!("still not in its state after the change: {}", left.join("; ")))
+    let by = if by.is_empty() { EcoString::new() } else { eco_format!(" ({by})") };
+    Err(eco_format!("still not in its state after the change: {}{by}", left(&found.differences)))
+}
+
+/// So many characters of what is left to do are shown.
+const LEFT: usize = 600;
+
+/// What is left to do, as much of it as people read.
+fn left(differences: &[Difference]) -> String {
+    let mut left = described(&differences[0]);
+    for (at, difference) in differences.iter().enumerate().skip(1) {
+        let next = described(difference);
+        if left.chars().count() + next.chars().count() > LEFT {
+            return format!("{left}; and {} more", differences.len() - at);
+        }
+        left = format!("{left}; {next}");
+    }
+    left
 }
 
 fn described(difference: &Difference) -> String {
     let entry = difference.entry.as_ref().map(|entry| format!("{entry}: ")).unwrap_or_default();
     match &difference.message {
-        Some(message) => format!("{entry}{}: {message}", difference.attribute),
-        None => format!("{entry}{} is {}, should be {}", difference.attribute, difference.is, difference.should),
+        Some(message) => format!("{entry}{}: {}", difference.attribute, shortened(message, 400)),
+        None => format!(
+            "{entry}{} is {}, should be {}",
+            difference.attribute,
+            shortened(&difference.is.to_string(), 200),
+            shortened(&difference.should.to_string(), 200)
+        ),
     }
+}
+
+/// A text of which the middle is left out if it has more characters than that, and how many it has.
+fn shortened(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let ends = most / 2;
+    let (beginning, end): (String, String) =
+        (text.chars().take(ends).collect(), text.chars().skip(count - ends).collect());
+    format!("{beginning}…{end} ({count} characters)")
 }
 
 /// Refreshes each resource.

@@ -83,6 +83,7 @@ impl Things {
         if !should.truth("lie").unwrap_or(false) {
             world.values.insert(change.name.to_string(), value);
         }
+        outcome.by = "said by hand".into();
         outcome
     }
 }
@@ -253,7 +254,18 @@ fn a_change_that_did_not_bring_its_state_about_is_a_failure() {
     let report = fixture.run(Mode::Apply, vec![thing("a", &[("value", "x".into()), ("lie", true.into())])], &[]);
     assert_eq!(report.counts.failed, 1);
     let failure = report.resources[0].failure.as_deref().unwrap();
-    assert!(failure.contains("still not in its state") && failure.contains("value is undef, should be x"), "{failure}");
+    let expected = "still not in its state after the change: value is undef, should be x (said by hand)";
+    assert_eq!(failure, expected);
+}
+
+#[test]
+fn of_a_state_that_was_not_reached_no_more_is_told_than_people_read() {
+    let fixture = Fixture::inline();
+    let value = format!("{}b", "a".repeat(130_000));
+    let thing = thing("a", &[("value", value.as_str().into()), ("lie", true.into())]);
+    let report = fixture.run(Mode::Apply, vec![thing], &[]);
+    let failure = report.resources[0].failure.as_deref().unwrap();
+    assert!(failure.len() < 400 && failure.contains("aaab (130001 characters)"), "{failure}");
 }
 
 #[test]

@@ -139,7 +139,10 @@ impl MoldProvider {
             Err(error) => return Outcome::failed(eco_format!("{error}")),
         };
         match self.outcome(call.about.1, &finished, call.output) {
-            Ok(outcome) => call.given().and(call.told(&finished).unwrap_or_default()).outcome(outcome),
+            Ok(outcome) => {
+                let outcome = Outcome { by: call.made(&finished), ..outcome };
+                call.given().and(call.told(&finished).unwrap_or_default()).outcome(outcome)
+            }
             Err(cause) => Outcome::failed(eco_format!("{}", call.error(cause, Some(&finished)))),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{TypeSchema, Value, to_json, to_json_clear};
 use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Level, Seal};
@@ -15,6 +15,7 @@ use super::recorder::Recorder;
 use crate::confined::{Lifted, Watch};
 use crate::convention::size::{self, Room};
 use crate::exchange::{Exchange, cancel};
+use crate::provider::last_words;
 use crate::secrets::{self, HeldLines, has_secrets};
 use crate::spoken::Spoken;
 use crate::surroundings::Surroundings;
@@ -87,6 +88,15 @@ impl Call<'_> {
     /// Who can let the script write, where it is confined. What brings a resource to a state is confined in a preview only.
     fn lifted(&self) -> Lifted {
         if self.action == Some("conform") { Lifted::Never } else { Lifted::ByMetadata }
+    }
+
+    /// What it was, and how it ended.
+    pub(super) fn made(&self, finished: &Finished) -> EcoString {
+        let last_words = match last_words(finished, &self.given()) {
+            words if words.is_empty() => words,
+            words => eco_format!("; last on its standard error: {words}"),
+        };
+        eco_format!("{}, mold, {}: {}{last_words}", self.task, self.path.display(), finished.status)
     }
 
     /// The error of this call.

@@ -149,7 +149,7 @@ impl ScriptProvider {
                 difference.should = Value::sensitive(std::mem::take(&mut difference.should));
             }
         }
-        Outcome { changed, ..Outcome::done() }
+        Outcome { changed, by: self.made_by(by), ..Outcome::done() }
     }
 
     /// A change that the script tells, its values of their type where they are.

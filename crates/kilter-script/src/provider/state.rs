@@ -155,6 +155,22 @@ impl ScriptProvider {
         )
     }
 
+    /// What has made a change, and how it ended.
+    pub(super) fn made_by(&self, by: &Call) -> EcoString {
+        let last_words = match by.last_words.as_str() {
+            "" => EcoString::new(),
+            words => eco_format!("; last on its standard error: {words}"),
+        };
+        eco_format!(
+            "{} by the provider `{}`, {}, {}: {}{last_words}",
+            by.action,
+            self.metadata.name,
+            self.metadata.convention,
+            self.path.display(),
+            by.status
+        )
+    }
+
     /// Tells what was odd.
     pub(super) fn tell(&self, cx: &Context<'_>, odd: &Odd) {
         let type_name = self.metadata.schema.name.as_str();

@@ -260,6 +260,16 @@ fn changes_of_one_provider_go_one_after_the_other() {
 }
 
 #[test]
+fn a_change_tells_what_has_made_it_and_how_that_ended() {
+    let place = Place::new();
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo no >&2; echo 'ral_derive: true';; esac";
+    let provider = place.bash("t", TYPED, body);
+    let (_, outcome) = apply(&*provider, "a", &[("v", "2".into())]).unwrap();
+    let expected = "update by the provider `t`, simple, DIR/t.prov: exit code 0; last on its standard error: no";
+    assert_eq!(place.plain(outcome.unwrap().by), expected);
+}
+
+#[test]
 fn what_is_told_without_ensure_is_there() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in list|find) echo 'name: a'; echo 'v: 1';; esac";

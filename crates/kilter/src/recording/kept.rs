@@ -275,6 +275,7 @@ impl Kept for Outcome {
             "refreshed": self.refreshed,
             "outputs": self.outputs.keep(),
             "notes": self.notes.keep(),
+            "by": self.by.keep(),
         })
     }
 
@@ -286,6 +287,8 @@ impl Kept for Outcome {
             refreshed: json.get("refreshed")?.as_bool()?,
             outputs: Attributes::kept(json.get("outputs")?)?,
             notes: Vec::kept(json.get("notes")?)?,
+            // Recordings of earlier versions do not have it.
+            by: json.get("by").and_then(EcoString::kept).unwrap_or_default(),
         })
     }
 

@@ -236,7 +236,10 @@ fn a_script_that_lies_about_its_change_fails() {
     let ended = run(&place, &["set", "setting", "a", "ensure=present"]);
     assert_eq!(ended.code, 4);
     assert!(
-        ended.stdout.contains("still not in its state after the change: ensure is absent, should be present"),
+        ended.stdout.contains(
+            "still not in its state after the change: ensure is absent, should be present (update by the provider \
+             `keeper`, simple, DIR/providers/keeper.prov: exit code 0)\n"
+        ),
         "{}",
         ended.stdout
     );

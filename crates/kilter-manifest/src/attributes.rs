@@ -230,7 +230,7 @@ impl<'e, 't> Body<'e, 't> {
             self.environment.report(Diagnostic::new(message).at(key.span()).hint("take it out"));
             return true;
         }
-        match values.build(view, &attribute.data_type) {
+        match values.of_attribute(attribute.name.as_str()).build(view, &attribute.data_type) {
             Built::Value(Value::Undef) => false,
             Built::Value(value) => {
                 self.check(attribute, &value, view);
@@ -238,7 +238,6 @@ impl<'e, 't> Body<'e, 't> {
                 true
             }
             Built::Deferred(template) => {
-                self.check_deferred(attribute, &template, view);
                 self.keep_names(&template, catalog);
                 let sensitive = is_sealed(&attribute.data_type);
                 let span = view.span();
@@ -258,15 +257,6 @@ impl<'e, 't> Body<'e, 't> {
         if let Err(mismatch) = attribute.data_type.check(value) {
             let problem = mismatched(attribute.name.as_str(), &attribute.data_type, value, &mismatch, Some(view));
             self.environment.report(problem.at(view.span()));
-        }
-    }
-
-    /// A text with outputs in it is a text, whatever they are.
-    fn check_deferred(&self, attribute: &AttributeSchema, template: &Template, view: View<'t>) {
-        if template.is_text() && !takes_text(&attribute.data_type) {
-            let message = eco_format!("`{}` takes {}, and this is a text", attribute.name, attribute.data_type);
-            let hint = "a value that is one `${…}` alone keeps its type";
-            self.environment.report(Diagnostic::new(message).at(view.span()).hint(hint));
         }
     }
 
@@ -316,7 +306,7 @@ impl<'e, 't> Body<'e, 't> {
                 let typed = crate::scalar::typed(&title.to_string()).unwrap_or(Value::Undef);
                 let fits = namevar.data_type.check(&value).is_ok() || namevar.data_type.check(&typed).is_ok();
                 // A number that is too large is still no text.
-                if !typed.is_undef() && !takes_text(&namevar.data_type) {
+                if !typed.is_undef() && !namevar.data_type.may_accept(&DataType::text()) {
                     value = typed;
                 }
                 let asked = resource.deferred().iter().all(|deferred| deferred.attribute != namevar.name);
@@ -395,25 +385,6 @@ impl<'e, 't> Body<'e, 't> {
         let first = desc.and_then(|desc| desc.lines().next()).filter(|line| !line.is_empty());
         let hint = first.map(|line| eco_format!("`{}`: {line}", attribute.name));
         self.environment.report(Diagnostic::new(message).at(span).hint_if(hint));
-    }
-}
-
-/// Whether some text is of a type, as far as can be told.
-fn takes_text(wanted: &DataType) -> bool {
-    match &*wanted.open() {
-        DataType::Variant(types) => types.iter().any(takes_text),
-        DataType::String(..)
-        | DataType::Enum(_)
-        | DataType::Pattern(_)
-        | DataType::Any
-        | DataType::EnumAnyCase(_)
-        | DataType::Literal(_)
-        | DataType::Scalar
-        | DataType::ScalarData
-        | DataType::Data
-        | DataType::RichData
-        | DataType::Iterable(_) => true,
-        _ => false,
     }
 }
 

@@ -15,6 +15,7 @@
 //! - text to tree: `yaml`, `block` and `json` (fast ways for the common forms), `tree`, `scalar`;
 //! - tree to catalog: `load` (files and includes), `environment` (vars and facts), `value` (nodes to
 //!   values), `resources`, `attributes`, `relations`, `meta`;
+//! - what others send, held against what is wanted of it: `sent`;
 //! - what is declared for other machines, and by them: `export`, `collect`;
 //! - resources that are entries of others: `parts`;
 //! - types that stand for others: `composite` (their definitions), `own` (`self` in what they stand for);
@@ -48,6 +49,7 @@ mod resources;
 mod scalar;
 mod schema;
 mod secrets;
+mod sent;
 mod source;
 mod tree;
 mod types;

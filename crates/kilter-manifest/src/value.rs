@@ -14,6 +14,7 @@ use crate::outputs::Outputs;
 use crate::resources::Index;
 use crate::scalar;
 use crate::secrets::SecretSource;
+use crate::sent::Receiver;
 use crate::tree::{Kind, View};
 
 /// How deep values may be nested, aliases followed.
@@ -44,6 +45,10 @@ pub(crate) struct Values<'e, 't> {
     evaluate: bool,
     /// Whether not all resources are known yet: outputs are not held against them.
     is_early: bool,
+    /// The attribute that the values are of.
+    attribute: &'e str,
+    /// Whether the type that is wanted here is one of several that may be.
+    is_guess: bool,
     depth: u32,
 }
 
@@ -60,7 +65,16 @@ pub(crate) fn is_sealed(data_type: &DataType) -> bool {
 impl<'e, 't> Values<'e, 't> {
     /// Makes values that hold no outputs of resources.
     pub(crate) fn new(environment: &'e Environment<'t>) -> Values<'e, 't> {
-        Values { environment, index: None, asker: 0, evaluate: true, is_early: false, depth: 0 }
+        Values {
+            environment,
+            index: None,
+            asker: 0,
+            evaluate: true,
+            is_early: false,
+            attribute: "",
+            is_guess: false,
+            depth: 0,
+        }
     }
 
     /// Makes values of the attributes of one resource.
@@ -70,12 +84,20 @@ impl<'e, 't> Values<'e, 't> {
         asker: u32,
         evaluate: bool,
     ) -> Self {
-        Values { environment, index: Some(index), asker, evaluate, is_early: false, depth: 0 }
+        Values { index: Some(index), asker, evaluate, ..Values::new(environment) }
     }
 
     /// Makes values of the attributes of a composite resource, before it is known what others there are.
     pub(crate) fn early(environment: &'e Environment<'t>, index: &'e Index<'t>) -> Values<'e, 't> {
-        Values { environment, index: Some(index), asker: 0, evaluate: true, is_early: true, depth: 0 }
+        Values { index: Some(index), is_early: true, ..Values::new(environment) }
+    }
+
+    /// The same for one attribute.
+    pub(crate) fn of_attribute<'a>(&self, attribute: &'a str) -> Values<'a, 't>
+    where
+        'e: 'a,
+    {
+        Values { attribute, ..*self }
     }
 
     pub(crate) fn build(&self, view: View<'t>, wanted: &DataType) -> Built {
@@ -96,20 +118,21 @@ impl<'e, 't> Values<'e, 't> {
         if sealed { built.sealed() } else { built }
     }
 
-    fn deeper(&self, view: View<'_>) -> Option<Values<'e, 't>> {
+    fn deeper(&self, view: View<'_>, wanted: &DataType) -> Option<Values<'e, 't>> {
         if self.depth >= MAX_DEPTH {
             let message = eco_format!("values are nested more than {MAX_DEPTH} levels deep");
             self.environment.report(Diagnostic::new(message).at(view.span()));
             return None;
         }
-        Some(Values { depth: self.depth + 1, ..*self })
+        let is_guess = self.is_guess || matches!(*wanted.open(), DataType::Variant(_));
+        Some(Values { depth: self.depth + 1, is_guess, ..*self })
     }
 
     #[inline]
     fn scalar(&self, view: View<'t>, wanted: &DataType) -> Built {
         let text = view.text();
         if !is_plain(text) && !view.tree().is_literal() {
-            return self.template(view);
+            return self.template(view, wanted);
         }
         if let Some(value) = read_as(&wanted.open(), text) {
             return Built::Value(value);
@@ -129,9 +152,12 @@ impl<'e, 't> Values<'e, 't> {
         })
     }
 
-    fn template(&self, view: View<'t>) -> Built {
+    fn template(&self, view: View<'t>, wanted: &DataType) -> Built {
         let Some(read) = self.environment.template(view) else { return Built::Broken };
         let built = self.rendered(&read, view);
+        if let Built::Deferred(template) = &built {
+            self.check_type(template, view, wanted);
+        }
         if read.is_sealed() { built.sealed() } else { built }
     }
 
@@ -154,6 +180,24 @@ impl<'e, 't> Values<'e, 't> {
                 self.environment.report_eval(read.at(error), view);
                 Built::Broken
             }
+        }
+    }
+
+    /// Holds what a template that waits for outputs can become against what is wanted.
+    fn check_type(&self, template: &Template, view: View<'t>, wanted: &DataType) {
+        let Some(index) = self.index.filter(|_| !self.is_guess) else { return };
+        // What composite resources are sent is held against the attributes that it ends up in; a text is one anywhere.
+        if self.is_early && !template.is_text() {
+            return;
+        }
+        let sent = |reference: &ResourceRef, output: &str| {
+            let found = index.find(reference.type_name.as_str(), reference.title.as_str());
+            let output = found.and_then(|(_, schema)| schema?.find_output(output));
+            output.map_or(DataType::Any, |output| output.data_type.clone())
+        };
+        let receiver = Receiver { attribute: self.attribute, wanted };
+        if let Some(problem) = receiver.refuses(template, &template.data_type(&sent)) {
+            self.environment.report(problem.at(view.span()));
         }
     }
 
@@ -210,10 +254,10 @@ impl<'e, 't> Values<'e, 't> {
         if at == self.asker {
             return Some(Diagnostic::new(eco_format!("`{reference}` refers to an output of its own")));
         }
-        if schema.outputs.iter().any(|(name, _)| name == output) {
+        if schema.find_output(output).is_some() {
             return None;
         }
-        let names: Vec<&str> = schema.outputs.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = schema.outputs.iter().map(|output| output.name.as_str()).collect();
         let message = eco_format!("`{}` has no output `{output}`", schema.name);
         Some(Diagnostic::new(message).hint(match names.is_empty() {
             true => eco_format!("resources of the type `{}` send nothing", schema.name),
@@ -222,7 +266,7 @@ impl<'e, 't> Values<'e, 't> {
     }
 
     fn sequence(&self, view: View<'t>, wanted: &DataType) -> Built {
-        let Some(values) = self.deeper(view) else { return Built::Broken };
+        let Some(values) = self.deeper(view, wanted) else { return Built::Broken };
         let built: Vec<Built> =
             view.elements().enumerate().map(|(index, v)| values.build(v, &element(wanted, index))).collect();
         match Built::verdict(built.iter()) {
@@ -234,11 +278,11 @@ impl<'e, 't> Values<'e, 't> {
     }
 
     fn mapping(&self, view: View<'t>, wanted: &DataType) -> Built {
-        let Some(values) = self.deeper(view) else { return Built::Broken };
+        let Some(values) = self.deeper(view, wanted) else { return Built::Broken };
         let mut entries = view.entries();
         if let (Some((key, value)), None) = (entries.next(), entries.next()) {
             match key.text() {
-                "sensitive" if !view.tree().is_literal() => return values.sensitive(value),
+                "sensitive" if !view.tree().is_literal() => return self.sensitive(value, wanted),
                 "base64" if value.is_scalar() && takes_bytes(wanted) => return values.bytes(value, wanted),
                 _ => {}
             }
@@ -284,10 +328,13 @@ impl<'e, 't> Values<'e, 't> {
     }
 
     /// The value below `sensitive`.
-    fn sensitive(&self, view: View<'t>) -> Built {
+    fn sensitive(&self, view: View<'t>, wanted: &DataType) -> Built {
         if view.is_scalar() && !view.is_null() {
             self.environment.hide(view.span());
-            return self.scalar(view, &DataType::String(None, None)).sealed();
+            return match is_plain(view.text()) {
+                true => self.scalar(view, &DataType::String(None, None)).sealed(),
+                false => self.template(view, wanted).sealed(),
+            };
         }
         let mut entries = view.entries();
         let source = match (entries.next(), entries.next()) {

@@ -108,6 +108,36 @@ const CASES: &[Case] = &[
         &[("`uid` takes Integer, and this is a text", "3:19")],
     ),
     (
+        "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${exec[b].stdout}' }\n",
+        &[(
+            "`uid` takes Integer, and `exec[b].stdout` is Variant[String, Binary] | write `${int(exec[b].stdout)}`",
+            "3:19",
+        )],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { backup: '${exec[b].exit_code}' }\n",
+        &[("`backup` takes Boolean, and `exec[b].exit_code` is Integer | write `${exec[b].exit_code == 0}`", "3:23")],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { content: '${exec[b].exit_code}' }\n",
+        &[("is Integer | write `${string(exec[b].exit_code)}`", "3:24")],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { tags: '${exec[b].stdout}' }\n",
+        &[("write `${exec[b].stdout.split(',')}`", "3:21")],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { tags: [a, '${exec[b].exit_code}'], limits: { a: 'x${exec[b].stdout}' } }\n",
+        &[("`tags` takes String, and", "3:25"), ("`limits` takes Integer[0, 10], and this is a text", "3:63")],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  user[a]: { uid: '${true ? exec[b].stdout : \"hunter2\"}', password: { sensitive: '${exec[b].exit_code + 1}' } }\n",
+        &[
+            ("and this is Variant[String, Binary] | write `${int(x)}`", "3:19"),
+            ("`password` takes Sensitive[String], and this is Numeric | write `${string(x)}`", "3:82"),
+        ],
+    ),
+    (
         "resources:\n  exec[b]: { command: c, when: 'false' }\n  file[/a]: { content: '${exec[b].stdout}' }\n",
         &[("`exec[b]` has no output `stdout`", "3:27")],
     ),

@@ -396,3 +396,24 @@ fn of_many_references_to_nothing_only_the_first_are_guessed_at() {
     let guessed = problems.iter().filter(|problem| problem.hints[0].starts_with("did you mean")).count();
     assert!((1..=10).contains(&guessed), "{guessed}");
 }
+
+#[test]
+fn outputs_that_may_be_of_the_wanted_type_are_taken() {
+    let world = World::new();
+    for attributes in [
+        "user[a]: { uid: \"${int(exec[b].stdout)}\" }",
+        "user[a]: { uid: \"${exec[b].exit_code}\", password: { sensitive: \"${exec[b].stdout}\" } }",
+        "user[a]: { uid: \"${vars.on ? exec[b].stdout : exec[b].exit_code}\" }",
+        "user[a]: { uid: \"${default(exec[b].exit_code, 'none')}\" }",
+        "user[a]: { uid: \"${exec[b].stdout.split(':')[2]}\" }",
+        "file[/a]: { owner: \"${exec[b].exit_code}\", backup: \"${exec[b].stdout == 'yes'}\", content: \"${exec[b].stdout}\" }",
+        "file[/a]: { mode: \"0${exec[b].exit_code}\", limits: { a: \"${exec[b].exit_code}\" }, tags: \"${exec[b].stdout.split(' ')}\" }",
+        "service[a]: { enable: \"${exec[b].stdout}\" }",
+        "exec[a]: { command: [\"${exec[b].stdout}\"] }",
+    ] {
+        let text = format!("vars: {{ on: true }}\nresources:\n  exec[b]: {{ command: x }}\n  {attributes}\n");
+        let (result, sources) = world.compile(&text);
+        let problems = result.err().unwrap_or_default();
+        assert!(problems.is_empty(), "{text}{}", kilter_manifest::render(&problems, &sources, false));
+    }
+}

@@ -115,7 +115,7 @@ resources:
   rule[c]: {}
   chain[out]: { rules: { d: {} } }
   rule[d]: { chain: out }
-  chain[all]: { rules: "${exec[x].stdout}" }
+  chain[all]: { rules: "${default(exec[x].stdout, {'a': {}})}" }
   rule[e]: { chain: all }
 "#,
     );

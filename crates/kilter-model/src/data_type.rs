@@ -7,6 +7,7 @@ mod check;
 mod describe;
 mod infer;
 mod libral;
+mod may;
 mod mismatch;
 mod normal;
 mod parse;

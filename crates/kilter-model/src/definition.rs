@@ -12,6 +12,7 @@ mod aliases;
 mod attribute;
 mod check;
 mod fault;
+mod output;
 mod patterns;
 mod read;
 mod relations;

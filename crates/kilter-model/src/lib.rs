@@ -38,8 +38,8 @@ pub use json::{from_json, to_json, to_json_clear};
 pub use names::{AttributeName, ResourceRef, ResourceRefError, Title, TypeName, is_machine};
 pub use pattern::{PatternError, Regexp};
 pub use schema::{
-    AttributeSchema, Attributes, AutoRelation, AutoTitle, Behaviour, Comparison, Feature, PartOf, TitleError,
-    TitlePattern, TypeSchema, WishError,
+    AttributeSchema, Attributes, AutoRelation, AutoTitle, Behaviour, Comparison, Feature, OutputSchema, PartOf,
+    TitleError, TitlePattern, TypeSchema, WishError,
 };
 pub use semver_range::{SemVerRange, SemVerRangeError};
 pub use span::{SourceId, Span};

@@ -4,6 +4,7 @@ mod attribute;
 mod attributes;
 mod comparison;
 mod feature;
+mod output;
 mod part_of;
 mod relations;
 mod title;
@@ -16,13 +17,14 @@ pub use attribute::{AttributeSchema, Behaviour};
 pub use attributes::Attributes;
 pub use comparison::Comparison;
 pub use feature::Feature;
+pub use output::OutputSchema;
 pub use part_of::PartOf;
 pub use relations::{AutoRelation, AutoTitle, WishError};
 pub(crate) use title::from_text;
 pub use title::{TitleError, TitlePattern};
 
 use crate::catalog::RelationKind;
-use crate::data_type::Aliases;
+use crate::data_type::{Aliases, DataType};
 use crate::names::TypeName;
 use crate::value::{Hash, Value};
 
@@ -44,8 +46,8 @@ pub struct TypeSchema {
     pub features: Vec<Feature>,
     /// What its provider can do that has a meaning for its author alone.
     pub own_features: Vec<EcoString>,
-    /// The values that a resource sends to others, with what each holds: `stdout`, ….
-    pub outputs: Vec<(EcoString, EcoString)>,
+    /// The values that a resource sends to others: `stdout`, ….
+    pub outputs: Vec<OutputSchema>,
     /// How titles are taken apart, in the order in which that is tried.
     pub title_patterns: Vec<TitlePattern>,
     /// The relations that resources have because of their values.
@@ -98,11 +100,13 @@ impl TypeSchema {
     /// When `data_type` is not a data type: schemas of built-in types are part of the program.
     #[must_use]
     pub fn attribute(self, name: &str, data_type: &str, behaviour: Behaviour, desc: &str) -> TypeSchema {
-        let mut data_type = crate::data_type::parse(data_type).expect("built-in schemas hold valid data types");
-        if !self.aliases.is_empty() {
-            data_type = data_type.resolve(&self.aliases());
-        }
+        let data_type = self.parsed(data_type);
         self.with(AttributeSchema::new(name, data_type, behaviour, desc))
+    }
+
+    fn parsed(&self, data_type: &str) -> DataType {
+        let parsed = crate::data_type::parse(data_type).expect("built-in schemas hold valid data types");
+        if self.aliases.is_empty() { parsed } else { parsed.resolve(&self.aliases()) }
     }
 
     /// Adds an attribute.
@@ -186,10 +190,14 @@ impl TypeSchema {
         self
     }
 
-    /// Declares a value that resources of the type send.
+    /// Declares a value that resources of the type send, of a type written in the Puppet language.
+    ///
+    /// # Panics
+    /// When `data_type` is not a data type.
     #[must_use]
-    pub fn output(mut self, name: &str, desc: &str) -> TypeSchema {
-        self.outputs.push((name.into(), desc.into()));
+    pub fn output(mut self, name: &str, data_type: &str, desc: &str) -> TypeSchema {
+        let data_type = self.parsed(data_type);
+        self.outputs.push(OutputSchema { name: name.into(), data_type, desc: desc.into() });
         self
     }
 
@@ -274,6 +282,11 @@ impl TypeSchema {
         schema
     }
 
+    /// The output of a name.
+    pub fn find_output(&self, name: &str) -> Option<&OutputSchema> {
+        self.outputs.iter().find(|output| output.name == name)
+    }
+
     /// The attributes that identify a resource.
     pub fn namevars(&self) -> impl Iterator<Item = &AttributeSchema> {
         self.attributes.iter().filter(|attribute| attribute.behaviour == Behaviour::Namevar)
@@ -298,7 +311,6 @@ impl TypeSchema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data_type::DataType;
     use crate::definition;
 
     #[test]

@@ -110,3 +110,25 @@ fn spaced(json: &serde_json::Value) -> String {
         other => other.to_string(),
     }
 }
+
+#[test]
+fn a_type_may_accept_every_other_that_has_a_value_in_common_with_it() {
+    let cases = cases(include_str!("data_types/checks.txt"));
+    let questions: Vec<(DataType, Value)> = cases
+        .iter()
+        .filter(|case| !case.kilter.starts_with("no such "))
+        .map(|case| question(case.question))
+        .map(|(data_type, value)| (data_type, read(value)))
+        .collect();
+    let (mut pairs, mut disjoint) = (0, 0);
+    for (one, _) in &questions {
+        for (other, _) in &questions {
+            let common = questions.iter().find(|(_, value)| one.accepts(value) && other.accepts(value));
+            pairs += usize::from(common.is_some());
+            disjoint += usize::from(!one.may_accept(other));
+            let Some((_, value)) = common else { continue };
+            assert!(one.may_accept(other), "both {one} and {other} accept {value}");
+        }
+    }
+    assert!(pairs > 1000 && disjoint > 1000, "{pairs} pairs, {disjoint} disjoint");
+}

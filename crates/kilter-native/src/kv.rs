@@ -63,7 +63,7 @@ fn schema() -> TypeSchema {
         )
         .default("int")
         .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("value", "The value that is there.")
+        .output("value", "String", "The value that is there.")
 }
 
 /// Provides the type `kv`.

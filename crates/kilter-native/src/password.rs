@@ -54,7 +54,7 @@ fn schema() -> TypeSchema {
         )
         .default(Value::Boolean(false))
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("password", "The password; sensitive.")
+        .output("password", "Sensitive[String]", "The password.")
 }
 
 /// Provides the type `password`.

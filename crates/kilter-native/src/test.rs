@@ -94,9 +94,9 @@ fn schema() -> TypeSchema {
         )
         .default(Value::Integer(0))
         .features(&[Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("hello", "What `send_value` says.")
-        .output("answer", "42.")
-        .output("changed", "The attributes of which others have sent another value than before.")
+        .output("hello", "String", "What `send_value` says.")
+        .output("answer", "Integer", "42.")
+        .output("changed", "Array[String]", "The attributes of which others have sent another value than before.")
 }
 
 /// Provides the type `test`.

@@ -34,7 +34,7 @@ fn schema() -> TypeSchema {
         .attribute("name", "String[1]", Behaviour::Namevar, "What it is called.")
         .attribute("any", "Data", Behaviour::Property, "The value: a text, a number, a list or a mapping.")
         .features(&[Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("any", "The value.")
+        .output("any", "Any", "The value.")
 }
 
 /// Provides the type `value`.

@@ -49,7 +49,7 @@ impl Things {
             .attribute("fallback", "String", Behaviour::Parameter, "What it sends while nothing else is known.")
             .attribute("bad_refresh", "Boolean", Behaviour::Parameter, "Whether its refresh fails.")
             .features(&[Feature::Refresh, Feature::SimpleGetFilter])
-            .output("sent", "Its value in capitals.");
+            .output("sent", "String", "Its value in capitals.");
         Arc::new(Things { schema, placement, batch, world: Mutex::default(), bell: Condvar::new() })
     }
 

@@ -38,8 +38,8 @@ impl World {
             .attribute("environment", "Hash[String, String]", Parameter, "Variables.")
             .attribute("shell", "Boolean", Behaviour::Parameter, "Through a shell.")
             .attribute("refreshonly", "Boolean", Behaviour::Parameter, "Only when refreshed.")
-            .output("stdout", "What it wrote.")
-            .output("exit_code", "How it ended.");
+            .output("stdout", "Variant[String, Binary]", "What it wrote.")
+            .output("exit_code", "Integer", "How it ended.");
         let user = TypeSchema::new("user", "Users.")
             .attribute("name", "String", Namevar, "The name.")
             .attribute("uid", "Integer", Property, "The number.")

@@ -7,7 +7,7 @@ use super::assign::Seals;
 
 impl DataType {
     /// One of `types`; the same ones once, choices among them taken apart.
-    pub(super) fn either(types: Vec<DataType>) -> DataType {
+    pub(crate) fn either(types: Vec<DataType>) -> DataType {
         let mut flat: Vec<DataType> = Vec::with_capacity(types.len());
         for data_type in types {
             match data_type {
@@ -45,7 +45,7 @@ impl DataType {
     }
 
     /// The type without bounds: `Integer` of `Integer[1, 1]`, `String` of a text.
-    pub(super) fn generalized(&self) -> DataType {
+    pub(crate) fn generalized(&self) -> DataType {
         match self {
             DataType::Boolean(_) => DataType::Boolean(None),
             DataType::Integer(..) => DataType::Integer(None, None),

@@ -58,7 +58,8 @@ pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, re
     schema
 }
 
-fn data_type(entries: &Entries<'_>, aliases: &Aliases, reader: &mut Reader) -> DataType {
+/// The type of a value, written below `type`.
+pub(super) fn data_type(entries: &Entries<'_>, aliases: &Aliases, reader: &mut Reader) -> DataType {
     let found = entries.get("type");
     let Some((_, path)) = found.clone() else {
         let fault = Fault::new(entries.path.clone(), "it has no `type`").at(Place::Key);

@@ -7,6 +7,7 @@ use super::aliases::Aliases;
 use super::attribute;
 use super::check::{self, Unread};
 use super::fault::{Fault, Path, Place, Warning};
+use super::output;
 use super::patterns;
 use super::relations::{self, KINDS};
 use crate::schema::{Feature, PartOf, TypeSchema};
@@ -213,7 +214,7 @@ fn definition(entries: &Entries<'_>, reader: &mut Reader) -> TypeSchema {
     for kind in KINDS {
         schema.relations.extend(relations::read(kind, entries, reader));
     }
-    outputs(entries, &mut schema, reader);
+    outputs(entries, &aliases, &mut schema, reader);
     schema.part_of = part_of(entries, &schema, reader);
     schema.extra = reader.extra(entries, &KEYS);
     reader.unread.name = name.is_none();
@@ -293,16 +294,15 @@ fn part_of(entries: &Entries<'_>, schema: &TypeSchema, reader: &mut Reader) -> O
     Some(PartOf { type_name: type_name.as_str().into(), by: by.as_str().into(), into: into.as_str().into() })
 }
 
-fn outputs(entries: &Entries<'_>, schema: &mut TypeSchema, reader: &mut Reader) {
+fn outputs(entries: &Entries<'_>, aliases: &Aliases, schema: &mut TypeSchema, reader: &mut Reader) {
     match entries.get("outputs") {
         None => {}
         Some((Value::Hash(outputs), path)) => {
             for (name, path, value) in Entries::new(outputs, path, reader).iter() {
-                let desc = reader.text(Some((value, path)), "a text that says what it holds").unwrap_or_default();
-                schema.outputs.push((name.into(), desc.into()));
+                schema.outputs.push(output::read(name, value, path, aliases, reader));
             }
         }
-        Some((other, path)) => reader.expected(path, "a hash of texts by name", other),
+        Some((other, path)) => reader.expected(path, "a hash of outputs by name", other),
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ecow::EcoString;
 
 use super::relations::{KINDS, word};
-use crate::schema::{AttributeSchema, Behaviour, Comparison, PartOf, TypeSchema};
+use crate::data_type::DataType;
+use crate::schema::{AttributeSchema, Behaviour, Comparison, OutputSchema, PartOf, TypeSchema};
 use crate::value::{Hash, Value};
 
 /// The definition that [`from_value`](super::from_value) reads the schema from.
@@ -46,7 +47,7 @@ pub fn to_value(schema: &TypeSchema) -> Value {
         set("part_of", Value::hash(words.map(|(key, word)| (key, Value::from(word)))));
     }
     if !schema.outputs.is_empty() {
-        set("outputs", texts(&schema.outputs));
+        set("outputs", Value::hash(schema.outputs.iter().map(|one| (one.name.clone(), output(one)))));
     }
     entries.extend(schema.extra.iter().map(|(key, value)| (key.clone(), value.clone())));
     Value::Hash(Arc::new(entries))
@@ -85,6 +86,14 @@ fn attribute(attribute: &AttributeSchema) -> Value {
     }
     entries.extend(attribute.extra.iter().map(|(key, value)| (key.clone(), value.clone())));
     Value::Hash(Arc::new(entries))
+}
+
+fn output(output: &OutputSchema) -> Value {
+    let desc = Value::String(output.desc.clone());
+    match &output.data_type {
+        DataType::Any => desc,
+        known => Value::hash([("type", Value::from(known.to_string())), ("desc", desc)]),
+    }
 }
 
 fn texts(entries: &[(EcoString, EcoString)]) -> Value {

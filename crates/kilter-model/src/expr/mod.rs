@@ -13,6 +13,7 @@
 mod ast;
 mod eval;
 mod functions;
+mod kind;
 mod lex;
 mod operators;
 mod parse;
@@ -23,6 +24,7 @@ use std::ops::Range;
 
 use ecow::EcoString;
 
+use crate::data_type::DataType;
 use crate::names::ResourceRef;
 use crate::value::Value;
 
@@ -66,6 +68,9 @@ pub enum Lookup {
     /// A value that is not known yet, and why.
     Unknown(EcoString),
 }
+
+/// The type of the values that an output of a resource has.
+pub type Sent<'a> = &'a dyn Fn(&ResourceRef, &str) -> DataType;
 
 /// Says why a text is not an expression, or not a text with expressions in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,8 @@ use ecow::{EcoString, eco_format};
 
 use super::ast::{At, Node};
 use super::functions::{text_of, too_long};
-use super::{EvalError, ExprError, MAX_TEXT, Name, Scope, eval, parse};
+use super::{EvalError, ExprError, MAX_TEXT, Name, Scope, Sent, eval, kind, parse};
+use crate::data_type::DataType;
 use crate::names::ResourceRef;
 use crate::value::{Hash, Value};
 
@@ -170,6 +171,20 @@ impl Template {
             Form::Value(value) => value.as_str().is_some(),
             Form::Sealed(inner) => inner.is_text(),
             _ => false,
+        }
+    }
+
+    /// The type of its value, as far as it can be told before names have one. Nothing that is written out is in it.
+    pub fn data_type(&self, sent: Sent<'_>) -> DataType {
+        match &*self.0 {
+            Form::Value(value) => DataType::infer(value).generalized(),
+            Form::Whole(_, node) => kind::data_type(node, sent),
+            Form::Text(..) => DataType::text(),
+            Form::Array(templates) => {
+                DataType::Tuple(templates.iter().map(|template| template.data_type(sent)).collect(), None, None)
+            }
+            Form::Hash(_) => DataType::Hash(Box::new(DataType::text()), Box::new(DataType::Any), None, None),
+            Form::Sealed(inner) => DataType::Sensitive(Box::new(inner.data_type(sent))),
         }
     }
 

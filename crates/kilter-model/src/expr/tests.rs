@@ -40,8 +40,13 @@ impl Scope for World {
     }
 }
 
+/// The value of an expression, which is of the type that is told of it.
 fn value(text: &str) -> Value {
-    Expr::parse(text).unwrap_or_else(|e| panic!("{text}: {e}")).eval(&World).unwrap_or_else(|e| panic!("{text}: {e}"))
+    let expr = Expr::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let value = expr.eval(&World).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let data_type = kind::data_type(&expr.root, &|_, _| DataType::Any);
+    assert!(data_type.accepts(&value), "{text}: {value} is no {data_type}");
+    value
 }
 
 fn refused(text: &str) -> (String, Range<u32>, String) {
@@ -304,4 +309,42 @@ fn random_text_never_panics() {
         let _ = Expr::parse(&text).map(|expr| expr.eval(&World));
         let _ = Template::parse(&text).map(|template| template.render(&World));
     }
+}
+
+#[test]
+fn the_type_of_a_text_is_told_before_it_has_a_value() {
+    let sent = |_: &ResourceRef, output: &str| match output {
+        "stdout" => DataType::text(),
+        "exit_code" => DataType::Integer(None, None),
+        _ => DataType::Any,
+    };
+    for (text, wanted) in [
+        ("plain", "String"),
+        ("${exec[x].stdout}", "String"),
+        ("${exec[x].exit_code}", "Integer"),
+        ("${exec[x].other}", "Any"),
+        ("a ${exec[x].exit_code}", "String"),
+        ("${int(exec[x].stdout)}", "Integer"),
+        ("${double(exec[x].stdout)}", "Float"),
+        ("${exec[x].exit_code == 0}", "Boolean"),
+        ("${!(exec[x].stdout in vars.list)}", "Boolean"),
+        ("${-exec[x].exit_code * 2}", "Numeric"),
+        ("${exec[x].stdout.split(',')}", "Array[String]"),
+        ("${exec[x].stdout.split(',')[0]}", "Any"),
+        ("${vars.on ? exec[x].stdout : exec[x].exit_code}", "Variant[String, Integer]"),
+        ("${default(exec[x].stdout, 1)}", "Variant[String, Integer]"),
+        ("${{\"given\": (exec[x].stdout)}.given}", "String"),
+        ("${{\"given\": (exec[x].stdout)}.other}", "Any"),
+        ("${vars.port + exec[x].exit_code}", "Numeric"),
+        ("${vars.name + ('-' + exec[x].stdout)}", "String"),
+        ("${exec[x].stdout + 1}", "Any"),
+        ("${exec[x].other + exec[x].other}", "Variant[Numeric, String, Array[Any]]"),
+        ("${[exec[x].stdout]}", "Array[Any]"),
+    ] {
+        let wanted: DataType = wanted.parse().unwrap();
+        let told = Template::parse(text).unwrap().data_type(&sent);
+        assert!(wanted.accepts_type(&told) && told.accepts_type(&wanted), "{text}: {told}");
+    }
+    let sealed = Template::parse("${exec[x].stdout}").unwrap().sealed();
+    assert!(sealed.data_type(&sent).is_sensitive());
 }

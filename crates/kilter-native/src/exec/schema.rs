@@ -51,6 +51,8 @@ guard is sensitive, or `logoutput` is `false`.";
 const COMMAND: &str = "Variant[String[1], Array[Variant[String, Integer], 1]]";
 const WORDS: &str = "Array[Variant[String, Integer], 1]";
 const SHELL: &str = "Variant[Boolean, Pattern[/\\A\\//]]";
+/// What is no text is bytes.
+const PRINTED: &str = "Variant[String, Binary]";
 const SECONDS: &str = "Variant[Integer[0], Float[0]]";
 
 /// A command with surroundings of its own.
@@ -74,14 +76,15 @@ pub(super) fn schema() -> TypeSchema {
     limits(schema)
         .attribute("due", "String", Behaviour::ReadOnly, "Why the command has to run; not there when it need not.")
         .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
-        .output("stdout", "What the command wrote, without the line breaks at its end: its first 1 MiB.")
-        .output("stderr", "What it wrote to its error output: the last 64 KiB.")
+        .output("stdout", PRINTED, "What the command wrote, without the line breaks at its end: its first 1 MiB.")
+        .output("stderr", PRINTED, "What it wrote to its error output: the last 64 KiB.")
         .output(
             "output",
+            PRINTED,
             "Both together, in the order in which they were read: their first 1088 KiB. What is written to both within the same instant may \
              change places; a shell keeps to the order with `2>&1`.",
         )
-        .output("exit_code", "Its exit code.")
+        .output("exit_code", "Integer", "Its exit code.")
 }
 
 fn commands(schema: TypeSchema) -> TypeSchema {

@@ -59,7 +59,8 @@ fn schema(defect: Option<Defect>, keyed: bool, count: usize) -> TypeSchema {
     let mut schema = TypeSchema::new("thing", "Things on a shelf.")
         .attribute("ensure", "Enum[present, absent]", property, "Whether it is there.")
         .default("present")
-        .attribute("name", "String[1]", Behaviour::Namevar, "Its name.");
+        .attribute("name", "String[1]", Behaviour::Namevar, "Its name.")
+        .output("place", "Integer", "Where it stands.");
     if keyed {
         schema = schema
             .attribute("room", "String[1]", Behaviour::Namevar, "Where the shelf is.")
@@ -111,6 +112,7 @@ impl Shelf {
         if self.has(Defect::ReturnsWibble) {
             state.attributes.push("wibble", true);
         }
+        state.outputs.push("place", if self.has(Defect::SendsWibble) { "wibble".into() } else { Value::Integer(1) });
         if self.has(Defect::ReturnsUncanonical) && thing.text("label") == Some("green") {
             state.attributes.set("label", "GREEN");
         }

@@ -16,7 +16,7 @@ mod tests;
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_model::{Attributes, AutoTitle, TypeSchema};
+use kilter_model::{Attributes, AutoTitle, DataType, TypeSchema, Value};
 
 use kilter_provider::Watch;
 
@@ -24,6 +24,7 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 use crate::owned;
 use crate::surroundings::Rights;
+use crate::typed::typed;
 
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
@@ -121,9 +122,15 @@ impl Metadata {
         titles::watched(&self.watches, self.actions.watch, &self.schema, name, should)
     }
 
-    /// Whether that is the name of an output.
-    pub(crate) fn is_output(&self, name: &str) -> bool {
-        self.schema.outputs.iter().any(|(output, _)| output == name)
+    /// What is sent as the output of a name, if there is such an output: of its type where it has one. None where the
+    /// script does not know it.
+    pub(crate) fn sent(&self, name: &str, raw: &Value) -> Option<Result<Option<Value>, EcoString>> {
+        let output = self.schema.find_output(name)?;
+        Some(match &output.data_type {
+            // What nobody has given a type is passed on as it is.
+            DataType::Any => Ok(Some(raw.clone())),
+            known => typed(known, raw),
+        })
     }
 
     /// The attribute that names a resource.
@@ -135,6 +142,6 @@ impl Metadata {
 pub(crate) use read::mebibytes;
 
 /// The value that a text in YAML stands for.
-pub(crate) fn value(text: &str) -> Result<kilter_model::Value, Fault> {
+pub(crate) fn value(text: &str) -> Result<Value, Fault> {
     node::parse(text).map(|node| node.value())
 }

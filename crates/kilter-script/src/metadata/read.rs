@@ -317,11 +317,11 @@ fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut Reader) {
     schema.relations = reading.schema.relations;
     schema.outputs = reading.schema.outputs;
     schema.part_of = reading.schema.part_of;
-    if let Some((name, _)) = schema.outputs.iter().find(|(name, _)| !is_output_name(name)) {
+    if let Some(name) = schema.outputs.iter().map(|output| &output.name).find(|name| !is_output_name(name)) {
         let at = provider.get("outputs").unwrap_or(provider);
         reader.fault(at, eco_format!("`{name}` cannot be the name of an output"));
     }
-    if let Some((name, _)) = schema.outputs.iter().find(|(name, _)| schema.find(name).is_some()) {
+    if let Some(name) = schema.outputs.iter().map(|output| &output.name).find(|name| schema.find(name).is_some()) {
         let at = provider.get("outputs").unwrap_or(provider);
         reader.fault(at, eco_format!("`{name}` is an attribute and cannot be an output too"));
     }

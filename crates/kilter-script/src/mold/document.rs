@@ -53,8 +53,15 @@ pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Resul
     let (mut undeclared, mut wrong) = (Vec::new(), Vec::new());
     for (key, raw) in entries.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "name" | EXISTS)) {
         let raw = from_json(raw);
+        if let Some(sent) = kind.sent(key, &raw) {
+            match sent {
+                Ok(Some(value)) => outputs.set(key.as_str(), value),
+                Ok(None) => {}
+                Err(why) => wrong.push(eco_format!("{key} {}", beginning(&why, 200))),
+            }
+            continue;
+        }
         match kind.schema.find(key) {
-            None if kind.is_output(key) => outputs.set(key.as_str(), raw),
             None if kind.schema.others.is_some() => attributes.set(key.as_str(), raw),
             None => undeclared.push(key.as_str().into()),
             Some(attribute) => match typed(&attribute.data_type, &raw) {

@@ -111,11 +111,12 @@ impl ScriptProvider {
             // Most scripts write them in the order of the metadata.
             let at = (next..known.len()).chain(0..next).find(|at| known[*at].name == *name);
             let Some(at) = at else {
-                if self.metadata.is_output(name.as_str()) {
-                    outputs.set(name.clone(), value.clone());
-                    return false;
+                match self.metadata.sent(name.as_str(), value) {
+                    Some(Ok(Some(sent))) => outputs.set(name.clone(), sent),
+                    Some(Ok(None)) => {}
+                    Some(Err(why)) => wrong.push(eco_format!("{name} {}", beginning(&why, 200))),
+                    None => remember(&mut odd.undeclared, name.text(), &of),
                 }
-                remember(&mut odd.undeclared, name.text(), &of);
                 return false;
             };
             next = at + 1;

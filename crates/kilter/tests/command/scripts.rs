@@ -305,6 +305,38 @@ fn resources_of_scripts_send_values_and_come_before_and_behind_others() {
 }
 
 #[test]
+fn what_a_script_sends_is_of_the_type_that_it_declares() {
+    let place = Place::new();
+    let outputs = "outputs: {url: {type: String, desc: Where it is.}, port: {type: Integer, desc: Its port.}}";
+    provider(
+        &place,
+        "site",
+        &format!(
+            "provider:\n  type: site\n  invoke: simple\n  actions: [find]\n  suitable: true\n  {outputs}\n  attributes:\n    name:\n"
+        ),
+        "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\nprintf 'name: %s\\nurl: x\\nport: %s\\n' \"$name\" \"$(cat port)\"\n",
+    );
+    provider(
+        &place,
+        "alias",
+        &format!("provider:\n  type: alias\n  invoke: mold\n  actions: [inspect]\n  suitable: true\n  {outputs}\n"),
+        "#!/bin/sh\ncd DIR\necho '{\"kind\": \"alias\", \"name\": \"x\", \"exists\": true, \"port\": \"'\"$(cat port)\"'\"}'\n",
+    );
+    let manifest = |attributes: &str| {
+        place.file("m.yaml", format!("resources:\n  site[a]: {{}}\n  alias[x]: {{}}\n  test[t]: {{{attributes}}}\n"))
+    };
+    let refused = place.run(&["-I", ".", "plan", &manifest("int: '${site[a].url}'")]);
+    assert!(refused.stderr.contains("`int` takes Integer, and `site[a].url` is String"), "{refused:?}");
+    let fits = manifest("int: '${site[a].port}', int8: '${alias[x].port}'");
+    place.file("port", "80");
+    let applied = place.run(&["-I", ".", "apply", &fits]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    place.file("port", "many");
+    let applied = place.run(&["-I", ".", "apply", &fits]);
+    assert_eq!(applied.stdout.matches("port expects an Integer value, got String").count(), 2, "{applied:?}");
+}
+
+#[test]
 fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
     let place = Place::new();
     let script = "#!/bin/sh\necho '# simple'\n";
@@ -314,7 +346,8 @@ fn what_is_wrong_with_what_a_script_sends_or_relates_to_is_told_at_its_place() {
         )
     };
     for (rest, told) in [
-        ("outputs: [url]", "expects a hash of texts by name"),
+        ("outputs: [url]", "expects a hash of outputs by name"),
+        ("outputs: {url: {type: Integr}}", "there is no type Integr"),
         ("outputs: {root: x}", "`root` is an attribute and cannot be an output too"),
         ("autorequire: x", "expects a hash of titles by type"),
         ("autorequire: {file: $rot}", "there is no attribute `rot`"),

@@ -215,11 +215,19 @@ pub(super) const CASES: &[(Make, &str, &[&str])] = &[
         r##""autonotify": {"exec": "${1 +}", "file": ["$x"]}"##,
         &["autonotify.exec: unexpected `}`, a value should come here", "autonotify.file: there is no attribute `x`"],
     ),
-    (Make::Type, r##""outputs": ["stdout"]"##, &["outputs: expects a hash of texts by name, got an Array"]),
+    (Make::Type, r##""outputs": ["stdout"]"##, &["outputs: expects a hash of outputs by name, got an Array"]),
     (
         Make::Type,
         r##""outputs": {"stdout": 1}"##,
-        &["outputs.stdout: expects a text that says what it holds, got an Integer"],
+        &["outputs.stdout: expects a text that says what it holds, or a hash with `type` and `desc`, got an Integer"],
+    ),
+    (
+        Make::Type,
+        r##""outputs": {"size": {"type": "Integr", "desc": "x", "tpye": 1}}"##,
+        &[
+            "outputs.size.type: there is no type Integr (did you mean `Integer`?)",
+            "outputs.size.tpye: an output has no key `tpye` (did you mean `type`?)",
+        ],
     ),
     (Make::Type, r##""aliases": ["Integer"]"##, &["aliases: expects a hash of types by name, got an Array"]),
     (

@@ -1,5 +1,6 @@
 use super::*;
 use crate::catalog::RelationKind;
+use crate::data_type::DataType;
 use crate::schema::{AutoTitle, Behaviour, Comparison, Feature};
 
 /// Definitions with every key in one of them or another.
@@ -54,7 +55,7 @@ pub(super) const SEEDS: [&str; 4] = [
         "autosubscribe": {"file": "/etc/${vars.name}"},
         "autonotify": {"exec": ["$ports", "$${vars.name}", ":80"]},
         "::odd": 1,
-        "outputs": {"stdout": "What it said."}
+        "outputs": {"stdout": "What it said.", "ports": {"type": "Array[My::Port]", "desc": "Its ports."}}
     }"#,
     r#"{
         "name": "rule",
@@ -128,7 +129,12 @@ fn everything_kilter_adds_is_read_and_unknown_keys_are_kept() {
     assert_eq!(schema.relations[1].kind, RelationKind::Before);
     assert_eq!(schema.relations[3].titles[1..], [constant("${vars.name}"), constant(":80")]);
     assert_eq!(schema.extra["::odd"], Value::Integer(1));
-    assert_eq!(schema.outputs, [("stdout".into(), "What it said.".into())]);
+    let [stdout, ports] = &schema.outputs[..] else { panic!("{:?}", schema.outputs) };
+    assert_eq!(
+        (stdout.name.as_str(), &stdout.data_type, stdout.desc.as_str()),
+        ("stdout", &DataType::Any, "What it said.")
+    );
+    assert_eq!((ports.desc.as_str(), ports.data_type.to_string().as_str()), ("Its ports.", "Array[My::Port]"));
 }
 
 #[test]

@@ -104,9 +104,13 @@ pub(super) fn fits(bench: &Bench) -> Trial {
                 return broken(format!("{}: {name} {mismatch}", state.name));
             }
         }
-        let unknown = |name: &str| world.schema().outputs.iter().all(|(known, _)| known != name);
-        if let Some((name, _)) = state.outputs.iter().find(|(name, _)| unknown(name.as_str())) {
-            return broken(format!("{}: `{name}` is no output of the type", state.name));
+        for (name, value) in state.outputs.iter() {
+            let Some(output) = world.schema().find_output(name.as_str()) else {
+                return broken(format!("{}: `{name}` is no output of the type", state.name));
+            };
+            if let Err(mismatch) = output.data_type.check(value) {
+                return broken(format!("{}: what is sent as {name} {mismatch}", state.name));
+            }
         }
     }
     Ok(None)

@@ -59,7 +59,11 @@ pub static LAWS: &[Law] = &[
     law("none-is-no-error", "A get of no names is no error.", listing::none_is_no_error),
     law("some-are-among-all", "What can be asked for by name is among all, and told alike.", listing::some_among_all),
     law("each-is-listed-once", "A get of all names each resource once, and each can be asked for.", listing::once),
-    law("values-fit-the-schema", "What get returns are attributes of the type, with values of theirs.", listing::fits),
+    law(
+        "values-fit-the-schema",
+        "What get returns are attributes and outputs of the type, with values of theirs.",
+        listing::fits,
+    ),
     law(
         "titles-fit-namevars",
         "A resource with several namevars is returned with a title that a pattern takes apart into them.",

@@ -1,6 +1,6 @@
 //! Types for people.
 
-use kilter_model::{AttributeSchema, Behaviour, Comparison, Value};
+use kilter_model::{AttributeSchema, Behaviour, Comparison, OutputSchema, Value};
 use kilter_provider::{Candidate, Provider, Registry, Suitability};
 
 use crate::render::{FAINT, NAME, styled};
@@ -42,9 +42,9 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Str
     }
     if !schema.outputs.is_empty() {
         text += &format!("\n{}\n", styled(NAME, "OUTPUTS"));
-        text += &format!("  Values for other resources, as in ${{{}[…].{}}}.\n", schema.name, schema.outputs[0].0);
-        for (name, desc) in &schema.outputs {
-            text += &format!("\n  {}\n{}", styled(NAME, name), markdown::render(desc, 6, width));
+        text += &format!("  Values for other resources, as in ${{{}[…].{}}}.\n", schema.name, schema.outputs[0].name);
+        for OutputSchema { name, data_type, desc } in &schema.outputs {
+            text += &format!("\n  {}  {data_type}\n{}", styled(NAME, name), markdown::render(desc, 6, width));
         }
     }
     if !schema.features.is_empty() {

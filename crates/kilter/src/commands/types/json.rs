@@ -1,6 +1,6 @@
 //! Types for programs (docs/reference/json.md).
 
-use kilter_model::{AttributeSchema, to_json};
+use kilter_model::{AttributeSchema, OutputSchema, to_json};
 use kilter_provider::{Candidate, Provider, Registry};
 use serde_json::{Value as Json, json};
 
@@ -13,7 +13,7 @@ pub(super) fn list(providers: &[&dyn Provider], registry: &Registry) -> Json {
 /// One type.
 pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Json {
     let schema = provider.schema();
-    let outputs = schema.outputs.iter().map(|(name, desc)| json!({"name": name.as_str(), "desc": desc.as_str()}));
+    let outputs = schema.outputs.iter().map(output);
     let own = schema.own_features.iter().map(|feature| feature.as_str());
     let features = schema.features.iter().map(|feature| feature.word()).chain(own);
     let patterns = schema.title_patterns.iter();
@@ -33,6 +33,15 @@ pub(super) fn describe(provider: &dyn Provider, candidates: &[Candidate]) -> Jso
         "takes_others": schema.others.is_some(),
         "relations": relations.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
+    })
+}
+
+fn output(output: &OutputSchema) -> Json {
+    json!({
+        "name": output.name.as_str(),
+        "type": output.data_type.to_string(),
+        "sensitive": output.data_type.is_sensitive(),
+        "desc": output.desc.as_str(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Types as Markdown: the pages of docs/reference/types are made of it.
 
-use kilter_model::AttributeSchema;
+use kilter_model::{AttributeSchema, OutputSchema};
 use kilter_provider::Provider;
 
 use super::human::{default_text, particulars};
@@ -36,8 +36,8 @@ pub(super) fn describe(provider: &dyn Provider) -> String {
     }
     if !schema.outputs.is_empty() {
         text += "\n## Outputs\n\nValues for other resources.\n\n";
-        for (name, desc) in &schema.outputs {
-            text += &format!("- `{name}`: {}\n", desc.replace("\n", "\n  "));
+        for OutputSchema { name, data_type, desc } in &schema.outputs {
+            text += &format!("- `{name}` · `{data_type}`: {}\n", desc.replace("\n", "\n  "));
         }
     }
     text

@@ -1,0 +1,61 @@
+//! Whether what others send can be a value of an attribute.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::DataType;
+use kilter_model::expr::{Name, Template};
+
+use crate::diagnostic::Diagnostic;
+
+/// What an attribute takes, as far as that is told beforehand.
+#[derive(Clone, Copy)]
+pub(crate) struct Receiver<'a> {
+    pub(crate) attribute: &'a str,
+    pub(crate) wanted: &'a DataType,
+}
+
+impl Receiver<'_> {
+    /// What is wrong with a text that waits for outputs, if no value of the type `found`, which it has, is taken.
+    pub(crate) fn refuses(self, template: &Template, found: &DataType) -> Option<Diagnostic> {
+        let Receiver { attribute, wanted } = self;
+        if wanted.may_accept(found) {
+            return None;
+        }
+        if template.is_text() {
+            let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, and this is a text"));
+            return Some(problem.hint("a value that is one `${…}` alone keeps its type"));
+        }
+        let output = alone(template);
+        let what = output.as_ref().map_or("this".into(), |output| eco_format!("`{output}`"));
+        let problem = Diagnostic::new(eco_format!("`{attribute}` takes {wanted}, and {what} is {found}"));
+        let instead = conversion(wanted, found, output.as_deref().unwrap_or("x"));
+        Some(problem.hint_if(instead.map(|instead| eco_format!("write `${{{instead}}}`"))))
+    }
+}
+
+/// The output that a text consists of. Anything else is not shown: a secret may be written in it.
+fn alone(template: &Template) -> Option<EcoString> {
+    let mut outputs = Vec::new();
+    template.names(&mut |name, _| {
+        if let Name::Output(reference, output) = name {
+            outputs.push(eco_format!("{reference}.{output}"));
+        }
+    });
+    let written = template.source()?.strip_prefix("${")?.strip_suffix('}')?;
+    outputs.into_iter().find(|output| output == written)
+}
+
+/// An expression that makes what is wanted of what is found.
+fn conversion(wanted: &DataType, found: &DataType, x: &str) -> Option<EcoString> {
+    let text = || DataType::text();
+    let (is_text, is_number) = (found.may_accept(&text()), found.may_accept(&DataType::Numeric));
+    let is_boolean = found.may_accept(&DataType::Boolean(None));
+    let ways = [
+        (is_text || is_number, DataType::Integer(None, None), eco_format!("int({x})")),
+        (is_text || is_number, DataType::Float(None, None), eco_format!("double({x})")),
+        (is_number, DataType::Boolean(None), eco_format!("{x} == 0")),
+        (is_text, DataType::Boolean(None), eco_format!("{x} == 'true'")),
+        (is_text, DataType::Array(Box::new(text()), None, None), eco_format!("{x}.split(',')")),
+        (is_number || is_boolean, text(), eco_format!("string({x})")),
+    ];
+    ways.into_iter().find(|(fits, made, _)| *fits && wanted.may_accept(made)).map(|(.., text)| text)
+}

@@ -1,0 +1,78 @@
+//! Which type the value of an expression has, as far as the expression tells.
+
+use super::Sent;
+use super::ast::{Kind, Node, Operator};
+use super::functions::Function;
+use crate::data_type::DataType;
+
+/// The type of the value, [`DataType::Any`] where only the values of names could tell. It tells nothing of what is written out,
+/// which may be a secret.
+pub(super) fn data_type(node: &Node, sent: Sent<'_>) -> DataType {
+    match &node.kind {
+        Kind::Literal(value) => DataType::infer(value).generalized(),
+        Kind::List(_) => DataType::Array(Box::new(DataType::Any), None, None),
+        Kind::Map(_) => DataType::Hash(Box::new(DataType::text()), Box::new(DataType::Any), None, None),
+        Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Index(_) => DataType::Any,
+        Kind::Output(output) => sent(&output.0, &output.1),
+        Kind::Member(inner, name) => member(inner, name, sent),
+        Kind::Not(_) => DataType::Boolean(None),
+        Kind::Negate(_) => DataType::Numeric,
+        Kind::Binary(Operator::Add, terms) => of_sum(&data_type(&terms.0, sent), &data_type(&terms.1, sent)),
+        Kind::Binary(operator, _) => of_operator(*operator),
+        Kind::Conditional(parts) => DataType::either(vec![data_type(&parts.1, sent), data_type(&parts.2, sent)]),
+        Kind::Call(function, arguments) => of_call(*function, arguments, sent),
+    }
+}
+
+/// An entry of a map that is written out: what a composite resource passes on is one.
+fn member(inner: &Node, name: &str, sent: Sent<'_>) -> DataType {
+    let Kind::Map(entries) = &inner.kind else { return DataType::Any };
+    let is_named = |key: &Node| matches!(&key.kind, Kind::Literal(key) if key.as_str() == Some(name));
+    match &entries[..] {
+        [(key, value)] if is_named(key) => data_type(value, sent),
+        _ => DataType::Any,
+    }
+}
+
+fn of_operator(operator: Operator) -> DataType {
+    match operator {
+        Operator::Or
+        | Operator::And
+        | Operator::Equal
+        | Operator::NotEqual
+        | Operator::Less
+        | Operator::LessEqual
+        | Operator::Greater
+        | Operator::GreaterEqual
+        | Operator::In => DataType::Boolean(None),
+        Operator::Add => DataType::Any,
+        Operator::Subtract | Operator::Multiply | Operator::Divide | Operator::Remainder => DataType::Numeric,
+    }
+}
+
+/// `+` joins two of a kind: if one is a text, so is the other.
+fn of_sum(one: &DataType, other: &DataType) -> DataType {
+    let list = DataType::Array(Box::new(DataType::Any), None, None);
+    let summable = [DataType::Numeric, DataType::text(), list];
+    let sums: Vec<DataType> = summable.into_iter().filter(|sum| sum.may_accept(one) && sum.may_accept(other)).collect();
+    // What has no sum is an error of its own.
+    if sums.is_empty() { DataType::Any } else { DataType::either(sums) }
+}
+
+fn of_call(function: Function, arguments: &[Node], sent: Sent<'_>) -> DataType {
+    match function {
+        Function::Default => DataType::either(arguments.iter().map(|one| data_type(one, sent)).collect()),
+        Function::Size | Function::Int | Function::Versioncmp => DataType::Integer(None, None),
+        Function::Double => DataType::Float(None, None),
+        Function::Has | Function::StartsWith | Function::EndsWith | Function::Contains | Function::Matches => {
+            DataType::Boolean(None)
+        }
+        Function::String
+        | Function::LowerAscii
+        | Function::UpperAscii
+        | Function::Trim
+        | Function::Join
+        | Function::Replace => DataType::text(),
+        Function::Split => DataType::Array(Box::new(DataType::text()), None, None),
+    }
+}

@@ -18,6 +18,9 @@ use crate::tree::{Kind, View};
 use crate::types::Type;
 use crate::value::{Built, Values, is_sealed};
 
+/// How to mend what cannot wait for other resources.
+pub(crate) const KNOWN_BEFORE: &str = "give it without outputs of other resources: by a variable or a fact";
+
 /// Compiles the bodies of resources, one after the other.
 pub(crate) struct Body<'e, 't> {
     environment: &'e Environment<'t>,
@@ -286,8 +289,7 @@ impl<'e, 't> Body<'e, 't> {
             return;
         };
         if let Some(deferred) = resource.deferred().iter().find(|deferred| deferred.attribute == namevar.name) {
-            let message = eco_format!("`{}` names the resource and must be known before the run", namevar.name);
-            self.environment.report(Diagnostic::new(message).at(deferred.span));
+            self.report_late_name(namevar, deferred.span);
         }
         let given = resource.attributes.get(namevar.name.as_str());
         if given.is_some_and(|value| matches!(value, Value::Sensitive(_))) {
@@ -319,6 +321,11 @@ impl<'e, 't> Body<'e, 't> {
         }
     }
 
+    fn report_late_name(&self, namevar: &AttributeSchema, span: Span) {
+        let message = eco_format!("`{}` names the resource and must be known before the run", namevar.name);
+        self.environment.report(Diagnostic::new(message).at(span).hint(KNOWN_BEFORE));
+    }
+
     /// Takes the namevars that are not given from the title, by the patterns of the type (Puppet Resource
     /// API, "Composite Namevars"). Whether the title could be taken apart.
     fn take_apart(&mut self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) -> bool {
@@ -345,8 +352,7 @@ impl<'e, 't> Body<'e, 't> {
     fn name_by_key(&self, schema: &TypeSchema, entry: &Entry<'t>, resource: &mut Resource) {
         for namevar in schema.namevars() {
             if let Some(deferred) = resource.deferred().iter().find(|deferred| deferred.attribute == namevar.name) {
-                let message = eco_format!("`{}` names the resource and must be known before the run", namevar.name);
-                self.environment.report(Diagnostic::new(message).at(deferred.span));
+                self.report_late_name(namevar, deferred.span);
             }
         }
         match schema.key(&resource.attributes) {

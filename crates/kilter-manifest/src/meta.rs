@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{DataType, EventLimit, Meta, Policy, Poll, Semaphore, Value};
 use rustc_hash::FxHashMap;
 
-use crate::attributes::mismatched;
+use crate::attributes::{KNOWN_BEFORE, mismatched};
 use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
@@ -222,7 +222,7 @@ fn evaluate<'t>(
         },
         Built::Deferred(_) => {
             let problem = Diagnostic::new(eco_format!("`{name}` must be known before the run"));
-            environment.report(problem.at(view.span()));
+            environment.report(problem.at(view.span()).hint(KNOWN_BEFORE));
             None
         }
     }

@@ -9,6 +9,7 @@ use kilter_model::expr::Template;
 use kilter_model::{Catalog, Deferred, Hash, PartOf, Resource, Span, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::attributes::KNOWN_BEFORE;
 use crate::compile::Schemas;
 use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
@@ -70,7 +71,7 @@ pub(crate) fn fold(
             // That it is missing has been told.
             if resource.deferred().iter().any(|deferred| deferred.attribute == *by) {
                 let message = eco_format!("`{by}` says what it is a part of, and must be known before the run");
-                report(message, "give it without outputs of other resources".into());
+                report(message, KNOWN_BEFORE.into());
             }
             continue;
         };

@@ -45,8 +45,8 @@ pub(crate) struct Values<'e, 't> {
     evaluate: bool,
     /// Whether not all resources are known yet: outputs are not held against them.
     is_early: bool,
-    /// The attribute that the values are of.
-    attribute: &'e str,
+    /// The attribute that the values are of; none where they are of none, and no outputs are taken.
+    attribute: Option<&'e str>,
     /// Whether the type that is wanted here is one of several that may be.
     is_guess: bool,
     depth: u32,
@@ -71,7 +71,7 @@ impl<'e, 't> Values<'e, 't> {
             asker: 0,
             evaluate: true,
             is_early: false,
-            attribute: "",
+            attribute: None,
             is_guess: false,
             depth: 0,
         }
@@ -97,7 +97,7 @@ impl<'e, 't> Values<'e, 't> {
     where
         'e: 'a,
     {
-        Values { attribute, ..*self }
+        Values { attribute: Some(attribute), ..*self }
     }
 
     pub(crate) fn build(&self, view: View<'t>, wanted: &DataType) -> Built {
@@ -185,7 +185,7 @@ impl<'e, 't> Values<'e, 't> {
 
     /// Holds what a template that waits for outputs can become against what is wanted.
     fn check_type(&self, template: &Template, view: View<'t>, wanted: &DataType) {
-        let Some(index) = self.index.filter(|_| !self.is_guess) else { return };
+        let (Some(index), Some(attribute), false) = (self.index, self.attribute, self.is_guess) else { return };
         // What composite resources are sent is held against the attributes that it ends up in; a text is one anywhere.
         if self.is_early && !template.is_text() {
             return;
@@ -195,7 +195,7 @@ impl<'e, 't> Values<'e, 't> {
             let output = found.and_then(|(_, schema)| schema?.find_output(output));
             output.map_or(DataType::Any, |output| output.data_type.clone())
         };
-        let receiver = Receiver { attribute: self.attribute, wanted };
+        let receiver = Receiver { attribute, wanted };
         if let Some(problem) = receiver.refuses(template, &template.data_type(&sent)) {
             self.environment.report(problem.at(view.span()));
         }

@@ -145,6 +145,14 @@ const CASES: &[Case] = &[
         "resources:\n  exec[b]: { command: c }\n  file[/a]: { content: '${exec[b].stdout} ${vars.no}' }\n",
         &[("there is no variable `no`", "3:45")],
     ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[a]: { path: '${exec[b].stdout}' }\n",
+        &[("must be known before the run | give it without outputs", "3:20")],
+    ),
+    (
+        "resources:\n  exec[b]: { command: c }\n  file[/a]: { meta: { retry: '${exec[b].stdout}' } }\n",
+        &[("`retry` must be known before the run | give it without outputs", "3:30")],
+    ),
     // Relations.
     ("resources:\n  file[/a]: { notify: 'service[x]' }\n", &[("relations and outputs name resources", "2:23")]),
     (

@@ -10,7 +10,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::words::present;
+use crate::words::{known_before, present};
 
 const DESC: &str = "\
 An event every so many seconds, for as long as a state is held (`kilter run`).
@@ -136,7 +136,7 @@ impl Provider for TimerProvider {
     }
 
     fn validate(&self, _: &str, _: &Attributes, deferred: &[&str]) -> Vec<Problem> {
-        let problem = || Problem::with("interval", "it must be known before the run");
+        let problem = || known_before("interval", "it is counted from the beginning");
         deferred.contains(&"interval").then(problem).into_iter().collect()
     }
 
@@ -199,6 +199,7 @@ mod tests {
                 assert_eq!(provider.begun()[&name], first + over * 60 * second, "{elapsed:?}");
             }
         }
-        assert_eq!(provider.validate("often", &Attributes::new(), &["interval"]).len(), 1);
+        let problems = provider.validate("often", &Attributes::new(), &["interval"]);
+        assert!(matches!(&problems[..], [problem] if problem.hint.is_some()), "{problems:?}");
     }
 }

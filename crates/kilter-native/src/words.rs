@@ -3,7 +3,13 @@
 use ecow::EcoString;
 use kilter_model::{Attributes, State, Value};
 use kilter_process::Cancel;
-use kilter_provider::Context;
+use kilter_provider::{Context, Problem};
+
+/// The problem of an attribute that is needed when a run begins and would be sent later; `why` says what for.
+pub(crate) fn known_before(attribute: &str, why: &str) -> Problem {
+    let problem = Problem::with(attribute, format!("{why}: it must be known before the run"));
+    problem.hint("give it without outputs of other resources: by a variable or a fact")
+}
 
 /// What ends a command in flight.
 pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {

@@ -24,7 +24,7 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System};
-use crate::words::texts;
+use crate::words::{known_before, texts};
 use command::{command_of, done_of, option_problem, others_of, refresh_of};
 use guard::Verdict;
 use launch::{Launch, account_problems, environment};
@@ -229,9 +229,10 @@ impl Provider for ExecProvider {
         if should.get("watch").is_some() || deferred.contains(&"watch") {
             // Nobody waits for other resources before it watches, and as somebody else it must not.
             let needed = ["watch", "user", "group", "environment", "path", "umask", "cwd", "shell", "stop_signal"];
-            problems.extend(needed.into_iter().filter(|name| deferred.contains(name)).map(known_before));
+            problems.extend(needed.into_iter().filter(|name| deferred.contains(name)).map(needed_to_watch));
         }
-        problems.extend(["watchfiles", "mtimes"].into_iter().filter(|name| deferred.contains(name)).map(known_before));
+        let paths = ["watchfiles", "mtimes"].into_iter().filter(|name| deferred.contains(name));
+        problems.extend(paths.map(|name| known_before(name, "these files are watched from the beginning")));
         problems.extend(relative_paths(should));
         problems.extend(account_problems(should));
         for (name, value) in environment(should) {
@@ -307,9 +308,8 @@ fn trimmed(path: &str) -> &str {
     }
 }
 
-fn known_before(attribute: &str) -> Problem {
-    let problem = Problem::with(attribute, "with a watch it must be known before the run");
-    problem.hint("give it without values of other resources")
+fn needed_to_watch(attribute: &str) -> Problem {
+    known_before(attribute, "its `watch` runs from the beginning")
 }
 
 fn is_relative(program: &str) -> bool {

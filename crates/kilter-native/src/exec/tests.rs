@@ -587,6 +587,12 @@ fn who_watches_is_known_before_the_run() {
     assert_eq!((said(&[]), said(&["user"]), said(&["environment", "stop_signal"]), said(&["command"])), (0, 1, 2, 0));
     assert_eq!(provider.validate("work", &sh("true"), &["watch"]).len(), 1);
     assert_eq!(provider.validate("work", &sh("true"), &["user"]).len(), 0);
+    for attribute in ["watchfiles", "mtimes", "watch"] {
+        let problems = provider.validate("work", &sh("true"), &[attribute]);
+        let [problem] = &problems[..] else { panic!("{attribute}: {problems:?}") };
+        assert!(problem.hint.is_some() && problem.message.ends_with("must be known before the run"), "{problem:?}");
+        assert_eq!(problem.message.contains("`watch`"), attribute == "watch", "{problem:?}");
+    }
 }
 
 #[test]

@@ -258,7 +258,8 @@ impl<'e, 't> Body<'e, 't> {
             return;
         }
         if let Err(mismatch) = attribute.data_type.check(value) {
-            let problem = mismatched(attribute.name.as_str(), &attribute.data_type, value, &mismatch, Some(view));
+            let name = self.environment.terms.field(view.span()).unwrap_or(attribute.name.as_str());
+            let problem = mismatched(name, &attribute.data_type, value, &mismatch, Some(view));
             self.environment.report(problem.at(view.span()));
         }
     }

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::compile::Inputs;
 use crate::diagnostic::Diagnostic;
 use crate::load::Loaded;
+use crate::mgmt::Terms;
 use crate::offsets::place;
 use crate::own::{Binding, Bound, Own};
 use crate::tree::View;
@@ -29,6 +30,8 @@ const MAX_WEIGHT: usize = 100_000;
 
 pub(crate) struct Environment<'t> {
     pub(crate) inputs: Inputs<'t>,
+    /// What graphs call things.
+    pub(crate) terms: &'t Terms,
     vars: FxHashMap<EcoString, Slot<'t>>,
     /// The names of the variables in the order in which they were first set.
     names: Vec<EcoString>,
@@ -79,6 +82,7 @@ impl<'t> Environment<'t> {
         let budget = loaded.size().saturating_mul(2).saturating_add(100_000);
         Environment {
             inputs,
+            terms: &loaded.terms,
             vars,
             names,
             facts: RefCell::default(),

@@ -6,6 +6,7 @@ use kilter_model::{SourceId, Span};
 use crate::collect::{self, Collect};
 use crate::compile::Inputs;
 use crate::diagnostic::{Diagnostic, choose};
+use crate::mgmt::Terms;
 use crate::source::{Source, Sources};
 use crate::tree::{Tree, View};
 use crate::yaml::{Parsed, parse};
@@ -25,6 +26,8 @@ pub(crate) struct Loaded {
     pub(crate) warnings: Vec<Diagnostic>,
     /// Whether all of the manifest is here: only then can anything be said to be missing.
     pub(crate) complete: bool,
+    /// What graphs call things.
+    pub(crate) terms: Terms,
     /// The texts that could not be read to their end.
     pub(crate) broken: Vec<SourceId>,
 }
@@ -45,8 +48,14 @@ impl Loaded {
 /// it.
 pub(crate) fn load(sources: &mut Sources, inputs: &Inputs<'_>) -> Loaded {
     let ids: Vec<SourceId> = sources.ids().collect();
-    let loaded =
-        Loaded { trees: Vec::new(), problems: Vec::new(), warnings: Vec::new(), complete: true, broken: Vec::new() };
+    let loaded = Loaded {
+        trees: Vec::new(),
+        problems: Vec::new(),
+        warnings: Vec::new(),
+        complete: true,
+        terms: Terms::default(),
+        broken: Vec::new(),
+    };
     let mut walk = Walk { sources, inputs, loaded, stack: Vec::new(), done: Vec::new() };
     for id in ids {
         walk.visit(id);
@@ -75,7 +84,8 @@ impl Walk<'_> {
         if self.done.contains(&name) {
             return;
         }
-        let Parsed { tree, problems, warnings, complete } = parse(id, self.sources);
+        let Parsed { tree, problems, warnings, terms, complete } = parse(id, self.sources);
+        self.loaded.terms.extend(terms);
         self.loaded.problems.extend(problems);
         self.loaded.warnings.extend(warnings);
         if !complete {

@@ -255,9 +255,7 @@ impl<'e, 't> Resources<'e, 't> {
         };
         let type_id = self.index.types.id(type_name);
         if self.index.types.get(type_id).schema.is_none() {
-            let hint = choose(type_name, &self.index.types.names(), "known types");
-            let message = eco_format!("unknown type `{type_name}`");
-            self.environment.report(Diagnostic::new(message).at(key.span()).hint(hint));
+            self.environment.report(self.unknown(type_name, key.span()));
         }
         if !body.is_mapping() && !body.is_null() {
             let message = eco_format!("`{reference}` is not followed by attributes");
@@ -284,6 +282,21 @@ impl<'e, 't> Resources<'e, 't> {
             self.expand(number, type_id, &title, composite, kept);
         }
         self.index.groups.insert(number, number + 1..small(self.index.entries.len()));
+    }
+
+    /// The problem of a resource of a type that there is not.
+    fn unknown(&self, type_name: &str, at: Span) -> Diagnostic {
+        match self.environment.terms.kind(type_name, at) {
+            Some((at, kind)) => {
+                let message = eco_format!("the kind `{kind}` is the type `{type_name}` here, which no provider has");
+                let hint = "kilter -I DIR … names a directory with providers, such as `providers` of kilter's sources";
+                Diagnostic::new(message).at(at).hint(hint)
+            }
+            None => {
+                let hint = choose(type_name, &self.index.types.names(), "known types");
+                Diagnostic::new(eco_format!("unknown type `{type_name}`")).at(at).hint(hint)
+            }
+        }
     }
 
     /// Takes what a composite resource stands for into the index.

@@ -7,7 +7,7 @@ use kilter_model::SourceId;
 use crate::block;
 use crate::diagnostic::Diagnostic;
 use crate::json;
-use crate::mgmt;
+use crate::mgmt::{self, Terms};
 use crate::source::Sources;
 use crate::tree::{Builder, Kind, Tree};
 
@@ -20,6 +20,8 @@ pub(crate) struct Parsed {
     pub(crate) tree: Tree,
     pub(crate) problems: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
+    /// What graphs call things.
+    pub(crate) terms: Terms,
     pub(crate) complete: bool,
 }
 
@@ -29,8 +31,8 @@ pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
     if !parsed.complete || !mgmt::is_graph(&parsed.tree) {
         return parsed;
     }
-    let mgmt::Graph { tree, problems, warnings } = mgmt::lower(&parsed.tree, id, sources);
-    Parsed { tree, problems: [parsed.problems, problems].concat(), warnings, complete: true }
+    let mgmt::Graph { tree, problems, warnings, terms } = mgmt::lower(&parsed.tree, id, sources);
+    Parsed { tree, problems: [parsed.problems, problems].concat(), warnings, terms, complete: true }
 }
 
 /// Parses one text as it is.
@@ -70,7 +72,7 @@ pub(crate) fn parse_text(id: SourceId, sources: &Sources) -> Parsed {
 
 fn finish(builder: Builder, complete: bool) -> Parsed {
     let (tree, problems) = builder.finish(complete);
-    Parsed { tree, problems, warnings: Vec::new(), complete }
+    Parsed { tree, problems, warnings: Vec::new(), terms: Terms::default(), complete }
 }
 
 fn events(text: &str, builder: &mut Builder) -> Result<(), ScanError> {

@@ -84,10 +84,13 @@ impl Secrets for World {
 }
 
 fn compiled(text: &str, lenient: bool) -> (Result<Compiled, Vec<Diagnostic>>, Sources) {
-    let world = World::new();
+    compiled_in(&World::new(), text, lenient)
+}
+
+fn compiled_in(world: &World, text: &str, lenient: bool) -> (Result<Compiled, Vec<Diagnostic>>, Sources) {
     let mut sources = Sources::new();
     sources.add(Source::new("g.yaml", text).leniently(lenient));
-    let inputs = Inputs { schemas: &world, facts: &world, secrets: &world, loader: &world, overrides: &[] };
+    let inputs = Inputs { schemas: world, facts: world, secrets: world, loader: world, overrides: &[] };
     (compile(&mut sources, &inputs), sources)
 }
 
@@ -336,6 +339,10 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
             &[("no `noop` of the name", "3:29"), ("needs `to`", "3:3")],
         ),
         ("graph: g\nedges: 1\n", &[("`edges` is a list", "2:8")]),
+        (
+            "graph: g\nfoo: 1\nvars: {}\nresources: {}\n",
+            &[("a graph has no key `foo`", "2:1"), ("a graph has no key `vars` | a manifest has it", "3:1")],
+        ),
     ];
     let mut wrong = Vec::new();
     for (text, expected) in cases {
@@ -358,6 +365,41 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n----\n"));
+}
+
+#[test]
+fn what_is_found_wrong_later_is_told_in_the_words_of_the_graph() {
+    let mut world = World::new();
+    world.0.retain(|schema| !matches!(schema.name.as_str(), "package" | "exec"));
+    world.0.push(
+        TypeSchema::new("exec", "")
+            .attribute("name", "String[1]", Behaviour::Namevar, "")
+            .attribute("creates", "Integer", Behaviour::Parameter, "")
+            .attribute("stop_signal", "Enum['SIGINT']", Behaviour::Parameter, "")
+            .with_others(kilter_model::AttributeSchema::new(
+                "other",
+                kilter_model::DataType::Any,
+                Behaviour::Parameter,
+                "",
+            )),
+    );
+    let text = "graph: g\nresources:\n  pkg:\n  - {name: x, state: installed}\n  - {name: y, state: installed}\n  \
+                exec:\n  - {name: x, sig: FOO, creates: a}\nedges:\n- {from: {kind: pkg, name: x}, to: {kind: exec, name: x}}\n";
+    let (result, sources) = compiled_in(&world, text, false);
+    let problems = result.unwrap_err();
+    let found = problems.iter().map(|problem| {
+        let place = sources.locate(problem.span.unwrap());
+        format!("{}:{} {}", place.line, place.column, problem.message)
+    });
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [
+            "3:3 the kind `pkg` is the type `package` here, which no provider has",
+            "7:20 `sig` expects a match for Enum['SIGINT'], got 'FOO'",
+            "7:34 `creates` expects an Integer value, got String",
+        ]
+    );
+    assert!(problems[0].hints[0].contains("-I"), "{problems:?}");
 }
 
 #[test]

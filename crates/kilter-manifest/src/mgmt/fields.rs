@@ -74,6 +74,11 @@ impl Fields {
         fields
     }
 
+    /// The field that a value is written behind.
+    pub(super) fn of(&self, value: Span) -> Option<&'static str> {
+        self.given.iter().find(|field| field.value.span() == value).map(|field| field.name)
+    }
+
     fn field(&self, name: &str) -> Option<&Field> {
         self.given.iter().find(|field| field.name == name)
     }

@@ -7,7 +7,8 @@
 //! - `kinds`: what each kind of mgmt is here;
 //! - `commands`: the kind `exec`;
 //! - `edges`: who comes before whom;
-//! - `emit`: the tree.
+//! - `emit`: the tree;
+//! - `terms`: the words of graphs, for what is found wrong later.
 
 mod commands;
 mod edges;
@@ -15,6 +16,7 @@ mod emit;
 mod fields;
 mod files;
 mod kinds;
+mod terms;
 
 use std::collections::BTreeMap;
 
@@ -27,25 +29,31 @@ use crate::tree::{Tree, View};
 use emit::{Attribute, Lowered, Piece};
 use fields::Fields;
 
+pub(crate) use terms::Terms;
+
 /// What a graph is as a manifest.
 pub(crate) struct Graph {
     pub(crate) tree: Tree,
     pub(crate) problems: Vec<Diagnostic>,
     /// What is accepted, and has no meaning any more.
     pub(crate) warnings: Vec<Diagnostic>,
+    pub(crate) terms: Terms,
 }
 
 /// Whether a document is a graph of mgmt.
 pub(crate) fn is_graph(tree: &Tree) -> bool {
     let mut roots = tree.roots();
     let Some(root) = roots.next().filter(|root| root.is_mapping()) else { return false };
-    if ["vars", "defaults", "include"].iter().any(|section| root.get(section).is_some()) {
+    if root.get("graph").is_some() {
+        return true;
+    }
+    if OF_MANIFESTS.iter().any(|section| root.get(section).is_some()) {
         return false;
     }
     let lists = |resources: View<'_>| {
         resources.is_mapping() && resources.count() > 0 && resources.entries().all(|(_, list)| is_list(list))
     };
-    root.get("graph").is_some() || root.get("resources").is_some_and(lists)
+    root.get("resources").is_some_and(lists)
 }
 
 fn is_list(view: View<'_>) -> bool {
@@ -63,10 +71,10 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
         }
     }
     let warnings = reader.warnings();
-    let Reader { resources, collected, mut problems, .. } = reader;
+    let Reader { resources, collected, mut problems, terms, .. } = reader;
     let (tree, twice) = emit::tree(&resources, &collected, id, sources);
     problems.extend(twice);
-    Graph { tree, problems, warnings }
+    Graph { tree, problems, warnings, terms }
 }
 
 /// What has been read of a graph.
@@ -81,10 +89,14 @@ struct Reader {
     problems: Vec<Diagnostic>,
     /// Keys that were given up, where they stand first, and how many there are.
     historical: BTreeMap<EcoString, (Span, u32)>,
+    terms: Terms,
 }
 
 /// What a whole graph has.
 const SECTIONS: [&str; 5] = ["graph", "comment", "resources", "edges", "collect"];
+
+/// What manifests have beside resources, and graphs do not.
+const OF_MANIFESTS: [&str; 4] = ["vars", "types", "defaults", "include"];
 
 impl Reader {
     fn report(&mut self, problem: Diagnostic) {
@@ -117,8 +129,14 @@ impl Reader {
                 "remote" => self.historical("`remote`".into(), key.span()),
                 name if SECTIONS.contains(&name) => {}
                 name => {
+                    let hint = match OF_MANIFESTS.contains(&name) {
+                        true => {
+                            "a manifest has it, and may include the graph; without the key `graph` this is one".into()
+                        }
+                        false => choose(name, &SECTIONS, "its keys"),
+                    };
                     let problem = Diagnostic::new(eco_format!("a graph has no key `{name}`")).at(key.span());
-                    self.report(problem.hint(choose(name, &SECTIONS, "its keys")));
+                    self.report(problem.hint(hint));
                 }
             }
         }
@@ -177,6 +195,7 @@ impl Reader {
                 let message = eco_format!("`{}` is followed by a list of resources", kind.text());
                 self.report(Diagnostic::new(message).at(list.span()).hint("such as - name: x"));
             }
+            self.terms.add_kind(kind.span(), known.name, known.type_name);
             for resource in list.elements() {
                 self.resource(known, resource);
             }
@@ -216,6 +235,10 @@ impl Reader {
         let fields = Fields::read(self, kind, title, name.span(), body);
         let mut lowered = Lowered::new(kind.name, kind.type_name, title, name.span());
         (kind.lower)(self, &fields, &mut lowered);
+        for attribute in &lowered.attributes {
+            let field = fields.of(attribute.value.span()).filter(|field| *field != attribute.name);
+            field.into_iter().for_each(|field| self.terms.add_field(attribute.value.span(), field));
+        }
         if let Some(meta) = body.get("meta") {
             self.meta(meta, &mut lowered);
         }

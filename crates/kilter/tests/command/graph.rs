@@ -133,6 +133,45 @@ exec[left alone]
     assert_eq!((drawn.stdout.as_str(), drawn.stderr.as_str()), (expected, ""));
 }
 
+/// A provider that comes along, as its metadata says it is: with the lists of dpkg in the place, and on any machine.
+fn shipped(place: &Place, name: &str) {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers").join(name);
+    let metadata = std::fs::read_to_string(file.with_extension("yaml")).unwrap();
+    let is_kept = |line: &&str| !line.starts_with("  suitable:");
+    let lines: Vec<&str> = metadata.lines().filter(is_kept).chain(["  suitable: true"]).collect();
+    let metadata = lines.join("\n").replace("/var/lib/dpkg/info", &place.path().display().to_string());
+    std::fs::create_dir_all(place.path().join("providers")).unwrap();
+    place.file(&format!("providers/{name}.yaml"), metadata + "\n");
+    let script = place.file(&format!("providers/{name}.prov"), "#!/bin/sh\nexit 1\n");
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_directories_of_all_are_nobodys_by_their_old_names_too_and_units_are_there_by_both() {
+    let is_directory = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let directories = std::fs::read_dir("/lib").unwrap().map(Result::unwrap).filter(is_directory);
+    let directory = directories.map(|entry| entry.file_name().into_string().unwrap()).min().unwrap();
+    let place = Place::new();
+    shipped(&place, "apt");
+    shipped(&place, "systemd");
+    // As packages were made before `/lib` was a link.
+    place.file("web.list", format!("/.\n/lib\n/lib/{directory}\n/lib/{directory}/web\n"));
+    let manifest = place.file(
+        "m.yaml",
+        format!(
+            "resources:\n  package[web]: {{}}\n  file[/lib/{directory}/web]: {{content: x}}\n  file[/lib/{directory}/mine]: {{content: x}}\n  \
+             file[/lib/systemd/system/own.service]: {{content: x}}\n  service[own]: {{}}\n"
+        ),
+    );
+    let drawn = place.run(&["-I", ".", "graph", &manifest]);
+    let expected = format!(
+        "package[web]\nfile[/lib/{directory}/web]\n    after package[web] (automatic: owner)\nfile[/lib/{directory}/mine]\n\
+         file[/lib/systemd/system/own.service]\nservice[own]\n    after file[/lib/systemd/system/own.service] (automatic: name)\n\
+         5 resources, 2 edges: 2 automatic\n"
+    );
+    assert_eq!((drawn.stdout, drawn.stderr.as_str()), (expected, ""));
+}
+
 #[test]
 fn what_a_package_owns_is_recorded_and_a_replay_reads_no_list() {
     let place = packer();

@@ -280,8 +280,12 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
     let path = place::trim(name);
     wish(Wish { by: Match::Ancestor, ..Wish::require("file", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
-        if let Some(account) = should.get(attribute).filter(|account| number(account).is_none()) {
-            wish(Wish::require(type_name, account.as_str().unwrap_or_default()));
+        if let Some(account) = should.get(attribute) {
+            // One with a number answers to that as well, however it is written here.
+            match number(account) {
+                Some(number) => wish(Wish::require(type_name, &number.to_string())),
+                None => wish(Wish::require(type_name, account.as_str().unwrap_or_default())),
+            }
         }
     }
     if let Some(source) = should.text("source") {

@@ -43,7 +43,8 @@ A link among the parents is followed only if it and the directory that holds it 
 or to the user that kilter runs as, and nobody else can write there.
 
 **Comes after**, if they are declared: the nearest directory above the path, the `user` that is its
-`owner`, the `group`, the file that is its `source`, its `fragments`. Not after what a link points to.";
+`owner`, by name or number, the `group` likewise, the file that is its `source`, its `fragments`.
+Not after what a link points to.";
 
 fn what(schema: TypeSchema) -> TypeSchema {
     schema

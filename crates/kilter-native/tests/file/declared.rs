@@ -93,7 +93,7 @@ fn a_file_comes_after_its_directory_owner_group_and_source() {
             if wish.by == Match::Ancestor { " above" } else { "" }
         ));
     });
-    assert_eq!(wishes, ["file[/a/b] above", "user[app]", "file[/src]"]);
+    assert_eq!(wishes, ["file[/a/b] above", "user[app]", "group[7]", "file[/src]"]);
 }
 
 #[test]
@@ -130,5 +130,7 @@ fn a_sensitive_account_is_a_name_or_a_number_like_any_other() {
         names
     };
     assert_eq!(wished(Value::sensitive(text("daemon"))), ["/a", "daemon"]);
-    assert_eq!(wished(Value::sensitive(text("7"))), ["/a"]);
+    for owner in [text("7"), text("007"), Value::Integer(7), Value::sensitive(text("7"))] {
+        assert_eq!(wished(owner), ["/a", "7"]);
+    }
 }

@@ -98,7 +98,7 @@ impl Graph {
     /// A graph of `count` vertices.
     ///
     /// Several edges between one pair become one, which notifies if any of them does and has the
-    /// origin of the written one. An automatic edge against a written one of the same pair is left
+    /// origin of the written one, of several that of one that notifies. An automatic edge against a written one of the same pair is left
     /// out: what was written wins. So is one of an [owner](Reason::Owner) that would close a cycle.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
         *slot += 1;
     }
     for drawer in sorted.chunk_by_mut(|a, b| a.first == b.first) {
-        drawer.sort_by_key(|edge| (edge.second, edge.origin.rank()));
+        drawer.sort_by_key(|edge| (edge.second, edge.origin.rank(), !edge.notify));
     }
     sorted
 }
@@ -253,6 +253,19 @@ pub(crate) mod tests {
         assert_eq!(graph.edges().len(), 1);
         assert!(graph.edges()[0].notify);
         assert!(matches!(graph.edges()[0].origin, Origin::Written { .. }));
+    }
+
+    #[test]
+    fn of_several_words_the_one_that_notifies_counts() {
+        let (require, subscribe) = (written(0, 1, RelationKind::Require), written(0, 1, RelationKind::Subscribe));
+        for edges in [vec![require, subscribe], vec![subscribe, require]] {
+            let graph = Graph::new(2, edges).unwrap();
+            let [edge] = graph.edges() else { panic!("{graph:?}") };
+            assert!(
+                edge.notify && matches!(edge.origin, Origin::Written { kind: RelationKind::Subscribe, .. }),
+                "{edge:?}"
+            );
+        }
     }
 
     #[test]

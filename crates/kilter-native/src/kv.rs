@@ -31,8 +31,8 @@ resources:
 
 With [`--world`](../world.md) the value is the same for all machines that share the place, and held against what any of them makes of it. \
 Several resources may speak of one key: `key` is it, the name only by default. Keys and values are texts, kept in clear and \
-readable by the owner of the place only; a secret is refused. `kilter get kv` lists them. A refresh sets the value \
-whatever `skiplessthan` says.";
+readable by the owner of the place only; a secret is refused. `kilter get kv` lists them, but for those that are `mapped`: \
+these are a machine's own, under keys that others have too. A refresh sets the value whatever `skiplessthan` says.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("kv", DESC)

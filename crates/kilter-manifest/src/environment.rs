@@ -38,6 +38,8 @@ pub(crate) struct Environment<'t> {
     facts: RefCell<FxHashMap<EcoString, Lookup>>,
     busy: RefCell<Vec<EcoString>>,
     problems: RefCell<Vec<Diagnostic>>,
+    /// Whether something was left out because of a problem: then there is one.
+    is_broken: Cell<bool>,
     secrets: RefCell<Vec<Span>>,
     /// How many nodes may still become values.
     budget: Cell<usize>,
@@ -88,6 +90,7 @@ impl<'t> Environment<'t> {
             facts: RefCell::default(),
             busy: RefCell::default(),
             problems: RefCell::new(problems),
+            is_broken: Cell::new(false),
             secrets: RefCell::default(),
             budget: Cell::new(budget),
             fetches: Cell::new(true),
@@ -123,6 +126,12 @@ impl<'t> Environment<'t> {
 
     /// Keeps that it says nothing that can be used, which has been told.
     pub(crate) fn own_broken(&self, variable: EcoString) {
+        self.is_broken.set(true);
+        self.own_later(variable);
+    }
+
+    /// Keeps that an output stands in the place of a value.
+    pub(crate) fn own_later(&self, variable: EcoString) {
         self.owned.borrow_mut().insert(variable, Lookup::Unknown(REPORTED.into()));
     }
 
@@ -215,7 +224,11 @@ impl<'t> Environment<'t> {
     }
 
     pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<Span>) {
-        (self.problems.into_inner(), self.secrets.into_inner())
+        let mut problems = self.problems.into_inner();
+        if problems.is_empty() && self.is_broken.get() {
+            problems.push(Diagnostic::new("resources are lacking, and nothing tells why: this is a defect of kilter"));
+        }
+        (problems, self.secrets.into_inner())
     }
 
     pub(crate) fn report(&self, mut problem: Diagnostic) {

@@ -341,10 +341,15 @@ impl<'e, 't> Resources<'e, 't> {
         for attribute in &composite.schema.attributes {
             let (name, variable) = (attribute.name.as_str(), own.variable(attribute.name.as_str()));
             let is_given = || entry.body().get(name).is_some_and(|given| !given.is_null());
+            // What has no value though it is given has been told to be wrong, or its value is null.
+            let is_told = || self.environment.problem_count() > 0;
             match said.attributes.get(name) {
                 Some(value) if attribute.data_type.check(value).is_err() => self.environment.own_broken(variable),
                 Some(value) => self.environment.own(variable, value.clone()),
-                None if attribute.required || is_given() => self.environment.own_broken(variable),
+                None if said.deferred().iter().any(|deferred| deferred.attribute == *name) => {
+                    self.environment.own_later(variable);
+                }
+                None if attribute.required || is_given() && is_told() => self.environment.own_broken(variable),
                 None => self.environment.own(variable, Value::Undef),
             }
         }

@@ -344,3 +344,24 @@ fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
     assert!(wrong.contains("`root` expects a String value, got"), "{wrong}");
     assert_eq!(wrong.matches("error:").count(), 1, "{wrong}");
 }
+
+#[test]
+fn what_is_given_as_nothing_is_not_given() {
+    let text = |given: &str| {
+        format!(
+            "vars: {{ p: null }}\ntypes:\n  site:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: p }}\n    resources:\n      \
+             \"file[/x]\":\n        content: \"port ${{default(self.port, 80)}}\"\n      \
+             \"file[/y]\": {{ when: self.port == null }}\n  \
+             outer:\n    attributes:\n      port: {{ type: \"Optional[Integer]\", desc: p }}\n    resources:\n      \
+             \"site[a]\": {{ port: \"${{self.port}}\" }}\nresources:\n  {given}\n"
+        )
+    };
+    for given in
+        ["site[a]:", "site[a]: { port: \"${vars.p}\" }", "site[a]: { port: \"${default(vars.p, null)}\" }", "outer[a]:"]
+    {
+        let catalog = World::new().catalog(&text(given));
+        let titles: Vec<&str> = catalog.resources.iter().map(|resource| resource.name.as_str()).collect();
+        assert_eq!(titles, ["/x", "/y"], "{given}");
+        assert_eq!(catalog.resources[0].attributes.text("content"), Some("port 80"), "{given}");
+    }
+}

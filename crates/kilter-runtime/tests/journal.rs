@@ -15,7 +15,10 @@ use kilter_provider::{
     Batch, Context, Durability, Mode as Setting, Placement, Provider, ProviderError, Query, Registry, Strictness,
     Wanted,
 };
-use kilter_runtime::{Mode, Options, Report, Silent, StateDir, Stop, plan_of};
+use kilter_runtime::{
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Prepared, Report, Ring, RunError, Silent,
+    StateDir, Stop, plan_of,
+};
 
 /// What is declared, in this order.
 const NAMES: [&str; 9] = ["a", "b", "c", "d", "r", "s", "stuck", "t", "u"];
@@ -122,15 +125,29 @@ impl Things {
 
     fn run(self: &Arc<Things>, state: &Path, value: u32) -> Report {
         let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
-        let catalog = Catalog { resources: resources(value), relations: relations(), ..Catalog::default() };
-        let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
-        // What is not on the disk yet is cut off by the test.
-        let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
-        let state_dir = Some(StateDir::new(state));
-        let options = Options { mode: Mode::Apply, jobs: 1, durability, strictness, state_dir };
-        let report = prepared.execute(&options, &Stop::new().unwrap(), &mut Silent).unwrap();
+        let report = plan(&registry, value).execute(&options(state), &Stop::new().unwrap(), &mut Silent).unwrap();
         self.note();
         report
+    }
+
+    /// Holds a value, and another one when all is as declared; what was noted by then is that of the first.
+    fn hold(self: &Arc<Things>, state: &Path, values: [u32; 2]) -> usize {
+        let registry = Registry::new([Arc::clone(self) as Arc<dyn Provider>]);
+        let [first, second] = values.map(|value| plan(&registry, value));
+        let (options, stop) = (options(state), Stop::new().unwrap());
+        let manifest = state.join("manifest");
+        let mut edited = Edited { manifest: manifest.clone(), is_first: true };
+        let mut editor = Editor { manifest: &manifest, stop: None };
+        let held = first.hold(&options, hold(&mut edited), &stop, &mut editor).unwrap();
+        let Held::Superseded(handover) = held else { panic!("it was edited") };
+        let of_first = self.noted.lock().unwrap().len();
+        let takeover = handover.onto(&first, &second);
+        let mut edited = Edited { manifest: manifest.clone(), is_first: false };
+        let mut editor = Editor { manifest: &manifest, stop: Some(&stop) };
+        let held = second.take_over(takeover, &options, hold(&mut edited), &stop, &mut editor).unwrap();
+        assert!(matches!(held, Held::Ended(_)), "it was ended");
+        self.note();
+        of_first
     }
 }
 
@@ -178,6 +195,65 @@ impl Provider for Things {
 
     fn batch(&self) -> Batch {
         Batch::One
+    }
+}
+
+fn plan(registry: &Registry, value: u32) -> Prepared<'_> {
+    let catalog = Catalog { resources: resources(value), relations: relations(), ..Catalog::default() };
+    plan_of(catalog, registry).unwrap_or_else(|rejected| panic!("{rejected:?}"))
+}
+
+fn options(state: &Path) -> Options {
+    // What is not on the disk yet is cut off by the test.
+    let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
+    Options { mode: Mode::Apply, jobs: 1, durability, strictness, state_dir: Some(StateDir::new(state)) }
+}
+
+fn hold(declared: &mut Edited) -> Hold<'_> {
+    Hold { converged: None, until_converged: false, longest: None, declared, reread: None, alive: None, window: None }
+}
+
+/// A manifest that says something else as soon as it is written.
+struct Edited {
+    manifest: PathBuf,
+    is_first: bool,
+}
+
+impl Declared for Edited {
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.manifest.clone()]
+    }
+
+    fn is_touched(&mut self) -> bool {
+        false
+    }
+
+    fn begin_reading(&mut self, ring: Ring) {
+        drop(ring);
+    }
+
+    fn read(&mut self) -> Anew {
+        if self.is_first { Anew::Other } else { Anew::Same }
+    }
+
+    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+        Ok(Held::Superseded(handover))
+    }
+}
+
+/// Edits the manifest when all is as declared, or ends the run.
+struct Editor<'a> {
+    manifest: &'a Path,
+    stop: Option<&'a Stop>,
+}
+
+impl Observer for Editor<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match (event, self.stop) {
+            (Event::Quiet(_), Some(stop)) => stop.request(),
+            (Event::Quiet(_), None) => std::fs::write(self.manifest, "").unwrap(),
+            _ => {}
+        }
     }
 }
 
@@ -311,4 +387,20 @@ fn a_run_that_dies_at_any_byte_of_its_journal_owes_the_next_one_just_the_refresh
         assert!(places > 300, "only {places} places to die at");
         println!("{stuck:?}: {places} places");
     }
+}
+
+#[test]
+fn a_run_that_holds_and_dies_at_any_byte_of_its_journal_before_or_behind_an_edit_owes_just_that_too() {
+    let state = state_dir();
+    let values = NAMES.iter().map(|name| ((*name).to_owned(), Value::from(0))).collect();
+    let things = Things::new(System { values, ..System::default() }, Some(state.path().join("journal")));
+    things.note();
+    let of_first = things.hold(state.path(), [1, 2]);
+    let noted = std::mem::take(&mut *things.noted.lock().unwrap());
+    let (system, written) = noted.last().unwrap();
+    assert_eq!((system.unserved(), owed(&written.bytes)), (Vec::new(), BTreeSet::new()));
+    // What dies before the edit may be begun anew behind it.
+    let before = [1, 2].map(|value| die_everywhere(&noted[..of_first], value));
+    let behind = die_everywhere(&noted[of_first - 1..], 2);
+    assert!(before[0] > 100 && behind > 100, "only {before:?} and {behind} places to die at");
 }

@@ -16,9 +16,9 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "huge-integer",
             [
-                bad("it returned what is not of its type: n expects an Integer value, got String"),
-                bad("it returned what is not of its type: n expects an Integer value, got Float"),
-                bad("its document is not as it should be: it is not of its type: n expects an Integer value, go"),
+                bad("it returned what is not of its type: n is too large: an integer is from -9223372036854775808"),
+                bad("it returned what is not of its type: n is too large: an integer is from -9223372036854775808"),
+                bad("its document is not as it should be: it is not of its type: n is too large"),
             ],
             [fine("n=99999999999999999999999999 again"), fine("n=1e26 again"), fine("n=1e26 again")],
         ),

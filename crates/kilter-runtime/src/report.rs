@@ -134,6 +134,8 @@ pub struct Report {
     pub resources: Vec<ResourceReport>,
     /// How many ended in which way.
     pub counts: Counts,
+    /// While a state was held: how often anything settled, and how. `counts` says what came of it.
+    pub settled: Option<Counts>,
     /// Whether the run was interrupted.
     pub interrupted: bool,
     /// The resource whose failure was of a kind after which nothing else is begun.

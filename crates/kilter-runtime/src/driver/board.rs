@@ -387,7 +387,7 @@ impl<'run> Board<'run> {
         let counts = self.standing_counts();
         if let Some(standing) = self.standing.take() {
             let resources = standing.into_values().collect();
-            return Report { resources, counts, ..Report::default() };
+            return Report { resources, counts, settled: Some(self.counts), ..Report::default() };
         }
         self.reports.sort_by_key(|(vertex, _)| *vertex);
         let resources = self.reports.into_iter().map(|(_, report)| report).collect();

@@ -39,9 +39,9 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// What a vertex of the graph for which it was begun is in the one that is held.
-    pub(super) fn now(&self, then: VertexId) -> Option<VertexId> {
-        self.targets.iter().find(|target| target.then == then)?.now
+    /// What is known of a vertex of the graph for which it was begun.
+    pub(super) fn target(&self, then: VertexId) -> Option<&Target> {
+        self.targets.iter().find(|target| target.then == then)
     }
 
     /// The resources that are declared in another way now, or no longer.

@@ -4,7 +4,7 @@ use kilter_engine::{Input, VertexId};
 use kilter_provider::Level;
 
 use super::Driver;
-use super::calls::{Call, CallId};
+use super::calls::{Call, CallId, Target};
 use super::stop::Doing;
 use crate::observer::Event;
 use crate::step::Done;
@@ -20,19 +20,17 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Takes the answer of a call of a former graph: what is declared as it was goes on with it, and what takes the place of the
     /// rest may begin.
     pub(super) fn former(&mut self, call: &Call, doing: Doing, done: Vec<Done>) {
-        let (mut kept, mut gone) = (Vec::new(), Vec::new());
+        let mut kept = Vec::new();
         for one in done {
-            match call.now(one.vertex) {
-                Some(now) => kept.push(Done { vertex: now, ..one }),
-                None => gone.push(one),
+            match call.target(one.vertex) {
+                Some(Target { now: Some(now), .. }) => kept.push(Done { vertex: *now, ..one }),
+                Some(Target { of: (provider, name), .. }) if doing != Doing::Check => {
+                    self.tell_former(&one, *provider, name);
+                }
+                _ => {}
             }
         }
         self.answer(doing, kept);
-        if doing != Doing::Check {
-            for (done, (provider, name)) in gone.into_iter().zip(call.former()) {
-                self.tell_former(&done, *provider, name);
-            }
-        }
         for (_, number) in call.freed() {
             self.machine.input(self.now, Input::Freed(*number));
         }

@@ -137,7 +137,8 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     let resources = if counts.total == 1 { "resource" } else { "resources" };
     let what = if words.is_empty() { "nothing to do".to_owned() } else { words.join(", ") };
-    let mut text = format!("{} {resources}: {what} ({})\n", counts.total, seconds(report.duration));
+    let meanwhile = report.settled.map(|settled| meanwhile(&settled)).unwrap_or_default();
+    let mut text = format!("{} {resources}: {what}{meanwhile} ({})\n", counts.total, seconds(report.duration));
     for problem in &report.unflushed {
         let problem = visible(problem);
         text += &format!("{} not on the disk for certain: {problem}\n", styled(FAILED, "error:"));
@@ -156,6 +157,22 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
         text += &format!("{second} is still to be refreshed because of {first}; the next run does so\n");
     }
     text
+}
+
+/// What was done over the time for which a state was held.
+fn meanwhile(settled: &Counts) -> String {
+    let times = |count: usize, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {many}")),
+    };
+    let parts = [
+        times(settled.changed, "change", "changes"),
+        times(settled.refreshed, "refresh", "refreshes"),
+        times(settled.failed, "failure", "failures"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { format!("; {} meanwhile", parts.join(", ")) }
 }
 
 fn done(counts: &Counts) -> Vec<(usize, &'static str)> {

@@ -146,6 +146,8 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     wakes: Vec<(Timestamp, VertexId)>,
     /// Calls on workers, those for former graphs too.
     calls: Calls,
+    /// When the last one for a former graph ended.
+    landed_at: Timestamp,
     /// The numbers of semaphores.
     numbers: Numbers,
     seen_requests: u32,
@@ -169,10 +171,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             self.observer.event(Event::Converged(false));
         }
         self.look_at_declared();
-        // What is declared may have been edited while the graph before made way: then nothing is begun.
-        if !self.holder.as_ref().is_some_and(Holder::is_reading) {
-            self.machine.input(self.now, Input::Resume);
-        }
+        self.machine.input(self.now, Input::Resume);
         loop {
             self.tick();
             self.tell_alive();
@@ -224,9 +223,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
     }
 
-    /// Whether nothing further is begun: somebody asked for it, or a failure was fatal.
+    /// Whether nothing further is begun: somebody asked for it, a failure was fatal, or what is owed cannot be written down.
     fn is_ending(&self) -> bool {
-        self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(Holder::is_enough)
+        self.broken.is_some()
+            || self.fatal.is_some()
+            || self.stop.requests() > 0
+            || self.holder.as_ref().is_some_and(Holder::is_enough)
     }
 
     /// Whether something else is declared, for which this run makes way.
@@ -255,7 +257,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Leaves everything to whoever holds what is declared now. What is in flight goes on.
     fn hand_over(mut self) -> Parts {
         self.observer.event(Event::Pausing);
-        self.board.remember_secrets(self.calls.vertices());
+        // Listeners are ended behind this, and may say something at last.
+        let listened = self.holder.iter().flat_map(|holder| &holder.listening.told).flat_map(|told| told.names());
+        let vertices: Vec<VertexId> = self.calls.vertices().chain(listened.map(|(_, vertex)| *vertex)).collect();
+        self.board.remember_secrets(vertices.into_iter());
         let Driver { machine, board, holder, wakes, calls, timed, sender, receiver, start, .. } = self;
         let (machine, watching, board) = (Some(machine), holder.map(Holder::leave), Some(board.leave()));
         Parts { machine, watching, board, wakes, calls, timed, sender, receiver, start }

@@ -7,7 +7,7 @@ use kilter_engine::{Machine, Timestamp, VertexId};
 
 use super::board::Board;
 use super::calls::Generation;
-use super::debts::owed;
+use super::debts::{owed, owed_for};
 use super::handover::{Handover, Kept, Parts, Takeover};
 use super::hold::{Hold, Holder};
 use super::opened::Opened;
@@ -128,6 +128,8 @@ impl Prepared<'_> {
                     unwatched.retain(|vertex| !kept.is_kept(*vertex) || !acts(*vertex));
                     // Whatever takes the place of something that is still being changed waits for that.
                     unwatched.extend(calls.former().filter_map(|(provider, name)| lookup.named(*provider, name)));
+                    // Whatever is to be refreshed because of it is, when it has been.
+                    unwatched.extend(calls.changing().flat_map(|first| owed_for(&lookup, journal.as_ref(), first)));
                     let succession = Succession { before: old, kept: &kept, unwatched, semaphores };
                     self.holding_machine(options.mode, succession, &owed, now)
                 }
@@ -176,6 +178,7 @@ impl Prepared<'_> {
                 now,
                 wakes,
                 calls,
+                landed_at: Timestamp::default(),
                 numbers,
                 timed,
                 seen_requests: 0,

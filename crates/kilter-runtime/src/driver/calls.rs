@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use ecow::EcoString;
 use kilter_engine::VertexId;
+use kilter_model::{Attributes, ResourceRef};
 use rustc_hash::FxHashSet;
 
 use super::handover::Kept;
+use super::stop::Doing;
 
 /// Which call it is, over all graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +27,11 @@ pub(super) struct Target {
     pub(super) now: Option<VertexId>,
     /// Its provider and its name on the system: by them whoever takes its place is found.
     pub(super) of: (u16, EcoString),
+    pub(super) reference: ResourceRef,
     /// The semaphores that it holds, by name and number.
     pub(super) semaphores: Vec<(EcoString, u16)>,
+    /// What it is declared as, if it is changed and others refer to what it sends, and whether they do as to a secret.
+    pub(super) sends: Option<(Attributes, bool)>,
 }
 
 /// A call that was given to a worker.
@@ -35,6 +40,7 @@ pub(super) struct Call {
     id: CallId,
     generation: Generation,
     since: Instant,
+    doing: Doing,
     pub(super) targets: Vec<Target>,
 }
 
@@ -54,7 +60,7 @@ impl Call {
         self.gone().flat_map(|target| &target.semaphores)
     }
 
-    fn gone(&self) -> impl Iterator<Item = &Target> {
+    pub(super) fn gone(&self) -> impl Iterator<Item = &Target> {
         self.targets.iter().filter(|target| target.now.is_none())
     }
 }
@@ -69,10 +75,10 @@ pub(super) struct Calls {
 
 impl Calls {
     /// A call is given to a worker.
-    pub(super) fn begin(&mut self, targets: Vec<Target>) -> CallId {
+    pub(super) fn begin(&mut self, doing: Doing, targets: Vec<Target>) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
-        self.open.push(Call { id, generation: self.generation, since: Instant::now(), targets });
+        self.open.push(Call { id, generation: self.generation, since: Instant::now(), doing, targets });
         id
     }
 
@@ -124,9 +130,16 @@ impl Calls {
         self.open.iter().flat_map(|call| &call.targets).flat_map(|target| &target.semaphores)
     }
 
-    /// Whether something is done to a resource.
-    pub(super) fn is_for(&self, vertex: VertexId) -> bool {
-        self.open.iter().flat_map(|call| &call.targets).any(|target| target.now == Some(vertex))
+    /// Whether a resource is being changed, and sends something when it has been.
+    pub(super) fn is_to_send(&self, vertex: VertexId) -> bool {
+        let changing = self.open.iter().filter(|call| call.doing != Doing::Check);
+        changing.flat_map(|call| &call.targets).any(|target| target.now == Some(vertex))
+    }
+
+    /// The resources that are being changed as they were declared in a former graph.
+    pub(super) fn changing(&self) -> impl Iterator<Item = &ResourceRef> {
+        let changing = self.open.iter().filter(|call| call.doing != Doing::Check);
+        changing.flat_map(Call::gone).map(|target| &target.reference)
     }
 
     /// The resources of some calls, as far as they are in the graph that is held.

@@ -13,6 +13,12 @@ pub(super) fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph
     journal.into_iter().flat_map(Journal::owed).filter_map(|debt| token_of(lookup, debt, graph)).collect()
 }
 
+/// Who is owed a refresh by a resource, as far as it is declared here.
+pub(super) fn owed_for(lookup: &Lookup<'_>, journal: Option<&Journal>, first: &ResourceRef) -> Vec<VertexId> {
+    let debts = journal.into_iter().flat_map(Journal::owed).filter(|debt| debt.0 == *first);
+    debts.filter_map(|(_, second)| lookup.referred(second)).collect()
+}
+
 /// A debt as the machine knows it; none when it is owed to a resource that is not declared here.
 fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Option<Token> {
     let second = lookup.referred(second)?;

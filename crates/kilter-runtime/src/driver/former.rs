@@ -5,7 +5,9 @@ use kilter_provider::Level;
 
 use super::Driver;
 use super::calls::{Call, CallId, Target};
+use super::debts::owed_for;
 use super::stop::Doing;
+use crate::journal::Journal;
 use crate::observer::Event;
 use crate::step::Done;
 
@@ -24,25 +26,32 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         for one in done {
             match call.target(one.vertex) {
                 Some(Target { now: Some(now), .. }) => kept.push(Done { vertex: *now, ..one }),
-                Some(Target { of: (provider, name), .. }) if doing != Doing::Check => {
-                    self.tell_former(&one, *provider, name);
-                }
+                Some(gone) if doing != Doing::Check => self.changed_former(gone, one),
                 _ => {}
             }
         }
         self.answer(doing, kept);
+        self.landed_at = self.now;
         for (_, number) in call.freed() {
             self.machine.input(self.now, Input::Freed(*number));
         }
-        for (provider, name) in call.former() {
-            if let Some(heir) = self.lookup.named(*provider, name) {
-                self.begins_to_be_watched(heir);
-            }
+        let heirs = call.former().filter_map(|(provider, name)| self.lookup.named(*provider, name));
+        let owed = call.gone().flat_map(|target| owed_for(self.lookup, self.journal.as_ref(), &target.reference));
+        for vertex in heirs.chain(owed).collect::<Vec<_>>() {
+            self.begins_to_be_watched(vertex);
         }
     }
 
     /// Nobody asks any more for what was declared then; that something was done all the same is told.
-    fn tell_former(&mut self, done: &Done, provider: u16, name: &str) {
+    fn changed_former(&mut self, former: &Target, mut done: Done) {
+        let sent = done.outcome.take().map(|outcome| outcome.outputs).unwrap_or_default();
+        if done.result.is_ok()
+            && !sent.is_empty()
+            && let Err(why) = self.board.keep_former(former, &sent)
+        {
+            done.result = Err(why);
+        }
+        let (provider, name) = (former.of.0, &former.of.1);
         let type_name = self.prepared.registry.at(usize::from(provider)).schema().name.clone();
         let (level, message) = match &done.result {
             Ok(_) => (Level::Notice, "what was begun before the manifest was edited has ended".to_owned()),
@@ -54,8 +63,19 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     /// Whether something is still done to a resource as it was declared before.
     fn is_awaited(&self, vertex: VertexId) -> bool {
-        let (provider, name) = (self.prepared.providers[vertex.0 as usize], &self.prepared.resource(vertex).name);
-        self.calls.former().any(|former| former.0 == provider && former.1 == *name)
+        if self.calls.is_empty() {
+            return false;
+        }
+        let mut heirs = self.calls.former().filter_map(|(provider, name)| self.lookup.named(*provider, name));
+        heirs.any(|heir| heir == vertex) || self.waits_for_change(vertex)
+    }
+
+    /// Whether a vertex is owed a refresh by what is still being changed as it was declared before.
+    fn waits_for_change(&self, vertex: VertexId) -> bool {
+        let mut debts = self.journal.iter().flat_map(Journal::owed);
+        debts.any(|(first, second)| {
+            self.lookup.referred(second) == Some(vertex) && self.calls.changing().any(|changing| changing == first)
+        })
     }
 
     /// Whatever happens to a resource from now on is told, so that it may be looked at, unless something is still done to it as it

@@ -197,11 +197,6 @@ impl<'hold> Holder<'hold> {
         std::mem::take(&mut self.is_converged)
     }
 
-    /// Whether what is declared is about to be read.
-    pub(super) fn is_reading(&self) -> bool {
-        self.reading.is_due()
-    }
-
     /// Whether something else is declared, and nothing further is begun before that is held.
     pub(super) fn is_superseded(&self) -> bool {
         self.is_superseded
@@ -383,7 +378,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Since when nothing happened. What was begun for a former graph is something that happens.
     pub(super) fn quiet_since(&self) -> Option<Timestamp> {
-        self.machine.quiet_since().filter(|_| self.calls.is_empty())
+        self.machine.quiet_since().filter(|_| self.calls.is_empty()).map(|since| since.max(self.landed_at))
     }
 
     /// How long there is to wait, at most, until something is to be looked at.
@@ -394,7 +389,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let asked = holder.hold.converged.filter(|_| !holder.is_converged);
         let converged =
             asked.zip(self.quiet_since()).map(|(asked, since)| until(since.0.saturating_add(millis(asked))));
-        let longest = holder.hold.longest.map(|longest| longest.saturating_sub(self.start.elapsed()));
+        let longest = holder
+            .hold
+            .longest
+            .filter(|_| !holder.is_enough)
+            .map(|longest| longest.saturating_sub(self.start.elapsed()));
         let read = holder.reading.next().map(|at| until(at.0));
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));

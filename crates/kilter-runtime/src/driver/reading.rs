@@ -111,11 +111,6 @@ impl Reading {
         due.into_iter().chain(self.look).chain(self.again).min()
     }
 
-    /// Whether it is about to be read.
-    pub(super) fn is_due(&self) -> bool {
-        self.due.is_some()
-    }
-
     /// Something happened to it.
     pub(super) fn touched(&mut self, now: Timestamp) {
         let first = *self.first_touched.get_or_insert(now);
@@ -170,10 +165,11 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// What is declared has been read.
     pub(super) fn take_declared(&mut self) {
+        let is_ending = self.is_ending();
         let Some(holder) = self.holder.as_mut().filter(|holder| holder.reading.is_under_way) else { return };
         let reading = &mut holder.reading;
         reading.is_under_way = false;
-        if holder.is_enough {
+        if is_ending {
             return;
         }
         let read = holder.hold.declared.read();

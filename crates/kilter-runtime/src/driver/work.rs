@@ -127,9 +127,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let target = |vertex: &VertexId| {
             let resource = self.prepared.resource(*vertex);
             let of = (self.prepared.providers[vertex.0 as usize], resource.name.clone());
-            Target { then: *vertex, now: Some(*vertex), of, semaphores: self.numbers.of_resource(resource) }
+            Target {
+                then: *vertex,
+                now: Some(*vertex),
+                of,
+                reference: resource.reference.clone(),
+                semaphores: self.numbers.of_resource(resource),
+                sends: if doing == Doing::Check { None } else { self.board.sends_as(*vertex) },
+            }
         };
-        self.calls.begin(vertices.iter().map(target).collect())
+        self.calls.begin(doing, vertices.iter().map(target).collect())
     }
 
     pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = VertexId>) -> bool {

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -76,6 +77,15 @@ struct Keeping<'a, 'r> {
     outside: Outside<'a>,
 }
 
+/// Ends the programs that manifests are made by when it is dropped.
+struct EndsPrograms;
+
+impl Drop for EndsPrograms {
+    fn drop(&mut self) {
+        signals::end_programs();
+    }
+}
+
 /// What was held for a while, and what comes next.
 struct Former<'r> {
     held: Held,
@@ -90,15 +100,13 @@ impl<'env, 'r> Keeping<'env, 'r> {
     /// Holds what is declared, and what it is edited into, until the end.
     fn until_the_end(&'env self, mut loaded: Loaded<'r>, mut noted: Noted) -> Result<Report, RunError> {
         std::thread::scope(|scope| {
+            // Whatever is still being read in the end is of no use to anybody.
+            let _ends = EndsPrograms;
             let mut takeover = None;
             loop {
                 let former = self.hold(scope, &loaded, noted, takeover)?;
                 let (handover, next) = match (former.held, former.next) {
-                    (Held::Ended(report), _) => {
-                        // Whatever is still being read is of no use to anybody.
-                        signals::end_programs();
-                        return Ok(*report);
-                    }
+                    (Held::Ended(report), _) => return Ok(*report),
                     (Held::Superseded(handover), next) => (handover, next.expect(READ)),
                 };
                 takeover = Some(handover.onto(&former.last.as_ref().unwrap_or(&loaded).prepared, &next.prepared));
@@ -250,9 +258,12 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
         self.read = Some(receiver);
         let read = move || {
             let noted = Noted::default();
-            let loaded = load::prepare_noting(&args.input, Audience::People, registry, &noted);
-            // Who does not wait for it any more has ended.
-            let _ = sender.send((noted, loaded));
+            let prepare = || load::prepare_noting(&args.input, Audience::People, registry, &noted);
+            // A panic has been told, and what is held goes on.
+            if let Ok(loaded) = catch_unwind(AssertUnwindSafe(prepare)) {
+                // Who does not wait for it any more has ended.
+                let _ = sender.send((noted, loaded));
+            }
             drop(ring);
         };
         let reader = std::thread::Builder::new().name("manifest".into()).stack_size(STACK);

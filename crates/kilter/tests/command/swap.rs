@@ -422,3 +422,34 @@ fn what_is_still_being_read_at_the_end_is_given_up() {
     assert!(begun.elapsed() < Duration::from_secs(30), "it was waited for: {}", ended.stderr);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
 }
+
+#[test]
+fn what_is_owed_because_of_what_is_declared_no_longer_is_done_when_that_has_ended() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let note = "  exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";
+    let notifying = SLOW.replace("shell: true}", "shell: true, notify: \"exec[note]\"}");
+    let running = Running::begin(&place, &[&manifest(&place, &format!("{notifying}{note}"))]);
+    wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
+    manifest(&place, &format!("resources:\n  file[DIR/b]: {{content: b}}\n{note}"));
+    wait("the edit", || content(&file("b")) == "b");
+    std::fs::write(file("go"), "").unwrap();
+    wait("the refresh", || content(&file("log")).contains("noted"));
+    assert_eq!(content(&file("log")), "ran\nnoted\n");
+    running.end();
+}
+
+#[test]
+fn what_was_sent_by_what_is_declared_otherwise_now_is_there_for_who_takes_it() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  exec[slow]: {command: \"until [ -e DIR/go ]; do sleep 0.02; done; touch DIR/made; printf sent\", shell: true, \
+                creates: DIR/made}\n  file[DIR/out]: {content: \"${exec[slow].stdout}\"}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
+    manifest(&place, &text.replace("creates: DIR/made}", "creates: DIR/made, meta: {timeout: 60000}}"));
+    wait("the edit", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "unwatched");
+    std::fs::write(file("go"), "").unwrap();
+    wait("what was sent", || content(&file("out")) == "sent");
+    running.end();
+}

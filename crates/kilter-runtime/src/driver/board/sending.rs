@@ -9,6 +9,7 @@ use kilter_model::{Attributes, Receipt, Value};
 
 use super::Board;
 use crate::driver::Mode;
+use crate::driver::calls::Target;
 use crate::driver::resolve::sources;
 use crate::outputs::{Declared, Outputs};
 use crate::step::Received;
@@ -186,6 +187,21 @@ impl Board<'_> {
     }
 
     /// What a resource is declared as, for what it sends.
+    /// What a resource is declared as whose outputs others refer to, and whether they do as to a secret.
+    pub(in super::super) fn sends_as(&self, vertex: VertexId) -> Option<(Attributes, bool)> {
+        let confidential = *self.senders.get(&vertex)?;
+        Some((self.declared(vertex).attributes.clone(), confidential))
+    }
+
+    /// Keeps what a resource of a former graph has sent: who is declared as it was has that.
+    pub(in super::super) fn keep_former(&self, former: &Target, sent: &Attributes) -> Result<(), EcoString> {
+        let (Some((attributes, confidential)), Some(outputs)) = (&former.sends, &self.kept) else { return Ok(()) };
+        let provider = self.prepared.registry.at(usize::from(former.of.0));
+        let (reference, confidential, apart) = (&former.reference, *confidential, provider.apart_from_outputs());
+        let kept = outputs.keep(&Declared { reference, attributes, confidential, apart }, sent);
+        kept.map_err(|error| eco_format!("its outputs could not be kept: {error}"))
+    }
+
     fn declared(&self, vertex: VertexId) -> Declared<'_> {
         let resource = self.prepared.resource(vertex);
         Declared {

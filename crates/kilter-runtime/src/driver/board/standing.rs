@@ -29,7 +29,7 @@ impl Board<'_> {
             let sends =
                 |old: &VertexId| carried.outputs.contains_key(old) && carried.senders.get(old) == Some(confidential);
             // What is still being done to it sends when it has ended.
-            let is_to_send = old.is_some_and(|old| calls.is_for(old));
+            let is_to_send = old.is_some_and(|old| calls.is_to_send(old));
             if !old.as_ref().is_some_and(sends) && !is_to_send && kept.is_kept(*vertex) {
                 kept.forget(*vertex);
             }

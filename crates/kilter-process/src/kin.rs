@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal, test_kill_process};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal, test_kill_process,
+};
 
 /// How often it is looked at most, where each time somebody new is found.
 const ROUNDS: usize = 50;
@@ -17,7 +19,7 @@ pub(crate) struct Kin {
     members: Vec<Process>,
     /// Descendants in other groups, parents before their children.
     strays: Vec<Process>,
-    /// Whether `/proc` told nothing.
+    /// Whether `/proc` told nothing: then only the group is known.
     is_dark: bool,
 }
 
@@ -32,7 +34,7 @@ impl Kin {
     pub(crate) fn look(&mut self) -> bool {
         let told = living();
         self.is_dark = told.is_none();
-        let Some(all) = told else { return false };
+        let all = told.unwrap_or_default();
         self.members = all.values().filter(|process| process.group == self.group.as_raw_pid()).copied().collect();
         self.strays.retain(|stray| all.get(&stray.number).is_some_and(|process| process.is(stray)));
         let known = self.strays.len();
@@ -108,17 +110,18 @@ impl Process {
         Process::parse(number, &std::fs::read(format!("/proc/{number}/stat")).ok()?)
     }
 
-    /// Reads `/proc/PID/stat` (`proc_pid_stat(5)`): `PID (NAME) STATE PPID PGRP …`, the time of its start as the 22nd.
-    /// None if it has exited.
+    /// Reads `/proc/PID/stat` (`proc_pid_stat(5)`): `PID (NAME) STATE PPID PGRP …`, the number of threads as the 20th, the
+    /// time of its start as the 22nd. None if it has exited.
     fn parse(number: i32, stat: &[u8]) -> Option<Process> {
         // The name is the process's own choice.
         let end = stat.iter().rposition(|&byte| byte == b')')?;
         let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace();
-        if matches!(fields.next()?, "Z" | "X") {
-            return None;
-        }
+        let state = fields.next()?;
         let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(Process { number, parent, group, started: fields.nth(16)?.parse().ok()? })
+        let (threads, started) = (fields.nth(14)?.parse::<u32>().ok()?, fields.nth(1)?.parse().ok()?);
+        // The state is that of the first thread, and others may outlive that one.
+        let has_exited = state == "X" || state == "Z" && threads <= 1;
+        (!has_exited).then_some(Process { number, parent, group, started })
     }
 
     fn pid(&self) -> Option<Pid> {
@@ -152,9 +155,21 @@ impl Process {
 
 /// All processes that have not exited; none when `/proc` does not tell.
 fn living() -> Option<BTreeMap<i32, Process>> {
+    let own = std::fs::read("/proc/self/status").ok()?;
+    if !is_of_own_namespace(&String::from_utf8_lossy(&own), getpid()) {
+        return None;
+    }
     let entries = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     Some(numbers.filter_map(|number| Some((number, Process::read(number)?))).collect())
+}
+
+/// Whether the numbers in this `/proc` are those that kilter uses, by its own `/proc/self/status` (`proc_pid_status(5)`) there: seen
+/// from outside its PID namespace it has a number in each namespace down to its own.
+fn is_of_own_namespace(status: &str, own: Pid) -> bool {
+    let told = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let own = own.as_raw_pid().to_string();
+    told("Pid:") == Some(&own) && told("NSpid:").is_none_or(|numbers| numbers == own)
 }
 
 #[cfg(test)]
@@ -171,6 +186,29 @@ mod tests {
         assert_eq!(Process::parse(7, stat("a) Z 1 1", "R").as_bytes()), read);
         assert_eq!(Process::parse(7, stat("sh", "Z").as_bytes()), None);
         assert_eq!(Process::parse(7, b"7 (sh) S 5"), None);
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_runs_as_long_as_another_one_does() {
+        let stat = |state: &str, threads: u32| {
+            format!(
+                "7 (sh) {state} 5 6 6 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 {threads} 0 4711 8192 9 18446744073709551615\n"
+            )
+        };
+        let read = Some(Process { number: 7, parent: 5, group: 6, started: 4711 });
+        assert_eq!(Process::parse(7, stat("Z", 2).as_bytes()), read);
+        assert_eq!(Process::parse(7, stat("X", 2).as_bytes()), None);
+    }
+
+    #[test]
+    fn numbers_of_another_namespace_are_not_taken_for_own_ones() {
+        let own = Pid::from_raw(7).unwrap();
+        let is_own = |pids: &str| is_of_own_namespace(&format!("Name:\tNSpid:\nTgid:\t7\n{pids}PPid:\t1\n"), own);
+        assert!(is_own("Pid:\t7\nNStgid:\t7\nNSpid:\t7\n"));
+        assert!(is_own("Pid:\t7\n"), "a kernel without namespaces");
+        assert!(!is_own("Pid:\t4711\nNStgid:\t4711\t7\nNSpid:\t4711\t7\n"));
+        assert!(!is_own("Pid:\t7\nNSpid:\t7\t7\n"), "by chance the same number in both");
+        assert!(!is_own(""));
     }
 
     #[test]

@@ -160,6 +160,37 @@ fn a_cancel_ends_descendants_in_other_groups_too() {
 }
 
 #[test]
+fn the_group_is_killed_in_the_end_where_proc_tells_nothing() {
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: it mounts a file system");
+    let script = "(trap '' TERM; sh -c 'echo $PPID'; for i in $(seq 500); do sleep 0.02; done) & wait";
+    let mut invocation = sh(script).deadline(Duration::from_millis(300));
+    invocation.grace = Duration::from_millis(200);
+    let ended = std::thread::scope(|scope| {
+        let apart = scope.spawn(|| {
+            hide_proc();
+            finished(&invocation)
+        });
+        apart.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    assert_eq!(ended.ending, Ending::Deadline);
+    // Nobody could tell when it was gone.
+    let until = Instant::now() + Duration::from_secs(5);
+    while is_running(&ended.stdout.text()) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!is_running(&ended.stdout.text()));
+}
+
+/// For this thread, which does not come back from there, and for what it starts.
+#[expect(deprecated, reason = "it is unsafe with a table of descriptors of its own only")]
+fn hide_proc() {
+    use rustix::thread::UnshareFlags;
+    rustix::thread::unshare(UnshareFlags::NEWNS | UnshareFlags::FS).unwrap();
+    let hidden = finished(&sh("mount --make-rprivate / && mount -t tmpfs none /proc"));
+    assert!(hidden.is_success(), "{}", hidden.stderr.text());
+}
+
+#[test]
 fn descendants_in_other_groups_are_killed_if_they_ignore_the_polite_signal_or_are_stopped() {
     let busy = "setsid --wait sh -c 'trap \"\" TERM; echo $$; while :; do setsid --wait sleep 0.02; done'";
     let orphan = "setsid --wait sh -c '(trap \"\" TERM; sh -c \"echo \\$PPID\"; while :; do sleep 0.02; done) & wait'";

@@ -12,12 +12,17 @@ use crate::seal::Seal;
 ///
 /// # Errors
 /// When the provider cannot read, or returns what its own schema does not allow (Puppet Resource
-/// API: "It is an error to return values not matching the type").
+/// API: "It is an error to return values not matching the type"). What comes after the first that cannot be read is not
+/// asked for.
 pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-    match query {
-        Query::All => provider.get(cx, query)?.into_iter().map(|state| accepted(provider, cx, state)).collect(),
-        Query::Named(wanted) => get_named(provider, cx, wanted)?.into_iter().map(|(_, state)| state).collect(),
-    }
+    let states = match query {
+        Query::Named(wanted) if provider.reads_singly() => {
+            return wanted.iter().map(|one| accepted(provider, cx, provider.get_one(cx, *one)?)).collect();
+        }
+        Query::Named(wanted) => read_named(provider, cx, wanted)?,
+        Query::All => provider.get(cx, query)?,
+    };
+    states.into_iter().map(|state| accepted(provider, cx, state)).collect()
 }
 
 /// The name of a resource, and how it is, or why that cannot be read.
@@ -26,22 +31,33 @@ pub type Reading = (EcoString, Result<State, ProviderError>);
 /// The resources of these names that there are, each valid by the schema, or why it alone is not to be had.
 ///
 /// # Errors
-/// When the provider as a whole cannot read.
+/// When the provider as a whole cannot read, or an interrupt leaves some unread.
 pub fn get_named(
     provider: &dyn Provider,
     cx: &Context<'_>,
     wanted: &[Wanted<'_>],
 ) -> Result<Vec<Reading>, ProviderError> {
     let checked = |state: State| (state.name.clone(), accepted(provider, cx, state));
-    if provider.reads_singly() {
-        let one_by_one = wanted.iter().map(|one| match provider.get_one(cx, *one) {
+    if !provider.reads_singly() {
+        return Ok(read_named(provider, cx, wanted)?.into_iter().map(checked).collect());
+    }
+    let one_by_one = wanted.iter().map(|one| {
+        if cx.interrupt().is_raised() {
+            // One that is left out would count as absent.
+            return Err(ProviderError::new("not all were read: the run was interrupted"));
+        }
+        Ok(match provider.get_one(cx, *one) {
             Ok(state) => checked(state),
             Err(error) => (one.name.clone(), Err(error)),
-        });
-        return Ok(one_by_one.collect());
-    }
+        })
+    });
+    one_by_one.collect()
+}
+
+/// Those of these names that a provider finds when it reads many at a time.
+fn read_named(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
     let is_asked = |state: &State| wanted.iter().any(|wanted| *wanted.name == state.name);
-    Ok(read(provider, cx, wanted)?.into_iter().filter(is_asked).map(checked).collect())
+    Ok(read(provider, cx, wanted)?.into_iter().filter(is_asked).collect())
 }
 
 /// A state as it can be relied on: sealed where the schema says so, valid by it, its title that of
@@ -133,4 +149,88 @@ fn changed_by_canonicalisation(provider: &dyn Provider, state: &State) -> Option
     let (name, value) = changed?;
     let form = canonical.get(name.as_str()).cloned().unwrap_or_default();
     Some(format!("it returned `{name}` as {value}, which is not canonical: {form}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use kilter_model::{Change, Outcome};
+
+    use super::*;
+    use crate::context::Interrupt;
+    use crate::contract::Mode;
+
+    /// Keeps the names that it is asked for. `bad` cannot be read, and who asks for `last` interrupts.
+    struct Single {
+        schema: TypeSchema,
+        asked: Mutex<Vec<EcoString>>,
+        flag: AtomicBool,
+    }
+
+    impl Provider for Single {
+        fn schema(&self) -> &TypeSchema {
+            &self.schema
+        }
+
+        fn name(&self) -> &'static str {
+            "single"
+        }
+
+        fn reads_singly(&self) -> bool {
+            true
+        }
+
+        fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+            Ok(Vec::new())
+        }
+
+        fn get_one(&self, _: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+            self.asked.lock().unwrap().push(wanted.name.clone());
+            self.flag.fetch_or(wanted.name == "last", Ordering::Release);
+            match wanted.name.as_str() {
+                "bad" => Err(ProviderError::new("it hangs")),
+                _ => Ok(State::absent(wanted.name.clone())),
+            }
+        }
+
+        fn set(&self, _: &Context<'_>, _: &[Change<'_>], _: Mode) -> Vec<Outcome> {
+            Vec::new()
+        }
+    }
+
+    fn single() -> Single {
+        Single { schema: TypeSchema::new("t", "T."), asked: Mutex::default(), flag: AtomicBool::new(false) }
+    }
+
+    fn readings(provider: &Single, names: &[&str]) -> Result<Vec<Reading>, ProviderError> {
+        let names: Vec<EcoString> = names.iter().map(|name| EcoString::from(*name)).collect();
+        let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, None)).collect();
+        get_named(provider, &Context::bare().with_interrupt(Interrupt::new(&provider.flag, None)), &wanted)
+    }
+
+    #[test]
+    fn who_takes_all_or_nothing_asks_no_further_than_the_first_error() {
+        let provider = single();
+        let names = ["good", "bad", "good"].map(EcoString::from);
+        let wanted = names.each_ref().map(|name| Wanted::new(name, None));
+        assert_eq!(get_checked(&provider, &Context::bare(), Query::Named(&wanted)).unwrap_err().message, "it hangs");
+        assert_eq!(*provider.asked.lock().unwrap(), ["good", "bad"]);
+    }
+
+    #[test]
+    fn who_takes_what_there_is_asks_on_after_an_error() {
+        let read = readings(&single(), &["bad", "good", "last"]).unwrap();
+        let is_read: Vec<_> = read.iter().map(|(name, state)| (name.as_str(), state.is_ok())).collect();
+        assert_eq!(is_read, [("bad", false), ("good", true), ("last", true)]);
+    }
+
+    #[test]
+    fn after_an_interrupt_nothing_more_is_asked_for_and_nothing_counts_as_absent() {
+        let provider = single();
+        let error = readings(&provider, &["last", "good", "good"]).unwrap_err();
+        assert_eq!(error.message, "not all were read: the run was interrupted");
+        assert_eq!(*provider.asked.lock().unwrap(), ["last"]);
+    }
 }

@@ -32,6 +32,9 @@ pub enum Reason {
     Directory,
     /// The second named the first by its name, such as a file its owner.
     Name,
+    /// The second named the first by a number that means something without it too, such as a file the uid of its owner. Such an
+    /// edge gives way: it is left out where it would close a cycle.
+    Number,
     /// The first owns the path of the second or one that it works with, as a package does. What is owned is found on the
     /// machine and in no manifest, so such an edge gives way: it is left out where it would close a cycle.
     Owner,
@@ -63,7 +66,7 @@ impl Origin {
             Origin::Written { .. } => 0,
             Origin::Output { .. } => 1,
             Origin::Automatic(Reason::Directory | Reason::Name) => 2,
-            Origin::Automatic(Reason::Owner) => 3,
+            Origin::Automatic(Reason::Number | Reason::Owner) => 3,
         }
     }
 }
@@ -99,7 +102,7 @@ impl Graph {
     ///
     /// Several edges between one pair become one, which notifies if any of them does and has the
     /// origin of the written one, of several that of one that notifies. An automatic edge against a written one of the same pair is left
-    /// out: what was written wins. So is one of an [owner](Reason::Owner) that would close a cycle.
+    /// out: what was written wins. So is one by a [number](Reason::Number) or of an [owner](Reason::Owner) that would close a cycle.
     ///
     /// # Errors
     /// The cycles, one for each knot of vertices that wait for each other.

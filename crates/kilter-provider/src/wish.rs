@@ -14,6 +14,9 @@ pub enum Direction {
 pub enum Match {
     /// By its name.
     Name,
+    /// By a number that means something without it too, such as a uid: the wish gives way where the other would have to wait
+    /// for whoever wishes.
+    Number,
     /// By a path: the nearest managed directory above it.
     Ancestor,
     /// By a path: that path, or else the nearest managed directory above it.

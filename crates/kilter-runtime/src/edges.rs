@@ -147,6 +147,7 @@ fn granted(
     let mut above = || nearest.above(lookup, provider, wish.name).map(|v| (v, Reason::Directory));
     match wish.by {
         Match::Name => by_name(),
+        Match::Number => by_name().map(|(other, _)| (other, Reason::Number)),
         Match::Ancestor => above(),
         Match::PathOrAncestor => by_name().or_else(above),
         Match::Owner => None,

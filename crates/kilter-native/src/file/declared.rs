@@ -281,9 +281,10 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
     wish(Wish { by: Match::Ancestor, ..Wish::require("file", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
         if let Some(account) = should.get(attribute) {
-            // One with a number answers to that as well, however it is written here.
+            // One with a number answers to that as well, however it is written here. A number can be given to a file
+            // without the account.
             match number(account) {
-                Some(number) => wish(Wish::require(type_name, &number.to_string())),
+                Some(number) => wish(Wish { by: Match::Number, ..Wish::require(type_name, &number.to_string()) }),
                 None => wish(Wish::require(type_name, account.as_str().unwrap_or_default())),
             }
         }

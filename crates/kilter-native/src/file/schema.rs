@@ -44,7 +44,8 @@ or to the user that kilter runs as, and nobody else can write there.
 
 **Comes after**, if they are declared: the nearest directory above the path, the `user` that is its
 `owner`, by name or number, the `group` likewise, the file that is its `source`, its `fragments`.
-Not after what a link points to.";
+Not after what a link points to, nor after a user or group by number that has to wait for the file: a number
+can be given to a file without them.";
 
 fn what(schema: TypeSchema) -> TypeSchema {
     schema

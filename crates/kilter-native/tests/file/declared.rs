@@ -2,7 +2,7 @@
 
 use kilter_model::{Attributes, Value};
 use kilter_native::FileProvider;
-use kilter_provider::{Match, Provider};
+use kilter_provider::Provider;
 
 use crate::harness::*;
 
@@ -86,14 +86,9 @@ fn a_file_comes_after_its_directory_owner_group_and_source() {
     let declared = file("/a/b", [("owner", text("app")), ("group", text("7")), ("source", text("/src/"))]);
     let mut wishes = Vec::new();
     FileProvider::new().wishes(&declared.name, &declared.should, &mut |wish| {
-        wishes.push(format!(
-            "{}[{}]{}",
-            wish.type_name,
-            wish.name,
-            if wish.by == Match::Ancestor { " above" } else { "" }
-        ));
+        wishes.push(format!("{}[{}] {:?}", wish.type_name, wish.name, wish.by));
     });
-    assert_eq!(wishes, ["file[/a/b] above", "user[app]", "group[7]", "file[/src]"]);
+    assert_eq!(wishes, ["file[/a/b] Ancestor", "user[app] Name", "group[7] Number", "file[/src] Name"]);
 }
 
 #[test]

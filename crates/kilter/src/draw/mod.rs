@@ -129,6 +129,7 @@ fn from(edge: &kilter_engine::Edge, prepared: &Prepared<'_>) -> From {
         Origin::Written { kind, .. } => From::Written(kind.word()),
         Origin::Automatic(Reason::Directory) => From::Automatic("directory"),
         Origin::Automatic(Reason::Name) => From::Automatic("name"),
+        Origin::Automatic(Reason::Number) => From::Automatic("number"),
         Origin::Automatic(Reason::Owner) => From::Automatic("owner"),
         Origin::Output { span } => {
             let deferred = prepared.resource(edge.second).deferred();

@@ -88,6 +88,7 @@ fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
                 let why = match reason {
                     Reason::Directory => "its directory",
                     Reason::Name => "which it names",
+                    Reason::Number => "whose number it names",
                     Reason::Owner => "which owns its path",
                 };
                 let span = rejected.catalog.resources[edge.second.0 as usize].span;

@@ -82,6 +82,10 @@ fn accounts_are_made_after_their_groups_and_before_what_is_theirs_and_go_the_oth
     let numbered =
         "  file[/srv/x]: {owner: 4711, group: \"4712\"}\n  user[deploy]: {uid: 4711}\n  group[staff]: {gid: 4712}\n";
     assert_eq!(automatic(numbered), ["group[staff] < file[/srv/x]", "user[deploy] < file[/srv/x]"]);
+    // A number is nobody's before the account is there, and the file can be.
+    let around = "  file[/srv/x]: {owner: 4711}\n  user[deploy]: {uid: 4711}\n  \
+                  exec[mk]: {require: \"file[/srv/x]\", before: \"user[deploy]\"}\n";
+    assert_eq!(automatic(around), [""; 0]);
     let gone = "  group[deploy]: {ensure: absent}\n  user[deploy]: {ensure: absent}\n";
     assert_eq!(automatic(gone), ["user[deploy] < group[deploy]"]);
 }

@@ -85,8 +85,8 @@ fn below(schemas: &[&TypeSchema], json: &Json, found: &mut Vec<Value>) {
     }
 }
 
-/// The secrets in an answer that cannot be read, as far as it can: lines with a key, of which `ral_was` goes on with
-/// the one before.
+/// The secrets in an answer of the convention simple that cannot be read, as far as it can: lines with a key, of which
+/// `ral_was` goes on with the one before.
 pub(crate) fn of_lines(schema: &TypeSchema, text: &str) -> Seal {
     let (mut found, mut last) = (Vec::new(), "");
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
@@ -121,12 +121,13 @@ impl HeldLines {
         self.0.borrow_mut().push((level, line));
     }
 
-    /// Tells them without the secrets.
-    pub(crate) fn tell(&self, seal: &Seal, log: &dyn Fn(Level, &str)) {
+    /// Tells them without the secrets; nothing of them where nobody can tell which these are.
+    pub(crate) fn tell(&self, seal: Option<&Seal>, log: &dyn Fn(Level, &str)) {
         let lines = self.0.take();
-        let is_searched = can_search(seal, lines.iter().map(|(_, line)| line.len()).sum());
+        let bytes = lines.iter().map(|(_, line)| line.len()).sum();
+        let seal = seal.filter(|seal| can_search(seal, bytes));
         for (level, line) in lines {
-            log(level, &if is_searched { seal.hide(line) } else { REDACTED.into() });
+            log(level, &seal.map_or_else(|| REDACTED.into(), |seal| seal.hide(line)));
         }
     }
 }
@@ -173,7 +174,7 @@ mod tests {
         let seal = Seal::of_values(&values);
         let (held, told) = (HeldLines::default(), RefCell::new(Vec::new()));
         held.hold(Level::Info, "x".repeat(SEARCHED / 1000).into());
-        held.tell(&seal, &|_, line: &str| told.borrow_mut().push(line.to_owned()));
+        held.tell(Some(&seal), &|_, line: &str| told.borrow_mut().push(line.to_owned()));
         assert_eq!(told.into_inner(), [REDACTED]);
     }
 }

@@ -136,6 +136,28 @@ impl ProtocolError {
         }
     }
 
+    /// Whether it repeats something of the output.
+    pub(crate) fn quotes(&self) -> bool {
+        match self {
+            ProtocolError::Told { .. }
+            | ProtocolError::Line { .. }
+            | ProtocolError::OtherName { .. }
+            | ProtocolError::NamedTwice(_)
+            | ProtocolError::Shape { .. } => true,
+            ProtocolError::TimedOut
+            | ProtocolError::Interrupted
+            | ProtocolError::Flooded { .. }
+            | ProtocolError::TooMuch { .. }
+            | ProtocolError::Status(_)
+            | ProtocolError::NotText { .. }
+            | ProtocolError::ByteOrderMark
+            | ProtocolError::Nul { .. }
+            | ProtocolError::Nothing { .. }
+            // A place in the text, and what is wrong there with its form.
+            | ProtocolError::NotJson { .. } => false,
+        }
+    }
+
     pub(crate) fn line(line: usize, text: &str, expected: impl Into<EcoString>) -> ProtocolError {
         ProtocolError::Line { line, text: beginning(text, 80), expected: expected.into() }
     }

@@ -49,7 +49,12 @@ impl MoldError {
     }
 
     /// What is known of a process that has ended.
-    pub(super) fn details_of(cause: &MoldCause, finished: &Finished, seal: &Seal, lifted: Lifted) -> Vec<EcoString> {
+    pub(super) fn details_of(
+        cause: &MoldCause,
+        finished: &Finished,
+        seal: Option<&Seal>,
+        lifted: Lifted,
+    ) -> Vec<EcoString> {
         let mut details = Vec::new();
         if !matches!(cause, MoldCause::Answer(ProtocolError::Status(_))) {
             details.push(eco_format!("{}", finished.status));

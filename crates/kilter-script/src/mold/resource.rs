@@ -141,7 +141,7 @@ impl MoldProvider {
         match self.outcome(call.about.1, &finished, call.output) {
             Ok(outcome) => {
                 let outcome = Outcome { by: call.made(&finished), ..outcome };
-                call.given().and(call.told(&finished).unwrap_or_default()).outcome(outcome)
+                call.secrets(&finished).unwrap_or_else(|| call.given()).outcome(outcome)
             }
             Err(cause) => Outcome::failed(eco_format!("{}", call.error(cause, Some(&finished)))),
         }

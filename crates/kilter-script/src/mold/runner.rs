@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{TypeSchema, Value, to_json, to_json_clear};
+use kilter_model::{REDACTED, TypeSchema, Value, to_json, to_json_clear};
 use kilter_process::{Capture, Confinement, Event, Finished, Invocation, Leftovers};
 use kilter_provider::{Context, Level, Seal};
 
@@ -73,16 +73,22 @@ impl Call<'_> {
     }
 
     /// The secrets in what the script has printed; none where nobody can tell which these are.
-    pub(super) fn told(&self, finished: &Finished) -> Option<Seal> {
+    fn told(&self, finished: &Finished) -> Option<Seal> {
         let text = finished.stdout.text();
         // Lines for people are no document.
-        let is_document = matches!(self.action, None | Some("inspect" | "list")) || text.trim_start().starts_with('{');
+        let begins = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
+        let is_document = begins || matches!(self.action, None | Some("inspect" | "list"));
         if !self.tells_secrets() || !is_document || text.trim().is_empty() {
             return Some(Seal::default());
         }
         Room::of(self.output).holds_tree(&text).ok()?;
         let document = serde_json::from_str(&text).ok()?;
         Some(secrets::of_document(&self.schemas, &document))
+    }
+
+    /// What is secret in the call and its answer; none where nobody can tell that.
+    pub(super) fn secrets(&self, finished: &Finished) -> Option<Seal> {
+        self.told(finished).map(|told| self.given().and(told))
     }
 
     /// Who can let the script write, where it is confined. What brings a resource to a state is confined in a preview only.
@@ -92,7 +98,7 @@ impl Call<'_> {
 
     /// What it was, and how it ended.
     pub(super) fn made(&self, finished: &Finished) -> EcoString {
-        let last_words = match last_words(finished, &self.given()) {
+        let last_words = match last_words(finished, self.secrets(finished).as_ref()) {
             words if words.is_empty() => words,
             words => eco_format!("; last on its standard error: {words}"),
         };
@@ -101,16 +107,13 @@ impl Call<'_> {
 
     /// The error of this call.
     pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
-        let seal = self.given();
-        let seal = match finished {
-            Some(finished) => seal.and(self.told(finished).unwrap_or_default()),
-            None => seal,
-        };
-        let details = finished.map(|finished| MoldError::details_of(&cause, finished, &seal, self.lifted()));
-        let details = details.unwrap_or_default();
-        let details = details.into_iter().map(|detail| seal.hide(detail)).collect();
+        let seal = finished.map_or_else(|| Some(self.given()), |finished| self.secrets(finished));
+        let hide = |text: EcoString| seal.iter().fold(text, |text, seal| seal.hide(text));
+        let details = finished.map(|finished| MoldError::details_of(&cause, finished, seal.as_ref(), self.lifted()));
+        let details = details.unwrap_or_default().into_iter().map(hide).collect();
         let cause = match cause {
-            MoldCause::Document(why) => MoldCause::Document(seal.hide(why)),
+            MoldCause::Document(_) if seal.is_none() => MoldCause::Document(REDACTED.into()),
+            MoldCause::Document(why) => MoldCause::Document(hide(why)),
             other => other,
         };
         MoldError { task: self.task.clone(), path: PathBuf::from(self.path), cause, details }
@@ -144,7 +147,9 @@ impl Runner {
             (message, true) => held.hold(level, message),
             (message, false) => tell(level, &message),
         };
-        let warn = |why: &str| log(Level::Warning, why);
+        // What kilter says of itself is not held back: it may be all that is told.
+        let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
+        let warn = |why: &str| remark(Level::Warning, why);
         let invocation = self.surroundings.keeping(self.invocation(call), &call.keeps, warn);
         let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         if tells_secrets {
@@ -168,7 +173,7 @@ impl Runner {
         });
         let finished = finished.map_err(|error| {
             recorder.release(Some(&Seal::default()));
-            held.tell(&Seal::default(), &tell);
+            held.tell(Some(&Seal::default()), &tell);
             call.error(MoldCause::NotStarted(error), None)
         })?;
         let found = call.told(&finished);
@@ -177,14 +182,14 @@ impl Runner {
         for damage in damages {
             log(Level::Warning, &format!("channel 3 of {}: {damage}", call.path.display()));
         }
+        held.tell(found.as_ref(), &tell);
         if finished.leaked {
-            log(Level::Warning, "the script has ended and left a process behind that keeps its output open");
+            remark(Level::Warning, "the script has ended and left a process behind that keeps its output open");
         }
         let who = format!("the script {}", call.path.display());
         if let Some((level, message)) = self.watch.note(&who, call.lifted(), &finished) {
-            log(level, &message);
+            remark(level, &message);
         }
-        held.tell(&found.unwrap_or_default(), &tell);
         Ok(finished)
     }
 

@@ -9,7 +9,7 @@ use kilter_provider::{Context, Level, Mode, Seal};
 use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
 use crate::convention::size::Room;
-use crate::convention::{ProtocolError, Reply, Request};
+use crate::convention::{ConventionName, ProtocolError, Reply, Request};
 use crate::exchange::{Exchange, cancel};
 use crate::secrets::{self, HeldLines, has_secrets};
 use crate::spoken::Spoken;
@@ -56,7 +56,9 @@ impl ScriptProvider {
             (message, true) => held.hold(level, message),
             (message, false) => tell(level, &message),
         };
-        let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| log(Level::Warning, why));
+        // What kilter says of itself is not held back: it may be all that is told.
+        let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
+        let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| remark(Level::Warning, why));
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
         let exchange = Exchange {
             type_name,
@@ -72,17 +74,18 @@ impl ScriptProvider {
             observe(&event);
         });
         let finished = finished.map_err(|error| {
-            held.tell(&Seal::default(), &tell);
+            held.tell(Some(&Seal::default()), &tell);
             self.error(request, Cause::NotStarted(error), None)
         })?;
-        self.remark(request, &finished, spoken.dropped(), &log);
         let reply = self.convention.decode(request, &finished);
-        let told = if tells_secrets { self.secrets_in(&reply, &finished) } else { Seal::default() };
-        held.tell(&told, &tell);
-        let seal = seal.and(told);
-        let reply = reply.map_err(|error| self.error(request, Cause::Answer(error), Some((&finished, &seal))))?;
+        let told = if tells_secrets { self.secrets_in(&reply, &finished) } else { Some(Seal::default()) };
+        held.tell(told.as_ref(), &tell);
+        self.remark(request, &finished, spoken.dropped(), &remark);
+        let seal = told.map(|told| seal.and(told));
+        let fail = |error| self.error(request, Cause::Answer(error), Some((&finished, seal.as_ref())));
+        let reply = reply.map_err(fail)?;
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));
-        Ok((reply, Call { action, status, last_words: last_words(&finished, &seal) }))
+        Ok((reply, Call { action, status, last_words: last_words(&finished, seal.as_ref()) }))
     }
 
     /// Whether an answer may tell secrets that nobody knows before it has been read.
@@ -90,17 +93,20 @@ impl ScriptProvider {
         !matches!(request, Request::Describe | Request::Watch) && has_secrets(&self.metadata.schema)
     }
 
-    /// The secrets that an answer tells, or what can be found of them in one that is none.
-    fn secrets_in(&self, reply: &Result<Reply, ProtocolError>, finished: &Finished) -> Seal {
+    /// The secrets that an answer tells, or what can be found of them in one that is none; none where nobody can tell
+    /// which these are.
+    fn secrets_in(&self, reply: &Result<Reply, ProtocolError>, finished: &Finished) -> Option<Seal> {
         let schema = &self.metadata.schema;
         if let Ok(reply) = reply {
-            return secrets::of_reply(schema, reply);
+            return Some(secrets::of_reply(schema, reply));
         }
         let text = finished.stdout.text();
-        match Room::of(self.surroundings.limits.output).holds_tree(&text).map(|()| serde_json::from_str(&text)) {
-            Ok(Ok(document)) => secrets::of_document(&[schema], &document),
-            _ => secrets::of_lines(schema, &text),
+        if self.metadata.convention == ConventionName::Simple || text.trim().is_empty() {
+            return Some(secrets::of_lines(schema, &text));
         }
+        Room::of(self.surroundings.limits.output).holds_tree(&text).ok()?;
+        let document = serde_json::from_str(&text).ok()?;
+        Some(secrets::of_document(&[schema], &document))
     }
 
     /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks
@@ -129,7 +135,12 @@ impl ScriptProvider {
         }
     }
 
-    fn error(&self, request: &Request<'_>, cause: Cause, finished: Option<(&Finished, &Seal)>) -> Box<ScriptError> {
+    fn error(
+        &self,
+        request: &Request<'_>,
+        cause: Cause,
+        finished: Option<(&Finished, Option<&Seal>)>,
+    ) -> Box<ScriptError> {
         let status = match (&cause, finished) {
             (Cause::Answer(error), Some((finished, _))) => status(finished, error),
             _ => None,
@@ -143,7 +154,7 @@ impl ScriptProvider {
             cause,
             status,
             last_words: finished.map(|(finished, seal)| last_words(finished, seal)).unwrap_or_default(),
-            seal: finished.map(|(_, seal)| seal.clone()).unwrap_or_default(),
+            seal: finished.map_or_else(|| Some(Seal::default()), |(_, seal)| seal.cloned()),
         })
     }
 

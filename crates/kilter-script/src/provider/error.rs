@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ecow::{EcoString, eco_format};
+use kilter_model::REDACTED;
 use kilter_process::{Captured, Finished, SpawnError};
 use kilter_provider::{ProviderError, Seal};
 
@@ -16,7 +17,7 @@ const LAST_WORDS: usize = 400;
 #[error(
     "{action}{of} by the provider `{provider}` ({convention}, {}): {}{}",
     path.display(),
-    self.seal.hide(eco_format!("{}", self.cause)),
+    self.cause(),
     self.circumstances()
 )]
 pub(super) struct ScriptError {
@@ -36,8 +37,8 @@ pub(super) struct ScriptError {
     pub(super) status: Option<EcoString>,
     /// The last it wrote on standard error.
     pub(super) last_words: EcoString,
-    /// What is secret in the call and its answer.
-    pub(super) seal: Seal,
+    /// What is secret in the call and its answer; none where nobody can tell that.
+    pub(super) seal: Option<Seal>,
 }
 
 /// What went wrong with a script.
@@ -55,6 +56,14 @@ pub(super) enum Cause {
 }
 
 impl ScriptError {
+    /// What went wrong, without secrets.
+    fn cause(&self) -> EcoString {
+        match (&self.seal, &self.cause) {
+            (None, Cause::Answer(error)) if error.quotes() => REDACTED.into(),
+            (seal, cause) => seal.iter().fold(eco_format!("{cause}"), |text, seal| seal.hide(text)),
+        }
+    }
+
     /// The status and the last words, in brackets.
     fn circumstances(&self) -> EcoString {
         circumstances(self.status.as_ref(), &self.last_words)
@@ -86,9 +95,14 @@ pub(super) fn status(finished: &Finished, error: &ProtocolError) -> Option<EcoSt
 }
 
 /// The last lines that a process wrote on standard error, without secrets. They are looked for in all of it that was
-/// kept, before anything is cut off.
-pub(crate) fn last_words(finished: &Finished, seal: &Seal) -> EcoString {
-    let text = seal.hide(kept(&finished.stderr));
+/// kept, before anything is cut off. Where nobody can tell which they are, nothing of the lines is told.
+pub(crate) fn last_words(finished: &Finished, seal: Option<&Seal>) -> EcoString {
+    let text = kept(&finished.stderr);
+    let text = match seal {
+        Some(seal) => seal.hide(text),
+        None if text.trim().is_empty() => return EcoString::new(),
+        None => return REDACTED.into(),
+    };
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = lines[lines.len().saturating_sub(3)..].join(" / ");
     let from = last.chars().count().saturating_sub(LAST_WORDS);
@@ -122,7 +136,7 @@ mod tests {
                     let text = format!("ünter2secret{}", ".".repeat(behind));
                     let bytes = if dropped == 0 { text.into_bytes() } else { text.as_bytes()[cut..].to_vec() };
                     let stderr = Captured { bytes, dropped };
-                    let words = last_words(&Finished { stderr, ..Finished::of(Status::Code(1)) }, &seal);
+                    let words = last_words(&Finished { stderr, ..Finished::of(Status::Code(1)) }, Some(&seal));
                     let left = words.as_str().replace("[redacted]", "").replace(['…', '.', ']'], "");
                     // What marks the place of a secret may be cut itself.
                     assert!("[redacted".ends_with(left.as_str()) || left.is_empty(), "{behind}, {cut}: {words}");

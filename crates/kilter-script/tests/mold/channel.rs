@@ -132,12 +132,31 @@ fn secrets_that_a_script_tells_are_heard_by_nobody() {
 
 #[test]
 fn nothing_that_a_script_says_is_heard_where_nobody_can_tell_what_is_secret_in_it() {
-    let place = Place::new();
-    place.script("resources/job", format!("{TELLING}echo '{{\"password\": \"Old-Secret-1\", '\n"));
-    place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");
-    assert!(inspect(&place.provider("job"), "x").unwrap_err().contains("not JSON"));
-    let heard = place.heard.lines().join("\n");
-    assert!(!heard.contains("Old-Sec") && heard.contains(r#"stdout {"line":"[redacted]"}"#), "{heard}");
+    for (action, answer) in [
+        ("inspect", "{\"password\": \"$json\", "),
+        ("inspect", "checking...\n{\"password\": \"$json\"}"),
+        ("conform", "{\"changed\": {\"password\": {\"was\": \"$json\", "),
+        ("conform", "\u{feff}{\"changed\": {}}"),
+    ] {
+        let place = Place::new();
+        let leaving = "sleep 5 2>/dev/null 3>&- &\n";
+        place.script("resources/job", format!("{TELLING}{leaving}cat <<END\n{answer}\nEND\n"));
+        place.file("resources/job.yaml", "attributes:\n  password: {type: \"Sensitive[String]\"}\n");
+        let (provider, log, name) = (place.provider("job"), Lines::default(), "x".into());
+        let cx = Context::bare().with_log(&log);
+        let said = match action {
+            "inspect" => provider.get_one(&cx, Wanted::new(&name, None)).unwrap_err().to_string(),
+            _ => provider.conform(&cx, &name, &attributes(&[])).failure.unwrap().to_string(),
+        };
+        let lines = log.0.into_inner().unwrap();
+        let heard = place.heard.lines().join("\n");
+        let told = format!("{said}\n{lines:?}\n{heard}");
+        assert!(!told.contains("Old-Sec") && heard.contains(r#"stdout {"line":"[redacted]"}"#), "{answer}: {told}");
+        assert!(said.contains("last on its standard error: [redacted]"), "{answer}: {said}");
+        assert_eq!(lines[0], "info job[x] [redacted]");
+        // What kilter says of itself is no secret.
+        assert!(lines.iter().any(|line| line.contains("left a process behind")), "{lines:?}");
+    }
 }
 
 #[test]

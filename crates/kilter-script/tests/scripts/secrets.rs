@@ -57,3 +57,17 @@ fn secrets_that_a_script_tells_are_in_none_of_its_lines_and_errors() {
         );
     }
 }
+
+#[test]
+fn nothing_that_a_script_says_is_told_where_nobody_can_tell_what_is_secret_in_it() {
+    for (action, answer) in [
+        ("list", "debug: starting\n{\"resources\": [{\"name\": \"a\", \"password\": \"Old-Secret-1\"}]}"),
+        ("find", "{\"resources\": [{\"name\": \"a\", \"password\": \"Old-Secret-1\""),
+        ("update", "\u{feff}{\"changes\": [], \"password\": \"Old-Secret-1\"}"),
+        ("update", "replaced Old-Secret-1"),
+    ] {
+        let said = said("json", action, answer);
+        assert!(!said.contains("Old-Sec") && said.contains("] [redacted]\""), "{action} {answer}: {said}");
+        assert!(said.contains("; last on its standard error: [redacted])"), "{action} {answer}: {said}");
+    }
+}

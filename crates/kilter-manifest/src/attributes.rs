@@ -16,7 +16,7 @@ use crate::resources::{Entry, Index, name_of};
 use crate::scalar::has_leading_zero;
 use crate::tree::{Kind, View};
 use crate::types::Type;
-use crate::value::{Built, Values, is_sealed};
+use crate::value::{Built, Values};
 
 /// How to mend what cannot wait for other resources.
 pub(crate) const KNOWN_BEFORE: &str = "give it without outputs of other resources: by a variable or a fact";
@@ -132,7 +132,7 @@ impl<'e, 't> Body<'e, 't> {
         let attribute = type_.attributes().iter().find(|attribute| attribute.name == key.text());
         attribute.is_some_and(|attribute| {
             attribute.behaviour == Behaviour::ReadOnly
-                || is_sealed(&attribute.data_type) && value.is_scalar() && value.text() == REDACTED
+                || attribute.data_type.is_sensitive() && value.is_scalar() && value.text() == REDACTED
         })
     }
 
@@ -242,7 +242,7 @@ impl<'e, 't> Body<'e, 't> {
             }
             Built::Deferred(template) => {
                 self.keep_names(&template, catalog);
-                let sensitive = is_sealed(&attribute.data_type);
+                let sensitive = attribute.data_type.is_sensitive();
                 let span = view.span();
                 let deferred = Deferred { attribute: attribute.name.clone(), template, sensitive, span };
                 resource.particulars_mut().deferred.push(deferred);
@@ -373,7 +373,7 @@ impl<'e, 't> Body<'e, 't> {
         let attributes = type_.attributes();
         for &at in &type_.defaults {
             if let (false, Some(default)) = (self.given[at], &attributes[at].default) {
-                let sealed = is_sealed(&attributes[at].data_type);
+                let sealed = attributes[at].data_type.is_sensitive();
                 let value = if sealed { Value::sensitive(default.clone()) } else { default.clone() };
                 resource.attributes.push(attributes[at].name.clone(), value);
             }

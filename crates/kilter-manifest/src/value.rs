@@ -52,16 +52,6 @@ pub(crate) struct Values<'e, 't> {
     depth: u32,
 }
 
-/// Whether values of a type are sealed.
-pub(crate) fn is_sealed(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Variant(types) => types.iter().any(is_sealed),
-        DataType::Optional(inner) | DataType::NotUndef(inner) => is_sealed(inner),
-        DataType::Alias(alias) => is_sealed(&alias.definition()),
-        other => other.is_sensitive(),
-    }
-}
-
 impl<'e, 't> Values<'e, 't> {
     /// Makes values that hold no outputs of resources.
     pub(crate) fn new(environment: &'e Environment<'t>) -> Values<'e, 't> {
@@ -104,7 +94,7 @@ impl<'e, 't> Values<'e, 't> {
         if !self.environment.spend(view) {
             return Built::Broken;
         }
-        let sealed = is_sealed(wanted);
+        let sealed = wanted.is_sensitive();
         let built = match view.kind() {
             Kind::Mapping => self.mapping(view, wanted),
             Kind::Sequence => self.sequence(view, wanted),

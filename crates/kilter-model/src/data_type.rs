@@ -17,6 +17,7 @@ mod words;
 use std::borrow::Cow;
 
 use ecow::EcoString;
+use rustc_hash::FxHashSet;
 
 pub(crate) use alias::is_type_name;
 pub use alias::{Alias, AliasError, Aliases};
@@ -150,14 +151,20 @@ impl DataType {
         }
     }
 
-    /// Whether values of the type are sealed.
+    /// Whether values of the type are sealed: those of one of several types, where those of any of them are.
     pub fn is_sensitive(&self) -> bool {
         match self {
             DataType::Sensitive(_) => true,
             DataType::Optional(inner) | DataType::NotUndef(inner) => inner.is_sensitive(),
+            DataType::Variant(types) => types.iter().any(DataType::is_sensitive),
             DataType::Alias(alias) => alias.definition().is_sensitive(),
             _ => false,
         }
+    }
+
+    /// Whether values of the type may hold secrets, also where they are not sealed as a whole.
+    pub fn may_hold_secrets(&self) -> bool {
+        describe::mentions_seals(self, &mut FxHashSet::default())
     }
 
     /// The type without what only says that a value may be missing or is sealed, and what a name
@@ -208,6 +215,30 @@ impl DataType {
             DataType::Tuple(types, from, to) => DataType::Tuple(types.iter().map(change).collect(), *from, *to),
             DataType::Variant(types) => DataType::Variant(types.iter().map(change).collect()),
             other => other.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_may_be_a_secret_is_sealed_and_one_that_may_hold_one_is_known() {
+        for (data_type, is_sensitive, may_hold_secrets) in [
+            ("Sensitive[String]", true, true),
+            ("Variant[Sensitive[String], Undef]", true, true),
+            ("Optional[Variant[Integer, NotUndef[Sensitive]]]", true, true),
+            ("Array[Sensitive[String]]", false, true),
+            ("Struct[{user => String, pin => Sensitive[String]}]", false, true),
+            ("Variant[String, Array[Integer]]", false, false),
+        ] {
+            let parsed: DataType = data_type.parse().unwrap();
+            assert_eq!(
+                (parsed.is_sensitive(), parsed.may_hold_secrets()),
+                (is_sensitive, may_hold_secrets),
+                "{data_type}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use ecow::EcoString;
-use kilter_model::{REDACTED, TypeSchema, Value, from_json};
+use kilter_model::{DataType, REDACTED, TypeSchema, Value, from_json};
 use kilter_provider::{Level, Seal};
 use serde_json::Value as Json;
 
@@ -15,7 +15,8 @@ const SEARCHED: usize = 1 << 30;
 
 /// Whether resources of a type have secrets.
 pub(crate) fn has_secrets(schema: &TypeSchema) -> bool {
-    schema.attributes.iter().any(|attribute| attribute.data_type.is_sensitive())
+    let outputs = schema.outputs.iter().map(|output| &output.data_type);
+    schema.attributes.iter().map(|attribute| &attribute.data_type).chain(outputs).any(DataType::may_hold_secrets)
 }
 
 /// The secrets that a reply tells.
@@ -76,8 +77,8 @@ fn below(schemas: &[&TypeSchema], json: &Json, found: &mut Vec<Value>) {
         Json::Array(values) => values.iter().for_each(|value| below(schemas, value, found)),
         Json::Object(entries) => {
             for (key, value) in entries {
-                let is_secret = |schema: &&&TypeSchema| is_secret(schema, key);
-                found.extend(schemas.iter().find(is_secret).map(|_| Value::sensitive(from_json(value))));
+                let is_secret = schemas.iter().any(|schema| of_secret(schema, key).is_some());
+                found.extend(is_secret.then(|| Value::sensitive(from_json(value))));
                 below(schemas, value, found);
             }
         }
@@ -96,15 +97,18 @@ pub(crate) fn of_lines(schema: &TypeSchema, text: &str) -> Seal {
     Seal::of_values(&found)
 }
 
-/// The value of an attribute as it was written and as it is meant, if it is a secret.
+/// The value of an attribute or an output as it was written and as it is meant, if it may hold a secret.
 fn secret(schema: &TypeSchema, name: &str, raw: &Value) -> Vec<Value> {
-    let Some(known) = schema.find(name).filter(|_| is_secret(schema, name)) else { return Vec::new() };
-    let meant = typed(&known.data_type, raw).ok().flatten();
+    let Some(known) = of_secret(schema, name) else { return Vec::new() };
+    let meant = typed(known, raw).ok().flatten().map(Value::sensitive);
     std::iter::once(Value::sensitive(raw.clone())).chain(meant).collect()
 }
 
-fn is_secret(schema: &TypeSchema, name: &str) -> bool {
-    schema.find(name).is_some_and(|known| known.data_type.is_sensitive())
+/// The type of an attribute or an output, if its values may hold secrets.
+fn of_secret<'a>(schema: &'a TypeSchema, name: &str) -> Option<&'a DataType> {
+    let output = || schema.find_output(name).map(|output| &output.data_type);
+    let known = schema.find(name).map(|attribute| &attribute.data_type).or_else(output);
+    known.filter(|known| known.may_hold_secrets())
 }
 
 /// Whether a text of so many bytes can be searched for all secrets. If not, nothing of it is told.
@@ -143,7 +147,11 @@ mod tests {
             .attribute("name", "String", Behaviour::Namevar, "")
             .attribute("key", "Optional[Sensitive[String]]", Behaviour::Property, "")
             .attribute("keys", "Sensitive[Array[String]]", Behaviour::Property, "")
+            .attribute("either", "Variant[Sensitive[String], Undef]", Behaviour::Property, "")
+            .attribute("parts", "Struct[{user => String, pin => Sensitive[String]}]", Behaviour::Property, "")
             .attribute("v", "String", Behaviour::Property, "")
+            .output("token", "Sensitive[String]", "")
+            .output("plain", "Any", "")
     }
 
     #[test]
@@ -166,6 +174,22 @@ mod tests {
             seal.hide("secret1 secret2 secret3 secret4 plain".into()),
             format!("{} plain", [REDACTED; 4].join(" "))
         );
+    }
+
+    #[test]
+    fn secrets_are_found_in_outputs_and_in_values_that_may_be_or_hold_one() {
+        let document = serde_json::json!({
+            "token": "secret1", "either": "secret2", "parts": {"user": "me", "pin": "secret3"}, "plain": "plain", "v": "plain",
+        });
+        let seal = of_document(&[&schema()], &document);
+        let expected = format!("{} plain", [REDACTED; 3].join(" "));
+        assert_eq!(seal.hide("secret1 secret2 secret3 plain".into()), expected);
+        let of_json = |(name, value): (&String, &Json)| (name.clone(), from_json(value));
+        let attributes = document.as_object().into_iter().flatten().map(of_json);
+        let record = Record { attributes: attributes.collect(), ..Record::default() };
+        assert_eq!(of_record(&schema(), &record).hide("secret1 secret2 secret3 plain".into()), expected);
+        let only_sends = TypeSchema::new("t", "").output("token", "Sensitive[String]", "");
+        assert!(has_secrets(&only_sends) && !has_secrets(&TypeSchema::new("t", "").output("plain", "Any", "")));
     }
 
     #[test]

@@ -16,8 +16,7 @@ const TOLD: usize = 100;
 
 /// Describes why `value` is not of the type `expected`.
 pub(super) fn describe(expected: &DataType, value: &Value, seals: Seals) -> Mismatch {
-    let discreet =
-        seals == Seals::Ignored && (mentions_seals(expected, &mut FxHashSet::default()) || value.holds_sensitive());
+    let discreet = seals == Seals::Ignored && (expected.may_hold_secrets() || value.holds_sensitive());
     let actual = exact(value);
     let describer = Describer { seals, discreet };
     let mut faults = describer.describe(expected, &actual, &[]);
@@ -30,7 +29,7 @@ pub(super) fn describe(expected: &DataType, value: &Value, seals: Seals) -> Mism
 }
 
 /// Whether a type or one that it names wants secrets.
-fn mentions_seals(data_type: &DataType, seen: &mut FxHashSet<EcoString>) -> bool {
+pub(super) fn mentions_seals(data_type: &DataType, seen: &mut FxHashSet<EcoString>) -> bool {
     match data_type {
         DataType::Sensitive(_) => true,
         DataType::Alias(alias) => seen.insert(alias.name.clone()) && mentions_seals(&alias.definition(), seen),

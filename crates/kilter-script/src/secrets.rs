@@ -31,15 +31,10 @@ pub(crate) fn of_reply(schema: &TypeSchema, reply: &Reply) -> Seal {
 }
 
 /// The secrets in changes that are told.
-pub(crate) fn of_changes<'a>(schema: &TypeSchema, changes: impl IntoIterator<Item = &'a AttributeChange>) -> Seal {
+fn of_changes<'a>(schema: &TypeSchema, changes: impl IntoIterator<Item = &'a AttributeChange>) -> Seal {
     let values = |one: &'a AttributeChange| [(one.attribute.as_str(), &one.was), (one.attribute.as_str(), &one.is)];
     let told = changes.into_iter().flat_map(values).flat_map(|(name, value)| secret(schema, name, value));
     Seal::of_values(&told.collect::<Vec<_>>())
-}
-
-/// The secrets that are told of one resource.
-pub(crate) fn of_record(schema: &TypeSchema, record: &Record) -> Seal {
-    Seal::of_values(&within(schema, record).collect::<Vec<_>>())
 }
 
 fn within<'a>(schema: &'a TypeSchema, record: &'a Record) -> impl Iterator<Item = Value> + 'a {
@@ -187,7 +182,10 @@ mod tests {
         let of_json = |(name, value): (&String, &Json)| (name.clone(), from_json(value));
         let attributes = document.as_object().into_iter().flatten().map(of_json);
         let record = Record { attributes: attributes.collect(), ..Record::default() };
-        assert_eq!(of_record(&schema(), &record).hide("secret1 secret2 secret3 plain".into()), expected);
+        assert_eq!(
+            of_reply(&schema(), &Reply::Resources(vec![record])).hide("secret1 secret2 secret3 plain".into()),
+            expected
+        );
         let only_sends = TypeSchema::new("t", "").output("token", "Sensitive[String]", "");
         assert!(has_secrets(&only_sends) && !has_secrets(&TypeSchema::new("t", "").output("plain", "Any", "")));
     }

@@ -23,6 +23,8 @@ pub(super) struct Call {
     pub(super) status: EcoString,
     /// The last that it wrote on standard error.
     pub(super) last_words: EcoString,
+    /// What is secret in it and its answer: what is said of one resource may be told of another.
+    pub(super) seal: Seal,
 }
 
 impl ScriptProvider {
@@ -85,7 +87,8 @@ impl ScriptProvider {
         let fail = |error| self.error(request, Cause::Answer(error), Some((&finished, seal.as_ref())));
         let reply = reply.map_err(fail)?;
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));
-        Ok((reply, Call { action, status, last_words: last_words(&finished, seal.as_ref()) }))
+        let last_words = last_words(&finished, seal.as_ref());
+        Ok((reply, Call { action, status, last_words, seal: seal.unwrap_or_default() }))
     }
 
     /// Whether an answer may tell secrets that nobody knows before it has been read.

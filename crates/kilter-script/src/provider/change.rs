@@ -8,7 +8,6 @@ use rustc_hash::FxHashSet;
 use super::ScriptProvider;
 use super::call::Call;
 use crate::convention::{AttributeChange, ChangeReport, Reply, Request, Update, beginning};
-use crate::secrets;
 use crate::typed::typed;
 
 impl ScriptProvider {
@@ -126,9 +125,7 @@ impl ScriptProvider {
     /// What became of one change, by what the script says of it.
     fn outcome(&self, change: &Change<'_>, asked: &Asked, report: &ChangeReport, by: &Call) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
-            let own = report.changes.iter().filter(|told| told.name == *change.name);
-            let seal = secrets::of_changes(&self.metadata.schema, own);
-            return Outcome::failed(self.told(change.name, &seal.hide(error.message.clone()), by));
+            return Outcome::failed(self.told(change.name, &by.seal.hide(error.message.clone()), by));
         }
         let told = report.changes.iter().filter(|told| told.name == *change.name);
         let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();

@@ -11,7 +11,6 @@ use super::call::Call;
 use super::error::circumstances;
 use crate::convention::{ErrorKind, Record, beginning};
 use crate::metadata::tells_presence;
-use crate::secrets::{has_secrets, of_record};
 use crate::typed::typed;
 
 /// So many of the values of a resource that are not of their type are told.
@@ -36,9 +35,8 @@ impl ScriptProvider {
     /// A resource of a list. A value that is none of its type is left out, with a warning: one odd
     /// resource does not hide all others.
     pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Odd) -> State {
-        let seal = self.secrets_of(&record);
         let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd));
-        let wrong = sealed(wrong, &seal);
+        let wrong = sealed(wrong, &by.seal);
         if cx.strictness() == Strictness::Error && !wrong.is_empty() {
             return State { unreadable: Some(self.wrong(&name, &wrong, by)), ..State::present(name, attributes) };
         }
@@ -63,27 +61,18 @@ impl ScriptProvider {
     pub(super) fn found(&self, cx: &Context<'_>, wanted: &Wanted<'_>, told: Told, odd: &mut Odd) -> State {
         let Told { record, by } = told;
         let name = wanted.name.clone();
-        let seal = self.secrets_of(&record);
         if let Some(error) = &record.error {
             let unreadable = match error.kind {
                 ErrorKind::Unknown if !is_missed(cx, wanted) => return State::absent(name),
-                _ => self.told(&name, &seal.hide(error.message.clone()), &by),
+                _ => self.told(&name, &by.seal.hide(error.message.clone()), &by),
             };
             return State { unreadable: Some(unreadable), ..State::absent(name) };
         }
         let (attributes, outputs, wrong) = self.attributes(record, odd);
-        let wrong = sealed(wrong, &seal);
+        let wrong = sealed(wrong, &by.seal);
         match wrong.is_empty() {
             true => State { outputs, ..self.compared(name, attributes, wanted.should) },
             false => State { unreadable: Some(self.wrong(&name, &wrong, &by)), ..State::absent(name) },
-        }
-    }
-
-    /// What of a resource must not be told in what is said of it.
-    fn secrets_of(&self, record: &Record) -> Seal {
-        match has_secrets(&self.metadata.schema) {
-            true => of_record(&self.metadata.schema, record),
-            false => Seal::default(),
         }
     }
 

@@ -71,3 +71,24 @@ fn nothing_that_a_script_says_is_told_where_nobody_can_tell_what_is_secret_in_it
         assert!(said.contains("; last on its standard error: [redacted])"), "{action} {answer}: {said}");
     }
 }
+
+#[test]
+fn an_error_of_one_resource_holds_no_secret_that_is_told_of_another() {
+    let place = Place::new();
+    let answer = r#"{"resources": [
+        {"name": "a", "error": {"message": "taken by Old-Secret-1"}},
+        {"name": "b", "password": "Old-Secret-1"}], "changes": [
+        {"name": "a", "error": {"message": "taken by Old-Secret-1"}},
+        {"name": "b", "password": {"was": "Old-Secret-1", "is": "other"}}]}"#;
+    place.script("t", &format!("#!/bin/bash\ncat <<'END'\n{answer}\nEND\n"));
+    let lines: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
+    place.file("t.yaml", &format!("provider:\n  type: tt\n  invoke: json\n{lines}"));
+    let should = attributes(&[("password", Value::sensitive("other".into()))]);
+    let states = ["a", "b"].map(|name| State::present(name, attributes(&[])));
+    let changes = states.each_ref().map(|is| Change::new(&is.name, is, Some(&should), &[]));
+    let provider = place.only("t");
+    let outcomes = provider.set(&Context::bare(), &changes, Mode::Apply);
+    for said in [format!("{outcomes:?}"), format!("{:?}", named(&*provider, &["a", "b"]))] {
+        assert!(!said.contains("Old-Sec") && said.contains("taken by [redacted]"), "{said}");
+    }
+}

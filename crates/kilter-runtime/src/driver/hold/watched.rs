@@ -1,0 +1,209 @@
+//! What tells that something has happened to resources: what is subscribed to, what is told, and what is looked at every so often
+//! in its place.
+
+use std::cmp::Reverse;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kilter_engine::{Input, Timestamp, VertexId};
+use kilter_model::Poll;
+use kilter_provider::{POLL, Watch};
+
+use super::{DECLARED, Holder, is_watched, poll_of};
+use crate::driver::reading::LOOK_AT_DECLARED;
+use crate::driver::{Driver, millis};
+use crate::observer::Event;
+use crate::state_dir::StateDir;
+use crate::step::{Item, Received, Should};
+use crate::watch::{Bell, Lost, PathWatch, Scope, Subscriber, Told, Why};
+
+/// What tells of a resource.
+#[derive(Default)]
+pub(super) struct Ways {
+    pub(super) paths: Vec<PathWatch>,
+    pub(super) rings: Vec<Bell>,
+    /// It is looked at every so many milliseconds.
+    pub(super) interval: Option<u64>,
+    /// Its provider does, by its name.
+    pub(super) is_told: bool,
+}
+
+impl Ways {
+    pub(super) fn of(watches: Vec<Watch>, state_dir: Option<&Path>) -> Ways {
+        let mut ways = Ways::default();
+        for watch in watches {
+            match watch {
+                Watch::Path { path, scope } => ways.paths.push(PathWatch { path, scope }),
+                Watch::Kept(path) => {
+                    ways.paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
+                }
+                Watch::Network(what) => ways.rings.push(Bell::Network(what)),
+                Watch::Process(file) => {
+                    ways.paths.push(PathWatch { path: file.clone(), scope: Scope::This });
+                    ways.rings.push(Bell::Process(file));
+                }
+                Watch::Every(interval) => {
+                    let interval = millis(interval).max(1);
+                    ways.interval = Some(ways.interval.map_or(interval, |known| interval.min(known)));
+                }
+                Watch::Told => ways.is_told = true,
+            }
+        }
+        ways
+    }
+}
+
+impl Holder<'_> {
+    /// Has a resource watched as it is to be with what others have sent, beside what tells of it by its name. It has yet to be
+    /// looked at.
+    fn follow(&mut self, vertex: VertexId, received: Arc<Received>, ways: Ways, now: Timestamp) -> Vec<Lost> {
+        let subscriber = self.subscribers.of(vertex);
+        let mut lost = self.hub.watch(subscriber, ways.paths);
+        self.bells.unwatch(subscriber);
+        if !ways.rings.is_empty() {
+            lost.extend(self.bells.watch(subscriber, ways.rings).err());
+        }
+        if let Some(interval) = ways.interval {
+            self.poll(vertex, now, interval);
+        }
+        self.followed.insert(vertex, received);
+        lost
+    }
+
+    /// Something is not watched any more: whether that is news.
+    fn lost(&mut self, subscriber: Subscriber, why: &Why, now: Timestamp) -> bool {
+        if subscriber == DECLARED {
+            let is_news = !std::mem::replace(&mut self.reading.is_unwatched, true);
+            self.reading.looked(now);
+            return is_news;
+        }
+        let Some(vertex) = self.subscribers.vertex(subscriber) else { return false };
+        let is_polled = self.poll(vertex, now, millis(POLL));
+        if !why.is_limit() {
+            // It is looked at for that as well, whatever becomes of the limit.
+            self.lost.entry(vertex).and_modify(|is_only| *is_only = false);
+            return true;
+        }
+        let is_news = !self.lost.contains_key(&vertex);
+        *self.lost.entry(vertex).or_default() |= is_polled;
+        is_news
+    }
+
+    /// Has a resource looked at every so often, if it is not yet; whether it was not.
+    pub(in super::super) fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) -> bool {
+        if self.intervals.contains_key(&vertex) {
+            return false;
+        }
+        self.intervals.insert(vertex, interval);
+        self.polls.push(Reverse((Timestamp(now.0.saturating_add(interval)), vertex)));
+        true
+    }
+
+    /// Tries again to have watched what could not be watched; whether that is so now.
+    pub(super) fn finds(&mut self, vertex: VertexId) -> bool {
+        if !self.lost.contains_key(&vertex) || !self.hub.watch_again(self.subscribers.of(vertex)).is_empty() {
+            return false;
+        }
+        if self.lost.remove(&vertex) == Some(true) {
+            self.intervals.remove(&vertex);
+        }
+        true
+    }
+
+    /// Tries again to have watched what is declared, if it is not.
+    pub(in super::super) fn finds_declared(&mut self) {
+        self.reading.is_unwatched = self.reading.is_unwatched && !self.hub.watch_again(DECLARED).is_empty();
+    }
+
+    /// Something tells of a resource that was looked at every so often.
+    pub(in super::super) fn poll_no_longer(&mut self, vertex: VertexId) {
+        // What is looked at for another reason is so still.
+        if self.listening.polled.remove(&vertex) && self.intervals.remove(&vertex).is_some() {
+            self.polls.retain(|Reverse((_, polled))| *polled != vertex);
+        }
+    }
+}
+
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+    /// Takes what the hub has told.
+    pub(in super::super) fn take_tidings(&mut self) {
+        for told in self.holder.as_ref().map(|holder| holder.tidings.take()).unwrap_or_default() {
+            self.told(told);
+        }
+    }
+
+    fn told(&mut self, told: Told) {
+        match told {
+            Told::Changed(subscribers) => {
+                for subscriber in subscribers {
+                    self.changed(subscriber);
+                }
+            }
+            Told::Everything => {
+                for vertex in self.prepared.graph.vertices() {
+                    // What is not watched has missed nothing.
+                    if poll_of(self.prepared.resource(vertex)) == Poll::Watched {
+                        self.is_stale(vertex);
+                    }
+                }
+                self.changed(DECLARED);
+            }
+            Told::Lost(Lost { subscribers, why }) => self.lost(&subscribers, &why),
+        }
+    }
+
+    /// Tells what is not watched any more, and has it looked at every so often.
+    fn lost(&mut self, subscribers: &[Subscriber], why: &Why) {
+        let Some(holder) = &mut self.holder else { return };
+        let news: Vec<Subscriber> =
+            subscribers.iter().copied().filter(|subscriber| holder.lost(*subscriber, why, self.now)).collect();
+        let why = &why.to_string();
+        if news.contains(&DECLARED) {
+            self.observer.event(Event::DeclaredUnwatched { why, every: Duration::from_millis(LOOK_AT_DECLARED) });
+        }
+        let count = news.iter().filter(|subscriber| **subscriber != DECLARED).count();
+        if count > 0 {
+            self.observer.event(Event::Unwatched { count, why, every: Some(POLL) });
+        }
+        subscribers.iter().for_each(|subscriber| self.changed(*subscriber));
+    }
+
+    fn changed(&mut self, subscriber: Subscriber) {
+        let Some(holder) = &mut self.holder else { return };
+        if subscriber == DECLARED {
+            holder.reading.touched(self.now);
+        } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
+            if let Err(Lost { why, .. }) = holder.bells.look(subscriber)
+                && holder.interval(vertex).is_none()
+            {
+                let interval = millis(POLL);
+                holder.poll(vertex, self.now, interval);
+                self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
+            }
+            self.is_stale(vertex);
+        }
+    }
+
+    /// Has a resource watched that others have sent something else to than before.
+    pub(in super::super) fn follow(&mut self, item: &Item<'_>) {
+        let (Some(holder), Should::Resolved(received)) = (&mut self.holder, &item.should) else { return };
+        let vertex = item.vertex;
+        let resource = self.prepared.resource(vertex);
+        let followed = holder.followed.get(&vertex);
+        if followed.is_some_and(|followed| followed.attributes == received.attributes) || !is_watched(resource) {
+            return;
+        }
+        let watches = self.prepared.provider(vertex).watches(&resource.name, &received.attributes);
+        let ways = Ways::of(watches, self.options.state_dir.as_ref().map(StateDir::path));
+        for lost in holder.follow(vertex, Arc::clone(received), ways, self.now) {
+            self.told(Told::Lost(lost));
+        }
+    }
+
+    /// Something happened to a resource.
+    pub(in super::super) fn is_stale(&mut self, vertex: VertexId) {
+        self.board.is_stale(vertex);
+        self.machine.input(self.now, Input::Stale(vertex));
+    }
+}

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
+mod unedited;
+
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,9 +13,8 @@ use kilter_model::{
     Value,
 };
 use kilter_provider::{Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness};
-use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, Ring, RunError, Stop, plan_of,
-};
+use kilter_runtime::{Event, Held, Hold, Mode, Observer, Options, Report, Stop, plan_of};
+use unedited::Fixed;
 
 /// A provider that cannot set what is called `bad`.
 struct Slots {
@@ -71,31 +71,6 @@ impl Provider for Slots {
             return Err(ProviderError::new("stuck"));
         }
         Ok(())
-    }
-}
-
-/// What nobody edits.
-struct Fixed;
-
-impl Declared for Fixed {
-    fn files(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn is_touched(&mut self) -> bool {
-        false
-    }
-
-    fn begin_reading(&mut self, ring: Ring) {
-        drop(ring);
-    }
-
-    fn read(&mut self) -> Anew {
-        Anew::Same
-    }
-
-    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
-        Ok(Held::Superseded(handover))
     }
 }
 

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
+mod unedited;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -18,9 +19,9 @@ use kilter_provider::{
     Watch,
 };
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Ring, RunError, Standing, Standings, Stop,
-    Watched, Which, Window, plan_of,
+    Event, Hold, Mode, Observer, Options, Standing, Standings, Stop, Watched, Which, Window, plan_of,
 };
+use unedited::Fixed;
 
 /// What happens to a resource, by its name.
 #[derive(Clone, Copy, Default)]
@@ -165,31 +166,6 @@ impl Provider for Slots {
             }
         }
         Ok(())
-    }
-}
-
-/// What nobody edits.
-struct Fixed;
-
-impl Declared for Fixed {
-    fn files(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn is_touched(&mut self) -> bool {
-        false
-    }
-
-    fn begin_reading(&mut self, ring: Ring) {
-        drop(ring);
-    }
-
-    fn read(&mut self) -> Anew {
-        Anew::Same
-    }
-
-    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
-        Ok(Held::Superseded(handover))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use kilter_model::{Change, State, Value};
-use kilter_process::{Cancel, Confined, Finished, Observer, SpawnError};
 use kilter_provider::{Context, Mode};
 use kilter_script::mold::Mold;
-use kilter_script::{Exchange, Exchanges, Live, Scripts, Surroundings};
+use kilter_script::{Scripts, Surroundings};
 
 use crate::harness::{Lines, Place, attributes};
+use crate::unconfined::Unconfined;
 
 /// A fact script and actors that try to write, and say something.
 fn writers() -> Place {
@@ -41,21 +41,6 @@ fn what_facts_and_actors_say_is_logged_and_they_are_named_if_they_try_to_write()
         assert_eq!(*lines[0], format!("info {whose} here"), "{lines:?}");
         assert_eq!(*lines[1], format!("warning {whose} old"), "{lines:?}");
         assert!(lines.last().unwrap().contains("seems to have tried to change the machine"), "{lines:?}");
-    }
-}
-
-/// Runs scripts on a kernel that cannot confine them.
-struct Unconfined;
-
-impl Exchanges for Unconfined {
-    fn run<'a>(
-        &self,
-        exchange: &Exchange<'a>,
-        cancel: Option<Cancel<'_>>,
-        observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError> {
-        let finished = Live.run(exchange, cancel, observer)?;
-        Ok(Finished { confined: Confined::No { why: "no Landlock".into() }, ..finished })
     }
 }
 

@@ -8,3 +8,5 @@ mod found;
 mod harness;
 mod misbehaving;
 mod text;
+#[path = "../unconfined/mod.rs"]
+mod unconfined;

@@ -3,12 +3,12 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
-use kilter_process::Environment;
-use kilter_process::{Cancel, Confined, Confinement, Finished, Observer, SpawnError, can_confine};
+use kilter_process::{Confined, Confinement, Environment, can_confine};
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
-use kilter_script::{Exchange, Exchanges, Live, Scripts};
+use kilter_script::Scripts;
 
 use crate::harness::*;
+use crate::unconfined::Unconfined;
 
 fn metadata(more: &str) -> String {
     format!("---\nprovider:\n  type: tt\n  invoke: simple\n  suitable: true\n{more}")
@@ -73,21 +73,6 @@ fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
         let said = format!("DIR/{script}.prov: the script seems to have tried to change the machine");
         let named: Vec<&String> = notes.iter().filter(|note| note.starts_with(&said)).collect();
         assert!(named.len() == 1 && !named[0].contains("confine: false"), "{notes:?}");
-    }
-}
-
-/// Runs scripts on a kernel that cannot confine them.
-struct Unconfined;
-
-impl Exchanges for Unconfined {
-    fn run<'a>(
-        &self,
-        exchange: &Exchange<'a>,
-        cancel: Option<Cancel<'_>>,
-        observer: Observer<'a>,
-    ) -> Result<Finished, SpawnError> {
-        let finished = Live.run(exchange, cancel, observer)?;
-        Ok(Finished { confined: Confined::No { why: "no Landlock".into() }, ..finished })
     }
 }
 

@@ -10,3 +10,5 @@ mod injection;
 mod json;
 mod reading;
 mod secrets;
+#[path = "../unconfined/mod.rs"]
+mod unconfined;

@@ -4,6 +4,7 @@
 //! and nothing tells any more where it came from.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal, test_kill_process,
@@ -11,6 +12,12 @@ use rustix::process::{
 
 /// How often it is looked at most, where each time somebody new is found.
 const ROUNDS: usize = 50;
+
+/// How long all of them may take to stand once they are told to: what the kernel holds (a read from a lost server) does not.
+const STANDING: Duration = Duration::from_millis(200);
+
+/// How often it is looked whether one of them stands: it takes as long as the next tick of its processor at most.
+const GLANCE: Duration = Duration::from_micros(200);
 
 /// Those who end with a child, as of the last look.
 pub(crate) struct Kin {
@@ -28,36 +35,46 @@ impl Kin {
         Kin { group, members: Vec::new(), strays: Vec::new(), is_dark: false }
     }
 
-    /// Looks who is there. Says whether there is a stray that was not known.
+    /// Looks who is there. Says whether there is anybody who was not known.
     ///
     /// The group must be the child's still: either the child has not been waited for, or the number names no process.
     pub(crate) fn look(&mut self) -> bool {
         let told = living();
         self.is_dark = told.is_none();
         let all = told.unwrap_or_default();
-        self.members = all.values().filter(|process| process.group == self.group.as_raw_pid()).copied().collect();
+        let members = all.values().filter(|process| process.group == self.group.as_raw_pid()).copied().collect();
+        let known = std::mem::replace(&mut self.members, members);
+        let has_new_members = self.members.iter().any(|member| !known.iter().any(|known| known.is(member)));
         self.strays.retain(|stray| all.get(&stray.number).is_some_and(|process| process.is(stray)));
         let known = self.strays.len();
         loop {
             let found: Vec<Process> = all.values().filter(|process| self.is_new(process, &all)).copied().collect();
             if found.is_empty() {
-                return self.strays.len() > known;
+                return has_new_members || self.strays.len() > known;
             }
             self.strays.extend(found);
         }
     }
 
-    /// Stops all of them, and looks until no stray is new: what is stopped starts nobody. The child has not been waited for.
+    /// Stops all of them, and looks until nobody is new: what stands starts nobody. The child has not been waited for.
+    ///
+    /// Parents stand before their children are stopped: a shell that finds a job stopped goes on with what comes next.
     pub(crate) fn freeze(&mut self) {
+        let until = Instant::now() + STANDING;
         for _ in 0..ROUNDS {
-            self.signal(Signal::STOP);
+            self.signal_group(Signal::STOP);
+            self.members.iter().for_each(|member| member.stands_by(until));
+            for stray in &self.strays {
+                stray.send(Signal::STOP);
+                stray.stands_by(until);
+            }
             if !self.look() {
                 return;
             }
         }
     }
 
-    /// Has them go on. Children before their parents: a shell that finds a job stopped goes on with what comes next.
+    /// Has them go on: children before their parents, for the reason that [`Kin::freeze`] tells.
     pub(crate) fn thaw(&self) {
         self.strays.iter().rev().for_each(|stray| stray.send(Signal::CONT));
         self.signal_group(Signal::CONT);
@@ -113,9 +130,7 @@ impl Process {
     /// Reads `/proc/PID/stat` (`proc_pid_stat(5)`): `PID (NAME) STATE PPID PGRP …`, the number of threads as the 20th, the
     /// time of its start as the 22nd. None if it has exited.
     fn parse(number: i32, stat: &[u8]) -> Option<Process> {
-        // The name is the process's own choice.
-        let end = stat.iter().rposition(|&byte| byte == b')')?;
-        let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace();
+        let mut fields = fields_behind_the_name(stat)?;
         let state = fields.next()?;
         let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let (threads, started) = (fields.nth(14)?.parse::<u32>().ok()?, fields.nth(1)?.parse().ok()?);
@@ -137,6 +152,22 @@ impl Process {
         Process::read(self.number).is_some_and(|now| now.is(self))
     }
 
+    /// Waits until it has stopped, or has ended, no longer than that.
+    fn stands_by(&self, until: Instant) {
+        while self.may_go_on() && Instant::now() < until {
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// Whether it is there and has not stopped (yet).
+    fn may_go_on(&self) -> bool {
+        let Ok(stat) = std::fs::read(format!("/proc/{}/stat", self.number)) else { return false };
+        let has_stopped = fields_behind_the_name(&stat)
+            .and_then(|mut fields| fields.next())
+            .is_some_and(|state| state.eq_ignore_ascii_case("t"));
+        !has_stopped && Process::parse(self.number, &stat).is_some_and(|now| now.is(self))
+    }
+
     /// Whether it is one now. The parent was read before: if it is there afterwards, its number has named
     /// nobody else in between.
     fn is_child_of(&self, parent: &Process) -> bool {
@@ -151,6 +182,12 @@ impl Process {
             let _ = pidfd_send_signal(&process, signal);
         }
     }
+}
+
+/// The fields of `/proc/PID/stat` from the state on. The name before them is the process's own choice.
+fn fields_behind_the_name(stat: &[u8]) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    Some(std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace())
 }
 
 /// All processes that have not exited; none when `/proc` does not tell.

@@ -2,7 +2,7 @@
 
 use super::semaphore::Shared;
 use super::{Holding, Machine, Semaphores, Timestamp, Token};
-use crate::graph::{Graph, VertexId};
+use crate::graph::{EdgeId, Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
 /// The graph that comes in the place of another one.
@@ -94,13 +94,26 @@ impl Machine {
                 self.owed[edge.at()] = *debt;
             }
         }
-        for (at, debt) in old.inherited.iter().enumerate().filter(|(_, debt)| **debt == Debt::Served) {
-            if let Some(vertex) = new_of[at]
-                && self.inherited[vertex.at()] == Debt::Owed
+        for vertex in old.graph.vertices() {
+            if let Some(new) = new_of[vertex.at()]
+                && self.inherited[new.at()] == Debt::Owed
+                && self.is_all_served(new, old, vertex, new_of)
             {
-                self.inherited[vertex.at()] = *debt;
+                self.inherited[new.at()] = Debt::Served;
             }
         }
+    }
+
+    /// Whether what is under way serves all that a vertex inherits: what it has inherited before, and what those owe it
+    /// who come before it no longer. One of them may have changed meanwhile.
+    fn is_all_served(&self, new: VertexId, old: &Machine, vertex: VertexId, new_of: &[Option<VertexId>]) -> bool {
+        let is_left = |edge: &&EdgeId| {
+            let first = new_of[old.graph.edge(**edge).first.at()];
+            first.is_none_or(|first| self.graph.find(first, new).is_none())
+        };
+        let along = old.graph.entering(vertex).iter().filter(is_left).map(|edge| old.owed[edge.at()]);
+        let mut debts = along.chain([old.inherited[vertex.at()]]).filter(|debt| *debt != Debt::Nothing).peekable();
+        debts.peek().is_some() && debts.all(|debt| debt == Debt::Served)
     }
 
     /// Every vertex waits for those before it, and for its watch; those that need not are ready.

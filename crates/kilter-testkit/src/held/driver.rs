@@ -26,6 +26,8 @@ pub(super) struct Lasting {
     pub(super) system: System,
     /// Tokens between parts.
     pub(super) journal: Journal,
+    /// When a part last changed while it was to notify another one.
+    pub(super) notified: BTreeMap<(u32, u32), u64>,
     pub(super) rng: Rng,
     pub(super) tick: u64,
     pub(super) counts: Counts,
@@ -88,8 +90,6 @@ pub(super) struct Driver<'a> {
     /// Parts that something happened to that has not been told yet.
     untold: BTreeSet<u32>,
     seen: BTreeMap<u32, Seen>,
-    /// When what a part no longer is changed it last: that was to notify whom it notified then.
-    strays: BTreeMap<u32, u64>,
     now: Timestamp,
     /// When something was last done that is more than to find a vertex in its state.
     active: Timestamp,
@@ -120,7 +120,6 @@ impl<'a> Driver<'a> {
             wakes: Vec::new(),
             untold: BTreeSet::new(),
             seen,
-            strays: BTreeMap::new(),
             now,
             active: now,
             interrupted: false,
@@ -242,23 +241,18 @@ impl<'a> Driver<'a> {
             Act::Refresh => Answer::Heard(system.refresh(id, began, tick)),
         };
         self.flights[at].heard = Some(answer);
-        if system.changed(id) == tick {
-            if is_orphan {
-                self.strays.insert(part, tick);
-            } else {
-                self.is_journalled(part)?;
-            }
-        }
-        Ok(())
+        // What changes a part that is declared in another way by now was to notify whom it notified then.
+        if system.changed(id) == tick && !is_orphan { self.notifies(part) } else { Ok(()) }
     }
 
-    /// A crash now loses no refresh.
-    fn is_journalled(&self, part: u32) -> Result<(), Violation> {
+    /// A part has changed. A crash now loses no refresh.
+    fn notifies(&mut self, part: u32) -> Result<(), Violation> {
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
         for receiver in self.graph.refreshing(vertex) {
             let token = Token { first: VertexId(part), second: VertexId(self.part(receiver)) };
             let what = || format!("it changed, and the refresh of {} is not in the journal", receiver.0);
             ensure(self.lasting.journal.owes(token), Property::Refreshes, vertex, what)?;
+            self.lasting.notified.insert((part, token.second.0), self.lasting.tick);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod driver;
 mod limits;
 mod site;
 
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use fastrand::Rng;
@@ -143,7 +144,17 @@ fn once(seed: u64, fault: Option<Fault>) -> Result<Report, Violation> {
     let system = System::random(&mut rng, &site.plain_world());
     let journal = Journal::default();
     let stream = FxHasher::default();
-    let mut lasting = Lasting { site, system, journal, rng, tick: 0, counts: Counts::default(), stream, fault };
+    let mut lasting = Lasting {
+        site,
+        system,
+        journal,
+        notified: BTreeMap::new(),
+        rng,
+        tick: 0,
+        counts: Counts::default(),
+        stream,
+        fault,
+    };
     for _ in 0..lasting.rng.u32(1..4) {
         let length = lasting.rng.u32(5..160);
         Driver::new(&mut lasting).hostile(length)?;

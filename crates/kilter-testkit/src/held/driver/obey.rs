@@ -208,10 +208,7 @@ impl Driver<'_> {
             let (served, looked) = (system.served(*second), self.seen[&second.0].looked);
             let what = || format!("it is paid what {} owes, and was not refreshed since it was looked at", first.0);
             ensure(served > looked, Property::Refreshes, vertex, what)?;
-            let notifies = self.graph.vertex_of(first.0).and_then(|first| self.graph.graph.find(first, vertex));
-            let notifies = notifies.is_some_and(|edge| self.graph.graph.edge(edge).notify);
-            let is_stray = self.strays.get(&first.0) == Some(&system.changed(*first));
-            let is_served = !notifies || is_stray || system.changed(*first) <= served;
+            let is_served = self.lasting.notified.get(&(first.0, second.0)).is_none_or(|changed| *changed <= served);
             let what = || format!("it is paid what {} owes, and was not refreshed since that changed", first.0);
             ensure(is_served, Property::Refreshes, vertex, what)?;
         }

@@ -237,7 +237,7 @@ impl<'e, 't> Body<'e, 't> {
             Built::Value(Value::Undef) => false,
             Built::Value(value) => {
                 self.check(attribute, &value, view);
-                resource.attributes.push(attribute.name.clone(), value);
+                resource.attributes.push(attribute.name.clone(), attribute.data_type.sealed(value));
                 true
             }
             Built::Deferred(template) => {

@@ -11,6 +11,7 @@ mod may;
 mod mismatch;
 mod normal;
 mod parse;
+mod seal;
 mod show;
 mod words;
 

@@ -113,6 +113,21 @@ impl Value {
         }
     }
 
+    /// The value without its seals, those inside of it included.
+    pub fn clear(&self) -> Value {
+        if !self.holds_sensitive() {
+            return self.clone();
+        }
+        match self {
+            Value::Sensitive(inner) => inner.clear(),
+            Value::Array(values) => Value::Array(values.iter().map(Value::clear).collect()),
+            Value::Hash(entries) => {
+                Value::Hash(Arc::new(entries.iter().map(|(key, value)| (key.clone(), value.clear())).collect()))
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Whether both are the same, whatever of them is sealed, at any depth. What is no number is the same
     /// as what is no number.
     pub fn is_same(&self, other: &Value) -> bool {

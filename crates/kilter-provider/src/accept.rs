@@ -1,7 +1,7 @@
 //! What a provider returned, held against its promises.
 
 use ecow::EcoString;
-use kilter_model::{Feature, State, TypeSchema, Value};
+use kilter_model::{Feature, State, TypeSchema};
 
 use crate::check::{is_composite, read};
 use crate::context::{Context, Level, Strictness};
@@ -76,9 +76,7 @@ pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: Sta
             let why = format!("it returned the unknown attribute `{name}`");
             return Err(broken(provider, &state.name, &why));
         };
-        if attribute.data_type.is_sensitive() && !value.is_undef() {
-            *value = Value::sensitive(std::mem::take(value));
-        }
+        *value = attribute.data_type.sealed(std::mem::take(value));
         if let Err(mismatch) = attribute.data_type.check(value) {
             let why = format!("it returned data that does not match the schema: {name} {mismatch}");
             return Err(broken(provider, &state.name, &why));

@@ -50,10 +50,7 @@ pub(crate) fn typed(data_type: &DataType, raw: &Value) -> Result<Option<Value>, 
         },
         other => checked(data_type, other.clone())?,
     };
-    Ok(Some(match data_type.is_sensitive() {
-        true => Value::sensitive(value),
-        false => value,
-    }))
+    Ok(Some(data_type.sealed(value)))
 }
 
 /// Values with more parts are large.

@@ -53,7 +53,7 @@ impl fmt::Display for WordError {
 pub(crate) fn value_of(attribute: &AttributeSchema, words: &[&str]) -> Result<Value, WordError> {
     attribute.data_type.parse_words(words).map_err(|_| WordError {
         attribute: attribute.name.clone(),
-        given: (!attribute.data_type.is_sensitive()).then(|| words.join(" ")),
+        given: (!attribute.data_type.may_hold_secrets()).then(|| words.join(" ")),
         expected: attribute.data_type.clone(),
     })
 }
@@ -64,14 +64,13 @@ pub(crate) fn value_of(attribute: &AttributeSchema, words: &[&str]) -> Result<Va
 /// When it is no value of the attribute.
 pub(crate) fn value_of_bytes(attribute: &AttributeSchema, bytes: &[u8]) -> Result<Value, WordError> {
     let data_type = &attribute.data_type;
-    let sealed = |value: Value| if data_type.is_sensitive() { Value::sensitive(value) } else { value };
     let given = Value::from_bytes(bytes);
     if data_type.check(&given).is_ok() {
-        return Ok(sealed(given));
+        return Ok(data_type.sealed(given));
     }
     let binary = Value::Binary(bytes.into());
     if data_type.check(&binary).is_ok() {
-        return Ok(sealed(binary));
+        return Ok(data_type.sealed(binary));
     }
     value_of(attribute, &[&String::from_utf8_lossy(bytes)])
 }

@@ -25,7 +25,7 @@ impl DataType {
     /// # Errors
     /// When they are none.
     pub fn parse_words(&self, words: &[&str]) -> Result<Value, Mismatch> {
-        let value = read(self, words);
+        let value = self.sealed(read(self, words));
         self.check(&value)?;
         Ok(value)
     }

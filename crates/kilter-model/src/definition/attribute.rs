@@ -41,10 +41,7 @@ pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, re
     }
     schema.desc = reader.desc(&entries, None);
     schema.behaviour = behaviour(&entries, reader);
-    schema.default = entries.get("default").map(|(value, _)| match schema.data_type.is_sensitive() {
-        true => Value::sensitive(value.clone()),
-        false => value.clone(),
-    });
+    schema.default = entries.get("default").map(|(value, _)| schema.data_type.sealed(value.clone()));
     if let (Some((_, path)), Behaviour::ReadOnly) = (entries.get("default"), schema.behaviour) {
         reader.warn(path, Place::Key, "the default of a read_only attribute is never used", None);
     }

@@ -9,7 +9,7 @@ use ecow::{EcoString, eco_format};
 
 use super::ast::{At, Kind, Node, Operator};
 use super::functions::Function;
-use super::operators::{Trouble, apply, clear, kind, trouble};
+use super::operators::{Trouble, apply, kind, trouble};
 use super::{EvalError, Lookup, Scope};
 use crate::names::ResourceRef;
 use crate::suggest;
@@ -108,7 +108,7 @@ fn map(entries: &[(Node, Node)], scope: &dyn Scope) -> Result<Value, Stop> {
     for (key_node, value) in entries {
         let key = eval(key_node, scope)?;
         sealed |= is_sealed(&key);
-        let Value::String(key) = clear(&key) else {
+        let Value::String(key) = key.clear() else {
             return Err(failed(trouble("the keys of a map are texts"), key_node.at));
         };
         hash.insert(key, eval(value, scope)?);
@@ -240,7 +240,7 @@ fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dy
         let result = apply(operator, left.unwrap_sensitive(), right.unwrap_sensitive());
         return Ok(seal_if(sealed, result.map_err(|trouble| failed(trouble, node.at))?));
     }
-    let result = apply(operator, &clear(&left), &clear(&right)).map_err(|trouble| failed(trouble, node.at))?;
+    let result = apply(operator, &left.clear(), &right.clear()).map_err(|trouble| failed(trouble, node.at))?;
     Ok(Value::sensitive(result))
 }
 
@@ -258,7 +258,7 @@ fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) 
                 Function::Size => values.iter().any(is_sealed),
                 _ => values.iter().any(Value::holds_sensitive),
             };
-            let clear: Vec<Value> = values.iter().map(clear).collect();
+            let clear: Vec<Value> = values.iter().map(Value::clear).collect();
             let value = function.call(&clear).map_err(|trouble| failed(trouble, node.at))?;
             Ok(seal_if(sealed, value))
         }

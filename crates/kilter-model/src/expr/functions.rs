@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 
-use super::operators::{Trouble, clear, kind, trouble};
+use super::operators::{Trouble, kind, trouble};
 use super::{MAX_ELEMENTS, MAX_TEXT, version};
 use crate::pattern;
 use crate::value::Value;
@@ -141,7 +141,7 @@ fn size(value: &Value) -> Result<Value, Trouble> {
 pub(super) fn text_of(value: &Value) -> Result<EcoString, Trouble> {
     match value.unwrap_sensitive() {
         Value::String(text) => Ok(text.clone()),
-        Value::Boolean(_) | Value::Integer(_) | Value::Float(_) => Ok(eco_format!("{value}", value = clear(value))),
+        Value::Boolean(_) | Value::Integer(_) | Value::Float(_) => Ok(eco_format!("{value}", value = value.clear())),
         Value::Undef => Err(trouble("null has no text").with("default(x, \"…\") gives one")),
         Value::Binary(_) => Err(trouble("these bytes are not text").with("let the whole value be one `${…}`")),
         other => {

@@ -1,7 +1,6 @@
 //! What the operators make of values that are known and in clear.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
 
@@ -24,21 +23,6 @@ impl Trouble {
     pub(super) fn with(mut self, hint: impl Into<EcoString>) -> Trouble {
         self.hint = Some(hint.into());
         self
-    }
-}
-
-/// The value without its seals, those inside of it included.
-pub(super) fn clear(value: &Value) -> Value {
-    if !value.holds_sensitive() {
-        return value.clone();
-    }
-    match value {
-        Value::Sensitive(inner) => clear(inner),
-        Value::Array(values) => Value::Array(values.iter().map(clear).collect()),
-        Value::Hash(entries) => {
-            Value::Hash(Arc::new(entries.iter().map(|(key, value)| (key.clone(), clear(value))).collect()))
-        }
-        other => other.clone(),
     }
 }
 

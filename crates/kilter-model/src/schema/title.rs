@@ -280,8 +280,7 @@ impl TypeSchema {
 /// The value of a type that a title stands for: the text itself where the type has texts, else what
 /// the word means to it.
 pub(crate) fn from_text(data_type: &DataType, text: &str) -> Result<Value, Mismatch> {
-    let plain = Value::from(text);
-    let plain = if data_type.is_sensitive() { Value::sensitive(plain) } else { plain };
+    let plain = data_type.sealed(Value::from(text));
     match data_type.check(&plain) {
         Ok(()) => Ok(plain),
         Err(_) => data_type.parse_word(text),

@@ -28,7 +28,7 @@ pub(super) fn resolve<'l>(
     vertex: VertexId,
     outputs: &FxHashMap<VertexId, Attributes>,
 ) -> Resolution {
-    let resource = prepared.resource(vertex);
+    let (resource, provider) = (prepared.resource(vertex), prepared.provider(vertex));
     let scope = Sent { prepared, outputs, lookup };
     let mut attributes = resource.attributes.clone();
     let (mut unknown, mut sent) = (Vec::new(), Vec::new());
@@ -36,6 +36,10 @@ pub(super) fn resolve<'l>(
         match deferred.template.render(&scope) {
             Ok(value) => {
                 let value = if deferred.sensitive { Value::sensitive(value) } else { value };
+                let value = match provider.schema().find(deferred.attribute.as_str()) {
+                    Some(attribute) => attribute.data_type.sealed(value),
+                    None => value,
+                };
                 sent.push(value.clone());
                 attributes.set(deferred.attribute.clone(), value);
             }
@@ -46,7 +50,7 @@ pub(super) fn resolve<'l>(
     if !unknown.is_empty() {
         return Resolution::Unknown(unknown);
     }
-    let (provider, sent) = (prepared.provider(vertex), sent.into_boxed_slice());
+    let sent = sent.into_boxed_slice();
     let refused = resource.deferred().iter().zip(&sent).find_map(|(deferred, value)| {
         let schema = provider.schema().find(deferred.attribute.as_str())?;
         mismatch(deferred, value, &schema.data_type)

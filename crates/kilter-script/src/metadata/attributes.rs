@@ -127,7 +127,7 @@ fn default(data_type: &DataType, node: &Node) -> Value {
     let value = node.value();
     let written = node.text().filter(|_| data_type.check(&value).is_err());
     let value = written.and_then(|text| data_type.parse_word(text).ok()).unwrap_or(value);
-    if data_type.is_sensitive() { Value::sensitive(value) } else { value }
+    data_type.sealed(value)
 }
 
 /// A data type as libral writes it, or any other of the model.

@@ -154,7 +154,7 @@ impl ScriptProvider {
         let of_type = |raw: &Value| -> Value {
             let attribute = self.metadata.schema.find(&told.attribute);
             let typed = attribute.and_then(|attribute| typed(&attribute.data_type, raw).ok());
-            let is_secret = attribute.is_some_and(|attribute| attribute.data_type.is_sensitive());
+            let is_secret = attribute.is_some_and(|attribute| attribute.data_type.may_hold_secrets());
             let as_told = || if is_secret { Value::sensitive(raw.clone()) } else { raw.clone() };
             typed.map_or_else(as_told, Option::unwrap_or_default)
         };

@@ -20,9 +20,7 @@ const PURPOSE: &str = "kilter plan 2";
 /// Whether a secret may be written in what a run was made from. Rather too often than too rarely: one of
 /// those words in a comment is enough.
 pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool {
-    let sealed = |attribute: &&AttributeSchema| {
-        attribute.data_type.is_sensitive() || attribute.data_type.to_string().contains("Sensitive")
-    };
+    let sealed = |attribute: &&AttributeSchema| attribute.data_type.may_hold_secrets();
     let schemas = Types(registry);
     let types = schemas.names().into_iter().filter_map(|name| schemas.schema(name));
     let names = types.flat_map(|schema| schema.attributes.iter().filter(sealed)).map(|each| each.name.text().clone());

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kilter_model::{AttributeSchema, DataType};
+use kilter_model::AttributeSchema;
 use kilter_provider::Registry;
 use kilter_script::recorded::{RecordedExchange, Veil};
 use serde_json::Value as Json;
@@ -172,8 +172,7 @@ impl State {
 
 /// Whether the values of an attribute are secrets.
 fn is_sealed(attribute: &AttributeSchema) -> bool {
-    let of: &DataType = &attribute.data_type;
-    of.is_sensitive() || of.to_string().contains("Sensitive")
+    attribute.data_type.may_hold_secrets()
 }
 
 /// Writes a recording anew, with the secrets replaced that came to light after lines that hold them.

@@ -65,8 +65,8 @@ fn shown<'a>(attribute: &AttributeSchema, state: &'a State) -> Option<Cow<'a, Va
         return Some(Cow::Owned(Value::from("absent")));
     }
     let value = state.attributes.get(attribute.name.as_str())?;
-    Some(match attribute.data_type.is_sensitive() {
-        true => Cow::Owned(Value::sensitive(value.clone())),
+    Some(match attribute.data_type.may_hold_secrets() {
+        true => Cow::Owned(attribute.data_type.sealed(value.clone())),
         false => Cow::Borrowed(value),
     })
 }
@@ -89,8 +89,7 @@ pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> Strin
 
 /// A value that may take several lines, all but the first moved in.
 fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
-    let open = if secrets == Secrets::Shown { value.unwrap_sensitive() } else { value };
-    match open {
+    match &told(value, secrets) {
         Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
             let lines: Vec<String> = text.lines().map(visible).collect();
             lines.join(&format!("\n{}", " ".repeat(indent)))
@@ -101,10 +100,13 @@ fn lines(value: &Value, secrets: Secrets, indent: usize) -> String {
     }
 }
 
+fn told(value: &Value, secrets: Secrets) -> Value {
+    if secrets == Secrets::Shown { value.clear() } else { value.clone() }
+}
+
 /// A value on one line.
 fn cell(value: &Value, secrets: Secrets, widest: Option<usize>) -> String {
-    let open = if secrets == Secrets::Shown { value.unwrap_sensitive() } else { value };
-    let text = match open {
+    let text = match &told(value, secrets) {
         Value::Array(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     };

@@ -1,6 +1,6 @@
 //! As JSON (docs/reference/json.md).
 
-use kilter_model::{State, TypeSchema, Value, to_json, to_json_clear};
+use kilter_model::{State, TypeSchema, to_json, to_json_clear};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Secrets, can_be_absent};
@@ -22,9 +22,10 @@ fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> Json {
     let mut attributes = Map::new();
     for attribute in &schema.attributes {
         if let Some(value) = state.attributes.get(attribute.name.as_str()) {
-            let is_hidden = secrets == Secrets::Hidden && attribute.data_type.is_sensitive();
-            let value = if is_hidden { &Value::sensitive(value.clone()) } else { value };
-            let shown = if secrets == Secrets::Hidden { to_json(value) } else { to_json_clear(value) };
+            let shown = match secrets {
+                Secrets::Hidden => to_json(&attribute.data_type.sealed(value.clone())),
+                Secrets::Shown => to_json_clear(value),
+            };
             attributes.insert(attribute.name.to_string(), shown);
         }
     }

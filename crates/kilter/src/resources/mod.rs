@@ -24,7 +24,7 @@ pub(crate) enum Secrets {
 /// What a manifest would say of a resource: attributes that can be set, those that are left out
 /// because they are secret apart.
 struct Declared<'a> {
-    attributes: Vec<(&'a AttributeName, &'a Value)>,
+    attributes: Vec<(&'a AttributeName, Value)>,
     left_out: Vec<&'a str>,
 }
 
@@ -41,8 +41,8 @@ fn declared<'a>(schema: &'a TypeSchema, state: &'a State, secrets: Secrets) -> D
             Behaviour::Namevar => several_namevars,
             Behaviour::ReadOnly | Behaviour::Parameter => false,
         };
-        let is_secret = attribute.data_type.is_sensitive() || value.holds_sensitive();
-        match (is_told, is_secret && secrets == Secrets::Hidden) {
+        let value = attribute.data_type.sealed(value.clone());
+        match (is_told, value.holds_sensitive() && secrets == Secrets::Hidden) {
             (true, false) => declared.attributes.push((&attribute.name, value)),
             (true, true) => declared.left_out.push(attribute.name.as_str()),
             (false, _) => {}

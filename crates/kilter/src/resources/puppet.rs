@@ -1,6 +1,6 @@
 //! In the Puppet language.
 
-use kilter_model::{State, TypeSchema, Value};
+use kilter_model::{State, TypeSchema};
 
 use super::{Secrets, can_be_absent, declared, left_out};
 use crate::puppet::{string, value};
@@ -22,9 +22,7 @@ fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
         attributes.push(("ensure", string("absent")));
     }
     for (name, found) in &declared.attributes {
-        let is_secret = schema.find(name.as_str()).is_some_and(|attribute| attribute.data_type.is_sensitive());
-        let shown = if is_secret { value(&Value::sensitive((*found).clone())) } else { value(found) };
-        attributes.push((name.as_str(), shown));
+        attributes.push((name.as_str(), value(found)));
     }
     let widest = attributes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = format!("{} {{ {}:\n", schema.name, string(state.label()));

@@ -31,11 +31,7 @@ fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secret
         yaml.entry(2, "ensure", &Value::from("absent"));
     }
     for (name, value) in &declared.attributes {
-        let is_secret = schema.find(name.as_str()).is_some_and(|attribute| attribute.data_type.is_sensitive());
-        match is_secret {
-            true => yaml.entry(2, name.as_str(), &Value::sensitive((*value).clone())),
-            false => yaml.entry(2, name.as_str(), value),
-        }
+        yaml.entry(2, name.as_str(), value);
     }
     if !declared.left_out.is_empty() {
         yaml.comment(2, &left_out(&declared.left_out));

@@ -22,6 +22,7 @@ mod mold_guide;
 mod mold_provider;
 mod mold_routine;
 mod mold_schema;
+mod nested;
 mod provider_new;
 mod puppet;
 mod ralsh;

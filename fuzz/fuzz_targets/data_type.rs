@@ -1,40 +1,8 @@
-//! The parser of data types, and with what it reads the checks, messages and command-line words.
-//!
-//! The input is a data type and, behind a NUL byte, a value as JSON or a word. What must hold: nothing
-//! panics, a type that is read is printed so that it is read again, a check and its message agree,
-//! and the time does not grow faster than the input (`-timeout` sees to that).
+//! libFuzzer's way to `../targets/data_type.rs`.
 
 #![no_main]
 
-use kilter_model::{DataType, Value, from_canonical_json, to_canonical_json_clear};
-use libfuzzer_sys::fuzz_target;
+#[path = "../targets/data_type.rs"]
+mod target;
 
-fuzz_target!(|data: &[u8]| {
-    let (text, rest) = match data.iter().position(|byte| *byte == 0) {
-        Some(at) => (&data[..at], &data[at + 1..]),
-        None => (data, &b""[..]),
-    };
-    let Ok(text) = std::str::from_utf8(text) else { return };
-    let _ = DataType::parse_libral(text);
-    let Ok(data_type) = text.parse::<DataType>() else { return };
-    let printed = data_type.to_string();
-    let again: DataType = printed.parse().unwrap_or_else(|error| panic!("{text} is printed as {printed}: {error}"));
-    assert_eq!(again.to_string(), printed, "{text}");
-    assert!(data_type.accepts_type(&data_type), "{text}");
-
-    let word = String::from_utf8_lossy(rest);
-    if let Ok(value) = data_type.parse_word(&word) {
-        assert!(data_type.check(&value).is_ok(), "{printed} <- {word}");
-    }
-    let value = serde_json::from_slice(rest).ok().and_then(|json| from_canonical_json(&json).ok());
-    let value = value.unwrap_or_else(|| Value::from_bytes(rest));
-    for mismatch in [data_type.check(&value), data_type.check_sealed(&value)].into_iter().filter_map(Result::err) {
-        assert!(!mismatch.faults().is_empty());
-        let _ = (mismatch.to_string(), mismatch.of("t.x").to_string());
-    }
-    let inferred = DataType::infer(&value).to_string();
-    assert!(!inferred.is_empty());
-    let json = to_canonical_json_clear(&value);
-    let back = from_canonical_json(&json).expect("what was written is read");
-    assert_eq!(to_canonical_json_clear(&back), json);
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| target::run(data));

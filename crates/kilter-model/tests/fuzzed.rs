@@ -1,0 +1,25 @@
+//! The fuzz targets of this crate ([how they run for hours](../../../fuzz/README.md)), over their seeds and what is near these.
+
+#[path = "../../../fuzz/targets/data_type.rs"]
+mod data_type;
+#[path = "../../../fuzz/targets/definition.rs"]
+mod definition;
+#[path = "../../../fuzz/targets/near.rs"]
+mod near;
+#[path = "../../../fuzz/targets/title.rs"]
+mod title;
+
+#[test]
+fn data_type_holds_near_its_seeds() {
+    near::run("data_type", data_type::run);
+}
+
+#[test]
+fn definition_holds_near_its_seeds() {
+    near::run("definition", definition::run);
+}
+
+#[test]
+fn title_holds_near_its_seeds() {
+    near::run("title", title::run);
+}

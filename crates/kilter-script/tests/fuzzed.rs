@@ -1,0 +1,25 @@
+//! The fuzz targets of this crate ([how they run for hours](../../../fuzz/README.md)), over their seeds and what is near these.
+
+#[path = "../../../fuzz/targets/mold_channel.rs"]
+mod mold_channel;
+#[path = "../../../fuzz/targets/near.rs"]
+mod near;
+#[path = "../../../fuzz/targets/script_metadata.rs"]
+mod script_metadata;
+#[path = "../../../fuzz/targets/script_reply.rs"]
+mod script_reply;
+
+#[test]
+fn mold_channel_holds_near_its_seeds() {
+    near::run("mold_channel", mold_channel::run);
+}
+
+#[test]
+fn script_metadata_holds_near_its_seeds() {
+    near::run("script_metadata", script_metadata::run);
+}
+
+#[test]
+fn script_reply_holds_near_its_seeds() {
+    near::run("script_reply", script_reply::run);
+}

@@ -1,0 +1,39 @@
+//! Runs a target over its seeds and what is near these, as a test.
+
+use std::path::Path;
+
+/// So many variants of each seed are tried.
+const VARIANTS: u32 = 1000;
+
+/// Runs a target over its seeds, and over these with bytes changed, left out and put in, by a generator with a known seed.
+pub(crate) fn run(name: &str, target: fn(&[u8])) {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
+    let mut files: Vec<_> = std::fs::read_dir(seeds).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let mut rng = fastrand::Rng::with_seed(4711);
+    for file in files {
+        let seed = std::fs::read(&file).unwrap();
+        target(&seed);
+        for _ in 0..VARIANTS {
+            let mut variant = seed.clone();
+            for _ in 0..rng.u32(1..4) {
+                change(&mut variant, &mut rng);
+            }
+            target(&variant);
+        }
+    }
+}
+
+fn change(input: &mut Vec<u8>, rng: &mut fastrand::Rng) {
+    let at = rng.usize(..=input.len());
+    match rng.u32(..4) {
+        0 if at < input.len() => input[at] = rng.u8(..),
+        1 if at < input.len() => drop(input.remove(at)),
+        2 => input.truncate(at),
+        _ => {
+            let word = *rng.choice(&b"[]{},:\0\n'\"-$ 9"[..]).unwrap();
+            input.insert(at, word);
+        }
+    }
+}

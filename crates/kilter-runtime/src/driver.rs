@@ -10,6 +10,7 @@ mod hold;
 mod listen;
 mod look;
 mod opened;
+mod paused;
 mod read;
 mod reading;
 mod resolve;
@@ -47,6 +48,7 @@ use handover::Parts;
 pub use handover::{Handover, Takeover};
 pub use hold::Hold;
 use hold::Holder;
+pub use paused::{Pause, Paused};
 pub use reading::{Anew, Declared, Ring};
 pub(crate) use shelf::Read;
 use shelf::Shelves;
@@ -171,7 +173,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             self.observer.event(Event::Converged(false));
         }
         self.look_at_declared();
-        self.machine.input(self.now, Input::Resume);
+        self.go_on();
         loop {
             self.tick();
             self.tell_alive();
@@ -292,7 +294,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.wakes.sort_unstable();
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
         let (calls, single) = self.calls.single();
-        let look = single.map(|_| LOOK);
+        let look = single.filter(|_| self.in_flight() > 0).map(|_| LOOK);
         self.observer.event(Event::Pausing);
         let next = self.next_time().into_iter().chain(self.next_deadline());
         let message = match due.into_iter().chain(look).chain(next).min() {

@@ -93,6 +93,15 @@ pub enum Event<'a> {
         /// How many.
         count: usize,
     },
+    /// A state is held, and somebody wants nothing further to be begun.
+    Paused {
+        /// Why, in their words; empty if they did not say.
+        why: &'a str,
+        /// For how long at most.
+        longest: Option<std::time::Duration>,
+    },
+    /// What was held back by a pause is begun.
+    Resumed,
     /// Something declared has changed, and is read anew.
     Reloading,
     /// The run is to end; what is in flight is finished. With the number of calls in flight.

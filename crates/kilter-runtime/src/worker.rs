@@ -30,6 +30,8 @@ struct Queue<'scope> {
     jobs: VecDeque<Job<'scope>>,
     idle: usize,
     closed: bool,
+    /// Whether no job is begun for now.
+    paused: bool,
 }
 
 impl<'scope, 'env> Workers<'scope, 'env> {
@@ -72,6 +74,12 @@ impl Workers<'_, '_> {
         self.shared.lock().jobs.iter().map(|job| job.call).collect()
     }
 
+    /// Has no further job begun, or has those begun that were held back.
+    pub(crate) fn pause(&mut self, paused: bool) {
+        self.shared.lock().paused = paused;
+        self.shared.bell.notify_all();
+    }
+
     /// Takes back the jobs that no worker has begun.
     pub(crate) fn take_back(&mut self) -> Vec<CallId> {
         self.shared.lock().jobs.drain(..).map(|job| job.call).collect()
@@ -100,7 +108,9 @@ impl<'scope> Shared<'scope> {
     fn next(&self) -> Option<Job<'scope>> {
         let mut queue = self.lock();
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
+            if !queue.paused
+                && let Some(job) = queue.jobs.pop_front()
+            {
                 return Some(job);
             }
             if queue.closed {

@@ -135,6 +135,12 @@ pub(crate) enum Command {
     /// Show what a run holds, and why anything is not in its state
     #[command(after_help = examples::STATUS)]
     Status(StatusArgs),
+    /// Have a run begin nothing further: for a backup, or for work by hand
+    #[command(after_help = examples::PAUSE)]
+    Pause(PauseArgs),
+    /// Have a run go on that was paused
+    #[command(after_help = examples::RESUME)]
+    Resume,
     /// Read resources of a type: all, or by name
     #[command(after_help = examples::GET)]
     Get(GetArgs),
@@ -296,6 +302,20 @@ pub(crate) struct StatusArgs {
     /// How it is printed; `prometheus` are metrics, in its text format
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: StatusFormat,
+}
+
+/// Arguments of `kilter pause`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// Why, for those who look at the run meanwhile
+    #[arg(value_name = "WHY")]
+    pub(crate) why: Option<String>,
+    /// Resume by itself after so many seconds, whatever happens
+    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) longest: Option<u64>,
+    /// Do not wait until what is under way has ended
+    #[arg(long)]
+    pub(crate) no_wait: bool,
 }
 
 /// Arguments of `kilter plan`.

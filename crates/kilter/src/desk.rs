@@ -1,8 +1,8 @@
 //! Where a run that holds a state is asked for it: a socket in the state directory.
 //!
 //! A line of JSON asks, lines of JSON answer: `{"ask": "status", "which": "notable"}` (or `"all"`, or a list of references) by one
-//! document, `{"ask": "follow"}` by one for each event until either side closes. The state directory is its owner's alone, and so
-//! is the socket.
+//! document, `{"ask": "follow"}` by one for each event until either side closes. `{"ask": "pause"}` (with `for_ms` and `why`) and
+//! `{"ask": "resume"}` are answered when that has happened. The state directory is its owner's alone, and so is the socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kilter_model::ResourceRef;
-use kilter_runtime::{Event, Standings, Unseen, Which, Window};
+use kilter_runtime::{Event, Pause, Unseen, Which, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value as Json, json};
 
@@ -211,28 +211,33 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
             return None;
         }
     };
-    let Asked::Status(which) = asked else {
-        // Who follows may take its time; what it misses meanwhile, it is told.
-        stream.set_write_timeout(None).ok()?;
-        let (lines, receiver) = sync_channel(BEHIND);
-        let number = shared.followed.fetch_add(1, Ordering::Relaxed);
-        shared.followers().push(Follower { number, lines, lost: 0 });
-        return Some((number, receiver));
+    let window = &shared.window;
+    let answer = match asked {
+        Asked::Follow => {
+            // Who follows may take its time; what it misses meanwhile, it is told.
+            stream.set_write_timeout(None).ok()?;
+            let (lines, receiver) = sync_channel(BEHIND);
+            let number = shared.followed.fetch_add(1, Ordering::Relaxed);
+            shared.followers().push(Follower { number, lines, lost: 0 });
+            return Some((number, receiver));
+        }
+        Asked::Status(which) => {
+            patiently(|| window.look(which.clone(), BUSY)).map(|standings| status::json(&standings))
+        }
+        Asked::Pause(pause) => patiently(|| window.pause(pause.clone(), BUSY)).map(|()| json!({"paused": true})),
+        Asked::Resume => patiently(|| window.resume(BUSY)).map(|was_paused| json!({"was_paused": was_paused})),
     };
-    let answer = match look(&shared.window, &which) {
-        Ok(standings) => status::json(&standings),
-        Err(why) => json!({"error": why.to_string()}),
-    };
+    let answer = answer.unwrap_or_else(|why| json!({"error": why.to_string()}));
     // Who has gone needs no answer.
     let _ = stream.write_all(line(&answer).as_bytes());
     None
 }
 
-/// Looks; what is declared may be read anew just now, which takes a moment.
-fn look(window: &Window, which: &Which) -> Result<Standings, Unseen> {
+/// Asks the run; what is declared may be read anew just now, which takes a moment.
+fn patiently<T>(ask: impl Fn() -> Result<T, Unseen>) -> Result<T, Unseen> {
     let begun = Instant::now();
     loop {
-        match window.look(which.clone(), BUSY) {
+        match ask() {
             Err(Unseen::NoRun) if begun.elapsed() < BETWEEN => std::thread::sleep(Duration::from_millis(20)),
             answer => return answer,
         }
@@ -284,15 +289,29 @@ fn line(json: &Json) -> String {
 enum Asked {
     Status(Which),
     Follow,
+    Pause(Pause),
+    Resume,
 }
 
 impl Asked {
     fn of(question: &str) -> Result<Asked, &'static str> {
-        const WHAT: &str =
-            "ask {\"ask\": \"status\", \"which\": \"notable\", \"all\" or [REFERENCE, …]} or {\"ask\": \"follow\"}";
+        const WHAT: &str = "ask {\"ask\": \"status\", \"which\": \"notable\", \"all\" or [REFERENCE, …]}, {\"ask\": \"follow\"}, \
+             {\"ask\": \"pause\", \"for_ms\": N, \"why\": TEXT} or {\"ask\": \"resume\"}";
         let json: Json = serde_json::from_str(question).map_err(|_| WHAT)?;
         match (json["ask"].as_str(), &json["which"]) {
             (Some("follow"), _) => Ok(Asked::Follow),
+            (Some("resume"), _) => Ok(Asked::Resume),
+            (Some("pause"), _) => {
+                let longest = match &json["for_ms"] {
+                    Json::Null => None,
+                    given => Some(Duration::from_millis(given.as_u64().ok_or(WHAT)?)),
+                };
+                let why = match &json["why"] {
+                    Json::Null => "",
+                    given => given.as_str().ok_or(WHAT)?,
+                };
+                Ok(Asked::Pause(Pause { longest, why: why.into() }))
+            }
             (Some("status"), Json::Null) => Ok(Asked::Status(Which::Notable)),
             (Some("status"), Json::String(which)) if which == "notable" => Ok(Asked::Status(Which::Notable)),
             (Some("status"), Json::String(which)) if which == "all" => Ok(Asked::Status(Which::All)),
@@ -310,12 +329,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_one_of_two() {
+    fn a_question_is_one_of_a_few() {
         assert_eq!(Asked::of("{\"ask\": \"follow\"}"), Ok(Asked::Follow));
         assert_eq!(Asked::of("{\"ask\": \"status\"}\n"), Ok(Asked::Status(Which::Notable)));
         assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": \"all\"}"), Ok(Asked::Status(Which::All)));
         let named = Which::Named(vec!["file[/a b]".parse().unwrap()]);
         assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": [\"file[/a b]\"]}"), Ok(Asked::Status(named)));
+        assert_eq!(Asked::of("{\"ask\": \"pause\"}"), Ok(Asked::Pause(Pause::default())));
+        let pause = Pause { longest: Some(Duration::from_millis(1500)), why: "backup".into() };
+        assert_eq!(Asked::of("{\"ask\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"), Ok(Asked::Pause(pause)));
+        assert_eq!(Asked::of("{\"ask\": \"resume\"}"), Ok(Asked::Resume));
+        for wrong in ["{\"ask\": \"pause\", \"for_ms\": -1}", "{\"ask\": \"pause\", \"why\": 1}"] {
+            assert!(Asked::of(wrong).is_err(), "{wrong}");
+        }
         for wrong in
             ["", "status", "{}", "{\"ask\": \"status\", \"which\": [1]}", "{\"ask\": \"status\", \"which\": 3}"]
         {

@@ -89,6 +89,8 @@ fn carry_out(cli: &Cli) -> Exit {
         Command::Plan(args) => commands::plan::run(args, global),
         Command::Run(args) => commands::run::run(args, global),
         Command::Status(args) => commands::status::run(args, global),
+        Command::Pause(args) => commands::pause::pause(args, global),
+        Command::Resume => commands::pause::resume(global),
         Command::Get(args) => commands::get::run(args, global),
         Command::Set(args) => commands::set::run(args, global),
         Command::Act(args) => commands::act::run(args, global),

@@ -16,6 +16,10 @@ pub(crate) fn tell(event: &Event<'_>) {
     let told = match event {
         // It is ready when everything has settled once; to say so again means nothing.
         Event::Quiet(counts) => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&summary(counts))]),
+        Event::Paused { .. } => {
+            sd_notify::notify(&[NotifyState::Status("paused: nothing is begun until `kilter resume`")])
+        }
+        Event::Resumed => sd_notify::notify(&[NotifyState::Status("resumed")]),
         Event::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
         Event::Interrupted(_) => sd_notify::notify(&[NotifyState::Stopping]),
         _ => return,

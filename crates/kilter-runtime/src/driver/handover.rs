@@ -17,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::board::{Draft, Tallies};
 use super::calls::Calls;
 use super::opened::Opened;
+use super::paused::PauseState;
 use super::stop::Message;
 use super::tidings::Tidings;
 use super::timeout::Timed;
@@ -92,6 +93,7 @@ pub(super) struct Watching {
     pub(super) flush_after: Timestamp,
     pub(super) alive_at: Timestamp,
     pub(super) is_converged: bool,
+    pub(super) paused: Option<PauseState>,
 }
 
 impl Watching {
@@ -115,6 +117,7 @@ impl Watching {
             flush_after: Timestamp::default(),
             alive_at: Timestamp::default(),
             is_converged: false,
+            paused: None,
         }
     }
 

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use super::handover::{Kept, Subscribers, Watching};
 use super::listen::{Listened, Listening};
+use super::paused::PauseState;
 use super::reading::{Declared, Reading};
 use super::stop::Message;
 use super::tidings::Tidings;
@@ -86,6 +87,8 @@ pub(super) struct Holder<'hold> {
     is_converged: bool,
     pub(super) is_enough: bool,
     pub(super) is_superseded: bool,
+    /// Whether somebody wants nothing further to be begun.
+    pub(super) paused: Option<PauseState>,
 }
 
 impl<'hold> Holder<'hold> {
@@ -112,6 +115,7 @@ impl<'hold> Holder<'hold> {
             flush_after,
             alive_at,
             is_converged,
+            paused,
         } = match before {
             Some(before) => before.renumbered(kept),
             None => Watching::new(prepared.resources().len(), sender),
@@ -185,6 +189,7 @@ impl<'hold> Holder<'hold> {
             is_converged,
             is_enough,
             is_superseded,
+            paused,
         }
     }
 
@@ -220,6 +225,7 @@ impl<'hold> Holder<'hold> {
             flush_after,
             alive_at,
             is_converged,
+            paused,
             ..
         } = self;
         let told = listening.told.iter().map(|told| (told.provider(), told.names().to_vec())).collect();
@@ -236,6 +242,7 @@ impl<'hold> Holder<'hold> {
             flush_after,
             alive_at,
             is_converged,
+            paused,
         }
     }
 
@@ -329,14 +336,24 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let read = holder.reading.next().map(|at| until(at.0));
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
+        let resume = holder.paused.as_ref().and_then(PauseState::until).map(|at| until(at.0));
         let flush = (self.calls.is_empty() && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
-        poll.into_iter().chain(converged).chain(longest).chain(read).chain(alive).chain(heard).chain(flush).min()
+        poll.into_iter()
+            .chain(converged)
+            .chain(longest)
+            .chain(read)
+            .chain(alive)
+            .chain(heard)
+            .chain(resume)
+            .chain(flush)
+            .min()
     }
 
     /// Looks at what nothing tells of, when its time has come, and at the clock.
     pub(super) fn look_around(&mut self) {
         self.look_at_declared();
         self.look_at_listening();
+        self.look_at_pause();
         let Some(holder) = &mut self.holder else { return };
         let mut found = 0;
         while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now)

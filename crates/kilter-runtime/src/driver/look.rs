@@ -11,12 +11,25 @@ use super::window::{Question, Standing, Standings, Watched, Which};
 use super::{Driver, Mode, hold};
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Answers somebody who looks on.
+    /// Answers somebody who looks on, or wants something.
     pub(super) fn answer_question(&mut self, question: Question) {
         self.tick();
-        let Some(standings) = self.standings(&question.which) else { return };
         // Whoever has gone needs no answer.
-        let _ = question.answer.send(standings);
+        match question {
+            Question::Look(which, answer) => {
+                if let Some(standings) = self.standings(&which) {
+                    let _ = answer.send(standings);
+                }
+            }
+            Question::Pause(pause, answer) => {
+                self.pause(&pause);
+                let _ = answer.send(());
+            }
+            Question::Resume(answer) => {
+                let was_paused = self.resume();
+                let _ = answer.send(was_paused);
+            }
+        }
     }
 
     fn standings(&self, which: &Which) -> Option<Standings> {
@@ -46,6 +59,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             held_for: self.start.elapsed(),
             noop: self.options.mode == Mode::Noop,
             quiet_for: self.quiet_since().map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
+            paused: holder.paused.as_ref().map(|paused| paused.told(self.now)),
+            in_flight: self.in_flight(),
             counts: self.board.standing_counts(),
             in_sync_now: all().filter(is_at_rest).count(),
             under_way,

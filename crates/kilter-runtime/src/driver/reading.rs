@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use kilter_engine::{Input, Stage, Timestamp, VertexId};
+use kilter_engine::{Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
 
 use super::stop::Message;
@@ -177,7 +177,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         reading.looked(self.now);
         match read {
             // What was held back for it is begun.
-            Anew::Same | Anew::Wrong => self.machine.input(self.now, Input::Resume),
+            Anew::Same | Anew::Wrong => self.go_on(),
             Anew::Unsettled => reading.touched(self.now),
             Anew::Other => {
                 holder.is_superseded = true;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use ecow::EcoString;
 use kilter_model::{AttributeName, Receipt, ResourceRef};
 
+use super::paused::{Pause, Paused};
 use super::stop::Message;
 use crate::report::{Counts, ResourceReport};
 
@@ -27,11 +28,15 @@ pub enum Which {
     Named(Vec<ResourceRef>),
 }
 
-/// A question, and where the answer goes.
+/// What somebody wants of a run, and where the answer goes.
 #[derive(Debug)]
-pub(super) struct Question {
-    pub(super) which: Which,
-    pub(super) answer: Sender<Standings>,
+pub(super) enum Question {
+    /// To see resources.
+    Look(Which, Sender<Standings>),
+    /// That nothing further is begun.
+    Pause(Pause, Sender<()>),
+    /// That it goes on: whether it was paused.
+    Resume(Sender<bool>),
 }
 
 /// Why there is no answer.
@@ -51,8 +56,28 @@ impl Window {
     /// # Errors
     /// When nobody answers.
     pub fn look(&self, which: Which, longest: Duration) -> Result<Standings, Unseen> {
+        self.ask(|answer| Question::Look(which, answer), longest)
+    }
+
+    /// Has the run begin nothing further. What is under way goes on: [`Standings::in_flight`] tells whether anything is.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn pause(&self, pause: Pause, longest: Duration) -> Result<(), Unseen> {
+        self.ask(|answer| Question::Pause(pause, answer), longest)
+    }
+
+    /// Has the run begin what it held back. Says whether it was paused.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn resume(&self, longest: Duration) -> Result<bool, Unseen> {
+        self.ask(Question::Resume, longest)
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question, longest: Duration) -> Result<T, Unseen> {
         let (sender, receiver) = channel();
-        let question = Question { which, answer: sender };
+        let question = question(sender);
         match &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(driver) => driver.send(Message::Asked(question)).map_err(|_| Unseen::NoRun)?,
             None => return Err(Unseen::NoRun),
@@ -77,6 +102,10 @@ pub struct Standings {
     pub noop: bool,
     /// For how long nothing has happened but that resources were found in their state; none while something does.
     pub quiet_for: Option<Duration>,
+    /// Whether somebody wants nothing further to be begun.
+    pub paused: Option<Paused>,
+    /// How many calls are under way. Those for former graphs count, and those that wait for a worker do not.
+    pub in_flight: usize,
     /// How many resources there are, and in which states they settled last.
     pub counts: Counts,
     /// How many are in their state, and nothing is to be done to them.

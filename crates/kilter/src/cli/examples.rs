@@ -51,6 +51,21 @@ A `kilter run` is asked through a socket in its state directory (--state-dir). T
 everything is in its state or on its way to it, 2 when something is not and left so (policy, noop), 4 when
 something has failed or is skipped because of that, 1 when there is no run to ask.";
 
+pub(super) const PAUSE: &str = "\
+Examples:
+  kilter pause 'disk is being copied' && cp -a /srv /backup; kilter resume
+  kilter pause --for 600               resume by itself after ten minutes
+
+What is under way is finished, and `kilter pause` waits for that; nothing else is begun, whatever happens
+meanwhile, and all of it is looked at when the run is resumed. A manifest that is edited is read, and waits.
+A run that is ended and begun anew is not paused. Exits with 1 when there is no run.";
+
+pub(super) const RESUME: &str = "\
+Examples:
+  kilter resume
+
+A run that is not paused is left as it is. Exits with 1 when there is no run.";
+
 pub(super) const GET: &str = "\
 Examples:
   kilter get user                      all users, as a table

@@ -9,6 +9,7 @@ pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod man;
 pub(crate) mod pass;
+pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod provider;
 pub(crate) mod routine;

@@ -73,8 +73,13 @@ pub(crate) fn states(global: &Global) -> Result<HashMap<String, String>, Exit> {
 
 /// What a run says of these resources.
 fn answer(stream: &UnixStream, which: &Json) -> Result<Json, Exit> {
-    let answer = asked(stream, &json!({"ask": "status", "which": which}));
-    let answer = answer.map_err(|error| say::fail(format_args!("the run does not answer: {error}")))?;
+    ask_for(stream, &json!({"ask": "status", "which": which}))
+}
+
+/// What a run answers to a question.
+pub(super) fn ask_for(stream: &UnixStream, question: &Json) -> Result<Json, Exit> {
+    let answer =
+        asked(stream, question).map_err(|error| say::fail(format_args!("the run does not answer: {error}")))?;
     match answer["error"].as_str() {
         Some(why) => Err(say::fail(why)),
         None => Ok(answer),
@@ -97,7 +102,7 @@ fn which(args: &StatusArgs) -> Result<Json, Exit> {
     Ok(if named.is_empty() { "notable".into() } else { named.into() })
 }
 
-fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
+pub(super) fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
     let path = desk::path(state_dir);
     UnixStream::connect(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => say::fail_with(

@@ -22,6 +22,8 @@ pub(crate) fn text(status: &Json) -> String {
     let _ = writeln!(text, "kilter_noop {}", u8::from(status["noop"] == true));
     metric(&mut text, "kilter_quiet", "gauge", "Whether nothing is left to be done, but for what failed.");
     let _ = writeln!(text, "kilter_quiet {}", u8::from(!status["quiet_for_ms"].is_null()));
+    metric(&mut text, "kilter_paused", "gauge", "Whether somebody has paused it.");
+    let _ = writeln!(text, "kilter_paused {}", u8::from(status["paused"].is_object()));
     metric(&mut text, "kilter_resources", "gauge", "Resources by the state in which they last settled.");
     for state in STATES {
         let _ = writeln!(text, "kilter_resources{{state=\"{state}\"}} {}", number(&counts[state]));

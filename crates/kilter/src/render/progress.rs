@@ -154,6 +154,8 @@ impl Observer for Progress {
             Event::Quiet(_) | Event::Alive => {}
             Event::Rewatched { count: 1 } => self.tell(FAINT, "1 resource is watched again"),
             Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
+            Event::Paused { why, longest } => self.tell(CHANGED, &paused(why, longest)),
+            Event::Resumed => self.tell(CHANGED, "resumed: what was held back is begun"),
             Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
             Event::Interrupted(in_flight) => {
                 self.interrupts += 1;
@@ -166,6 +168,14 @@ impl Observer for Progress {
                 self.say(&styled(FAILED, what));
             }
         }
+    }
+}
+
+fn paused(why: &str, longest: Option<Duration>) -> String {
+    let why = if why.is_empty() { String::new() } else { format!(" ({})", visible(why)) };
+    match longest {
+        Some(longest) => format!("paused for {} s at most{why}: nothing further is begun", longest.as_secs_f64()),
+        None => format!("paused until `kilter resume`{why}: nothing further is begun"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_model::{Receipt, ResourceRef};
-use kilter_runtime::{Counts, Event, Standing, Standings, Watched};
+use kilter_runtime::{Counts, Event, Paused, Standing, Standings, Watched};
 use serde_json::{Map, Value as Json, json};
 
 use super::diff::visible;
@@ -19,6 +19,8 @@ pub(crate) fn json(standings: &Standings) -> Json {
         "held_for_ms": ms(standings.held_for),
         "noop": standings.noop,
         "quiet_for_ms": standings.quiet_for.map(ms),
+        "paused": standings.paused.as_ref().map(paused),
+        "in_flight": standings.in_flight,
         "counts": of_all,
         "settled": settled(&standings.settled),
         "watches": standings.watches,
@@ -26,6 +28,18 @@ pub(crate) fn json(standings: &Standings) -> Json {
         "resources": standings.resources.iter().map(standing).collect::<Vec<_>>(),
         "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+/// That nothing further is begun.
+fn paused(paused: &Paused) -> Json {
+    let mut json = json!({"for_ms": ms(paused.lasted)});
+    if let Some(left) = paused.left {
+        json["left_ms"] = ms(left);
+    }
+    if !paused.why.is_empty() {
+        json["why"] = paused.why.as_str().into();
+    }
+    json
 }
 
 /// How often resources have settled, and how: all of it together says nothing.
@@ -124,6 +138,8 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             json!({"event": "declared_unwatched", "why": why, "every_ms": ms(*every)})
         }
         Event::Rewatched { count } => json!({"event": "rewatched", "resources": count}),
+        Event::Paused { why, longest } => json!({"event": "paused", "why": why, "longest_ms": longest.map(ms)}),
+        Event::Resumed => json!({"event": "resumed"}),
         Event::Reloading => json!({"event": "reloading"}),
         Event::Interrupted(in_flight) => json!({"event": "interrupted", "in_flight": in_flight}),
         Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
@@ -170,10 +186,31 @@ pub(crate) fn text(json: &Json) -> String {
         text += &format!("; quiet for {}", long(&json["quiet_for_ms"]));
     }
     text.push('\n');
+    if json["paused"].is_object() {
+        text += &format!("{}\n", styled(CHANGED, pause(json)));
+    }
     for resource in json["resources"].as_array().into_iter().flatten() {
         text += &one(resource);
     }
     text
+}
+
+/// That nothing further is begun, and why.
+fn pause(json: &Json) -> String {
+    let paused = &json["paused"];
+    let mut text = format!("paused for {}", long(&paused["for_ms"]));
+    if let Some(why) = paused["why"].as_str() {
+        text += &format!(" ({})", visible(why));
+    }
+    text += ": nothing is begun ";
+    text += &match paused["left_ms"].is_null() {
+        true => "until `kilter resume`".to_owned(),
+        false => format!("for {} more", long(&paused["left_ms"])),
+    };
+    match json["in_flight"].as_u64() {
+        Some(0) | None => text,
+        Some(_) => text + "; what is under way goes on",
+    }
 }
 
 fn one(json: &Json) -> String {

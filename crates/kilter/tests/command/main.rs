@@ -23,6 +23,7 @@ mod mold_provider;
 mod mold_routine;
 mod mold_schema;
 mod nested;
+mod pause;
 mod provider_new;
 mod puppet;
 mod ralsh;

@@ -1,0 +1,118 @@
+//! `kilter pause` and `kilter resume`.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+
+use crate::run::{Running, content, manifest, wait};
+use crate::support::*;
+
+const MANIFEST: &str = "resources:\n  file[DIR/a]: {content: declared}\n  file[DIR/b]: {content: declared}\n";
+
+/// Long enough for anything that is going to be done.
+const MOMENT: Duration = Duration::from_millis(700);
+
+fn status(place: &Place) -> Json {
+    let ended = place.run(&["status", "--format", "json"]);
+    serde_json::from_str(&ended.stdout).unwrap_or(Json::Null)
+}
+
+fn done(place: &Place, args: &[&str]) -> Ended {
+    let ended = place.run(args);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended
+}
+
+fn holding(place: &Place, text: &str) -> Running {
+    let running = Running::begin(place, &[&manifest(place, text)]);
+    wait("the first", || status(place)["quiet_for_ms"].is_u64());
+    running
+}
+
+#[test]
+fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let running = holding(&place, MANIFEST);
+    done(&place, &["pause", "disk is being copied"]);
+    std::fs::write(file("a"), "changed").unwrap();
+    std::thread::sleep(MOMENT);
+    assert_eq!(content(&file("a")), "changed");
+    let told = status(&place);
+    assert_eq!((&told["paused"]["why"], &told["in_flight"]), (&"disk is being copied".into(), &0.into()), "{told}");
+    assert!(told["quiet_for_ms"].is_null() && told["paused"]["left_ms"].is_null(), "{told}");
+    let told = done(&place, &["status"]).stdout;
+    assert!(told.contains("(disk is being copied): nothing is begun until `kilter resume`"), "{told}");
+    assert!(told.contains("] ready\n"), "{told}");
+    // What is declared in another way is read, and waits.
+    manifest(&place, &MANIFEST.replace("file[DIR/b]: {content: declared}", "file[DIR/b]: {content: other}"));
+    wait("the edit", || running.told("what is declared has changed") == 1);
+    std::fs::write(file("a"), "changed again").unwrap();
+    std::thread::sleep(MOMENT);
+    assert_eq!((content(&file("a")).as_str(), content(&file("b")).as_str()), ("changed again", "declared"));
+    assert_eq!(status(&place)["paused"]["why"], "disk is being copied");
+
+    done(&place, &["resume"]);
+    wait("what was held back", || content(&file("a")) == "declared" && content(&file("b")) == "other");
+    assert!(status(&place)["paused"].is_null());
+    let again = done(&place, &["resume"]);
+    assert!(again.stderr.contains("it was not paused"), "{again:?}");
+    assert_eq!((running.told("paused until"), running.told("resumed")), (1, 1));
+    running.end();
+}
+
+#[test]
+fn it_ends_by_itself_if_that_was_said() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    let begun = Instant::now();
+    done(&place, &["pause", "--for", "2"]);
+    std::fs::write(place.path().join("a"), "changed").unwrap();
+    assert!(status(&place)["paused"]["left_ms"].as_u64().is_some_and(|left| left <= 2000));
+    wait("the end of the pause", || content(&place.path().join("a")) == "declared");
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+    running.end();
+}
+
+#[test]
+fn who_pauses_waits_for_what_is_under_way_and_what_is_queued_is_not_begun() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let slow = "  exec[NAME]: {command: [sh, -c, \"touch DIR/NAME; while [ ! -e DIR/go ]; do sleep 0.05; done; touch DIR/NAME-end\"]}\n";
+    let text = ["one", "two", "three"].map(|name| slow.replace("NAME", name)).concat();
+    let running = Running::begin(&place, &[&manifest(&place, &format!("resources:\n{text}")), "-j", "1"]);
+    wait("the first", || file("one").exists());
+    done(&place, &["pause", "--no-wait"]);
+    let told = status(&place);
+    assert_eq!(told["in_flight"], 1, "{told}");
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| done(&place, &["pause"]));
+        std::thread::sleep(MOMENT);
+        assert!(!waiting.is_finished());
+        std::fs::write(file("go"), "").unwrap();
+        waiting.join().unwrap()
+    });
+    assert!(waiting.stderr.contains("waiting for what is under way: exec[one]"), "{waiting:?}");
+    assert!(file("one-end").exists());
+    std::thread::sleep(MOMENT);
+    assert!(!file("two").exists() && !file("three").exists());
+    done(&place, &["resume"]);
+    wait("the others", || file("two-end").exists() && file("three-end").exists());
+    running.end();
+}
+
+#[test]
+fn a_paused_run_ends_when_it_is_told_to_and_says_what_was_not_reached() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    done(&place, &["pause"]);
+    std::fs::write(place.path().join("a"), "changed").unwrap();
+    wait("the event", || status(&place)["counts"]["under_way"] == 1);
+    running.end();
+    assert_eq!(content(&place.path().join("a")), "changed");
+    let ended = place.run(&["pause"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("no `kilter run` holds a state"), "{ended:?}");
+    assert_eq!(place.run(&["resume"]).code, 1);
+    assert_eq!(place.run(&["pause", "--for", "0"]).code, 1);
+}

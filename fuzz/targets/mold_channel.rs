@@ -49,7 +49,7 @@ fn check_damage(stream: &[u8], frames: &[Frame<Message>]) {
         if let Frame::Damage(damage) = frame {
             let at = usize::try_from(damage.at).expect("it is within the stream");
             assert!(at >= end && damage.bytes > 0 && !stream[at].is_ascii_whitespace());
-            assert!(!damage.to_string().contains(|c: char| c == '\u{1b}'));
+            assert!(!damage.to_string().contains('\u{1b}'));
             end = at + damage.bytes;
             skipped += damage.bytes;
         }

@@ -8,12 +8,13 @@ const VARIANTS: u32 = 1000;
 /// Runs a target over its seeds, and over these with bytes changed, left out and put in, by a generator with a known seed.
 pub(crate) fn run(name: &str, target: fn(&[u8])) {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
-    let mut files: Vec<_> = std::fs::read_dir(seeds).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(seeds).expect("there are seeds").map(|entry| entry.expect("a name").path()).collect();
     files.sort();
     assert!(!files.is_empty());
     let mut rng = fastrand::Rng::with_seed(4711);
     for file in files {
-        let seed = std::fs::read(&file).unwrap();
+        let seed = std::fs::read(&file).expect("a seed");
         target(&seed);
         for _ in 0..VARIANTS {
             let mut variant = seed.clone();
@@ -32,7 +33,7 @@ fn change(input: &mut Vec<u8>, rng: &mut fastrand::Rng) {
         1 if at < input.len() => drop(input.remove(at)),
         2 => input.truncate(at),
         _ => {
-            let word = *rng.choice(&b"[]{},:\0\n'\"-$ 9"[..]).unwrap();
+            let word = *rng.choice(&b"[]{},:\0\n'\"-$ 9"[..]).expect("there are some");
             input.insert(at, word);
         }
     }

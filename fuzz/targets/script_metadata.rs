@@ -14,7 +14,7 @@ impl Machine for Somewhere {
     }
 
     fn has_command(&self, name: &str) -> bool {
-        name.len() % 2 == 0
+        name.len().is_multiple_of(2)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine's metaparameters: those of a resource, and those that types and all resources begin with.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{DataType, EventLimit, Meta, Policy, Poll, Semaphore, Value};
+use kilter_model::{Behaviour, DataType, EventLimit, Meta, Policy, Poll, Semaphore, TypeSchema, Value};
 use rustc_hash::FxHashMap;
 
 use crate::attributes::{KNOWN_BEFORE, mismatched};
@@ -89,7 +89,7 @@ impl<'t> Defaults<'t> {
         let sections: Vec<(View<'t>, View<'t>)> = loaded.sections("defaults").flat_map(View::entries).collect();
         // What is said of all comes first, wherever it stands.
         for (_, body) in sections.iter().filter(|(key, _)| key.text() == EVERY) {
-            defaults.all = of_body(environment, *body, defaults.all.take());
+            defaults.all = of_body(environment, *body, defaults.all.take(), None);
             if let Some(all) = &mut defaults.all {
                 all.reverse_of_all = all.reverse;
             }
@@ -97,22 +97,23 @@ impl<'t> Defaults<'t> {
         for (key, body) in sections.iter().filter(|(key, _)| key.text() != EVERY) {
             let name = key.text();
             if environment.inputs.schemas.schema(name).is_none() {
-                if composites.get(name).is_some() {
+                if let Some(composite) = composites.get(name) {
                     let told = environment.problem_count();
-                    of_body(environment, *body, None);
+                    of_body(environment, *body, None, Some(&composite.schema));
                     // What is wrong is told once, not for each part.
                     let meta = body.get("meta").filter(|_| environment.problem_count() == told);
                     defaults.of_composite.entry(name.into()).or_default().extend(meta);
                     continue;
                 }
                 let mut known = environment.inputs.schemas.names();
+                known.extend(composites.names());
                 known.push(EVERY);
                 let problem = Diagnostic::new(eco_format!("unknown type `{name}`")).at(key.span());
                 environment.report(problem.hint(choose(name, &known, "known types")));
                 continue;
             }
             let begun = defaults.of_type.remove(name).unwrap_or_else(|| defaults.all.clone());
-            defaults.of_type.insert(name.into(), of_body(environment, *body, begun));
+            defaults.of_type.insert(name.into(), of_body(environment, *body, begun, None));
         }
         defaults
     }
@@ -134,7 +135,13 @@ impl<'t> Defaults<'t> {
 /// Stands for all types.
 pub(crate) const EVERY: &str = "*";
 
-fn of_body<'t>(environment: &Environment<'t>, body: View<'t>, mut begun: Option<Meta>) -> Option<Meta> {
+/// What is said to begin with, over what was said before; `composite` is the type that it is said of, if a manifest makes that.
+fn of_body<'t>(
+    environment: &Environment<'t>,
+    body: View<'t>,
+    mut begun: Option<Meta>,
+    composite: Option<&TypeSchema>,
+) -> Option<Meta> {
     if !body.is_mapping() && !body.is_null() {
         let problem = Diagnostic::new("defaults of a type are a mapping").at(body.span());
         environment.report(problem.hint("such as file: { meta: { retry: 3 } }"));
@@ -144,7 +151,15 @@ fn of_body<'t>(environment: &Environment<'t>, body: View<'t>, mut begun: Option<
             "meta" => begun = compile(environment, value, &Values::new(environment), begun),
             name => {
                 let problem = Diagnostic::new(eco_format!("there are no defaults for `{name}`")).at(key.span());
-                environment.report(problem.hint("only for `meta`"));
+                let may_have = |schema: &&TypeSchema| {
+                    schema.find(name).is_some_and(|attribute| attribute.behaviour != Behaviour::Namevar)
+                };
+                environment.report(problem.hint(match composite.filter(may_have) {
+                    None => "only for `meta`".into(),
+                    Some(TypeSchema { name, .. }) => {
+                        eco_format!("only for `meta`: the type `{name}` itself says the `default` of an attribute")
+                    }
+                }));
             }
         }
     }

@@ -23,13 +23,8 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
     definitions.insert("resources.composite".to_owned(), resources(with_others(&types, patterns.clone())));
     definitions.insert("resources".to_owned(), resources(patterns));
     let composite = composite();
-    let of_type = json!({
-        "type": ["object", "null"],
-        "properties": { "meta": { "$ref": "#/$defs/meta" } },
-        "additionalProperties": false,
-    });
-    let names = types.iter().map(|schema| schema.name.as_str()).chain([EVERY]);
-    let defaults: Map<String, Json> = names.map(|name| (name.to_owned(), of_type.clone())).collect();
+    definitions.insert("defaults.composite".to_owned(), defaults(&types, json!({ TYPE_NAME: begun() })));
+    definitions.insert("defaults".to_owned(), defaults(&types, json!({})));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "kilter manifest",
@@ -47,12 +42,7 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
                 "patternProperties": { TYPE_NAME: composite },
                 "additionalProperties": false,
             },
-            "defaults": {
-                "description": "What resources begin with, by type; `*` stands for all types.",
-                "type": ["object", "null"],
-                "properties": defaults,
-                "additionalProperties": false,
-            },
+            "defaults": { "description": "What resources begin with, by type; `*` stands for all types." },
             "include": {
                 "description": "Paths of manifests that count before this one.",
                 "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
@@ -67,9 +57,37 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
         "additionalProperties": false,
         // Types may be made here, or in what is included.
         "if": { "anyOf": [{ "required": ["types"] }, { "required": ["include"] }] },
-        "then": { "properties": { "resources": { "$ref": "#/$defs/resources.composite" } } },
-        "else": { "properties": { "resources": { "$ref": "#/$defs/resources" } } },
+        "then": { "properties": {
+            "defaults": { "$ref": "#/$defs/defaults.composite" },
+            "resources": { "$ref": "#/$defs/resources.composite" },
+        } },
+        "else": { "properties": {
+            "defaults": { "$ref": "#/$defs/defaults" },
+            "resources": { "$ref": "#/$defs/resources" },
+        } },
         "$defs": definitions,
+    })
+}
+
+/// What resources begin with, by type.
+fn defaults(types: &[&TypeSchema], others: Json) -> Json {
+    let names = types.iter().map(|schema| schema.name.as_str()).chain([EVERY]);
+    let known: Map<String, Json> = names.map(|name| (name.to_owned(), begun())).collect();
+    json!({
+        "description": "What resources begin with, by type; `*` stands for all types.",
+        "type": ["object", "null"],
+        "properties": known,
+        "patternProperties": others,
+        "additionalProperties": false,
+    })
+}
+
+/// What resources of a type begin with.
+fn begun() -> Json {
+    json!({
+        "type": ["object", "null"],
+        "properties": { "meta": { "$ref": "#/$defs/meta" } },
+        "additionalProperties": false,
     })
 }
 

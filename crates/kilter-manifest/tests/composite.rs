@@ -330,6 +330,29 @@ fn metaparameters_that_a_type_of_parts_begins_with_count_less_than_those_of_its_
 }
 
 #[test]
+fn a_type_of_parts_begins_with_nothing_else_than_other_types() {
+    let defaults = |text: &str| told(&format!("{SITE}defaults:\n  {text}\nresources:\n  site[a]:\n  site[b]:\n"));
+    for (text, problem, hint) in [
+        (
+            "site: { port: 81 }",
+            "there are no defaults for `port`",
+            "only for `meta`: the type `site` itself says the `default` of an attribute",
+        ),
+        ("site: { name: x }", "there are no defaults for `name`", "help: only for `meta`\n"),
+        ("site: { prot: 81 }", "there are no defaults for `prot`", "help: only for `meta`\n"),
+        ("file: { mode: \"0644\" }", "there are no defaults for `mode`", "help: only for `meta`\n"),
+        ("siet: { meta: { retry: 1 } }", "unknown type `siet`", "did you mean `site`?"),
+        ("site: 3", "defaults of a type are a mapping", "such as file: { meta: { retry: 3 } }"),
+    ] {
+        let told = defaults(text);
+        assert!(told.contains(problem) && told.contains(hint) && told.contains("site.yaml:17:"), "{text}: {told}");
+        assert_eq!(told.matches("error:").count(), 1, "{text}: {told}");
+    }
+    let secret = defaults("site: { secret: hunter2 }");
+    assert!(secret.contains("there are no defaults for `secret`") && !secret.contains("hunter2"), "{secret}");
+}
+
+#[test]
 fn what_is_missing_or_wrong_is_told_once_whatever_is_made_of_it() {
     let text = |given: &str| {
         format!(

@@ -108,6 +108,8 @@ fn manifests_that_compile_fit_the_schema() {
         json!({"resources": {"file[/b]": {"content": {"base64": "/w=="}}, "user[u]": {"password": {"sensitive": {"base64": "/w=="}}}}}),
         json!({"include": "types.yaml", "resources": {"site[a]": {"port": 80}}}),
         json!({"types": {"site": {"desc": "x", "attributes": {"port": {"type": "Integer", "default": 80}}, "resources": {"file[/a]": {"mode": "0644"}, "other[b]": null}}, "other": {}}, "resources": {"site[a]": {"port": 80}}}),
+        json!({"types": {"site": {}}, "defaults": {"site": {"meta": {"retry": 1}}, "file": {"meta": {"retry": 1}}, "*": null}}),
+        json!({"include": "types.yaml", "defaults": {"site": {"meta": {"retry": 1}}}}),
         json!({"resources": {"service[s]": {"enable": "mask", "ensure": "running"}, "file[/t]": {"limits": {"a": 10}}}}),
     ] {
         assert!(check(manifest.clone()), "{manifest}");
@@ -134,6 +136,9 @@ fn manifests_that_do_not_compile_do_not_fit_it() {
         json!({"resources": {"file[/a]": {"meta": {"export": "x"}}}}),
         json!({"defaults": {"flie": {"meta": {"retry": 1}}}}),
         json!({"defaults": {"file": {"mode": "0644"}}}),
+        json!({"types": {"site": {}}, "defaults": {"site": {"port": 80}}}),
+        json!({"types": {"site": {}}, "defaults": {"file": {"mode": "0644"}}}),
+        json!({"include": "types.yaml", "defaults": {"Site": {"meta": {"retry": 1}}}}),
         json!({"resources": {"exec[e]": {}}}),
         json!({"resources": {"exec[e]": {"command": []}}}),
         json!({"resources": {"exec[e]": {"command": "x", "tries": 0}}}),

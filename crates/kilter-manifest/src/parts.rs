@@ -163,9 +163,16 @@ fn add(owner: &mut Resource, into: &str, parts: Vec<Part>, environment: &Environ
 fn leave(catalog: &mut Catalog, owners: &[Option<usize>], gone: &[bool]) {
     let mut next = 0;
     let mut places: Vec<Option<u32>> = Vec::with_capacity(gone.len());
+    // How many are left of those before each, and before the end.
+    let mut left: Vec<u32> = Vec::with_capacity(gone.len() + 1);
     for is_gone in gone {
+        left.push(next);
         places.push((!is_gone).then_some(next));
         next += u32::from(!is_gone);
+    }
+    left.push(next);
+    for composite in &mut catalog.composites {
+        composite.parts = left[composite.parts.start as usize]..left[composite.parts.end as usize];
     }
     let place = |at: u32| {
         let at = at as usize;

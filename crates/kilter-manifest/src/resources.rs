@@ -186,6 +186,10 @@ pub(crate) struct Resources<'e, 't> {
     defaults: Defaults<'t>,
     /// The types of the composite resources whose members are being registered.
     nested: Vec<u32>,
+    /// The composite resources for the catalog.
+    composites: Vec<kilter_model::Composite>,
+    /// The one of them whose members are being registered.
+    owner: Option<u32>,
 }
 
 impl<'e, 't> Resources<'e, 't> {
@@ -203,7 +207,7 @@ impl<'e, 't> Resources<'e, 't> {
             comparisons: Cell::new(MOST_COMPARISONS),
         };
         let defaults = Defaults::compile(environment, loaded, composites);
-        Resources { environment, index, loaded, defaults, nested: Vec::new() }
+        Resources { environment, index, loaded, defaults, nested: Vec::new(), composites: Vec::new(), owner: None }
     }
 
     /// The catalog; of use only if there were no problems.
@@ -213,7 +217,8 @@ impl<'e, 't> Resources<'e, 't> {
         for (key, body) in loaded.trees.iter().flat_map(Tree::resources) {
             self.register(key, body, &mut kept);
         }
-        let mut catalog = Catalog { resources: Vec::with_capacity(kept as usize), ..Catalog::default() };
+        let composites = std::mem::take(&mut self.composites);
+        let mut catalog = Catalog { resources: Vec::with_capacity(kept as usize), composites, ..Catalog::default() };
         let mut explicit = Vec::new();
         let mut body = Body::new(self.environment, &self.index, &self.defaults);
         for (at, (key, entry)) in self.index.entries.iter().enumerate() {
@@ -279,7 +284,13 @@ impl<'e, 't> Resources<'e, 't> {
         self.index.entries.insert(Key { type_id, title: title.clone() }, Entry::new(key, body, at));
         let Some(composite) = composite else { return };
         if is_wanted {
+            let (at, owner) = (small(self.composites.len()), self.owner);
+            let reference = ResourceRef::new(composite.schema.name.clone(), Title::from(title.clone()));
+            self.composites.push(kilter_model::Composite { reference, owner, parts: *kept..*kept });
+            self.owner = Some(at);
             self.expand(number, type_id, &title, composite, kept);
+            self.owner = owner;
+            self.composites[at as usize].parts.end = *kept;
         }
         self.index.groups.insert(number, number + 1..small(self.index.entries.len()));
     }

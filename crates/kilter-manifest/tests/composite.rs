@@ -110,6 +110,39 @@ fn composite_resources_may_be_parts_of_others() {
     assert!(relations.contains(&"service[f-1] -> file[/etc/f-2.conf]".into()), "{relations:?}");
 }
 
+/// Each composite resource, what it is a part of, and what it stands for.
+fn composites(catalog: &Catalog) -> Vec<String> {
+    let name = |at: u32| catalog.composites[at as usize].reference.to_string();
+    let shown = |composite: &kilter_model::Composite| {
+        let parts = composite.parts.clone().map(|at| catalog.resources[at as usize].reference.to_string());
+        let owner = composite.owner.map_or_else(String::new, |owner| format!(" of {}", name(owner)));
+        format!("{}{owner}: {}", composite.reference, parts.collect::<Vec<_>>().join(" "))
+    };
+    catalog.composites.iter().map(shown).collect()
+}
+
+#[test]
+fn the_catalog_says_what_a_composite_resource_stands_for() {
+    let text = format!(
+        "{SITE}  farm:\n    resources:\n      \"site[${{self.name}}-1]\": {{}}\n      \"user[${{self.name}}]\": {{}}\n      \
+         \"site[${{self.name}}-2]\": {{ when: false }}\n  none: {{}}\nresources:\n  user[u]:\n  farm[f]:\n  none[n]:\n  \
+         site[a]: {{ when: false }}\n  site[b]:\n  user[v]:\n"
+    );
+    let catalog = World::new().catalog(&text);
+    assert_eq!(
+        composites(&catalog),
+        [
+            "farm[f]: file[/etc/f-1.conf] service[f-1] user[f]",
+            "site[f-1] of farm[f]: file[/etc/f-1.conf] service[f-1]",
+            "none[n]: ",
+            "site[b]: file[/etc/b.conf] service[b]",
+        ]
+    );
+    let owner = |at| catalog.owner_of(at).map(|owner| catalog.composites[owner as usize].reference.to_string());
+    let owners: Vec<String> = (0..7).map(|at| owner(at).unwrap_or_default()).collect();
+    assert_eq!(owners, ["", "site[f-1]", "site[f-1]", "farm[f]", "site[b]", "site[b]", ""]);
+}
+
 #[test]
 fn the_nearest_metaparameters_count() {
     let text = format!(

@@ -29,6 +29,28 @@ resources:
 }
 
 #[test]
+fn a_composite_resource_does_not_stand_for_what_is_an_entry_of_another() {
+    let catalog = World::new().catalog(
+        r#"
+types:
+  gate:
+    resources:
+      "rule[${self.name}-1]": { chain: input, accept: ssh }
+      "service[${self.name}]": {}
+      "rule[${self.name}-2]": { chain: input, accept: http }
+resources:
+  gate[a]: {}
+  chain[input]: {}
+  gate[b]: {}
+  service[x]: {}
+"#,
+    );
+    assert_eq!(references(&catalog), ["service[a]", "chain[input]", "service[b]", "service[x]"]);
+    let parts: Vec<_> = catalog.composites.iter().map(|composite| composite.parts.clone()).collect();
+    assert_eq!(parts, [0..1, 2..3]);
+}
+
+#[test]
 fn what_a_part_is_sent_its_owner_waits_for() {
     let catalog = World::new().catalog(
         r#"

@@ -1,5 +1,7 @@
 //! Catalogs: what a manifest and the facts amount to.
 
+use std::ops::Range;
+
 use ecow::EcoString;
 
 use crate::expr::Template;
@@ -15,6 +17,9 @@ pub struct Catalog {
     pub resources: Vec<Resource>,
     /// The written relations.
     pub relations: Vec<Relation>,
+    /// The resources of composite types, in manifest order: each before those that are parts of it. Those whose `when` was false
+    /// are not among them.
+    pub composites: Vec<Composite>,
     /// The variables, for values that are only known during the run.
     pub vars: crate::value::Hash,
     /// The facts that values refer to which are only known during the run.
@@ -23,6 +28,40 @@ pub struct Catalog {
     pub origin: EcoString,
     /// The variables that are sensitive: no message holds any part of a text that is made of them.
     pub secrets: Vec<crate::value::Value>,
+}
+
+/// A resource of a composite type. It is not among the resources: it stands for its parts, which are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Composite {
+    /// Its reference.
+    pub reference: ResourceRef,
+    /// The index of the composite that it is itself a part of.
+    pub owner: Option<u32>,
+    /// The indexes of the resources that it stands for, those of composites that are parts of it included.
+    pub parts: Range<u32>,
+}
+
+impl Catalog {
+    /// The composite that the resource at an index is a part of, the nearest of several.
+    pub fn owner_of(&self, resource: u32) -> Option<u32> {
+        let mut next = self.composites.partition_point(|composite| composite.parts.start <= resource).checked_sub(1);
+        // Whatever holds the resource is the last one to begin before it, or holds that.
+        while let Some(at) = next {
+            let composite = &self.composites[at];
+            if composite.parts.contains(&resource) {
+                return u32::try_from(at).ok();
+            }
+            next = composite.owner.map(|owner| owner as usize);
+        }
+        None
+    }
+
+    /// The indexes of the composites that are parts of the one at an index, at any depth.
+    pub fn composites_within(&self, composite: u32) -> Range<u32> {
+        let behind = self.composites.iter().skip(composite as usize + 1);
+        let inside = behind.take_while(|inner| inner.owner.is_some_and(|owner| owner >= composite));
+        composite + 1..composite + 1 + u32::try_from(inside.count()).unwrap_or(u32::MAX)
+    }
 }
 
 /// A resource as it was declared.
@@ -264,6 +303,36 @@ impl Resource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of each: what it is a part of, and what it stands for.
+    fn of_composites(all: &[(Option<u32>, Range<u32>)]) -> Catalog {
+        let composites = all.iter().zip(0..).map(|((owner, parts), at): (_, u32)| Composite {
+            reference: ResourceRef::new("site", at.to_string().as_str()),
+            owner: *owner,
+            parts: parts.clone(),
+        });
+        Catalog { composites: composites.collect(), ..Catalog::default() }
+    }
+
+    #[test]
+    fn a_resource_is_a_part_of_the_nearest_composite_that_stands_for_it() {
+        // 0 has 1 and 4, 1 has 2 and 3, of which 2 is empty; 5 is empty, 6 is behind a resource of nobody's.
+        let catalog = of_composites(&[
+            (None, 1..8),
+            (Some(0), 2..5),
+            (Some(1), 2..2),
+            (Some(1), 3..4),
+            (Some(0), 5..6),
+            (None, 8..8),
+            (None, 9..10),
+        ]);
+        let owners: Vec<Option<u32>> = (0..11).map(|at| catalog.owner_of(at)).collect();
+        let (none, some) = (None, Some);
+        assert_eq!(owners, [none, some(0), some(1), some(3), some(1), some(4), some(0), some(0), none, some(6), none]);
+        let within: Vec<Range<u32>> = (0..7).map(|at| catalog.composites_within(at)).collect();
+        assert_eq!(within, [1..5, 2..4, 3..3, 4..4, 5..5, 6..6, 7..7]);
+        assert_eq!(of_composites(&[]).owner_of(0), None);
+    }
 
     #[test]
     fn the_size_of_a_semaphore_stands_behind_the_last_colon() {

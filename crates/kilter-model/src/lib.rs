@@ -29,7 +29,9 @@ mod value;
 
 pub use bytes::{base64, from_base64};
 pub use canonical::{CanonicalError, from_canonical_json, to_canonical_json, to_canonical_json_clear};
-pub use catalog::{Catalog, Deferred, EventLimit, Meta, Policy, Poll, Relation, RelationKind, Resource, Semaphore};
+pub use catalog::{
+    Catalog, Composite, Deferred, EventLimit, Meta, Policy, Poll, Relation, RelationKind, Resource, Semaphore,
+};
 pub use change::{Change, Difference, Outcome, Receipt, State};
 pub use data_type::{
     Alias, AliasError, Aliases, DataType, DataTypeError, Fault, Field, Mismatch, Problem, Step, Subject,

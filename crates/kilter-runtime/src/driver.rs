@@ -3,6 +3,7 @@
 mod begin;
 mod board;
 mod calls;
+mod composite;
 mod debts;
 mod former;
 mod handover;
@@ -58,7 +59,7 @@ use stop::{Doing, Mail};
 use surroundings::Lazy;
 use timeout::Timed;
 use treatment::Numbers;
-pub use window::{Standing, Standings, Tally, Unseen, Watched, Which, Window};
+pub use window::{CompositeStanding, Standing, Standings, Tally, Unseen, Watched, Which, Window};
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use kilter_model::expr::Template;
 use kilter_model::{
-    Attributes, Behaviour, Catalog, Change, Deferred, EventLimit, Feature, Meta, Outcome, Relation, RelationKind,
-    Resource, ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
+    Attributes, Behaviour, Catalog, Change, Composite, Deferred, EventLimit, Feature, Meta, Outcome, Relation,
+    RelationKind, Resource, ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
     Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted,
     Watch,
 };
 use kilter_runtime::{
-    Event, Hold, Mode, Observer, Options, Standing, Standings, Stop, Watched, Which, Window, plan_of,
+    CompositeStanding, Event, Hold, Mode, Observer, Options, Standing, Standings, Stop, Watched, Which, Window, plan_of,
 };
 use unedited::Fixed;
 
@@ -232,8 +232,12 @@ fn hold(
     jobs: usize,
     look: impl FnOnce(&Seen<'_>) + Send,
 ) -> Vec<String> {
+    hold_catalog(slots, Catalog { resources, relations, ..Catalog::default() }, jobs, look)
+}
+
+/// The same of a whole catalog.
+fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl FnOnce(&Seen<'_>) + Send) -> Vec<String> {
     let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
-    let catalog = Catalog { resources, relations, ..Catalog::default() };
     let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
@@ -306,6 +310,48 @@ fn what_has_not_settled_yet_is_in_no_state() {
         slots.open();
         let standings = seen.when(|standings| standings.quiet_for.is_some());
         assert_eq!((standings.counts.in_sync, standings.in_sync_now, standings.under_way), (2, 2, 0));
+    });
+}
+
+#[test]
+fn a_composite_resource_is_as_the_worst_of_its_parts_and_under_way_as_long_as_one_is() {
+    let slots = Slots::new(&[("slow", Script { is_held: true, ..Script::default() })]);
+    let mut resources: Vec<Resource> =
+        ["first", "slow", "behind", "bad", "alone"].map(|name| slot(name, Meta::default())).into();
+    // It is never found so.
+    resources[3].attributes = [("value", Value::from("y"))].into_iter().collect();
+    let composite = |title: &str, owner, parts| Composite { reference: ResourceRef::new("site", title), owner, parts };
+    let composites =
+        vec![composite("all", None, 0..4), composite("none", Some(0), 1..1), composite("two", Some(0), 1..3)];
+    let catalog = Catalog { resources, relations: vec![notify(1, 2)], composites, ..Catalog::default() };
+    hold_catalog(&slots, catalog, 2, |seen| {
+        let standings =
+            seen.when(|standings| (one(standings, "slow").word, one(standings, "bad").word) == ("changing", "failed"));
+        let shown = |one: &CompositeStanding| {
+            let parts: Vec<String> = one.parts.iter().map(ToString::to_string).collect();
+            let owner = one.owner.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{} {owner} {}: {:?} {}", one.reference, one.word, one.counts, parts.join(" "))
+        };
+        assert_eq!(
+            standings.composites.iter().map(shown).collect::<Vec<_>>(),
+            [
+                "site[all]  failed: [(\"failed\", 1), (\"changing\", 1), (\"waiting\", 1), (\"in_sync\", 1)] \
+                 slot[first] site[none] site[two] slot[bad]",
+                "site[none] site[all] in_sync: [] ",
+                "site[two] site[all] changing: [(\"changing\", 1), (\"waiting\", 1)] slot[slow] slot[behind]",
+            ]
+        );
+        let owner = |name| one(&standings, name).owner.as_ref().map(ToString::to_string);
+        assert_eq!(["bad", "slow", "alone"].map(owner), [Some("site[all]".into()), Some("site[two]".into()), None]);
+        slots.open();
+        let standings = seen.when(|standings| one(standings, "behind").word == "in_sync");
+        assert_eq!((standings.composites[2].word, standings.composites[0].word), ("in_sync", "failed"));
+        // What is in its state is not among what is notable, but what holds something that is not.
+        let look = |which| seen.window.look(which, Duration::from_secs(60)).unwrap();
+        let notable = look(Which::Notable);
+        assert_eq!(notable.composites.iter().map(|one| one.word).collect::<Vec<_>>(), ["failed"]);
+        let named = look(Which::Named(vec![ResourceRef::new("site", "two"), ResourceRef::new("site", "three")]));
+        assert_eq!((named.composites.len(), named.resources.len(), named.unknown.len()), (1, 2, 1));
     });
 }
 

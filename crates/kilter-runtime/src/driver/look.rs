@@ -7,6 +7,7 @@ use kilter_engine::{Settlement, Stage, Timestamp, VertexId};
 use kilter_provider::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::composite::Asked;
 use super::window::{Question, Standing, Standings, Watched, Which};
 use super::{Driver, Mode, hold};
 
@@ -37,20 +38,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
         let looks: FxHashMap<VertexId, Duration> =
             holder.next_looks().map(|(at, vertex)| (vertex, until(at))).collect();
-        let (mut vertices, mut unknown) = (Vec::new(), Vec::new());
         let all = || self.prepared.graph.vertices();
-        match which {
-            Which::All => vertices.extend(all()),
-            Which::Notable => vertices.extend(all().filter(|vertex| self.is_notable(*vertex))),
-            Which::Named(names) => {
-                for name in names {
-                    match self.lookup.referred(name) {
-                        Some(vertex) => vertices.push(vertex),
-                        None => unknown.push(name.clone()),
-                    }
-                }
-            }
-        }
+        let Asked { composites, vertices, unknown } = match which {
+            Which::All => self.all_asked(),
+            Which::Notable => self.asked_with_owners(all().filter(|vertex| self.is_notable(*vertex)).collect()),
+            Which::Named(names) => self.asked_by_name(names),
+        };
         let under_way = all().filter(|vertex| self.is_open(*vertex)).count();
         let is_at_rest = |vertex: &VertexId| !self.is_open(*vertex) && self.board.standing_of(*vertex).is_none();
         let watches = holder.watches();
@@ -67,6 +60,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             settled: self.board.settled(),
             watches: watches.watches,
             overflows: watches.overflows,
+            composites: composites.into_iter().map(|at| self.composite_standing(at, &queued)).collect(),
             resources: vertices
                 .into_iter()
                 .map(|vertex| self.standing(vertex, looks.get(&vertex).copied(), &queued))
@@ -88,29 +82,18 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let resource = self.prepared.resource(vertex);
         let report = self.board.standing_of(vertex);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
-        let mut semaphore = None;
-        let (word, waits_for) = match self.machine.stage(vertex) {
-            Stage::Unwatched => ("unwatched", None),
-            Stage::Waiting(parent) => ("waiting", Some(parent)),
+        let (waits_for, semaphore) = match self.machine.stage(vertex) {
+            Stage::Waiting(parent) => (Some(parent), None),
             Stage::Parked { semaphore: at, holder } => {
-                semaphore = resource.meta().and_then(|meta| Some(meta.semaphores.get(at)?.id.clone()));
-                ("waiting", holder)
+                (holder, resource.meta().and_then(|meta| Some(meta.semaphores.get(at)?.id.clone())))
             }
-            Stage::Ready | Stage::Owed => ("ready", None),
-            Stage::Checking | Stage::Changing | Stage::Refreshing if queued.contains(&vertex) => ("queued", None),
-            Stage::Checking => ("checking", None),
-            Stage::Changing => ("changing", None),
-            Stage::Refreshing => ("refreshing", None),
-            Stage::Delayed => ("delayed", None),
-            Stage::Settled(Settlement::Interrupted) if report.is_none() => ("ready", None),
-            Stage::Settled(_) if resource.is_hidden() => ("hidden", None),
-            // What was changed is in its state.
-            Stage::Settled(_) => (report.map_or("in_sync", |report| report.status.word()), None),
+            _ => (None, None),
         };
         let failure = report.map_or_else(|| self.board.failure_under_way(vertex), |report| report.failure.clone());
         Standing {
             reference: resource.reference.clone(),
-            word,
+            owner: self.owner(vertex),
+            word: self.word(vertex, queued),
             because_of: match waits_for {
                 Some(parent) => Some(self.prepared.resource(parent).reference.clone()),
                 None => report.and_then(|report| report.because_of.clone()),
@@ -125,6 +108,25 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             unwatched: self.unwatched(vertex).cloned(),
             next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
             tally: self.board.tally(vertex),
+        }
+    }
+
+    /// A word for where a resource stands.
+    pub(super) fn word(&self, vertex: VertexId, queued: &FxHashSet<VertexId>) -> &'static str {
+        let report = self.board.standing_of(vertex);
+        match self.machine.stage(vertex) {
+            Stage::Unwatched => "unwatched",
+            Stage::Waiting(_) | Stage::Parked { .. } => "waiting",
+            Stage::Ready | Stage::Owed => "ready",
+            Stage::Checking | Stage::Changing | Stage::Refreshing if queued.contains(&vertex) => "queued",
+            Stage::Checking => "checking",
+            Stage::Changing => "changing",
+            Stage::Refreshing => "refreshing",
+            Stage::Delayed => "delayed",
+            Stage::Settled(Settlement::Interrupted) if report.is_none() => "ready",
+            Stage::Settled(_) if self.prepared.resource(vertex).is_hidden() => "hidden",
+            // What was changed is in its state.
+            Stage::Settled(_) => report.map_or("in_sync", |report| report.status.word()),
         }
     }
 

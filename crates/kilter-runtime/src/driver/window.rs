@@ -118,10 +118,28 @@ pub struct Standings {
     pub watches: usize,
     /// How often events were lost, each time everything was looked at.
     pub overflows: u64,
-    /// The resources that were asked for.
+    /// The composite resources that were asked for: those that were named, with the composite ones among their parts; otherwise
+    /// those that the resources are parts of, and where all were asked for those that have none. In manifest order.
+    pub composites: Vec<CompositeStanding>,
+    /// The resources that were asked for, the parts of composite ones that were named included.
     pub resources: Vec<Standing>,
     /// Those that were named and are not declared.
     pub unknown: Vec<ResourceRef>,
+}
+
+/// Where the parts of a composite resource stand.
+#[derive(Clone, Debug)]
+pub struct CompositeStanding {
+    /// The composite resource.
+    pub reference: ResourceRef,
+    /// The composite resource that it is itself a part of.
+    pub owner: Option<ResourceRef>,
+    /// The word of the part that is worst off; `in_sync` where there are none.
+    pub word: &'static str,
+    /// How many of the resources that it stands for have which word, the worst first.
+    pub counts: Vec<(&'static str, usize)>,
+    /// What it stands for: resources, and composite ones with parts of their own.
+    pub parts: Vec<ResourceRef>,
 }
 
 /// Where a resource stands.
@@ -129,6 +147,8 @@ pub struct Standings {
 pub struct Standing {
     /// The resource.
     pub reference: ResourceRef,
+    /// The composite resource that it is a part of, the nearest of several.
+    pub owner: Option<ResourceRef>,
     /// A word for it: that of its [`Status`](crate::Status) when it has settled, otherwise `unwatched`, `waiting`, `ready`, `queued`,
     /// `checking`, `changing`, `refreshing` or `delayed`.
     pub word: &'static str,

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_model::{Receipt, ResourceRef};
-use kilter_runtime::{Counts, Event, Paused, Standing, Standings, Watched};
+use kilter_runtime::{CompositeStanding, Counts, Event, Paused, Standing, Standings, Watched};
 use serde_json::{Map, Value as Json, json};
 
 use super::diff::visible;
@@ -25,6 +25,7 @@ pub(crate) fn json(standings: &Standings) -> Json {
         "settled": settled(&standings.settled),
         "watches": standings.watches,
         "overflows": standings.overflows,
+        "composites": standings.composites.iter().map(composite).collect::<Vec<_>>(),
         "resources": standings.resources.iter().map(standing).collect::<Vec<_>>(),
         "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
@@ -49,6 +50,20 @@ fn settled(counts: &Counts) -> Json {
     json
 }
 
+/// One composite resource.
+fn composite(standing: &CompositeStanding) -> Json {
+    let counts: Map<String, Json> =
+        standing.counts.iter().map(|(word, count)| ((*word).into(), (*count).into())).collect();
+    let mut json = json!({"resource": standing.reference.to_string()});
+    if let Some(owner) = &standing.owner {
+        json["owner"] = owner.to_string().into();
+    }
+    json["state"] = standing.word.into();
+    json["counts"] = counts.into();
+    json["parts"] = names(&standing.parts);
+    json
+}
+
 /// One resource; keys that say nothing are left out.
 fn standing(standing: &Standing) -> Json {
     let mut json = match standing.report.as_ref().map(json::resource) {
@@ -58,6 +73,9 @@ fn standing(standing: &Standing) -> Json {
     ["status", "type", "title", "duration_ms", "tries"].into_iter().for_each(|key| drop(json.remove(key)));
     let mut put = |key: &str, value: Json| drop(json.insert(key.into(), value));
     put("resource", standing.reference.to_string().into());
+    if let Some(owner) = &standing.owner {
+        put("owner", owner.to_string().into());
+    }
     put("state", standing.word.into());
     if let Some(cause) = &standing.because_of {
         put("because_of", cause.to_string().into());
@@ -189,6 +207,9 @@ pub(crate) fn text(json: &Json) -> String {
     if json["paused"].is_object() {
         text += &format!("{}\n", styled(CHANGED, pause(json)));
     }
+    for composite in json["composites"].as_array().into_iter().flatten() {
+        text += &whole(composite);
+    }
     for resource in json["resources"].as_array().into_iter().flatten() {
         text += &one(resource);
     }
@@ -213,15 +234,39 @@ fn pause(json: &Json) -> String {
     }
 }
 
-fn one(json: &Json) -> String {
-    let shown = |key: &str| visible(json[key].as_str().unwrap_or_default());
+/// A composite resource.
+fn whole(json: &Json) -> String {
+    let counts = json["counts"].as_object().into_iter().flatten();
+    let counts: Vec<String> = counts.map(|(word, count)| format!("{count} {}", word.replace('_', " "))).collect();
+    let counts = if counts.is_empty() { "no parts".to_owned() } else { counts.join(", ") };
+    let mut text = format!("{}: {counts}\n", headline(json));
+    if let Some(part_of) = part_of(json) {
+        text += &format!("    {}\n", styled(FAINT, part_of));
+    }
+    text
+}
+
+/// Which one it is, and where it stands.
+fn headline(json: &Json) -> String {
     let state = json["state"].as_str().unwrap_or_default();
     let style = match state {
         "failed" => FAILED,
         "in_sync" | "skipped" => FAINT,
         _ => CHANGED,
     };
-    let mut text = format!("{} {}", styled(NAME, shown("resource")), styled(style, state.replace('_', " ")));
+    let name = visible(json["resource"].as_str().unwrap_or_default());
+    format!("{} {}", styled(NAME, name), styled(style, state.replace('_', " ")))
+}
+
+/// The composite resource that it is a part of.
+fn part_of(json: &Json) -> Option<String> {
+    Some(format!("part of {}", visible(json["owner"].as_str()?)))
+}
+
+fn one(json: &Json) -> String {
+    let shown = |key: &str| visible(json[key].as_str().unwrap_or_default());
+    let state = json["state"].as_str().unwrap_or_default();
+    let mut text = headline(json);
     match state {
         "waiting" if json["semaphore"].is_string() => {
             text += &format!(" for the semaphore {}, which {} has", shown("semaphore"), shown("because_of"));
@@ -267,11 +312,12 @@ fn one(json: &Json) -> String {
 
 /// What tells of a resource, and what was done to it.
 fn circumstances(json: &Json) -> Vec<String> {
-    let mut parts = vec![match json["watched"].as_str() {
+    let mut parts: Vec<String> = part_of(json).into_iter().collect();
+    parts.push(match json["watched"].as_str() {
         Some("poll") => format!("looked at every {}", long(&json["every_ms"])),
         Some("once") => "nothing tells of it".to_owned(),
         _ => "watched".to_owned(),
-    }];
+    });
     if json["watched_only"] == true {
         parts.push("no longer repaired, since somebody else wants it otherwise".to_owned());
     }

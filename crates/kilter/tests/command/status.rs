@@ -33,7 +33,7 @@ fn state(place: &Place) -> PathBuf {
 }
 
 /// What `kilter status` prints as JSON; null when it cannot.
-fn status(place: &Place, names: &[&str]) -> Json {
+pub(crate) fn status(place: &Place, names: &[&str]) -> Json {
     let names: Vec<String> =
         names.iter().map(|name| name.replace("DIR", &place.path().display().to_string())).collect();
     let args = ["status", "--format", "json"].into_iter().chain(names.iter().map(String::as_str));

@@ -1,0 +1,161 @@
+//! Composite resources for those who look at a run: they are as their parts are.
+
+use std::collections::BTreeSet;
+
+use kilter_engine::VertexId;
+use kilter_model::{Composite, ResourceRef};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Driver;
+use super::window::CompositeStanding;
+
+/// The words for where a resource stands, the worst first: what failed or may not be left so, what is under way, and what is
+/// at rest.
+const WORDS: [&str; 16] = [
+    "failed",
+    "skipped",
+    "interrupted",
+    "would_change",
+    "would_refresh",
+    "unknown",
+    "delayed",
+    "changing",
+    "refreshing",
+    "checking",
+    "queued",
+    "ready",
+    "waiting",
+    "unwatched",
+    "in_sync",
+    "hidden",
+];
+
+/// What somebody has asked for.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// The indexes of the composite resources.
+    pub(super) composites: BTreeSet<u32>,
+    pub(super) vertices: Vec<VertexId>,
+    /// The names of what there is not.
+    pub(super) unknown: Vec<ResourceRef>,
+}
+
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+    /// All resources, and all composite ones.
+    pub(super) fn all_asked(&self) -> Asked {
+        let composites = (0..).zip(self.composites()).map(|(at, _)| at).collect();
+        Asked { composites, vertices: self.prepared.graph.vertices().collect(), ..Asked::default() }
+    }
+
+    /// Some resources, and what they are parts of.
+    pub(super) fn asked_with_owners(&self, vertices: Vec<VertexId>) -> Asked {
+        let mut composites = BTreeSet::new();
+        for vertex in &vertices {
+            let mut next = self.prepared.catalog.owner_of(vertex.0);
+            while let Some(at) = next.filter(|at| composites.insert(*at)) {
+                next = self.composites()[at as usize].owner;
+            }
+        }
+        Asked { composites, vertices, ..Asked::default() }
+    }
+
+    /// What is named, composite resources with all that they stand for; each once.
+    pub(super) fn asked_by_name(&self, names: &[ResourceRef]) -> Asked {
+        let mut asked = Asked::default();
+        let mut seen = FxHashSet::default();
+        // Only who names something else than a resource needs them.
+        let mut by_name: Option<FxHashMap<&ResourceRef, u32>> = None;
+        for name in names {
+            if let Some(vertex) = self.lookup.referred(name) {
+                asked.vertices.extend(seen.insert(vertex).then_some(vertex));
+                continue;
+            }
+            let by_name = by_name.get_or_insert_with(|| {
+                self.composites().iter().zip(0..).map(|(composite, at)| (&composite.reference, at)).collect()
+            });
+            match by_name.get(name) {
+                // Who has it has all of it.
+                Some(at) if asked.composites.contains(at) => {}
+                Some(at) => {
+                    asked.composites.insert(*at);
+                    asked.composites.extend(self.prepared.catalog.composites_within(*at));
+                    let parts = self.composites()[*at as usize].parts.clone().map(VertexId);
+                    asked.vertices.extend(parts.filter(|vertex| seen.insert(*vertex)));
+                }
+                None => asked.unknown.push(name.clone()),
+            }
+        }
+        asked
+    }
+
+    /// The composite resource that a resource is a part of.
+    pub(super) fn owner(&self, vertex: VertexId) -> Option<ResourceRef> {
+        let owner = self.prepared.catalog.owner_of(vertex.0)?;
+        Some(self.composites()[owner as usize].reference.clone())
+    }
+
+    /// Where a composite resource stands; `queued` are those that wait for a worker.
+    pub(super) fn composite_standing(&self, at: u32, queued: &FxHashSet<VertexId>) -> CompositeStanding {
+        let Composite { reference, owner, parts } = &self.composites()[at as usize];
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for vertex in parts.clone().map(VertexId) {
+            let word = self.word(vertex, queued);
+            match counts.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((word, 1)),
+            }
+        }
+        counts.sort_by_key(|(word, _)| WORDS.iter().position(|known| known == word).unwrap_or(WORDS.len()));
+        CompositeStanding {
+            reference: reference.clone(),
+            owner: owner.map(|owner| self.composites()[owner as usize].reference.clone()),
+            word: counts.first().map_or("in_sync", |(word, _)| word),
+            counts,
+            parts: self.parts(at),
+        }
+    }
+
+    /// What a composite resource stands for, in manifest order, those of a composite one among it left to that.
+    fn parts(&self, at: u32) -> Vec<ResourceRef> {
+        let resources = |parts: std::ops::Range<u32>| {
+            parts.map(|vertex| self.prepared.resource(VertexId(vertex)).reference.clone())
+        };
+        let whole = &self.composites()[at as usize].parts;
+        let (mut parts, mut from) = (Vec::new(), whole.start);
+        for inner in self.prepared.catalog.composites_within(at) {
+            let inner = &self.composites()[inner as usize];
+            if inner.owner == Some(at) {
+                parts.extend(resources(from..inner.parts.start));
+                parts.push(inner.reference.clone());
+                from = inner.parts.end;
+            }
+        }
+        parts.extend(resources(from..whole.end));
+        parts
+    }
+
+    fn composites(&self) -> &'run [Composite] {
+        &self.prepared.catalog.composites
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Status;
+
+    #[test]
+    fn whatever_is_not_in_its_state_is_worse_than_what_is() {
+        let place = |word: &str| WORDS.iter().position(|known| *known == word);
+        let at_rest = place("in_sync").expect("it is a word");
+        let statuses = [
+            Status::Failed,
+            Status::Skipped,
+            Status::Interrupted,
+            Status::WouldChange,
+            Status::WouldRefresh,
+            Status::Unknown,
+        ];
+        assert!(statuses.iter().all(|status| place(status.word()).is_some_and(|at| at < at_rest)));
+    }
+}

@@ -443,16 +443,17 @@ pub trait Provider: Send + Sync {
     }
 
     /// Tells what changes, for as long as it can, or until it is interrupted: then it returns at once. Called on a thread
-    /// of its own where [`Watch::Told`] is what a resource is watched by, and again a while after it has returned.
+    /// of its own, and again a while after it has returned: once for all resources that are watched by [`Watch::Told`],
+    /// and for each that is by [`Watch::ToldAlone`], which is `alone` then.
     ///
     /// First it says that it is [watching](Tell::watching). What was changed before that is looked for; what changes
-    /// later is told, too often rather than not at all. `watched` are the resources that are watched by it, in the order
-    /// of their names; it may tell of others too.
+    /// later is told, too often rather than not at all. It may tell of resources that nobody has declared. One for all
+    /// goes on when others are declared, one for a resource as long as that is declared as it is.
     ///
     /// # Errors
     /// When it cannot watch, or not any longer.
-    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
-        let _ = (cx, watched, tell);
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        let _ = (cx, alone, tell);
         Err(ProviderError::new(eco_format!("the provider `{}` has no watch", self.name())))
     }
 

@@ -21,8 +21,10 @@ pub enum Watch {
     Process(PathBuf),
     /// Nothing tells: it is looked at every so often.
     Every(Duration),
-    /// The provider does, in [`Provider::watch`](crate::Provider::watch), by the name of the resource.
+    /// The provider does, in a [`Provider::watch`](crate::Provider::watch) for all such resources, by the name of this one.
     Told,
+    /// The provider does, in a [`Provider::watch`](crate::Provider::watch) for this resource alone.
+    ToldAlone,
 }
 
 /// Takes what a provider tells while it watches. May be called from any thread.

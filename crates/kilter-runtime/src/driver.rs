@@ -9,6 +9,7 @@ mod former;
 mod handover;
 mod hold;
 mod listen;
+mod listening;
 mod look;
 mod opened;
 mod paused;
@@ -260,9 +261,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// Leaves everything to whoever holds what is declared now. What is in flight goes on.
     fn hand_over(mut self) -> Parts {
         self.observer.event(Event::Pausing);
-        // Listeners are ended behind this, and may say something at last.
-        let listened = self.holder.iter().flat_map(|holder| &holder.listening.told).flat_map(|told| told.names());
-        let vertices: Vec<VertexId> = self.calls.vertices().chain(listened.map(|(_, vertex)| *vertex)).collect();
+        // Some watches are ended behind this, and may say something at last.
+        let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
+        let vertices: Vec<VertexId> = self.calls.vertices().chain(listened).collect();
         self.board.remember_secrets(vertices.into_iter());
         let Driver { machine, board, holder, wakes, calls, timed, sender, receiver, start, .. } = self;
         let (machine, watching, board) = (Some(machine), holder.map(Holder::leave), Some(board.leave()));
@@ -343,6 +344,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Message::Declared => self.take_declared(),
             Message::Told => self.take_tidings(),
             Message::Heard(told) => self.heard(&told),
+            Message::Left(told) => self.left(&told),
             Message::Asked(question) => self.answer_question(question),
             Message::Begun(deadline) => self.has_begun(deadline),
             Message::Log { level, type_name, name, message } => {

@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | when the pass is over |
 //! | up to `jobs` workers | calls that may wait, one batch each; results by channel to the caller's | with the pass; where another graph is held next, with the call that they were in |
-//! | one for each provider that [tells itself](kilter_provider::Watch::Told) | listens to it | with the pass |
+//! | one for each provider that [tells itself](kilter_provider::Watch::Told), and for each resource that one tells of [alone](kilter_provider::Watch::ToldAlone) | listens to it | when nothing is asked of it any more: nobody waits for that before the end of the run |
 //! | that of a [`watch::Hub`] | reads events of the file system, tells who subscribed | when the hub is dropped |
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].

@@ -152,7 +152,7 @@ impl Provider for Slots {
         vec![Watch::Told]
     }
 
-    fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
         tell.watching();
         let tells = self.told.1.lock().unwrap();
         while !cx.interrupt().is_raised() {

@@ -268,7 +268,7 @@ impl Provider for ExecProvider {
         let asked = (guard::spawns(should) && !is_told && is_state).then_some(Watch::Every(POLL));
         let paths = ["watchfiles", "mtimes"].into_iter().flat_map(|attribute| texts(should.get(attribute)));
         let paths = paths.map(|path| Watch::Path { path: trimmed(&path).into(), scope: Scope::Entries });
-        made.chain(paths).chain(is_told.then_some(Watch::Told)).chain(asked).collect()
+        made.chain(paths).chain(is_told.then_some(Watch::ToldAlone)).chain(asked).collect()
     }
 
     fn apart_from_outputs(&self) -> &'static [&'static str] {
@@ -286,8 +286,10 @@ impl Provider for ExecProvider {
         !guard::has_guards(should) || should.truth("verify") == Some(false)
     }
 
-    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
-        watch::listen(self, cx, watched, tell);
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        if let Some(wanted) = alone {
+            watch::listen(self, cx, wanted, tell);
+        }
         Ok(())
     }
 

@@ -615,7 +615,7 @@ fn what_is_not_asked_again_is_not_looked_at_from_time_to_time() {
     let asked = with(sh("true"), "onlyif", "true");
     assert_eq!(provider.watches("work", &asked), [Watch::Every(POLL)]);
     assert_eq!(provider.watches("work", &with(asked.clone(), "verify", false)), []);
-    assert_eq!(provider.watches("work", &with(asked, "watch", "sleep 1")), [Watch::Told]);
+    assert_eq!(provider.watches("work", &with(asked, "watch", "sleep 1")), [Watch::ToldAlone]);
     let root = Watch::Path { path: "/".into(), scope: Scope::Entries };
     assert_eq!(provider.watches("work", &with(sh("true"), "watchfiles", "/")), [root]);
 }

@@ -24,28 +24,11 @@ const LONG: Duration = Duration::from_secs(60);
 /// What it says of itself that is told, in bytes.
 const STDERR: usize = 4096;
 
-/// Few commands wait beside each other, and each does next to nothing.
-const STACK: usize = 256 * 1024;
-
-/// Runs the command of each resource that has one, for as long as it is listened to.
-pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) {
-    std::thread::scope(|scope| {
-        for wanted in watched {
-            let Some(should) = wanted.should.filter(|should| should.get("watch").is_some()) else { continue };
-            let thread = std::thread::Builder::new().name("exec watch".into()).stack_size(STACK);
-            let made = thread.spawn_scoped(scope, || again_and_again(provider, cx, wanted.name, should, tell));
-            if let Err(error) = made {
-                let why = format!("watch: no thread can be made that listens: {error}");
-                cx.log(Level::Warning, "exec", wanted.name, &why);
-                tell.unwatched(wanted.name, &why);
-            }
-        }
-        // What happens before a command has begun is not told; from now on it begins.
-        tell.watching();
-    });
-}
-
-fn again_and_again(provider: &ExecProvider, cx: &Context<'_>, name: &EcoString, should: &Attributes, tell: &dyn Tell) {
+/// Runs the command of a resource that has one, again and again, for as long as it is listened to.
+pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'_>, tell: &dyn Tell) {
+    let (Some(should), name) = (wanted.should, wanted.name) else { return };
+    // What happens before the command has begun is not told; from now on it begins.
+    tell.watching();
     let mut pause = FIRST;
     let secrets = Secrets::of(should);
     loop {

@@ -233,7 +233,7 @@ impl<P: SimpleProvider> Provider for Simple<P> {
         self.inner.acts_anew(should)
     }
 
-    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
-        self.inner.watch(cx, watched, tell)
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.inner.watch(cx, alone, tell)
     }
 }

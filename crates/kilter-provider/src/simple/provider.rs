@@ -179,8 +179,8 @@ pub trait SimpleProvider: Send + Sync {
     ///
     /// # Errors
     /// When it cannot watch, or not any longer.
-    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
-        let _ = (cx, watched, tell);
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        let _ = (cx, alone, tell);
         Err(ProviderError::new("the provider has no watch"))
     }
 }

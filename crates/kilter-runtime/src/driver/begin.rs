@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use kilter_engine::{Machine, Timestamp, VertexId};
+use kilter_engine::{Machine, Timestamp};
 
 use super::board::Board;
 use super::calls::Generation;
@@ -13,10 +13,10 @@ use super::hold::{Hold, Holder};
 use super::opened::Opened;
 use super::reading::Declared;
 use super::shelf::Shelves;
-use super::stop::{Alarm, Mail, Stop};
+use super::stop::{Mail, Stop};
 use super::surroundings::Lazy;
 use super::treatment::{Numbers, Succession};
-use super::{Driver, Ended, Mode, Options, RunError, listen};
+use super::{Driver, Ended, Mode, Options, RunError};
 use crate::journal::Journal;
 use crate::lookup::Lookup;
 use crate::observer::Observer;
@@ -111,10 +111,9 @@ impl Prepared<'_> {
         let window = hold.as_ref().and_then(|hold| hold.window);
         let state_dir = options.state_dir.as_ref().map(StateDir::path);
         let owed = owed(&lookup, journal.as_ref(), &self.graph);
-        let ending = Alarm::new();
         let held = thread::scope(|scope| {
             let mut hold = hold;
-            let holder = hold
+            let mut holder = hold
                 .as_mut()
                 .map(|hold| Holder::begin(self, hold.borrowed(), &sender, watching, &kept, state_dir, now));
             // A semaphore that something holds which was begun before is known by the number that it had then.
@@ -122,10 +121,9 @@ impl Prepared<'_> {
             let semaphores = self.semaphores(&mut numbers);
             let machine = match &holder {
                 Some(holder) => {
-                    let mut unwatched = holder.listening.unwatched();
-                    // What has no state is not done again since its watch begins anew.
-                    let acts = |vertex: VertexId| self.provider(vertex).acts_anew(&self.resource(vertex).attributes);
-                    unwatched.retain(|vertex| !kept.is_kept(*vertex) || !acts(*vertex));
+                    let mut unwatched = holder.listening.silent();
+                    // What waits for its watch goes on waiting for that.
+                    unwatched.retain(|vertex| !kept.is_kept(*vertex));
                     // Whatever takes the place of something that is still being changed waits for that.
                     unwatched.extend(calls.former().filter_map(|(provider, name)| lookup.named(*provider, name)));
                     // Whatever is to be refreshed because of it is, when it has been.
@@ -144,15 +142,8 @@ impl Prepared<'_> {
                 }
             }
             let wakes = wakes.into_iter().filter_map(|(at, old)| Some((at, kept.new_of(old)?))).collect();
-            let listens = ending.at_the_end();
-            for told in holder.iter().flat_map(|holder| &holder.listening.told) {
-                let (to_listener, ending, heard) = (sender.clone(), &ending, Arc::clone(told));
-                let thread = thread::Builder::new().name("listen".into());
-                let listener =
-                    thread.spawn_scoped(scope, move || listen::listen(self, &heard, &to_listener, ending, stop));
-                if let Err(error) = listener {
-                    listen::deaf(told, &sender, &error);
-                }
+            if let Some(holder) = &mut holder {
+                holder.listening.begin(self, &sender, stop);
             }
             // What was begun before counts.
             let jobs = options.jobs.max(1).saturating_sub(calls.len());
@@ -188,7 +179,6 @@ impl Prepared<'_> {
                 done: Vec::new(),
             };
             let ended = driver.run();
-            drop(listens);
             let parts = match ended {
                 Ended::Report(report) => return Ok(Held::Ended(report)),
                 Ended::Superseded(parts) => *parts,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use ecow::EcoString;
 use kilter_engine::{Machine, Settlement, Timestamp, VertexId};
 use kilter_model::expr::{Name, Template};
 use kilter_model::{Attributes, Catalog, Meta, Resource, Value};
@@ -16,6 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::board::{Draft, Tallies};
 use super::calls::Calls;
+use super::listen::Names;
+use super::listening::{Asked, Listening};
 use super::opened::Opened;
 use super::paused::PauseState;
 use super::stop::Message;
@@ -88,8 +89,9 @@ pub(super) struct Watching {
     pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
     /// Resources for which there is no watch, and whether they are looked at every so often only for that.
     pub(super) lost: BTreeMap<VertexId, bool>,
-    /// The resources of providers that tell themselves.
-    pub(super) told: BTreeMap<u16, Vec<(EcoString, VertexId)>>,
+    pub(super) listening: Listening,
+    /// What providers are asked to tell.
+    pub(super) asked: BTreeMap<Asked, Names>,
     pub(super) flush_after: Timestamp,
     pub(super) alive_at: Timestamp,
     pub(super) is_converged: bool,
@@ -113,7 +115,8 @@ impl Watching {
             intervals: FxHashMap::default(),
             followed: FxHashMap::default(),
             lost: BTreeMap::new(),
-            told: BTreeMap::new(),
+            listening: Listening::default(),
+            asked: BTreeMap::new(),
             flush_after: Timestamp::default(),
             alive_at: Timestamp::default(),
             is_converged: false,
@@ -129,17 +132,17 @@ impl Watching {
             self.bells.unwatch(subscriber);
         });
         let polls = self.polls.into_iter().filter_map(|Reverse((at, old))| Some(Reverse((at, kept.new_of(old)?))));
-        let of_kept = |names: Vec<(EcoString, VertexId)>| -> Vec<_> {
+        let of_kept = |names: Names| -> Names {
             names.into_iter().filter_map(|(name, old)| Some((name, kept.new_of(old)?))).collect()
         };
-        let told = self.told.into_iter().map(|(provider, names)| (provider, of_kept(names)));
+        let asked = self.asked.into_iter().map(|(of, names)| (of, of_kept(names)));
         Watching {
             subscribers,
             polls: polls.collect(),
             intervals: kept.map(self.intervals),
             followed: kept.map(self.followed),
             lost: kept.map(self.lost),
-            told: told.filter(|(_, names)| !names.is_empty()).collect(),
+            asked: asked.filter(|(_, names)| !names.is_empty()).collect(),
             ..self
         }
     }

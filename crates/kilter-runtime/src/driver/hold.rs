@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use kilter_engine::{Budget, Input, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
+use kilter_provider::POLL;
 use rustc_hash::FxHashMap;
 
 use super::handover::{Kept, Subscribers, Watching};
-use super::listen::{Listened, Listening};
+use super::listening::Listening;
 use super::paused::PauseState;
 use super::reading::{Declared, Reading};
 use super::stop::Message;
@@ -25,7 +26,7 @@ use crate::observer::Event;
 use crate::prepare::Prepared;
 use crate::step::Received;
 use crate::watch::{Bells, Counts, Hub, PathWatch, Scope, Subscriber, Told};
-use watched::Ways;
+use watched::{Telling, Ways};
 
 /// Who subscribes to what is declared: no resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
@@ -111,7 +112,8 @@ impl<'hold> Holder<'hold> {
             mut intervals,
             followed,
             lost,
-            mut told,
+            listening,
+            mut asked,
             flush_after,
             alive_at,
             is_converged,
@@ -134,19 +136,29 @@ impl<'hold> Holder<'hold> {
                 Poll::Once => continue,
             }
             let watches_of = prepared.provider(vertex).watches(&resource.name, &resource.attributes);
-            let Ways { paths, rings, interval, is_told } = Ways::of(watches_of, state_dir);
+            let Ways { paths, rings, interval, telling } = Ways::of(watches_of, state_dir);
             if let Some(interval) = interval {
                 let known = intervals.entry(vertex).or_insert(interval);
                 *known = interval.min(*known);
             }
-            if is_told {
-                told.entry(prepared.providers[vertex.0 as usize]).or_default().push((resource.name.clone(), vertex));
+            if let Some(telling) = telling {
+                let alone = (telling == Telling::Alone).then(|| resource.name.clone());
+                let of = (prepared.providers[vertex.0 as usize], alone);
+                asked.entry(of).or_default().push((resource.name.clone(), vertex));
             }
             if !paths.is_empty() {
                 watches.push((subscribers.of(vertex), paths));
             }
             if !rings.is_empty() {
                 rung.push((subscribers.of(vertex), rings));
+            }
+        }
+        let mut listening = listening.renumbered(asked, prepared, kept, now);
+        for vertex in listening.unheard() {
+            let acts = prepared.provider(vertex).acts_anew(&prepared.resource(vertex).attributes);
+            if !acts && !intervals.contains_key(&vertex) {
+                intervals.insert(vertex, millis(POLL));
+                listening.polled.insert(vertex);
             }
         }
         let new = intervals.iter().filter(|(vertex, _)| !kept.is_kept(**vertex));
@@ -169,8 +181,6 @@ impl<'hold> Holder<'hold> {
         if let Some(window) = hold.window {
             window.opens(Some(sender.clone()));
         }
-        let told = told.into_iter().map(|(provider, names)| Arc::new(Listened::new(provider, names)));
-        let listening = Listening::new(told.collect(), now);
         Holder {
             hold,
             reading,
@@ -209,9 +219,7 @@ impl<'hold> Holder<'hold> {
     }
 
     /// What the holder of the next graph goes on with.
-    pub(super) fn leave(mut self) -> Watching {
-        // Whoever tells begins anew, and says so if it cannot.
-        self.listening.polled.clone().into_iter().for_each(|vertex| self.poll_no_longer(vertex));
+    pub(super) fn leave(self) -> Watching {
         let Holder {
             hub,
             bells,
@@ -228,7 +236,7 @@ impl<'hold> Holder<'hold> {
             paused,
             ..
         } = self;
-        let told = listening.told.iter().map(|told| (told.provider(), told.names().to_vec())).collect();
+        let asked = listening.asked();
         Watching {
             hub,
             bells,
@@ -238,7 +246,8 @@ impl<'hold> Holder<'hold> {
             intervals,
             followed,
             lost,
-            told,
+            listening,
+            asked,
             flush_after,
             alive_at,
             is_converged,

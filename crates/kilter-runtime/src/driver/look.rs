@@ -146,7 +146,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let is_silent = self.unwatched(vertex).is_some();
         let tells = watches.iter().any(|watch| match watch {
             Watch::Every(_) => false,
-            Watch::Told => !is_silent,
+            Watch::Told | Watch::ToldAlone => !is_silent,
             _ => true,
         });
         if tells && hold::is_watched(resource) { Watched::ByEvents } else { Watched::Once }

@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
 use super::calls::CallId;
-use super::listen;
+use super::listen::Listened;
 use super::shelf::Read;
 use super::timeout::Deadline;
 use super::window::Question;
@@ -85,8 +85,8 @@ impl Stop {
     }
 
     /// Says when what is being ended is to be killed: behind the third request.
-    pub(super) fn urgent(&self) -> &AtomicBool {
-        &self.alarm.urgent
+    pub(super) fn urgent(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.alarm.urgent)
     }
 
     /// Has the second request end this call too.
@@ -120,14 +120,14 @@ impl Stop {
 pub(super) struct Alarm {
     flag: AtomicBool,
     /// Whether what it ends has no more time.
-    urgent: AtomicBool,
+    urgent: Arc<AtomicBool>,
     /// Without a descriptor the flag is looked at from time to time.
     event: Result<OwnedFd, Errno>,
 }
 
 impl Alarm {
     pub(super) fn new() -> Alarm {
-        Alarm { flag: AtomicBool::new(false), urgent: AtomicBool::new(false), event: eventfd(0, EventfdFlags::CLOEXEC) }
+        Alarm { flag: AtomicBool::default(), urgent: Arc::default(), event: eventfd(0, EventfdFlags::CLOEXEC) }
     }
 
     pub(super) fn raise(&self) {
@@ -159,20 +159,6 @@ impl Alarm {
         let timeout = Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };
         // Who is woken early looks early.
         let _ = poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&timeout));
-    }
-
-    /// Raises it when what is returned is dropped.
-    pub(super) fn at_the_end(&self) -> impl Drop + '_ {
-        Raised(self)
-    }
-}
-
-/// Raises an alarm when it is dropped.
-struct Raised<'a>(&'a Alarm);
-
-impl Drop for Raised<'_> {
-    fn drop(&mut self) {
-        self.0.raise();
     }
 }
 
@@ -207,8 +193,10 @@ pub(super) enum Message {
     Told,
     /// Somebody looks on.
     Asked(Question),
-    /// A provider does.
-    Heard(Arc<listen::Listened>),
+    /// A provider tells something.
+    Heard(Arc<Listened>),
+    /// The watch of a provider has ended, as it was to.
+    Left(Arc<Listened>),
 }
 
 impl std::fmt::Debug for Done {

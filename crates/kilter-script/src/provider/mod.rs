@@ -160,7 +160,7 @@ impl Provider for ScriptProvider {
         self.metadata.watched(name, should)
     }
 
-    fn watch(&self, cx: &Context<'_>, _: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
         self.listen(cx, tell)
     }
 }

@@ -352,8 +352,8 @@ impl Provider for Witness {
         self.inner.acts_anew(should)
     }
 
-    fn watch(&self, cx: &Context<'_>, watched: &[Wanted<'_>], tell: &dyn Tell) -> Result<(), ProviderError> {
-        self.inner.watch(cx, watched, tell)
+    fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.inner.watch(cx, alone, tell)
     }
 
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {

@@ -7,7 +7,7 @@ use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
 
 /// Notes are files of a directory, and `watch` says what this does.
-fn notes(place: &Place, convention: &str, watch: &str) -> PathBuf {
+pub(crate) fn notes(place: &Place, convention: &str, watch: &str) -> PathBuf {
     let notes = place.path().join("notes");
     std::fs::create_dir_all(&notes).unwrap();
     std::fs::create_dir_all(place.path().join("providers")).unwrap();
@@ -36,20 +36,20 @@ fn notes(place: &Place, convention: &str, watch: &str) -> PathBuf {
 }
 
 /// Tells the names that somebody writes into a file.
-const EVENTS: &str = "echo '# simple'; tail -n +1 -F ../events | sed -u 's/^/name: /'";
+pub(crate) const EVENTS: &str = "echo '# simple'; tail -n +1 -F ../events | sed -u 's/^/name: /'";
 
-fn begin(place: &Place) -> Running {
+pub(crate) fn begin(place: &Place) -> Running {
     std::fs::write(place.path().join("events"), "").unwrap();
     let path = manifest(place, "resources:\n  note[a]: {text: declared}\n");
     Running::begin(place, &["-I", ".", &path])
 }
 
 /// Somebody else changes a note; whether anybody is told is another matter.
-fn change(place: &Place, text: &str) {
+pub(crate) fn change(place: &Place, text: &str) {
     std::fs::write(place.path().join("notes/a"), text).unwrap();
 }
 
-fn tell(place: &Place, name: &str) {
+pub(crate) fn tell(place: &Place, name: &str) {
     let mut events = std::fs::OpenOptions::new().append(true).open(place.path().join("events")).unwrap();
     std::io::Write::write_all(&mut events, format!("{name}\n").as_bytes()).unwrap();
 }

@@ -41,3 +41,4 @@ mod support;
 mod swap;
 mod types;
 mod var_dir;
+mod watches;

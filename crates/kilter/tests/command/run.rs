@@ -44,6 +44,11 @@ impl Running {
         content(&self.1).matches(text).count()
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Asks it to end.
     pub(crate) fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.0);

@@ -26,7 +26,14 @@ pub(super) struct Ways {
     /// It is looked at every so many milliseconds.
     pub(super) interval: Option<u64>,
     /// Its provider does, by its name.
-    pub(super) is_told: bool,
+    pub(super) telling: Option<Telling>,
+}
+
+/// Of what a provider tells that tells of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    All,
+    Alone,
 }
 
 impl Ways {
@@ -47,7 +54,8 @@ impl Ways {
                     let interval = millis(interval).max(1);
                     ways.interval = Some(ways.interval.map_or(interval, |known| interval.min(known)));
                 }
-                Watch::Told => ways.is_told = true,
+                Watch::Told => ways.telling = Some(Telling::All),
+                Watch::ToldAlone => ways.telling = Some(Telling::Alone),
             }
         }
         ways

@@ -174,6 +174,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         {
             self.observer.event(Event::Converged(false));
         }
+        // It may be another one since it was made, when nobody watched it.
+        self.tell_door();
         self.look_at_declared();
         self.go_on();
         loop {

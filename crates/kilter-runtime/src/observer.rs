@@ -102,6 +102,8 @@ pub enum Event<'a> {
     },
     /// What was held back by a pause is begun.
     Resumed,
+    /// Something may have happened to the [path](crate::Hold::door) that others need who look on.
+    Door,
     /// Something declared has changed, and is read anew.
     Reloading,
     /// The run is to end; what is in flight is finished. With the number of calls in flight.

@@ -117,6 +117,7 @@ fn held_before(slots: &Arc<Slots>, millis: u64, mut logged: Logged) -> (Report, 
         reread: None,
         alive: None,
         window: None,
+        door: None,
     };
     let held = prepared.hold(&options, hold, &Stop::new().unwrap(), &mut logged).unwrap();
     let Held::Ended(report) = held else { panic!("nothing else is declared") };

@@ -210,7 +210,16 @@ fn options(state: &Path) -> Options {
 }
 
 fn hold(declared: &mut Edited) -> Hold<'_> {
-    Hold { converged: None, until_converged: false, longest: None, declared, reread: None, alive: None, window: None }
+    Hold {
+        converged: None,
+        until_converged: false,
+        longest: None,
+        declared,
+        reread: None,
+        alive: None,
+        window: None,
+        door: None,
+    }
 }
 
 /// A manifest that says something else as soon as it is written.

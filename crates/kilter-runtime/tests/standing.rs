@@ -201,6 +201,7 @@ fn notify(first: u32, second: u32) -> Relation {
 /// A run that is looked at.
 struct Seen<'a> {
     window: &'a Window,
+    door: None,
 }
 
 impl Seen<'_> {

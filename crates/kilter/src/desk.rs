@@ -5,7 +5,7 @@
 //! `{"ask": "resume"}` are answered when that has happened. The state directory is its owner's alone, and so is the socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,6 +20,7 @@ use serde_json::{Value as Json, json};
 
 use crate::attendant::Attendant;
 use crate::render::status;
+use crate::say;
 
 /// Its name in the state directory.
 const NAME: &str = "status.sock";
@@ -58,7 +59,32 @@ pub(crate) struct Desk {
     shared: Arc<Shared>,
     path: PathBuf,
     /// Who answers, until nobody is answered any more.
-    attendant: Option<Attendant>,
+    door: Mutex<Option<Door>>,
+}
+
+/// A socket, and who answers there.
+struct Door {
+    /// The device and the number of the socket.
+    socket: (u64, u64),
+    _attendant: Attendant,
+}
+
+impl Door {
+    /// Makes the socket, where there is nothing.
+    fn open(path: &Path, shared: &Arc<Shared>) -> io::Result<Door> {
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        let answering = Arc::clone(shared);
+        let attendant = Attendant::new("status", listener, move |listener| take(listener, &answering))?;
+        Ok(Door { socket: socket_at(path)?, _attendant: attendant })
+    }
+}
+
+/// What is at a path, whoever has made it.
+fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 struct Shared {
@@ -101,18 +127,36 @@ impl Desk {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
         let shared = Arc::new(Shared {
             window: Arc::clone(window),
             followers: Mutex::default(),
             clients: AtomicUsize::new(0),
             followed: AtomicU64::new(0),
         });
-        let answering = Arc::clone(&shared);
-        let attendant = Attendant::new("status", listener, move |listener| take(listener, &answering))?;
-        Ok(Desk { shared, path, attendant: Some(attendant) })
+        let door = Door::open(&path, &shared)?;
+        Ok(Desk { shared, path, door: Mutex::new(Some(door)) })
+    }
+
+    /// Where the socket is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the socket anew if somebody has removed it. What somebody has put in its place is left alone: another run's, perhaps.
+    pub(crate) fn open_again(&self) {
+        if !socket_at(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return;
+        }
+        match Door::open(&self.path, &self.shared) {
+            Ok(door) => *self.door() = Some(door),
+            // It is made when its directory is there again.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => say::warning(format_args!("`kilter status` cannot ask this run any more: {error}")),
+        }
+    }
+
+    fn door(&self) -> MutexGuard<'_, Option<Door>> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells those who follow.
@@ -129,14 +173,18 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        drop(self.attendant.take());
+        let door = self.door().take();
+        let socket = door.as_ref().map(|door| door.socket);
+        drop(door);
         self.shared.followers().clear();
         let begun = Instant::now();
         while self.shared.clients.load(Ordering::Acquire) > 0 && begun.elapsed() < FAREWELL {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // A socket that is left says that nobody listens.
-        let _ = std::fs::remove_file(&self.path);
+        if socket_at(&self.path).ok() == socket {
+            // A socket that is left says that nobody listens.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

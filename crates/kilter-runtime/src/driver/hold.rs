@@ -31,6 +31,9 @@ use watched::{Telling, Ways};
 /// Who subscribes to what is declared: no resource has this number.
 const DECLARED: Subscriber = Subscriber(u32::MAX);
 
+/// Who subscribes to the path that others need who look on.
+const DOOR: Subscriber = Subscriber(u32::MAX - 1);
+
 /// How a state is held, and for how long.
 pub struct Hold<'a> {
     /// For how long everything has to have settled until it counts as converged.
@@ -47,6 +50,8 @@ pub struct Hold<'a> {
     pub alive: Option<Duration>,
     /// Where others look on.
     pub window: Option<&'a Window>,
+    /// A path that others need for that: [`Event::Door`] tells that something may have happened to it.
+    pub door: Option<&'a Path>,
 }
 
 impl Hold<'_> {
@@ -166,6 +171,8 @@ impl<'hold> Holder<'hold> {
         let files = hold.declared.files().into_iter().map(|path| PathWatch { path, scope: Scope::This });
         let trees = hold.declared.trees().into_iter().map(|path| PathWatch { path, scope: Scope::Tree });
         watches.push((DECLARED, files.chain(trees).collect()));
+        let door = hold.door.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
+        watches.extend(door.map(|door| (DOOR, vec![door])));
         for lost in hub.watch_all(watches) {
             // The driver takes it when it begins.
             tidings.add(Told::Lost(lost), sender);

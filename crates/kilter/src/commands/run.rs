@@ -145,6 +145,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
             declared: &mut declared,
             alive: manager::watchdog(),
             window: self.window,
+            door: self.outside.desk.map(Desk::path),
         };
         let progress = Progress::new(self.shown, loaded.prepared.resources().len());
         let mut watching = Watching { progress, outside: self.outside };
@@ -343,6 +344,9 @@ impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
         if let Some(desk) = self.outside.desk {
             desk.tell(&event);
+            if let Event::Door = event {
+                desk.open_again();
+            }
         }
         manager::tell(&event);
         if let (Event::Converged(converged), Some(mut status)) = (&event, self.outside.status)

@@ -41,6 +41,17 @@ pub(crate) fn status(place: &Place, names: &[&str]) -> Json {
     serde_json::from_str(&ended.stdout).unwrap_or(Json::Null)
 }
 
+/// What is counted, when nobody is being answered any more.
+fn at_rest<T: PartialEq>(count: impl Fn() -> T) -> T {
+    loop {
+        let first = count();
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        if count() == first {
+            return first;
+        }
+    }
+}
+
 #[test]
 fn it_says_of_each_resource_where_it_stands_and_why() {
     let place = Place::new();
@@ -106,6 +117,36 @@ fn a_socket_that_a_killed_run_left_is_no_run() {
 }
 
 #[test]
+fn a_socket_that_somebody_has_removed_comes_back() {
+    let place = Place::new();
+    let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
+    wait("the run", || place.run(&["status"]).code == 0);
+    let socket = state(&place).join("status.sock");
+    let count = || std::fs::read_dir(format!("/proc/{}/fd", running.id())).unwrap().count();
+    let is_there = || std::fs::symlink_metadata(&socket).is_ok_and(|found| found.mode() & 0o777 == 0o600);
+    let before = at_rest(count);
+    for _ in 0..3 {
+        std::fs::remove_file(&socket).unwrap();
+        wait("the socket", is_there);
+        wait("an answer", || place.run(&["status"]).code == 0);
+    }
+    // What is declared in another way has nothing to do with it.
+    manifest(&place, &SHORT.replace("content: declared", "content: other"));
+    wait("the edit", || content(&place.path().join("a")) == "other");
+    std::fs::rename(&socket, state(&place).join("moved")).unwrap();
+    wait("another one", || is_there() && place.run(&["status"]).code == 0);
+    wait("as many descriptors as before", || count() == before);
+
+    // Somebody else's is left alone, also at the end.
+    std::fs::write(state(&place).join("others"), "x").unwrap();
+    std::fs::rename(state(&place).join("others"), &socket).unwrap();
+    std::fs::write(place.path().join("a"), "changed").unwrap();
+    wait("the file", || content(&place.path().join("a")) == "other");
+    running.end();
+    assert_eq!(content(&socket), "x");
+}
+
+#[test]
 fn events_are_followed_as_they_happen() {
     let place = Place::new();
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);
@@ -144,7 +185,7 @@ fn those_who_follow_and_go_leave_nothing_behind() {
     wait("the run", || place.run(&["status"]).code == 0);
     let process = status(&place, &[])["process"].to_string();
     let count = || ["fd", "task"].map(|kind| std::fs::read_dir(format!("/proc/{process}/{kind}")).unwrap().count());
-    let before = count();
+    let before = at_rest(count);
     for _ in 0..40 {
         let mut follower =
             place.command(&["status", "--follow"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -10,7 +10,7 @@ use kilter_engine::{Input, Timestamp, VertexId};
 use kilter_model::Poll;
 use kilter_provider::{POLL, Watch};
 
-use super::{DECLARED, Holder, is_watched, poll_of};
+use super::{DECLARED, DOOR, Holder, is_watched, poll_of};
 use crate::driver::reading::LOOK_AT_DECLARED;
 use crate::driver::{Driver, millis};
 use crate::observer::Event;
@@ -156,6 +156,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                     }
                 }
                 self.changed(DECLARED);
+                self.changed(DOOR);
             }
             Told::Lost(Lost { subscribers, why }) => self.lost(&subscribers, &why),
         }
@@ -181,6 +182,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         if subscriber == DECLARED {
             holder.reading.touched(self.now);
+        } else if subscriber == DOOR {
+            self.tell_door();
         } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
             if let Err(Lost { why, .. }) = holder.bells.look(subscriber)
                 && holder.interval(vertex).is_none()
@@ -190,6 +193,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
             }
             self.is_stale(vertex);
+        }
+    }
+
+    /// Tells that something may have happened to the path that others need who look on.
+    pub(in super::super) fn tell_door(&mut self) {
+        if self.holder.as_ref().is_some_and(|holder| holder.hold.door.is_some()) {
+            self.observer.event(Event::Door);
         }
     }
 

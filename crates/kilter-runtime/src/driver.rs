@@ -60,7 +60,7 @@ use stop::{Doing, Mail};
 use surroundings::Lazy;
 use timeout::Timed;
 use treatment::Numbers;
-pub use window::{CompositeStanding, Standing, Standings, Tally, Unseen, Watched, Which, Window};
+pub use window::{Begun, CompositeStanding, Standing, Standings, Tally, Unseen, Watched, Which, Window};
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;
@@ -305,9 +305,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Some(left) => self.receiver.recv_timeout(left),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        if let (Err(RecvTimeoutError::Timeout), Some((vertex, since))) = (&message, single) {
-            let reference = &self.prepared.resource(vertex).reference;
-            self.observer.event(Event::Waiting { reference, calls, since: since.elapsed() });
+        if let (Err(RecvTimeoutError::Timeout), Some((target, since))) = (&message, single) {
+            let (reference, is_former) = (&target.reference, target.now.is_none());
+            self.observer.event(Event::Waiting { reference, is_former, calls, since: since.elapsed() });
         }
         if let Ok(message) = message {
             self.take(message);

@@ -19,6 +19,8 @@ pub enum Event<'a> {
     Waiting {
         /// The resource that has been worked on for longest.
         reference: &'a ResourceRef,
+        /// Whether it is declared in another way by now, or no longer.
+        is_former: bool,
         /// How many calls there are.
         calls: usize,
         /// For how long.

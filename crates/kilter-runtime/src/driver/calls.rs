@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 
 use super::handover::Kept;
 use super::stop::Doing;
+use super::window::Begun;
 
 /// Which call it is, over all graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,15 @@ impl Call {
     /// The semaphores that these hold.
     pub(super) fn freed(&self) -> impl Iterator<Item = &(EcoString, u16)> {
         self.gone().flat_map(|target| &target.semaphores)
+    }
+
+    pub(super) fn is_change(&self) -> bool {
+        self.doing != Doing::Check
+    }
+
+    /// What is told of it, and of one of its targets.
+    pub(super) fn begun(&self, target: &Target) -> Begun {
+        Begun { reference: target.reference.clone(), doing: self.doing.word(), since: self.since.elapsed() }
     }
 
     pub(super) fn gone(&self) -> impl Iterator<Item = &Target> {
@@ -110,14 +120,19 @@ impl Calls {
         self.open.iter().any(|call| call.generation == generation)
     }
 
-    /// How many calls are for one resource alone, and which the oldest of them is for, and since when.
-    pub(super) fn single(&self) -> (usize, Option<(VertexId, Instant)>) {
+    /// How many calls are for one resource alone, which the oldest of them is for, and since when.
+    pub(super) fn single(&self) -> (usize, Option<(&Target, Instant)>) {
         let mut single = self.open.iter().filter_map(|call| match &*call.targets {
-            [target] => Some((target.now?, call.since)),
+            [target] => Some((target, call.since)),
             _ => None,
         });
         let first = single.next();
         (single.count() + usize::from(first.is_some()), first)
+    }
+
+    /// The calls for resources that are declared in another way now, or no longer.
+    pub(super) fn begun_before(&self) -> impl Iterator<Item = (&Call, &Target)> {
+        self.open.iter().flat_map(|call| call.gone().map(move |target| (call, target)))
     }
 
     /// Resources of former graphs that something is still done to.
@@ -132,14 +147,14 @@ impl Calls {
 
     /// Whether a resource is being changed, and sends something when it has been.
     pub(super) fn is_to_send(&self, vertex: VertexId) -> bool {
-        let changing = self.open.iter().filter(|call| call.doing != Doing::Check);
+        let changing = self.open.iter().filter(|call| call.is_change());
         changing.flat_map(|call| &call.targets).any(|target| target.now == Some(vertex))
     }
 
     /// The resources that are being changed as they were declared in a former graph.
     pub(super) fn changing(&self) -> impl Iterator<Item = &ResourceRef> {
-        let changing = self.open.iter().filter(|call| call.doing != Doing::Check);
-        changing.flat_map(Call::gone).map(|target| &target.reference)
+        let changing = self.begun_before().filter(|(call, _)| call.is_change());
+        changing.map(|(_, target)| &target.reference)
     }
 
     /// The resources of some calls, as far as they are in the graph that is held.

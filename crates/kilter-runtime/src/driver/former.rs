@@ -61,28 +61,33 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.observer.event(Event::Log { level, type_name: type_name.as_str(), name, message });
     }
 
-    /// Whether something is still done to a resource as it was declared before.
-    fn is_awaited(&self, vertex: VertexId) -> bool {
-        if self.calls.is_empty() {
-            return false;
-        }
-        let mut heirs = self.calls.former().filter_map(|(provider, name)| self.lookup.named(*provider, name));
-        heirs.any(|heir| heir == vertex) || self.waits_for_change(vertex)
+    /// The call that a resource waits for, since it was begun for it as it was declared before, or for what owes it a refresh then.
+    pub(super) fn awaited(&self, vertex: VertexId) -> Option<(&Call, &Target)> {
+        let of_it = |target: &Target| self.lookup.named(target.of.0, &target.of.1) == Some(vertex);
+        self.calls.begun_before().find(|(_, target)| of_it(target)).or_else(|| self.awaited_change(vertex))
     }
 
-    /// Whether a vertex is owed a refresh by what is still being changed as it was declared before.
-    fn waits_for_change(&self, vertex: VertexId) -> bool {
-        let mut debts = self.journal.iter().flat_map(Journal::owed);
-        debts.any(|(first, second)| {
-            self.lookup.referred(second) == Some(vertex) && self.calls.changing().any(|changing| changing == first)
-        })
+    /// The change of what owes a vertex a refresh, as it was declared before.
+    fn awaited_change(&self, vertex: VertexId) -> Option<(&Call, &Target)> {
+        let mut changes = self.calls.begun_before().filter(|(call, _)| call.is_change()).peekable();
+        changes.peek()?;
+        let debts = self.journal.iter().flat_map(Journal::owed);
+        let owed_by: Vec<_> =
+            debts.filter(|(_, second)| self.lookup.referred(second) == Some(vertex)).map(|(first, _)| first).collect();
+        changes.find(|(_, target)| owed_by.contains(&&target.reference))
+    }
+
+    /// The call that has a semaphore, for what is declared in another way now or no longer.
+    pub(super) fn occupant(&self, semaphore: &str) -> Option<(&Call, &Target)> {
+        let has = |target: &Target| target.semaphores.iter().any(|(name, _)| name == semaphore);
+        self.calls.begun_before().find(|(_, target)| has(target))
     }
 
     /// Whatever happens to a resource from now on is told, so that it may be looked at, unless something is still done to it as it
     /// was declared before or its provider has yet to say that it watches.
     pub(super) fn begins_to_be_watched(&mut self, vertex: VertexId) {
         let is_silent = self.holder.as_ref().is_some_and(|holder| holder.listening.is_silent(vertex));
-        if !is_silent && !self.is_awaited(vertex) {
+        if !is_silent && self.awaited(vertex).is_none() {
             self.machine.input(self.now, Input::Watching(vertex));
         }
     }

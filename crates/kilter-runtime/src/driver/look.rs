@@ -60,6 +60,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             settled: self.board.settled(),
             watches: watches.watches,
             overflows: watches.overflows,
+            begun_before: self.calls.begun_before().map(|(call, target)| call.begun(target)).collect(),
             composites: composites.into_iter().map(|at| self.composite_standing(at, &queued)).collect(),
             resources: vertices
                 .into_iter()
@@ -82,12 +83,16 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let resource = self.prepared.resource(vertex);
         let report = self.board.standing_of(vertex);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
-        let (waits_for, semaphore) = match self.machine.stage(vertex) {
-            Stage::Waiting(parent) => (Some(parent), None),
+        let (waits_for, semaphore, awaited) = match self.machine.stage(vertex) {
+            Stage::Unwatched => (None, None, self.awaited(vertex)),
+            Stage::Waiting(parent) => (Some(parent), None, None),
             Stage::Parked { semaphore: at, holder } => {
-                (holder, resource.meta().and_then(|meta| Some(meta.semaphores.get(at)?.id.clone())))
+                let semaphore = resource.meta().and_then(|meta| Some(meta.semaphores.get(at)?.id.clone()));
+                let former = semaphore.as_deref().filter(|_| holder.is_none());
+                let awaited = former.and_then(|name| self.occupant(name));
+                (holder, semaphore, awaited)
             }
-            _ => (None, None),
+            _ => (None, None, None),
         };
         let failure = report.map_or_else(|| self.board.failure_under_way(vertex), |report| report.failure.clone());
         Standing {
@@ -99,6 +104,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 None => report.and_then(|report| report.because_of.clone()),
             },
             semaphore,
+            awaits: awaited.map(|(call, target)| call.begun(target)),
             failure: failure.filter(|failure: &EcoString| !failure.is_empty()),
             owed_by: self.owed_by(vertex),
             report: report.cloned(),
@@ -115,6 +121,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     pub(super) fn word(&self, vertex: VertexId, queued: &FxHashSet<VertexId>) -> &'static str {
         let report = self.board.standing_of(vertex);
         match self.machine.stage(vertex) {
+            Stage::Unwatched if self.awaited(vertex).is_some() => "waiting",
             Stage::Unwatched => "unwatched",
             Stage::Waiting(_) | Stage::Parked { .. } => "waiting",
             Stage::Ready | Stage::Owed => "ready",

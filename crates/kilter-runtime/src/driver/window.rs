@@ -118,6 +118,8 @@ pub struct Standings {
     pub watches: usize,
     /// How often events were lost, each time everything was looked at.
     pub overflows: u64,
+    /// What was begun for resources that are declared in another way now, or no longer, and has not ended.
+    pub begun_before: Vec<Begun>,
     /// The composite resources that were asked for: those that were named, with the composite ones among their parts; otherwise
     /// those that the resources are parts of, and where all were asked for those that have none. In manifest order.
     pub composites: Vec<CompositeStanding>,
@@ -156,6 +158,8 @@ pub struct Standing {
     pub because_of: Option<ResourceRef>,
     /// The semaphore that it waits for; the former has it.
     pub semaphore: Option<EcoString>,
+    /// What it waits for that was begun before what is declared was edited.
+    pub awaits: Option<Begun>,
     /// Why the last try failed.
     pub failure: Option<EcoString>,
     /// The resources whose changes it is still to be refreshed for, or is being.
@@ -174,6 +178,17 @@ pub struct Standing {
     pub next_look: Option<Duration>,
     /// What was done to it since the run began, or since it is declared as it is.
     pub tally: Tally,
+}
+
+/// Something that was begun for a resource and goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The resource, as it was declared then.
+    pub reference: ResourceRef,
+    /// What is done: `checking`, `changing`, `refreshing`.
+    pub doing: &'static str,
+    /// For how long.
+    pub since: Duration,
 }
 
 /// What tells that a resource may have changed.

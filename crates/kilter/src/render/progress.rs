@@ -101,9 +101,10 @@ impl Observer for Progress {
                 self.doing = format!("{doing} {reference}");
                 self.paint();
             }
-            Event::Waiting { reference, calls, since } => {
+            Event::Waiting { reference, is_former, calls, since } => {
+                let former = if is_former { " (begun before the edit)" } else { "" };
                 let more = if calls > 1 { format!(" and {} more", calls - 1) } else { String::new() };
-                self.doing = format!("{reference}{more}, {} s", since.as_secs());
+                self.doing = format!("{reference}{former}{more}, {} s", since.as_secs());
                 self.paint();
             }
             Event::Progress { settled, total } => {

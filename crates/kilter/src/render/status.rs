@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_model::{Receipt, ResourceRef};
-use kilter_runtime::{CompositeStanding, Counts, Event, Paused, Standing, Standings, Watched};
+use kilter_runtime::{Begun, CompositeStanding, Counts, Event, Paused, Standing, Standings, Watched};
 use serde_json::{Map, Value as Json, json};
 
 use super::diff::visible;
@@ -25,6 +25,7 @@ pub(crate) fn json(standings: &Standings) -> Json {
         "settled": settled(&standings.settled),
         "watches": standings.watches,
         "overflows": standings.overflows,
+        "begun_before": standings.begun_before.iter().map(begun).collect::<Vec<_>>(),
         "composites": standings.composites.iter().map(composite).collect::<Vec<_>>(),
         "resources": standings.resources.iter().map(standing).collect::<Vec<_>>(),
         "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -83,6 +84,9 @@ fn standing(standing: &Standing) -> Json {
     if let Some(semaphore) = &standing.semaphore {
         put("semaphore", semaphore.as_str().into());
     }
+    if let Some(awaited) = &standing.awaits {
+        put("awaits", begun(awaited));
+    }
     if let Some(failure) = &standing.failure {
         put("failure", failure.as_str().into());
     }
@@ -121,6 +125,11 @@ fn standing(standing: &Standing) -> Json {
 
 fn names(resources: &[ResourceRef]) -> Json {
     resources.iter().map(ToString::to_string).collect()
+}
+
+/// What was begun before an edit, and goes on.
+fn begun(begun: &Begun) -> Json {
+    json!({"resource": begun.reference.to_string(), "doing": begun.doing, "for_ms": ms(begun.since)})
 }
 
 fn received(receipt: &Receipt) -> Json {
@@ -207,6 +216,9 @@ pub(crate) fn text(json: &Json) -> String {
     if json["paused"].is_object() {
         text += &format!("{}\n", styled(CHANGED, pause(json)));
     }
+    for begun in json["begun_before"].as_array().into_iter().flatten() {
+        text += &format!("begun before an edit, and not ended: {}\n", former(begun));
+    }
     for composite in json["composites"].as_array().into_iter().flatten() {
         text += &whole(composite);
     }
@@ -268,6 +280,12 @@ fn one(json: &Json) -> String {
     let state = json["state"].as_str().unwrap_or_default();
     let mut text = headline(json);
     match state {
+        "waiting" if json["awaits"].is_object() => {
+            let semaphore =
+                json["semaphore"].is_string().then(|| format!("the semaphore {}, and ", shown("semaphore")));
+            let awaited = former(&json["awaits"]);
+            text += &format!(" for {}what was begun before an edit: {awaited}", semaphore.unwrap_or_default());
+        }
         "waiting" if json["semaphore"].is_string() => {
             text += &format!(" for the semaphore {}, which {} has", shown("semaphore"), shown("because_of"));
         }
@@ -308,6 +326,12 @@ fn one(json: &Json) -> String {
         text += &format!("    | {}\n", visible(line));
     }
     text + &format!("    {}\n", styled(FAINT, circumstances(json).join("; ")))
+}
+
+/// What was begun before an edit, and for how long it has gone on.
+fn former(json: &Json) -> String {
+    let shown = |key: &str| visible(json[key].as_str().unwrap_or_default());
+    format!("{} {}, for {}", shown("doing"), shown("resource"), long(&json["for_ms"]))
 }
 
 /// What tells of a resource, and what was done to it.

@@ -256,10 +256,19 @@ fn what_takes_the_place_of_something_that_is_being_done_waits_for_that() {
     wait("the edit", || running.told("what is declared has changed") == 1);
     manifest(&place, &format!("{other}  file[DIR/b]: {{content: b}}\n"));
     wait("another edit", || content(&file("b")) == "b");
-    assert_eq!(status(&place, &["exec[slow]"])["resources"][0]["state"], "unwatched");
+    let told = status(&place, &["exec[slow]"]);
+    let (slow, begun) = (&told["resources"][0], &told["begun_before"]);
+    assert_eq!((&slow["state"], &slow["awaits"]["resource"]), (&"waiting".into(), &"exec[slow]".into()), "{told}");
+    assert_eq!((&slow["awaits"]["doing"], begun.as_array().unwrap().len()), (&"changing".into(), 1), "{told}");
+    assert!(slow["awaits"]["for_ms"].as_u64().unwrap() > 200 && slow["because_of"].is_null(), "{told}");
+    let text = place.run(&["status"]).stdout;
+    assert!(text.contains("exec[slow] waiting for what was begun before an edit: changing exec[slow], for "), "{text}");
+    assert!(text.contains("begun before an edit, and not ended: changing exec[slow], for "), "{text}");
     std::fs::write(file("go"), "").unwrap();
     wait("the one behind the other", || content(&file("log")) == "ran\nother\n");
     assert_eq!(running.told("what was begun before the manifest was edited has ended"), 1);
+    wait("nothing to be awaited", || status(&place, &[])["begun_before"] == serde_json::json!([]));
+    assert!(status(&place, &["exec[slow]"])["resources"][0]["awaits"].is_null());
     running.end();
 }
 
@@ -296,6 +305,9 @@ fn what_is_declared_no_longer_keeps_its_semaphore_until_it_has_ended() {
     manifest(&place, &other.replace("content: b", "content: c").replace("[three, two]", "[two]"));
     wait("another edit", || content(&file("b")) == "c");
     assert_eq!(content(&file("log")), "");
+    let other = status(&place, &["exec[other]"])["resources"][0].clone();
+    assert_eq!((&other["state"], &other["semaphore"]), (&"waiting".into(), &"two".into()), "{other}");
+    assert_eq!(other["awaits"]["resource"], "exec[slow]", "{other}");
     std::fs::write(file("go"), "").unwrap();
     wait("one after the other", || content(&file("log")) == "ran\nother\n");
     running.end();
@@ -448,7 +460,7 @@ fn what_was_sent_by_what_is_declared_otherwise_now_is_there_for_who_takes_it() {
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("the slow one", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "changing");
     manifest(&place, &text.replace("creates: DIR/made}", "creates: DIR/made, meta: {timeout: 60000}}"));
-    wait("the edit", || status(&place, &["exec[slow]"])["resources"][0]["state"] == "unwatched");
+    wait("the edit", || status(&place, &["exec[slow]"])["resources"][0]["awaits"]["resource"] == "exec[slow]");
     std::fs::write(file("go"), "").unwrap();
     wait("what was sent", || content(&file("out")) == "sent");
     running.end();

@@ -159,6 +159,24 @@ fn add(owner: &mut Resource, into: &str, parts: Vec<Part>, environment: &Environ
     deferred.push(Deferred { attribute: into.into(), template, sensitive: false, span });
 }
 
+/// Tells composite resources which others have entries that were parts of them.
+fn add_entries(catalog: &mut Catalog, owners: &[Option<usize>]) {
+    if catalog.composites.is_empty() {
+        return;
+    }
+    for (part, owner) in (0..).zip(owners) {
+        let Some(owner) = owner.map(small) else { continue };
+        let mut next = catalog.owner_of(part);
+        while let Some(at) = next {
+            let composite = &mut catalog.composites[at as usize];
+            if !composite.parts.contains(&owner) {
+                composite.entries_in.push(owner);
+            }
+            next = composite.owner;
+        }
+    }
+}
+
 /// Takes what is gone out of a catalog. What was related to it is related to its owner.
 fn leave(catalog: &mut Catalog, owners: &[Option<usize>], gone: &[bool]) {
     let mut next = 0;
@@ -171,13 +189,17 @@ fn leave(catalog: &mut Catalog, owners: &[Option<usize>], gone: &[bool]) {
         next += u32::from(!is_gone);
     }
     left.push(next);
-    for composite in &mut catalog.composites {
-        composite.parts = left[composite.parts.start as usize]..left[composite.parts.end as usize];
-    }
     let place = |at: u32| {
         let at = at as usize;
         places[at].or_else(|| places[owners[at]?])
     };
+    add_entries(catalog, owners);
+    for composite in &mut catalog.composites {
+        composite.parts = left[composite.parts.start as usize]..left[composite.parts.end as usize];
+        composite.entries_in = composite.entries_in.iter().filter_map(|at| place(*at)).collect();
+        composite.entries_in.sort_unstable();
+        composite.entries_in.dedup();
+    }
     catalog.relations.retain_mut(|relation| match (place(relation.first), place(relation.second)) {
         (Some(first), Some(second)) if first != second => {
             (relation.first, relation.second) = (first, second);

@@ -286,7 +286,12 @@ impl<'e, 't> Resources<'e, 't> {
         if is_wanted {
             let (at, owner) = (small(self.composites.len()), self.owner);
             let reference = ResourceRef::new(composite.schema.name.clone(), Title::from(title.clone()));
-            self.composites.push(kilter_model::Composite { reference, owner, parts: *kept..*kept });
+            self.composites.push(kilter_model::Composite {
+                reference,
+                owner,
+                parts: *kept..*kept,
+                entries_in: Vec::new(),
+            });
             self.owner = Some(at);
             self.expand(number, type_id, &title, composite, kept);
             self.owner = owner;

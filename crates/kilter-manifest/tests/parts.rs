@@ -29,7 +29,7 @@ resources:
 }
 
 #[test]
-fn a_composite_resource_does_not_stand_for_what_is_an_entry_of_another() {
+fn a_composite_resource_says_of_which_others_its_parts_are_entries() {
     let catalog = World::new().catalog(
         r#"
 types:
@@ -38,16 +38,24 @@ types:
       "rule[${self.name}-1]": { chain: input, accept: ssh }
       "service[${self.name}]": {}
       "rule[${self.name}-2]": { chain: input, accept: http }
+      "rule[${self.name}-3]": { chain: own, accept: dns, when: self.name == "w" }
+  wall:
+    resources:
+      "gate[${self.name}]": {}
+      "chain[own]": {}
 resources:
   gate[a]: {}
   chain[input]: {}
-  gate[b]: {}
+  wall[w]: {}
   service[x]: {}
 "#,
     );
-    assert_eq!(references(&catalog), ["service[a]", "chain[input]", "service[b]", "service[x]"]);
-    let parts: Vec<_> = catalog.composites.iter().map(|composite| composite.parts.clone()).collect();
-    assert_eq!(parts, [0..1, 2..3]);
+    assert_eq!(references(&catalog), ["service[a]", "chain[input]", "service[w]", "chain[own]", "service[x]"]);
+    let composites = catalog.composites.iter();
+    let shown: Vec<_> =
+        composites.map(|one| (one.reference.to_string(), one.parts.clone(), &one.entries_in[..])).collect();
+    let (gate, wall, inner) = ("gate[a]".to_owned(), "wall[w]".to_owned(), "gate[w]".to_owned());
+    assert_eq!(shown, [(gate, 0..1, &[1][..]), (wall, 2..4, &[1]), (inner, 2..3, &[1, 3])]);
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct Composite {
     pub owner: Option<u32>,
     /// The indexes of the resources that it stands for, those of composites that are parts of it included.
     pub parts: Range<u32>,
+    /// The indexes of other resources of which parts of it are entries, in order.
+    pub entries_in: Vec<u32>,
 }
 
 impl Catalog {
@@ -310,6 +312,7 @@ mod tests {
             reference: ResourceRef::new("site", at.to_string().as_str()),
             owner: *owner,
             parts: parts.clone(),
+            entries_in: Vec::new(),
         });
         Catalog { composites: composites.collect(), ..Catalog::default() }
     }

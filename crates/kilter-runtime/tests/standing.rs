@@ -321,7 +321,12 @@ fn a_composite_resource_is_as_the_worst_of_its_parts_and_under_way_as_long_as_on
         ["first", "slow", "behind", "bad", "alone"].map(|name| slot(name, Meta::default())).into();
     // It is never found so.
     resources[3].attributes = [("value", Value::from("y"))].into_iter().collect();
-    let composite = |title: &str, owner, parts| Composite { reference: ResourceRef::new("site", title), owner, parts };
+    let composite = |title: &str, owner, parts| Composite {
+        reference: ResourceRef::new("site", title),
+        owner,
+        parts,
+        entries_in: Vec::new(),
+    };
     let composites =
         vec![composite("all", None, 0..4), composite("none", Some(0), 1..1), composite("two", Some(0), 1..3)];
     let catalog = Catalog { resources, relations: vec![notify(1, 2)], composites, ..Catalog::default() };

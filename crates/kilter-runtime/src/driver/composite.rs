@@ -56,6 +56,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 next = self.composites()[at as usize].owner;
             }
         }
+        let mut all: Option<FxHashSet<u32>> = None;
+        for (at, composite) in (0..).zip(self.composites()).filter(|(_, composite)| !composite.entries_in.is_empty()) {
+            let all = all.get_or_insert_with(|| vertices.iter().map(|vertex| vertex.0).collect());
+            if composite.entries_in.iter().any(|vertex| all.contains(vertex)) {
+                composites.insert(at);
+            }
+        }
         Asked { composites, vertices, ..Asked::default() }
     }
 
@@ -79,8 +86,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
                 Some(at) => {
                     asked.composites.insert(*at);
                     asked.composites.extend(self.prepared.catalog.composites_within(*at));
-                    let parts = self.composites()[*at as usize].parts.clone().map(VertexId);
-                    asked.vertices.extend(parts.filter(|vertex| seen.insert(*vertex)));
+                    let all = self.whole(*at);
+                    asked.vertices.extend(all.filter(|vertex| seen.insert(*vertex)));
                 }
                 None => asked.unknown.push(name.clone()),
             }
@@ -96,9 +103,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// Where a composite resource stands; `queued` are those that wait for a worker.
     pub(super) fn composite_standing(&self, at: u32, queued: &FxHashSet<VertexId>) -> CompositeStanding {
-        let Composite { reference, owner, parts } = &self.composites()[at as usize];
+        let Composite { reference, owner, entries_in, .. } = &self.composites()[at as usize];
         let mut counts: Vec<(&str, usize)> = Vec::new();
-        for vertex in parts.clone().map(VertexId) {
+        for vertex in self.whole(at) {
             let word = self.word(vertex, queued);
             match counts.iter_mut().find(|(known, _)| *known == word) {
                 Some((_, count)) => *count += 1,
@@ -112,7 +119,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             word: counts.first().map_or("in_sync", |(word, _)| word),
             counts,
             parts: self.parts(at),
+            entries_in: entries_in.iter().map(|at| self.prepared.resource(VertexId(*at)).reference.clone()).collect(),
         }
+    }
+
+    /// The resources that a composite one is as: those that it stands for, and those of which parts of it are entries.
+    fn whole(&self, at: u32) -> impl Iterator<Item = VertexId> + use<'run> {
+        let Composite { parts, entries_in, .. } = &self.composites()[at as usize];
+        parts.clone().chain(entries_in.iter().copied()).map(VertexId)
     }
 
     /// What a composite resource stands for, in manifest order, those of a composite one among it left to that.

@@ -138,10 +138,12 @@ pub struct CompositeStanding {
     pub owner: Option<ResourceRef>,
     /// The word of the part that is worst off; `in_sync` where there are none.
     pub word: &'static str,
-    /// How many of the resources that it stands for have which word, the worst first.
+    /// How many of the resources that it stands for, or has entries in, have which word, the worst first.
     pub counts: Vec<(&'static str, usize)>,
     /// What it stands for: resources, and composite ones with parts of their own.
     pub parts: Vec<ResourceRef>,
+    /// Other resources of which parts of it are entries.
+    pub entries_in: Vec<ResourceRef>,
 }
 
 /// Where a resource stands.

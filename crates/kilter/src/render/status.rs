@@ -62,6 +62,9 @@ fn composite(standing: &CompositeStanding) -> Json {
     json["state"] = standing.word.into();
     json["counts"] = counts.into();
     json["parts"] = names(&standing.parts);
+    if !standing.entries_in.is_empty() {
+        json["entries_in"] = names(&standing.entries_in);
+    }
     json
 }
 
@@ -252,8 +255,13 @@ fn whole(json: &Json) -> String {
     let counts: Vec<String> = counts.map(|(word, count)| format!("{count} {}", word.replace('_', " "))).collect();
     let counts = if counts.is_empty() { "no parts".to_owned() } else { counts.join(", ") };
     let mut text = format!("{}: {counts}\n", headline(json));
-    if let Some(part_of) = part_of(json) {
-        text += &format!("    {}\n", styled(FAINT, part_of));
+    let mut ties: Vec<String> = part_of(json).into_iter().collect();
+    let entries_in = texts(&json["entries_in"]);
+    if !entries_in.is_empty() {
+        ties.push(format!("entries in {}", entries_in.join(", ")));
+    }
+    if !ties.is_empty() {
+        text += &format!("    {}\n", styled(FAINT, ties.join("; ")));
     }
     text
 }

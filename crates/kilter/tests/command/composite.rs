@@ -127,6 +127,35 @@ fn people_are_told_of_composite_resources_before_their_parts() {
 }
 
 #[test]
+fn a_composite_resource_with_entries_in_others_is_as_these_are() {
+    let place = Place::new();
+    let text = "types:\n  entry: {resources: {\"file_part[${self.name}]\": {path: DIR/no/list, content: \"x\"}}}\n  \
+                both: {resources: {\"entry[${self.name}]\": {}, \"file[DIR/b]\": {content: b}}}\nresources:\n  \
+                file[DIR/no/list]: {}\n  both[b]: {}\n  entry[e]: {}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the failure", || status(&place, &[])["composites"][0]["state"] == "failed");
+    assert_eq!(names(&status(&place, &[])["composites"]), ["both[b]", "entry[b]", "entry[e]"]);
+    let both = status(&place, &["both[b]"]);
+    let list = "file[DIR/no/list]";
+    assert_eq!(
+        both["composites"][0],
+        json!({"resource": "both[b]", "state": "failed", "counts": {"failed": 1, "in_sync": 1},
+            "parts": ["entry[b]", "file[DIR/b]"], "entries_in": [list]})
+    );
+    assert_eq!((&both["composites"][1]["parts"], &both["composites"][1]["entries_in"]), (&json!([]), &json!([list])));
+    assert_eq!(names(&both["resources"]), ["file[DIR/b]", list]);
+    assert_eq!(both["resources"][1]["owner"], Json::Null);
+    let told = place.run(&["status", "both[b]"]).stdout;
+    assert!(
+        told.contains("\nentry[b] failed: 1 failed\n    part of both[b]; entries in file[DIR/no/list]\n"),
+        "{told}"
+    );
+    std::fs::create_dir(place.path().join("no")).unwrap();
+    wait("the directory", || status(&place, &["both[b]"])["composites"][1]["state"] == "in_sync");
+    running.end();
+}
+
+#[test]
 fn an_edit_that_only_makes_parts_of_resources_is_told() {
     let place = Place::new();
     let before = "resources:\n  file[DIR/a]: {content: a}\n";

@@ -25,7 +25,9 @@ fn main() -> ExitCode {
             print!("{}", finished.stdout.text());
             eprint!("{}", finished.stderr.text());
             eprintln!("{}, {}", finished.confined, finished.status);
-            if let Some(hint) = &finished.refusal_hint {
+            if !finished.attempts.is_empty() {
+                eprintln!("it tried to {}", finished.attempts);
+            } else if let Some(hint) = &finished.refusal_hint {
                 eprintln!("it may have tried to change something: {hint}");
             }
             ExitCode::from(u8::from(!finished.is_success()))

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use crate::confine::Confined;
+use crate::confine::{Attempts, Confined};
 
 /// How a child ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +107,8 @@ pub struct Finished {
     pub leaked: bool,
     /// How it was kept from changing the machine.
     pub confined: Confined,
+    /// What it and its descendants tried to change, where the kernel tells, whatever they say of it themselves.
+    pub attempts: Attempts,
     /// The last line of its error output that reads as if the confinement had refused something: a
     /// hint for people, no proof. A child may keep a refusal to itself, and may print what it likes.
     pub refusal_hint: Option<String>,
@@ -124,6 +126,7 @@ impl Finished {
             channel: Captured::default(),
             leaked: false,
             confined: Confined::NotAsked,
+            attempts: Attempts::default(),
             refusal_hint: None,
         }
     }

@@ -58,8 +58,18 @@
 //! tells only those who may also change it (rules of the packet filter, LVM), and block devices by ioctl. 32-bit programs
 //! are killed. Times and modes cannot be set in its temporary directory either (`touch` fails there, `>` does not).
 //!
-//! Whether it tried to write nobody knows for sure: the kernel tells the child, and reports to its audit log only
-//! where that is switched on. [`Finished::refusal_hint`] is what the child says of it.
+//! *What it tried* is told, whatever it says of it itself ([`Finished::attempts`]): the kernel asks kilter before an open that
+//! writes, or another call that changes something, is made, and kilter says that Landlock is to decide, or refuses where the
+//! filter would have. It is a report, and no part of the confinement: a path is that of the moment before, and nobody looks
+//! whether it would have been refused to the user anyway. A call that fails by itself (`mkdir` of what is there) is
+//! no attempt. Not told are refused signals, changes of the network, and calls that programs try to read with (keys,
+//! io_uring, BPF, priorities), nor what is tried where the kernel does not ask: where kilter may not look into the child
+//! (another user's, without `CAP_SYS_PTRACE`; Yama), and where kilter is itself confined. [`Finished::refusal_hint`] is what
+//! the child says of it.
+//!
+//! Who waits for such a child has to answer: [`run`] does, until it returns. What the child leaves behind then gets ENOSYS for
+//! all that the kernel would ask about, `/dev/null` opened for writing included. The child cannot listen to
+//! others in this way (`SECCOMP_FILTER_FLAG_NEW_LISTENER`: EBUSY).
 //!
 //! *Start from* [`Invocation`] and [`run`].
 
@@ -84,7 +94,7 @@ pub mod trust;
 mod which;
 pub mod world;
 
-pub use confine::{Confined, Confinement, Gap, can_confine};
+pub use confine::{Attempt, Attempts, Confined, Confinement, Deed, Gap, can_confine};
 pub use environment::{DEFAULT_PATH, Environment, LOCALE};
 pub use event::{Event, Observer, Stream};
 pub use finished::{Captured, Ending, Finished, SpawnError, Status};

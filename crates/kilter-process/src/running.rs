@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::confine::{Confined, Scratch, refusal_hint};
+use crate::confine::{Confined, Scratch, Witness, refusal_hint};
 use crate::event::{Event, Observer, Stream};
 use crate::finished::{Ending, Finished, Status};
 use crate::invocation::{Capture, Group, Invocation, Leftovers};
@@ -53,6 +53,7 @@ pub(crate) struct Running<'a> {
     chunk: Vec<u8>,
     observer: Option<Observer<'a>>,
     confined: Confined,
+    witness: Witness,
     /// Removed with this.
     _scratch: Option<Scratch>,
     /// Whether the last that was read was little.
@@ -80,7 +81,7 @@ impl<'a> Running<'a> {
         invocation: &'a Invocation,
         observer: Option<Observer<'a>>,
     ) -> io::Result<Running<'a>> {
-        let Started { child, ends, confined, scratch } = started;
+        let Started { child, ends, confined, witness, scratch } = started;
         let mut running = Running {
             kin: Kin::of(Pid::from_child(&child)),
             child,
@@ -94,6 +95,7 @@ impl<'a> Running<'a> {
             chunk: Vec::new(),
             observer,
             confined,
+            witness,
             _scratch: scratch,
             trickles: false,
             over: false,
@@ -149,7 +151,7 @@ impl<'a> Running<'a> {
     }
 
     fn has_nothing_but_to_wait(&self) -> bool {
-        self.stdin.fd().is_none() && !self.has_outputs()
+        self.stdin.fd().is_none() && !self.has_outputs() && self.witness.fd().is_none()
     }
 
     fn has_outputs(&self) -> bool {
@@ -161,16 +163,34 @@ impl<'a> Running<'a> {
     }
 
     /// Leaves the outputs alone for a moment, unless the child ends, wants its input or somebody cancels.
-    fn pause(&self, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let fds = [
-            self.pidfd.as_ref().map(|fd| (fd.as_fd(), PollFlags::IN)),
-            self.stdin.fd().map(|fd| (fd, PollFlags::OUT)),
-            wake.map(|fd| (fd, PollFlags::IN)),
-            None,
-            None,
-            None,
-        ];
-        wait_for(fds, Some(Instant::now() + PAUSE)).map(drop)
+    fn pause(&mut self, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let until = Instant::now() + PAUSE;
+        loop {
+            let fds = [
+                self.pidfd.as_ref().map(|fd| (fd.as_fd(), PollFlags::IN)),
+                self.stdin.fd().map(|fd| (fd, PollFlags::OUT)),
+                wake.map(|fd| (fd, PollFlags::IN)),
+                self.witness.fd().map(|fd| (fd, PollFlags::IN)),
+            ];
+            let ready = wait_for(fds, Some(until))?;
+            self.witness.serve(ready[3]);
+            if ready[3].is_empty() || Instant::now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets time pass, in which nobody waits for an answer for nothing.
+    pub(crate) fn rest(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while self.witness.fd().is_some() && Instant::now() < until {
+            let asked = self.witness.fd().map(|fd| (fd, PollFlags::IN));
+            match wait_for([asked], Some(until)) {
+                Ok([ready]) => self.witness.serve(ready),
+                Err(_) => break,
+            }
+        }
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
     }
 
     /// Waits for the next event and serves the streams.
@@ -184,9 +204,12 @@ impl<'a> Running<'a> {
                 stderr.fd().map(|fd| (fd, PollFlags::IN)),
                 channel.fd().map(|fd| (fd, PollFlags::IN)),
                 wake.map(|fd| (fd, PollFlags::IN)),
+                self.witness.fd().map(|fd| (fd, PollFlags::IN)),
             ];
             wait_for(fds, until)?
         };
+        self.witness.serve(ready[6]);
+        let ready = ready.map(|flags| !flags.is_empty());
         if ready[1] {
             self.give();
         }
@@ -256,7 +279,8 @@ impl<'a> Running<'a> {
         let confined = std::mem::replace(&mut self.confined, Confined::NotAsked);
         let is_confined = matches!(confined, Confined::Fully | Confined::Partly { .. });
         let refusal_hint = is_confined.then(|| refusal_hint(&stderr.bytes)).flatten();
-        Ok(Finished { status, ending, stdout, stderr, together, channel, leaked, confined, refusal_hint })
+        let attempts = std::mem::replace(&mut self.witness, Witness::absent()).into_attempts();
+        Ok(Finished { status, ending, stdout, stderr, together, channel, leaked, confined, attempts, refusal_hint })
     }
 
     /// Reads the outputs to their end, but for [`LEAK`] at most, and as long as others are being started.
@@ -277,7 +301,7 @@ impl<'a> Running<'a> {
     fn is_held(&mut self) -> io::Result<bool> {
         let until = Instant::now() + STARTING;
         while is_any_starting() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
+            self.rest(Duration::from_millis(1));
         }
         let now = Instant::now();
         while self.has_outputs() && self.step(Some(now), None)?.served && Instant::now() < until {}
@@ -295,18 +319,21 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Waits for some of up to six descriptors, and says which are ready.
-fn wait_for(fds: [Option<(BorrowedFd<'_>, PollFlags)>; 6], until: Option<Instant>) -> io::Result<[bool; 6]> {
+/// Waits for some descriptors, and says what each is ready for.
+fn wait_for<const N: usize>(
+    fds: [Option<(BorrowedFd<'_>, PollFlags)>; N],
+    until: Option<Instant>,
+) -> io::Result<[PollFlags; N]> {
     let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().flatten().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
     match poll(&mut polled, timeout.as_ref()) {
         Ok(_) => {}
-        Err(Errno::INTR) => return Ok([false; 6]),
+        Err(Errno::INTR) => return Ok([PollFlags::empty(); N]),
         Err(error) => return Err(error.into()),
     }
-    let mut answers = polled.iter().map(|fd| !fd.revents().is_empty());
-    Ok(fds.map(|fd| fd.is_some() && answers.next().unwrap_or(false)))
+    let mut answers = polled.iter().map(PollFd::revents);
+    Ok(fds.map(|fd| fd.and_then(|_| answers.next()).unwrap_or(PollFlags::empty())))
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::between::{Before, is_channel_moved, no_entry, take_on};
 use crate::channel::Writer;
-use crate::confine::{Confined, Confinement, Scratch, confine_this_thread};
+use crate::confine::{Confined, Confinement, Listener, Scratch, Witness, confine_this_thread};
 use crate::environment::is_name;
 use crate::finished::SpawnError;
 use crate::invocation::{Group, Invocation};
@@ -68,6 +68,8 @@ pub(crate) struct Started {
     pub(crate) child: Child,
     pub(crate) ends: OwnEnds,
     pub(crate) confined: Confined,
+    /// Answers what is asked before a confined child changes something: nobody who waits for it may forget that.
+    pub(crate) witness: Witness,
     /// Kept until the child has ended.
     pub(crate) scratch: Option<Scratch>,
 }
@@ -77,12 +79,13 @@ pub(crate) fn start(invocation: &Invocation) -> Result<Started, SpawnError> {
     let (ends, child_ends) = streams(invocation).map_err(|source| start.failed(source))?;
     if invocation.confinement == Confinement::None {
         let child = start.spawn(&child_ends, None)?;
-        return Ok(Started { child, ends, confined: Confined::NotAsked, scratch: None });
+        return Ok(Started { child, ends, confined: Confined::NotAsked, witness: Witness::absent(), scratch: None });
     }
     let scratch = Scratch::new(invocation.identity.as_ref())
         .map_err(|source| SpawnError::Scratch { program: invocation.program.clone(), source })?;
-    let (child, confined) = start.spawn_confined(&child_ends, scratch.path())?;
-    Ok(Started { child: child?, ends, confined, scratch: Some(scratch) })
+    let (child, confined, listener) = start.spawn_confined(&child_ends, scratch.path())?;
+    let witness = Witness::new(listener, scratch.path());
+    Ok(Started { child: child?, ends, confined, witness, scratch: Some(scratch) })
 }
 
 /// What is found out before the start.
@@ -92,6 +95,7 @@ struct Start<'a> {
 }
 
 type Spawned = Result<Child, SpawnError>;
+type SpawnedConfined = (Spawned, Confined, Option<Listener>);
 
 impl Start<'_> {
     fn new(invocation: &Invocation) -> Result<Start<'_>, SpawnError> {
@@ -107,13 +111,14 @@ impl Start<'_> {
         Ok(Start { invocation, program })
     }
 
-    /// Starts the child from a thread that has confined itself and ends then.
-    fn spawn_confined(&self, ends: &ChildEnds, scratch: &Path) -> Result<(Spawned, Confined), SpawnError> {
+    /// Starts the child from a thread that has confined itself and ends then. Nobody answers that thread: it opens nothing
+    /// for writing.
+    fn spawn_confined(&self, ends: &ChildEnds, scratch: &Path) -> Result<SpawnedConfined, SpawnError> {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("confined start".into()).stack_size(STACK);
             let thread = thread.spawn_scoped(scope, || {
-                let confined = confine_this_thread(self.invocation.confinement, Some(scratch));
-                (self.spawn(ends, Some(scratch)), confined)
+                let (confined, listener) = confine_this_thread(self.invocation.confinement, Some(scratch));
+                (self.spawn(ends, Some(scratch)), confined, listener)
             });
             let started = thread.map_err(|source| self.failed(source))?.join();
             started.map_err(|_| self.failed(io::Error::other("the thread that starts it failed")))

@@ -75,7 +75,7 @@ impl Running<'_> {
                 if Instant::now() >= until {
                     break;
                 }
-                std::thread::sleep(LOOK);
+                self.rest(LOOK);
             }
         }
     }
@@ -131,7 +131,7 @@ impl Running<'_> {
             if Instant::now() >= until || cancel.is_some_and(|cancel| cancel.is_urgent()) {
                 return Ok(false);
             }
-            std::thread::sleep(LOOK);
+            self.rest(LOOK);
         }
         Ok(true)
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use rustix::fs::{Gid, Uid};
+use rustix::fs::{Gid, Mode, OFlags, Uid, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::identity::Identity;
@@ -21,6 +21,8 @@ pub(crate) struct OwnEnds {
 pub(crate) struct ChildEnds {
     /// Input, output and error output.
     standard: [Option<OwnedFd>; 3],
+    /// `/dev/null`, if one of them is missing: who starts a confined child cannot open it any more.
+    null: Option<OwnedFd>,
     pub(crate) channel: Option<OwnedFd>,
 }
 
@@ -42,7 +44,10 @@ pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds
     };
     let channel = output(invocation.channel)?;
     let own = OwnEnds { stdin: input.1, outputs: [stdout.0, stderr.0, channel.0] };
-    Ok((own, ChildEnds { standard: [input.0, stdout.1, stderr.1], channel: channel.1 }))
+    let standard = [input.0, stdout.1, stderr.1];
+    let is_short = standard.iter().any(Option::is_none);
+    let null = is_short.then(|| open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())).transpose()?;
+    Ok((own, ChildEnds { standard, null, channel: channel.1 }))
 }
 
 type Ends = (Option<OwnedFd>, Option<OwnedFd>);
@@ -60,7 +65,7 @@ fn both(identity: Option<&Identity>) -> io::Result<Ends> {
 impl ChildEnds {
     /// For one start; there may have to be another.
     pub(crate) fn stdio(&self) -> io::Result<[Stdio; 3]> {
-        let one = |end: &Option<OwnedFd>| match end {
+        let one = |end: &Option<OwnedFd>| match end.as_ref().or(self.null.as_ref()) {
             Some(end) => end.try_clone().map(Stdio::from),
             None => Ok(Stdio::null()),
         };

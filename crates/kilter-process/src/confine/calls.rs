@@ -1,5 +1,6 @@
 //! The system calls that a confined child is refused: what changes the machine and Landlock does not rule.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
@@ -7,7 +8,9 @@ use seccompiler::SeccompCmpOp::{self, MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompCmpArgLen, SeccompCondition, SeccompRule};
 
 use super::Confinement;
-use super::filter::{Refused, When, compile, if_equal, load_argument, mask, permission, refusal};
+use super::filter::{Refused, When, compile, if_equal, load_argument, mask, permission, question, refusal};
+use super::listener::Listener;
+use super::table::{self, Needs};
 
 /// `AUDIT_ARCH_…` of what this is built for, if its calls are known here.
 const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
@@ -89,28 +92,41 @@ const MACHINE: [i64; 29] = [
 /// Other processes.
 const PROCESSES: [i64; 4] = [libc::SYS_ptrace, libc::SYS_process_vm_writev, PIDFD_GETFD, PROCESS_MADVISE];
 
-const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
+pub(super) const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 // Numbers from 424 on are the same on all architectures, and not all are known to every libc.
 const PIDFD_GETFD: i64 = 438;
 const IO_URING_SETUP: i64 = 425;
 const IO_URING_ENTER: i64 = 426;
 const IO_URING_REGISTER: i64 = 427;
-const MOVE_MOUNT: i64 = 429;
-const FSOPEN: i64 = 430;
+pub(super) const MOVE_MOUNT: i64 = 429;
+pub(super) const FSOPEN: i64 = 430;
 const FSCONFIG: i64 = 431;
 const FSMOUNT: i64 = 432;
 const FSPICK: i64 = 433;
 const PROCESS_MADVISE: i64 = 440;
-const MOUNT_SETATTR: i64 = 442;
+pub(super) const MOUNT_SETATTR: i64 = 442;
 const QUOTACTL_FD: i64 = 443;
-const FCHMODAT2: i64 = 452;
-const SETXATTRAT: i64 = 463;
-const REMOVEXATTRAT: i64 = 466;
+pub(super) const FCHMODAT2: i64 = 452;
+pub(super) const SETXATTRAT: i64 = 463;
+pub(super) const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
-const FILE_SETATTR: i64 = 469;
+pub(super) const FILE_SETATTR: i64 = 469;
 
-static READ_ONLY: LazyLock<Option<BpfProgram>> = LazyLock::new(|| program(Confinement::ReadOnly));
-static READ_ONLY_ALONE: LazyLock<Option<BpfProgram>> = LazyLock::new(|| program(Confinement::ReadOnlyAlone));
+/// Who hears of the calls that change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Whoever listens.
+    Asked,
+    /// Nobody.
+    ByNobody,
+}
+
+type Compiled = LazyLock<Option<BpfProgram>>;
+
+static READ_ONLY: Compiled = LazyLock::new(|| program(Confinement::ReadOnly, Heard::ByNobody));
+static READ_ONLY_ALONE: Compiled = LazyLock::new(|| program(Confinement::ReadOnlyAlone, Heard::ByNobody));
+static READ_ONLY_ASKED: Compiled = LazyLock::new(|| program(Confinement::ReadOnly, Heard::Asked));
+static READ_ONLY_ALONE_ASKED: Compiled = LazyLock::new(|| program(Confinement::ReadOnlyAlone, Heard::Asked));
 
 /// Has this thread, and what it starts, refused the calls of the list with EPERM.
 pub(super) fn refuse(confinement: Confinement) -> Result<(), NotRefused> {
@@ -123,23 +139,51 @@ pub(super) fn refuse(confinement: Confinement) -> Result<(), NotRefused> {
     seccompiler::apply_filter(program).map_err(|_| NotRefused)
 }
 
+/// The same, and of all that would change something the listener is asked first: who holds it has to answer.
+///
+/// The kernel may have no listeners, or one already: of a process that started this one.
+pub(super) fn refuse_and_listen(confinement: Confinement) -> Result<Listener, NotRefused> {
+    let program = match confinement {
+        Confinement::None => return Err(NotRefused),
+        Confinement::ReadOnly => &*READ_ONLY_ASKED,
+        Confinement::ReadOnlyAlone => &*READ_ONLY_ALONE_ASKED,
+    };
+    Listener::install(program.as_ref().ok_or(NotRefused)?).map_err(|_| NotRefused)
+}
+
 /// The kernel has no such filters, or the calls of this architecture are not known.
 pub(super) struct NotRefused;
 
-fn program(confinement: Confinement) -> Option<BpfProgram> {
+fn program(confinement: Confinement, heard: Heard) -> Option<BpfProgram> {
     let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
     let always = always.map(|&call| Refused { call, when: When::Always });
-    let mut refused: Vec<Refused> = always.chain(sometimes()).collect();
+    let mut refused: Vec<Refused> = always.chain(sometimes(heard)).collect();
     if confinement == Confinement::ReadOnlyAlone {
         // Netlink only asks: what it takes to change something is gone with the capabilities.
         let rules = vec![when([arg(0, Dword, Ne, libc::AF_NETLINK as u64)])];
         refused.push(Refused { call: libc::SYS_socket, when: When::Rules(rules) });
     }
+    if heard == Heard::Asked {
+        // What is refused with some arguments only says itself who hears of it.
+        refused.retain(|refused| !matches!(refused.when, When::Always) || table::asked(refused.call).next().is_none());
+        let known: BTreeSet<i64> = refused.iter().map(|refused| refused.call).collect();
+        let asked: BTreeMap<i64, Needs> = table::all().map(|asked| (asked.call, asked.needs)).collect();
+        let asked = asked.into_iter().filter(|(call, _)| !known.contains(call));
+        refused.extend(asked.map(|(call, needs)| Refused { call, when: asked_when(needs) }));
+    }
     Some(compile(ARCHITECTURE?, refused))
 }
 
+/// Most opens only read, and nobody is asked.
+fn asked_when(needs: Needs) -> When {
+    let Needs::Flags(index) = needs else { return When::Told };
+    let writes = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+    let index = u32::try_from(index).expect("a system call has six arguments");
+    When::Asked(vec![load_argument(index), mask(writes.unsigned_abs()), if_equal(0, 1, 0), question(), permission()])
+}
+
 /// Calls that are refused with some arguments.
-fn sometimes() -> impl Iterator<Item = Refused> {
+fn sometimes(heard: Heard) -> impl Iterator<Item = Refused> {
     let of_others = |call| Refused { call, when: When::Rules(vec![when([arg(0, Dword, Ne, 0)])]) };
     // `which` is a process, and that one is the caller.
     let of_other_kinds = |call, process| {
@@ -162,7 +206,7 @@ fn sometimes() -> impl Iterator<Item = Refused> {
         of_other_kinds(libc::SYS_ioprio_set, 1),
         Refused { call: libc::SYS_prlimit64, when: When::Rules(limits) },
         Refused { call: libc::SYS_mq_open, when: When::Rules(queues) },
-        Refused { call: libc::SYS_ioctl, when: When::Asked(controls()) },
+        Refused { call: libc::SYS_ioctl, when: When::Asked(controls(heard)) },
     ])
 }
 
@@ -170,7 +214,7 @@ fn sometimes() -> impl Iterator<Item = Refused> {
 /// of direction, a size, a type and a number; the numbers are the kernel's, on all architectures that are built for.
 ///
 /// Written by hand: it is asked more often than all others, and as a list of rules would be half of the program.
-fn controls() -> BpfProgram {
+fn controls(heard: Heard) -> BpfProgram {
     const TYPE: u32 = 0xff00;
     const READS: u32 = 0x8000_0000;
     const WRITES: u32 = 0x4000_0000;
@@ -192,7 +236,7 @@ fn controls() -> BpfProgram {
         load_argument(1),
         mask(READS | WRITES),
         if_equal(READS, 1, 0),
-        refusal(),
+        if heard == Heard::Asked { question() } else { refusal() },
         permission(),
     ]
 }
@@ -207,12 +251,23 @@ fn arg(index: u8, length: SeccompCmpArgLen, is: SeccompCmpOp, value: u64) -> Sec
 
 #[cfg(test)]
 mod tests {
+    use super::super::listener::Answer;
     use super::*;
 
     #[test]
     fn the_program_is_small() {
         // The kernel translates it at each start of a confined child.
-        let length = program(Confinement::ReadOnly).map_or(0, |program| program.len());
-        assert!((100..300).contains(&length), "{length}");
+        for (heard, most) in [(Heard::ByNobody, 300), (Heard::Asked, 450)] {
+            let length = program(Confinement::ReadOnly, heard).map_or(0, |program| program.len());
+            assert!((100..most).contains(&length), "{length}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_asked_refuses_what_would_be_refused() {
+        let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
+        for call in always.chain(&[libc::SYS_ioctl]) {
+            assert!(table::asked(*call).all(|asked| asked.answer == Answer::Refused), "{call}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use super::Gap;
 const KNOWN: ABI = ABI::V7;
 
 /// What may be written to by everybody without changing anything, and terminals.
-const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"];
+pub(super) const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"];
 
 /// Restricts this thread; says what this kernel cannot keep it from, or why it cannot be restricted at all.
 pub(super) fn restrict(scratch: Option<&Path>) -> Result<Vec<Gap>, String> {

@@ -15,9 +15,11 @@ pub(super) struct Refused {
 pub(super) enum When {
     /// Whatever is asked.
     Always,
+    /// Whoever listens is asked first, and answers.
+    Told,
     /// If one of these fits.
     Rules(Vec<SeccompRule>),
-    /// If this says so, which ends with [`refusal`] or [`permission`].
+    /// If this says so, which ends with [`refusal`], [`question`] or [`permission`].
     Asked(BpfProgram),
 }
 
@@ -53,7 +55,7 @@ pub(super) fn compile(architecture: u32, mut refused: Vec<Refused>) -> BpfProgra
     for one in refused {
         let number = number(&one);
         match (ranges.last_mut(), &one.when) {
-            (Some(Range { last, when: When::Always, .. }), When::Always) if *last + 1 == number => *last = number,
+            (Some(Range { last, when, .. }), of) if *last + 1 == number && is_same(when, of) => *last = number,
             _ => ranges.push(Range { first: number, last: number, when: one.when }),
         }
     }
@@ -99,12 +101,12 @@ fn leaf(range: &Range) -> BpfProgram {
             instruction(IS_AT_LEAST, 1, 0, range.last + 1),
             instruction(IS_AT_LEAST, 1, 0, range.first),
             permission(),
-            refusal(),
+            end(&range.when),
         ];
     }
     let mut program = vec![instruction(IS_EQUAL, 1, 0, range.first), permission()];
     match &range.when {
-        When::Always => program.push(refusal()),
+        When::Always | When::Told => program.push(end(&range.when)),
         When::Rules(rules) => {
             for rule in rules {
                 program.extend(BpfProgram::from(rule.clone()));
@@ -115,6 +117,21 @@ fn leaf(range: &Range) -> BpfProgram {
         When::Asked(asked) => program.extend_from_slice(asked),
     }
     program
+}
+
+/// Whether two calls may be looked at as one.
+fn is_same(one: &When, other: &When) -> bool {
+    matches!((one, other), (When::Always, When::Always) | (When::Told, When::Told))
+}
+
+/// What becomes of a call that nothing is looked at of.
+fn end(when: &When) -> sock_filter {
+    if let When::Told = when { question() } else { refusal() }
+}
+
+/// Asks whoever listens. Where nobody does any more, the answer is ENOSYS.
+pub(super) fn question() -> sock_filter {
+    instruction(RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF)
 }
 
 pub(super) fn refusal() -> sock_filter {
@@ -203,6 +220,16 @@ mod tests {
     }
     #[test]
     fn neighbours_are_looked_at_as_one() {
+        let told = [3, 4, 6, 7, 8].map(|call| Refused { call, when: When::Told });
+        let program = compile(1, told.into_iter().chain([Refused { call: 5, when: When::Always }]).collect());
+        for call in 0..20 {
+            let expected = match call {
+                5 => REFUSE,
+                3..9 => libc::SECCOMP_RET_USER_NOTIF,
+                _ => ALLOW,
+            };
+            assert_eq!(outcome(&program, 1, call, 0), expected, "{call}");
+        }
         for calls in [&[5, 6, 7][..], &[0, 1], &[3, 4, 9, 10, 11, 40]] {
             let refused = calls.iter().map(|&call| Refused { call, when: When::Always }).collect();
             let program = compile(1, refused);

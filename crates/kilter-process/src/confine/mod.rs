@@ -12,17 +12,29 @@
 //! 4. *no_new_privs*: set-uid programs do not gain what the child has lost.
 //!
 //! It inherits no open file that it could write to but the pipes of its streams.
+//!
+//! What it tries is told by the filter: it has the kernel ask a [`Listener`] about calls that change something ([`table`]), and
+//! the thread that waits for the child answers and writes down what was asked ([`witness`]). Where there is no listener the
+//! filter refuses by itself what it would refuse, and of the others nobody hears.
 
+mod attempt;
 mod calls;
 mod capabilities;
 mod files;
 mod filter;
+mod listener;
+mod place;
 mod scratch;
+mod table;
+mod witness;
 
 use std::fmt;
 use std::path::Path;
 
+pub use attempt::{Attempt, Attempts, Deed};
+pub(crate) use listener::Listener;
 pub(crate) use scratch::Scratch;
+pub(crate) use witness::Witness;
 
 /// What a child, with all its descendants, is kept from doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -112,26 +124,30 @@ impl fmt::Display for Gap {
 ///
 /// It costs a thread; who asks more than once keeps the answer.
 pub fn can_confine(confinement: Confinement) -> Confined {
-    let answer = std::thread::spawn(move || confine_this_thread(confinement, None)).join();
+    let answer = std::thread::spawn(move || confine_this_thread(confinement, None).0).join();
     answer.unwrap_or_else(|_| Confined::No { why: "the attempt failed".into() })
 }
 
 /// Confines this thread, and with it what it starts from now on. There is no way back.
-pub(crate) fn confine_this_thread(confinement: Confinement, scratch: Option<&Path>) -> Confined {
+///
+/// Where there is a directory to write to, and the kernel can, somebody has to answer what is asked before anything is
+/// changed: whoever gets the listener, or nobody, once it is closed.
+pub(crate) fn confine_this_thread(confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
     if confinement == Confinement::None {
-        return Confined::NotAsked;
+        return (Confined::NotAsked, None);
     }
     let mut gaps = match files::restrict(scratch) {
         Ok(gaps) => gaps,
-        Err(why) => return Confined::No { why },
+        Err(why) => return (Confined::No { why }, None),
     };
     if capabilities::drop_those_that_change().is_err() {
         gaps.push(Gap::Capabilities);
     }
-    if calls::refuse(confinement).is_err() {
+    let listener = scratch.and_then(|_| calls::refuse_and_listen(confinement).ok());
+    if listener.is_none() && calls::refuse(confinement).is_err() {
         gaps.push(Gap::Calls);
     }
-    if gaps.is_empty() { Confined::Fully } else { Confined::Partly { gaps } }
+    (if gaps.is_empty() { Confined::Fully } else { Confined::Partly { gaps } }, listener)
 }
 
 /// The last line of an error output that reads as if something had been refused.

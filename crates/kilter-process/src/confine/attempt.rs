@@ -1,0 +1,152 @@
+//! What a confined child tried to do.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How many different attempts are kept.
+const KEPT: usize = 10;
+
+/// What a confined child tried to change, and could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// The first ten that differ, in the order in which they were made.
+    pub first: Vec<Attempt>,
+    /// How many more there were; of a thousand the rest is not counted.
+    pub more: u32,
+}
+
+/// One thing that a confined child tried to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    /// What it would have done.
+    pub deed: Deed,
+    /// To which file; none where it is not about a file, or nobody can tell.
+    pub path: Option<PathBuf>,
+}
+
+/// What a call would have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Deed {
+    /// Write to a file, make it by that, or cut it.
+    Write,
+    /// Make a directory, a link, a device, a pipe or a socket, or give a file a new name.
+    Make,
+    /// Remove a file or a directory.
+    Remove,
+    /// Take the name of a file away, for another one.
+    Rename,
+    /// Change a mode.
+    Mode,
+    /// Change an owner or a group.
+    Owner,
+    /// Change times.
+    Times,
+    /// Change extended attributes or flags.
+    Attributes,
+    /// Mount, or undo that.
+    Mount,
+    /// Change the host name.
+    HostName,
+    /// Set the clock.
+    Clock,
+    /// Load or unload a part of the kernel, or another one.
+    Kernel,
+    /// Restart the machine, or halt it.
+    Power,
+}
+
+impl Attempts {
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Adds one, unless it is known.
+    pub(super) fn add(&mut self, attempt: Attempt) {
+        match self.first.contains(&attempt) {
+            true => {}
+            false if self.first.len() < KEPT => self.first.push(attempt),
+            false => self.more = self.more.saturating_add(1),
+        }
+    }
+}
+
+/// `write /etc/motd, change the mode of /etc/passwd and 3 more`.
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, attempt) in self.first.iter().enumerate() {
+            write!(f, "{}{attempt}", if at > 0 { ", " } else { "" })?;
+        }
+        if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }
+    }
+}
+
+/// `write /etc/motd`, `set the clock`. What would move a cursor is escaped.
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.as_deref();
+        match self.deed {
+            Deed::Write => of(f, "write", path),
+            Deed::Make => of(f, "make", path),
+            Deed::Remove => of(f, "remove", path),
+            Deed::Rename => of(f, "rename", path),
+            Deed::Mode => of(f, "change the mode of", path),
+            Deed::Owner => of(f, "change the owner of", path),
+            Deed::Times => of(f, "change the times of", path),
+            Deed::Attributes => of(f, "change the attributes of", path),
+            Deed::Mount => match path {
+                Some(path) => of(f, "change what is mounted on", Some(path)),
+                None => f.write_str("change what is mounted"),
+            },
+            Deed::HostName => f.write_str("change the host name"),
+            Deed::Clock => f.write_str("set the clock"),
+            Deed::Kernel => f.write_str("change the kernel"),
+            Deed::Power => f.write_str("restart or halt the machine"),
+        }
+    }
+}
+
+fn of(f: &mut fmt::Formatter<'_>, deed: &str, path: Option<&Path>) -> fmt::Result {
+    let Some(path) = path else { return write!(f, "{deed} a file") };
+    write!(f, "{deed} ")?;
+    for character in path.to_string_lossy().chars() {
+        let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match character.is_control() || turns {
+            true => write!(f, "{}", character.escape_default())?,
+            false => write!(f, "{character}")?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(deed: Deed, path: &str) -> Attempt {
+        Attempt { deed, path: Some(path.into()) }
+    }
+
+    #[test]
+    fn attempts_read_as_the_end_of_a_sentence() {
+        let first = vec![
+            attempt(Deed::Write, "/etc/a\u{1b}[2J\u{202e}b"),
+            attempt(Deed::Mode, "/b"),
+            Attempt { deed: Deed::Clock, path: None },
+            Attempt { deed: Deed::Owner, path: None },
+        ];
+        let told = Attempts { first, more: 2 }.to_string();
+        let expected = "write /etc/a\\u{1b}[2J\\u{202e}b, change the mode of /b, set the clock, change the owner of a file and 2 more";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn the_first_are_kept_once_and_the_others_are_counted() {
+        let mut attempts = Attempts::default();
+        for number in 0..25 {
+            attempts.add(attempt(Deed::Write, &format!("/{number}")));
+            attempts.add(attempt(Deed::Write, "/0"));
+        }
+        assert_eq!((attempts.first.len(), attempts.more), (10, 15));
+    }
+}

@@ -1,0 +1,162 @@
+//! The kernel's side of what is asked before it is done: seccomp_unotify(2).
+#![expect(
+    unsafe_code,
+    reason = "a filter with a listener, its requests, and the memory that an argument points to have no safe interface"
+)]
+
+use std::ffi::{CString, c_long};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use libc::{seccomp_data, seccomp_notif, seccomp_notif_resp};
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
+use seccompiler::BpfProgram;
+
+/// The requests of a listener (`linux/seccomp.h`).
+const RECEIVE: Opcode = opcode::read_write::<seccomp_notif>(b'!', 0);
+const SEND: Opcode = opcode::read_write::<seccomp_notif_resp>(b'!', 1);
+const IS_PENDING: Opcode = opcode::write::<u64>(b'!', 2);
+
+/// The most that a path has, with the zero behind it.
+const LONGEST: usize = 4096;
+
+/// The smallest page: what lies within one can be read as a whole.
+const PAGE: u64 = 4096;
+
+/// Where the kernel asks about calls.
+#[derive(Debug)]
+pub(crate) struct Listener(OwnedFd);
+
+/// A call that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    id: u64,
+    /// The thread that makes it; 0 if it cannot be seen from here.
+    pub(super) caller: u32,
+    pub(super) number: i64,
+    pub(super) arguments: [u64; 6],
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The kernel decides, as if nobody had been asked.
+    GoOn,
+    /// EPERM.
+    Refused,
+}
+
+impl Listener {
+    /// Installs a filter in this thread, which must have `no_new_privs`, and listens to what it asks. The descriptor is
+    /// closed on exec.
+    pub(super) fn install(program: &BpfProgram) -> io::Result<Listener> {
+        let listens = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+        // A caller that is asked about is not interrupted (Linux 5.19).
+        install(program, listens | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).or_else(|_| install(program, listens))
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// The call that is asked about. It waits for one, so there has to be one.
+    pub(super) fn receive(&self) -> Result<Call, Errno> {
+        let data = seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
+        // The kernel takes it only if all of it is zero.
+        let mut asked = seccomp_notif { id: 0, pid: 0, flags: 0, data };
+        // SAFETY: the request takes a pointer to this structure, and writes no more than it.
+        unsafe { ioctl(&self.0, Updater::<RECEIVE, seccomp_notif>::new(&mut asked)) }?;
+        let seccomp_notif { id, pid, data, .. } = asked;
+        Ok(Call { id, caller: pid, number: data.nr.into(), arguments: data.args })
+    }
+
+    /// Whether a call still waits: then its thread is still the one that made it.
+    pub(super) fn is_pending(&self, call: &Call) -> bool {
+        // SAFETY: the request reads a number through a pointer.
+        unsafe { ioctl(&self.0, Setter::<IS_PENDING, u64>::new(call.id)) }.is_ok()
+    }
+
+    /// Answers a call. One that waits no longer needs no answer.
+    pub(super) fn answer(&self, call: &Call, answer: Answer) -> Result<(), Errno> {
+        let (error, flags) = match answer {
+            Answer::GoOn => (0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
+            Answer::Refused => (-libc::EPERM, 0),
+        };
+        let mut answer = seccomp_notif_resp { id: call.id, val: 0, error, flags };
+        // SAFETY: the request takes a pointer to this structure.
+        match unsafe { ioctl(&self.0, Updater::<SEND, seccomp_notif_resp>::new(&mut answer)) } {
+            Err(Errno::NOENT) => Ok(()),
+            sent => sent,
+        }
+    }
+}
+
+fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<Listener> {
+    let len = u16::try_from(program.len()).map_err(|_| io::Error::from(Errno::INVAL))?;
+    // Both are `struct sock_filter`.
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast::<libc::sock_filter>() };
+    // SAFETY: the kernel reads the program, which outlives the call, and changes nothing.
+    let fd: c_long = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &program) };
+    match RawFd::try_from(fd) {
+        // SAFETY: the kernel has just opened it for this call.
+        Ok(fd) if fd >= 0 => Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd) })),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Call {
+    /// The text that an argument points to, as the caller has it now.
+    pub(super) fn text(&self, address: u64) -> Option<CString> {
+        let mut text: Vec<u8> = Vec::new();
+        while text.len() < LONGEST {
+            let from = address.checked_add(text.len() as u64)?;
+            // Most are short.
+            let most = if text.is_empty() { 256 } else { PAGE };
+            let room = usize::try_from((PAGE - from % PAGE).min(most)).ok()?;
+            let read = self.memory(from, room)?;
+            let end = read.iter().position(|&byte| byte == 0);
+            text.extend_from_slice(&read[..end.unwrap_or(read.len())]);
+            if end.is_some() {
+                return CString::new(text).ok().filter(|text| text.count_bytes() < LONGEST);
+            }
+        }
+        None
+    }
+
+    /// So many bytes of the caller's memory.
+    pub(super) fn memory(&self, address: u64, length: usize) -> Option<Vec<u8>> {
+        let caller = i32::try_from(self.caller).ok().filter(|&caller| caller > 0)?;
+        let mut bytes = vec![0_u8; length];
+        let own = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
+        let others = libc::iovec { iov_base: usize::try_from(address).ok()? as *mut libc::c_void, iov_len: length };
+        // SAFETY: the kernel writes to `bytes`, as much as it has; what it reads is another process's, and it looks
+        // itself whether that is there.
+        let read = unsafe { libc::process_vm_readv(caller, &own, 1, &others, 1, 0) };
+        (usize::try_from(read) == Ok(length)).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+impl Call {
+    /// A call of this process that nobody waits for.
+    pub(super) fn made_up(number: i64, arguments: [u64; 6]) -> Call {
+        Call { id: 0, caller: std::process::id(), number, arguments }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_to_their_end_over_pages_and_no_further_than_a_path_goes() {
+        let call = Call::made_up(0, [0; 6]);
+        for length in [0, 1, 255, 256, 300, 4000, 4095, 4096, 9000] {
+            let text = CString::new(vec![b'x'; length]).unwrap();
+            let expected = (length < LONGEST).then_some(text.clone());
+            assert!(call.text(text.as_ptr() as u64) == expected, "{length}");
+        }
+        assert_eq!((call.text(1), call.text(u64::MAX)), (None, None));
+    }
+}

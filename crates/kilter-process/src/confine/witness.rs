@@ -1,0 +1,293 @@
+//! What is asked before a confined child changes something is answered here, and what it tries is written down.
+//!
+//! Nothing is decided. What Landlock rules goes on, and Landlock rules it; what the filter would have refused by itself
+//! is refused, whatever he sees. A path can be another one by the time the kernel reads it: what is told is what
+//! was asked, not what was done.
+
+use std::cell::OnceCell;
+use std::ffi::OsStr;
+use std::mem::offset_of;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libc::{O_ACCMODE, O_CREAT, O_EXCL, O_PATH, O_RDONLY, O_TMPFILE, O_TRUNC, O_WRONLY};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::attempt::{Attempt, Attempts, Deed};
+use super::files::DEVICES;
+use super::listener::{Answer, Call, Listener};
+use super::place::{Base, Last, Place, View};
+use super::table::{self, Asked, At, Needs};
+
+/// After so many attempts nobody looks any more: a flood is not to cost more than it does by itself.
+const LOOKED_AT: u32 = 1000;
+
+/// What types into a terminal, and what controls the console: refused, but no change of a file.
+const OF_TERMINALS: [u64; 2] = [0x5412, 0x541c];
+
+/// Answers for as long as a child and its descendants may ask.
+pub(crate) struct Witness {
+    listener: Option<Listener>,
+    /// Where the child may do what it likes.
+    scratch: PathBuf,
+    /// The same without links, once somebody has asked.
+    resolved: OnceCell<PathBuf>,
+    attempts: Attempts,
+}
+
+impl Witness {
+    /// Of a child that nobody listens to.
+    pub(crate) fn absent() -> Witness {
+        Witness { listener: None, scratch: PathBuf::new(), resolved: OnceCell::new(), attempts: Attempts::default() }
+    }
+
+    pub(crate) fn new(listener: Option<Listener>, scratch: &Path) -> Witness {
+        Witness { listener, scratch: scratch.to_owned(), resolved: OnceCell::new(), attempts: Attempts::default() }
+    }
+
+    /// Readable when there is something to answer; none when nobody asks any more.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(Listener::fd)
+    }
+
+    /// Answers the call that is asked about, if [`Witness::fd`] is as ready as this says.
+    pub(crate) fn serve(&mut self, ready: PollFlags) {
+        if ready.is_empty() {
+            return;
+        }
+        if !ready.contains(PollFlags::IN) {
+            // Nobody is left who could ask.
+            self.listener = None;
+        }
+        let Some(listener) = &self.listener else { return };
+        let served = match listener.receive() {
+            Ok(call) => {
+                let answer = answer(&call);
+                let attempts = if self.is_worth_a_look() { self.seen(listener, &call) } else { Vec::new() };
+                let sent = listener.answer(&call, answer);
+                attempts.into_iter().for_each(|attempt| self.attempts.add(attempt));
+                sent
+            }
+            // The caller was killed, or interrupted.
+            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if served.is_err() {
+            // Without anybody who listens the kernel refuses what it would ask: nobody waits for an answer.
+            self.listener = None;
+        }
+    }
+
+    pub(crate) fn into_attempts(self) -> Attempts {
+        self.attempts
+    }
+
+    fn is_worth_a_look(&self) -> bool {
+        self.attempts.more < LOOKED_AT
+    }
+
+    /// What a call would do that it may not.
+    fn seen(&self, listener: &Listener, call: &Call) -> Vec<Attempt> {
+        let attempts: Vec<Attempt> = table::asked(call.number).filter_map(|asked| self.attempt(call, asked)).collect();
+        // What was read may have been somebody else's, if the caller is gone.
+        if attempts.is_empty() || listener.is_pending(call) { attempts } else { Vec::new() }
+    }
+
+    fn attempt(&self, call: &Call, asked: &Asked) -> Option<Attempt> {
+        let deed = asked.deed;
+        if let At::Nowhere = asked.at {
+            return Some(Attempt { deed, path: None });
+        }
+        let is_of_terminal =
+            call.number == libc::SYS_ioctl && OF_TERMINALS.contains(&(call.arguments[1] & 0xffff_ffff));
+        if is_of_terminal {
+            return None;
+        }
+        let Some(named) = Named::by(call, asked.at) else {
+            // What nobody can tell from a harmless call is not told; the others are refused in any case.
+            return (asked.answer == Answer::Refused).then_some(Attempt { deed, path: None });
+        };
+        // The most frequent of all is decided at once.
+        if deed == Deed::Write && named.path == Path::new("/dev/null") {
+            return None;
+        }
+        let needs = Needed::of(call, asked.needs)?;
+        let view = View::of(call.caller)?;
+        if let Needs::Given(at) = asked.needs {
+            needed(Last::Itself, true, false).met(Named::by(call, at)?.lead(&view, Last::Itself)?)?;
+        }
+        let path = needs.met(named.lead(&view, needs.last)?)?;
+        (!self.is_free(call, deed, &path)).then_some(Attempt { deed, path: Some(path) })
+    }
+
+    /// Whether it changes nothing but what is the child's own.
+    fn is_free(&self, call: &Call, deed: Deed, path: &Path) -> bool {
+        let resolve = || std::fs::canonicalize(&self.scratch).unwrap_or_else(|_| self.scratch.clone());
+        path.starts_with(self.resolved.get_or_init(resolve))
+            || path.starts_with(format!("/proc/{}", call.caller))
+            || deed == Deed::Write && DEVICES.iter().any(|device| path.starts_with(device))
+    }
+}
+
+/// What a call comes to, whoever makes it.
+fn answer(call: &Call) -> Answer {
+    match table::asked(call.number).all(|asked| asked.answer == Answer::GoOn) {
+        true if table::asked(call.number).next().is_some() => Answer::GoOn,
+        _ => Answer::Refused,
+    }
+}
+
+/// How a call names a file.
+struct Named {
+    base: Base,
+    /// Empty where the descriptor is meant.
+    path: PathBuf,
+}
+
+impl Named {
+    fn by(call: &Call, at: At) -> Option<Named> {
+        let text = |index: usize| {
+            let text = call.text(call.arguments[index])?;
+            Some(PathBuf::from(OsStr::from_bytes(text.as_bytes())))
+        };
+        // A descriptor is the lower half of an argument.
+        let base = |index: usize| match call.arguments[index] as u32 as i32 {
+            libc::AT_FDCWD => Base::WorkingDirectory,
+            descriptor => Base::Descriptor(descriptor),
+        };
+        match at {
+            At::Path(index) => Some(Named { base: Base::WorkingDirectory, path: text(index)? }),
+            At::From(directory, index) if call.arguments[index] == 0 => {
+                Some(Named { base: base(directory), path: PathBuf::new() })
+            }
+            At::From(directory, index) => Some(Named { base: base(directory), path: text(index)? }),
+            At::Descriptor(index) => Some(Named { base: base(index), path: PathBuf::new() }),
+            At::Socket(address, length) => {
+                Some(Named { base: Base::WorkingDirectory, path: socket(call, address, length)? })
+            }
+            At::Nowhere => None,
+        }
+    }
+
+    fn lead(&self, view: &View, last: Last) -> Option<Place> {
+        match self.path.as_os_str().is_empty() {
+            true => view.opened(self.base),
+            false => view.lead(self.base, &self.path, last),
+        }
+    }
+}
+
+/// The path of the address of a Unix socket (unix(7)).
+fn socket(call: &Call, address: usize, length: usize) -> Option<PathBuf> {
+    const PATH: usize = offset_of!(libc::sockaddr_un, sun_path);
+    let length = usize::try_from(call.arguments[length]).ok()?.min(size_of::<libc::sockaddr_un>());
+    let bytes = call.memory(call.arguments[address], length)?;
+    let family = u16::from_ne_bytes([*bytes.first()?, *bytes.get(1)?]);
+    let path = bytes.get(PATH..)?.split(|&byte| byte == 0).next()?;
+    (i32::from(family) == libc::AF_UNIX && !path.is_empty()).then(|| OsStr::from_bytes(path).into())
+}
+
+/// What has to be there for a call to do something.
+struct Needed {
+    last: Last,
+    is_there: bool,
+    is_free: bool,
+    is_directory: bool,
+}
+
+/// Of a call that is not an open.
+fn needed(last: Last, is_there: bool, is_free: bool) -> Needed {
+    Needed { last, is_there, is_free, is_directory: true }
+}
+
+impl Needed {
+    fn of(call: &Call, needs: Needs) -> Option<Needed> {
+        match needs {
+            Needs::There(last) => Some(needed(last, true, false)),
+            Needs::Free => Some(needed(Last::Itself, false, true)),
+            Needs::Given(_) => Some(needed(Last::Itself, true, true)),
+            Needs::Creates => Needed::of_open(u64::from((O_WRONLY | O_CREAT | O_TRUNC).unsigned_abs())),
+            Needs::Nothing => None,
+            Needs::Flags(index) => Needed::of_open(call.arguments[index]),
+            Needs::FlagsBehind(index) => {
+                let flags = call.memory(call.arguments[index], size_of::<u64>())?;
+                Needed::of_open(u64::from_ne_bytes(flags.try_into().ok()?))
+            }
+        }
+    }
+
+    /// An open without any flag that writes needs nothing, as it does nothing.
+    fn of_open(flags: u64) -> Option<Needed> {
+        let has = |flag: i32| flags & u64::from(flag.unsigned_abs()) == u64::from(flag.unsigned_abs());
+        if has(O_PATH) {
+            return None;
+        }
+        let writes = flags & u64::from(O_ACCMODE.unsigned_abs()) != u64::from(O_RDONLY.unsigned_abs());
+        // A file without a name, in this directory.
+        if has(O_TMPFILE) {
+            return writes.then_some(Needed {
+                last: Last::Followed,
+                is_there: true,
+                is_free: false,
+                is_directory: true,
+            });
+        }
+        let (creates, is_new) = (has(O_CREAT), has(O_CREAT) && has(O_EXCL));
+        let is_there = (writes || has(O_TRUNC)) && !is_new;
+        let last = if is_new { Last::Itself } else { Last::Followed };
+        (is_there || creates).then_some(Needed { last, is_there, is_free: creates, is_directory: false })
+    }
+
+    /// The path, if what is there is what it takes.
+    fn met(&self, place: Place) -> Option<PathBuf> {
+        match place {
+            Place::There { path, is_directory } => {
+                (self.is_there && (self.is_directory || !is_directory)).then_some(path)
+            }
+            Place::Free { path } => self.is_free.then_some(path),
+            Place::Nameless => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_landlock_rules_goes_on() {
+        let answer_to = |number| answer(&Call::made_up(number, [0; 6]));
+        for call in [libc::SYS_openat, libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_bind] {
+            assert_eq!(answer_to(call), Answer::GoOn);
+        }
+        for call in [libc::SYS_fchmod, libc::SYS_ioctl, libc::SYS_mount, libc::SYS_reboot, libc::SYS_getpid, 9999] {
+            assert_eq!(answer_to(call), Answer::Refused);
+        }
+    }
+
+    #[test]
+    fn an_open_that_only_reads_is_no_attempt() {
+        let is_one = |flags: i32, place: Place| {
+            let needed = Needed::of_open(u64::from(flags.unsigned_abs()));
+            needed.is_some_and(|needed| needed.met(place).is_some())
+        };
+        let path = PathBuf::from("/f");
+        let file = Place::There { path: path.clone(), is_directory: false };
+        let directory = Place::There { path: path.clone(), is_directory: true };
+        let free = Place::Free { path };
+        for (flags, expected) in [
+            (O_RDONLY, [false, false, false]),
+            (O_RDONLY | O_CREAT, [false, false, true]),
+            (O_RDONLY | O_TRUNC, [true, false, false]),
+            (O_WRONLY, [true, false, false]),
+            (libc::O_RDWR | O_CREAT, [true, false, true]),
+            (O_WRONLY | O_CREAT | O_EXCL, [false, false, true]),
+            (O_WRONLY | O_TMPFILE, [true, true, false]),
+            (O_WRONLY | O_PATH, [false, false, false]),
+        ] {
+            assert_eq!([&file, &directory, &free].map(|place| is_one(flags, place.clone())), expected, "{flags:#o}");
+        }
+    }
+}

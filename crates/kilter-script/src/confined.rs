@@ -1,10 +1,18 @@
 //! What is said of a script that is not to change the machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use kilter_process::{Confined, Finished};
+use kilter_process::{Attempt, Attempts, Confined, Finished};
 use kilter_provider::Level;
+
+use crate::convention::beginning;
+
+/// How many different attempts of one script are told.
+const TOLD: usize = 50;
+
+/// How much of one attempt is told, in characters.
+const LONGEST: usize = 200;
 
 /// Who can let a script write in a call that is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,34 +23,89 @@ pub(crate) enum Lifted {
     Never,
 }
 
+/// A call that is confined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confining<'a> {
+    /// Whose it is: ``the provider `x` ``.
+    pub(crate) who: &'a str,
+    /// What it was made for; empty where a script has one task only.
+    pub(crate) action: &'a str,
+    /// Whether it only tells what it would change.
+    pub(crate) is_preview: bool,
+    pub(crate) lifted: Lifted,
+}
+
 /// Says what there is to say of calls that are confined.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Of whom it was told; of the kernel, which is the same for all, without a name. Once is enough.
-    told: Mutex<BTreeSet<String>>,
+    told: Mutex<Told>,
+}
+
+/// What has been told: once is enough.
+#[derive(Default)]
+struct Told {
+    /// That the kernel confines nobody.
+    is_open: bool,
+    /// Who said that it was refused something.
+    hints: BTreeSet<String>,
+    /// What each has tried.
+    attempts: BTreeMap<String, HashSet<(String, Attempt)>>,
 }
 
 impl Watch {
-    /// What there is to say of a call by `who`, if anything.
-    pub(crate) fn note(&self, who: &str, lifted: Lifted, finished: &Finished) -> Option<(Level, String)> {
-        match (&finished.confined, &finished.refusal_hint) {
-            (Confined::NotAsked, _) => None,
-            (confined @ Confined::No { .. }, _) => {
-                self.is_news("").then(|| (Level::Warning, format!("{who} could change the machine: {confined}")))
-            }
-            (_, Some(hint)) => self.is_news(who).then(|| {
-                let way = match lifted {
-                    Lifted::ByMetadata => "; `confine: false` in its metadata lets it while it reads",
-                    Lifted::Never => "",
-                };
+    /// What there is to say of a call, if anything.
+    pub(crate) fn note(&self, call: Confining<'_>, finished: &Finished) -> Option<(Level, String)> {
+        let told = &mut *self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let who = call.who;
+        let text = match (&finished.confined, &finished.refusal_hint) {
+            (Confined::NotAsked, _) => return None,
+            (confined @ Confined::No { .. }, _) => (!std::mem::replace(&mut told.is_open, true))
+                .then(|| format!("{who} could change the machine: {confined}")),
+            (_, _) if !finished.attempts.is_empty() => told.news(call, &finished.attempts),
+            (_, Some(hint)) => told.hints.insert(who.to_owned()).then(|| {
                 let tried = "seems to have tried to change the machine in a call that must not, and could not";
-                (Level::Warning, format!("{who} {tried} ({hint}){way}"))
+                format!("{who} {tried} ({hint}){}", call.way())
             }),
-            (confined, None) => (!confined.is_as_asked()).then(|| (Level::Debug, confined.to_string())),
+            (confined, None) => return (!confined.is_as_asked()).then(|| (Level::Debug, confined.to_string())),
+        };
+        text.map(|text| (Level::Warning, text))
+    }
+}
+
+impl Told {
+    /// The attempts of a call that nobody knows of yet.
+    fn news(&mut self, call: Confining<'_>, attempts: &Attempts) -> Option<String> {
+        let known = self.attempts.entry(call.who.to_owned()).or_default();
+        if known.len() >= TOLD {
+            return None;
+        }
+        let mut first = attempts.first.clone();
+        first.retain(|attempt| known.insert((call.action.to_owned(), attempt.clone())));
+        if first.is_empty() {
+            return None;
+        }
+        let tried = tried(&Attempts { first, more: attempts.more });
+        let action = if call.action.is_empty() { String::new() } else { format!(" ({})", call.action) };
+        let occasion = if call.is_preview { "in a preview" } else { "while it was only read" };
+        let last = if known.len() >= TOLD { "; what else it tries is not told" } else { "" };
+        Some(format!("{} tried to {tried} {occasion}{action}, and was refused{}{last}", call.who, call.way()))
+    }
+}
+
+impl Confining<'_> {
+    /// How it may write all the same.
+    fn way(&self) -> &'static str {
+        match self.lifted {
+            Lifted::ByMetadata => "; `confine: false` in its metadata lets it while it reads",
+            Lifted::Never => "",
         }
     }
+}
 
-    fn is_news(&self, who: &str) -> bool {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(who.to_owned())
-    }
+/// What was tried, in a line of bounded length: `write /etc/motd, remove /etc/passwd and 3 more`.
+pub(crate) fn tried(attempts: &Attempts) -> String {
+    let first: Vec<String> =
+        attempts.first.iter().map(|attempt| beginning(&attempt.to_string(), LONGEST).to_string()).collect();
+    let more = if attempts.more > 0 { format!(" and {} more", attempts.more) } else { String::new() };
+    format!("{}{more}", first.join(", "))
 }

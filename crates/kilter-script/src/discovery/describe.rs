@@ -10,7 +10,7 @@ use kilter_provider::{Level, Seal};
 use super::cache::{Cache, Described};
 use super::candidate::Candidate;
 use super::{FoundScript, Note, trust};
-use crate::confined::{Lifted, Watch};
+use crate::confined::{Confining, Lifted, Watch};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::Exchange;
 use crate::metadata::{Fault, Metadata};
@@ -96,7 +96,8 @@ fn described(
 fn warned(candidate: &Candidate, watch: &Watch, finished: &Finished) -> Option<Note> {
     // The kernel is the same for all scripts; what one of them tries is its own.
     let (own, is_unconfined) = (Watch::default(), matches!(finished.confined, Confined::No { .. }));
-    let note = if is_unconfined { watch } else { &own }.note("the script", Lifted::Never, finished);
+    let call = Confining { who: "the script", action: "describe", is_preview: false, lifted: Lifted::Never };
+    let note = if is_unconfined { watch } else { &own }.note(call, finished);
     let (_, message) = note.filter(|(level, _)| *level == Level::Warning)?;
     Some(Note::warning(&candidate.path, message))
 }

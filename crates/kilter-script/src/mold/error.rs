@@ -7,7 +7,7 @@ use kilter_process::{Finished, SpawnError};
 use kilter_provider::{ProviderError, Seal};
 use serde_json::Value as Json;
 
-use crate::confined::Lifted;
+use crate::confined::{Lifted, tried};
 use crate::convention::size::Room;
 use crate::convention::{ProtocolError, text};
 use crate::provider::last_words;
@@ -63,11 +63,11 @@ impl MoldError {
         if !words.is_empty() {
             details.push(eco_format!("last on its standard error: {words}"));
         }
-        if finished.refusal_hint.is_some() {
-            details.push(match lifted {
-                Lifted::ByMetadata => "it is confined to reading, which may be why; `confine: false` lifts that".into(),
-                Lifted::Never => "it is confined to reading, which may be why".into(),
-            });
+        let attempts = &finished.attempts;
+        if finished.refusal_hint.is_some() || !attempts.is_empty() {
+            let tried = if attempts.is_empty() { String::new() } else { format!("it tried to {}; ", tried(attempts)) };
+            let way = if lifted == Lifted::ByMetadata { "; `confine: false` lifts that" } else { "" };
+            details.push(eco_format!("{tried}it is confined to reading, which may be why{way}"));
         }
         details
     }

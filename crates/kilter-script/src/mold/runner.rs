@@ -12,7 +12,7 @@ use kilter_provider::{Context, Level, Seal};
 
 use super::error::{MoldCause, MoldError};
 use super::recorder::Recorder;
-use crate::confined::{Lifted, Watch};
+use crate::confined::{Confining, Lifted, Watch};
 use crate::convention::size::{self, Room};
 use crate::exchange::{Exchange, cancel};
 use crate::provider::last_words;
@@ -187,7 +187,9 @@ impl Runner {
             remark(Level::Warning, "the script has ended and left a process behind that keeps its output open");
         }
         let who = format!("the script {}", call.path.display());
-        if let Some((level, message)) = self.watch.note(&who, call.lifted(), &finished) {
+        let (action, lifted) = (call.action.unwrap_or_default(), call.lifted());
+        let confining = Confining { who: &who, action, is_preview: lifted == Lifted::Never, lifted };
+        if let Some((level, message)) = self.watch.note(confining, &finished) {
             remark(level, &message);
         }
         Ok(finished)

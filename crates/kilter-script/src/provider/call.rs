@@ -161,7 +161,7 @@ impl ScriptProvider {
         })
     }
 
-    fn action(&self, request: &Request<'_>) -> &'static str {
+    pub(super) fn action(&self, request: &Request<'_>) -> &'static str {
         match (request, self.takes_many()) {
             (Request::Describe, _) => "describe",
             (Request::Watch, _) => "watch",

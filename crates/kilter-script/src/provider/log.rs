@@ -4,7 +4,7 @@ use kilter_process::Finished;
 use kilter_provider::Level;
 
 use super::ScriptProvider;
-use crate::confined::Lifted;
+use crate::confined::{Confining, Lifted};
 use crate::convention::Request;
 
 impl ScriptProvider {
@@ -21,8 +21,10 @@ impl ScriptProvider {
             Request::Describe | Request::Update(..) => Lifted::Never,
             Request::List | Request::Find(_) | Request::Watch => Lifted::ByMetadata,
         };
-        let note = self.confined.note(&format!("the provider `{}`", self.name), lifted, finished);
-        if let Some((level, message)) = note {
+        let who = format!("the provider `{}`", self.name);
+        let is_preview = matches!(request, Request::Update(..));
+        let call = Confining { who: &who, action: self.action(request), is_preview, lifted };
+        if let Some((level, message)) = self.confined.note(call, finished) {
             log(level, &message);
         }
     }

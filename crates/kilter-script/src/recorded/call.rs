@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_process::{
-    Capture, Captured, Confinement, Ending, Event, Finished, Invocation, Observer, SpawnError, Stream,
+    Attempt, Attempts, Capture, Captured, Confinement, Ending, Event, Finished, Invocation, Observer, SpawnError,
+    Stream,
 };
 
 use super::veil::Veil;
@@ -160,6 +161,7 @@ impl RecordedExchange {
                     stdout: captured(&finished.stdout),
                     stderr: captured(&finished.stderr),
                     channel: captured(&finished.channel),
+                    attempts: attempts(&finished.attempts, path),
                     refusal_hint: finished.refusal_hint.as_deref().map(|hint| veil.hide(hint)),
                     ..finished.clone()
                 }),
@@ -216,6 +218,12 @@ impl RecordedExchange {
             },
         }
     }
+}
+
+/// The same with other paths.
+fn attempts(of: &Attempts, path: impl Fn(&Path) -> PathBuf) -> Attempts {
+    let first = of.first.iter().map(|one| Attempt { deed: one.deed, path: one.path.as_deref().map(&path) });
+    Attempts { first: first.collect(), more: of.more }
 }
 
 /// The size of the parts in which an output is told.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{base64, from_base64};
-use kilter_process::{Captured, Finished, Status};
+use kilter_process::{Attempt, Attempts, Captured, Finished, Status};
 use serde_json::{Map, Value as Json, json};
 
 use super::call::RecordedExchange;
@@ -92,6 +92,10 @@ fn answer(finished: &Finished, stderr_head: &[u8]) -> Json {
     }
     json.insert("leaked".into(), finished.leaked.into());
     json.insert("confined".into(), words::confined(&finished.confined));
+    if !finished.attempts.is_empty() {
+        json.insert("attempts".into(), finished.attempts.first.iter().map(attempt).collect());
+        json.insert("attempts_more".into(), finished.attempts.more.into());
+    }
     json.insert("refusal_hint".into(), finished.refusal_hint.clone().into());
     Json::Object(json)
 }
@@ -110,9 +114,28 @@ fn to_finished(json: &Json) -> Option<Finished> {
         channel: captured("channel")?,
         leaked: json.get("leaked")?.as_bool()?,
         confined: words::to_confined(json.get("confined")?)?,
+        attempts: to_attempts(json)?,
         refusal_hint: json.get("refusal_hint").and_then(Json::as_str).map(str::to_owned),
         ..Finished::of(number("code").map(Status::Code).or_else(|| number("signal").map(Status::Signal))?)
     })
+}
+
+fn attempt(of: &Attempt) -> Json {
+    json!({ "deed": words::deed(of.deed), "path": of.path.as_ref().map(|path| os(path.as_os_str())) })
+}
+
+/// None are told where nobody could tell, and in recordings of older versions.
+fn to_attempts(json: &Json) -> Option<Attempts> {
+    let Some(first) = json.get("attempts") else { return Some(Attempts::default()) };
+    let one = |json: &Json| {
+        let path = json.get("path").filter(|path| !path.is_null());
+        let path = path.map(|path| to_bytes(path).ok_or(())).transpose().ok()?;
+        let deed = words::to_deed(json.get("deed")?.as_str()?)?;
+        Some(Attempt { deed, path: path.map(|path| OsString::from_vec(path).into()) })
+    };
+    let more = json.get("attempts_more").and_then(Json::as_u64).unwrap_or_default();
+    let first = first.as_array()?.iter().map(one).collect::<Option<_>>()?;
+    Some(Attempts { first, more: u32::try_from(more).unwrap_or(u32::MAX) })
 }
 
 fn os(text: &OsStr) -> Json {

@@ -66,6 +66,9 @@ impl RecordedExchange {
                     stream(&mut text, "descriptor 3", &finished.channel.bytes, finished.channel.dropped, most);
                 }
                 text += &format!("  {}, {}\n", finished.status, finished.confined);
+                if !finished.attempts.is_empty() {
+                    text += &format!("  it tried to {}\n", visible(&finished.attempts.to_string()));
+                }
             }
         }
         text

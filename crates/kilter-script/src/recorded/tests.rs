@@ -1,8 +1,11 @@
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use kilter_model::{Value, base64};
 use kilter_process::{
-    Capture, Captured, Confined, Confinement, Ending, Event, Finished, Gap, Invocation, Status, Stream,
+    Attempt, Attempts, Capture, Captured, Confined, Confinement, Deed, Ending, Event, Finished, Gap, Invocation,
+    Status, Stream,
 };
 
 use super::call::RecordedExchange;
@@ -17,6 +20,14 @@ fn exchange() -> RecordedExchange {
         channel: Captured { bytes: b"3:abc,".to_vec(), dropped: 0 },
         leaked: true,
         confined: Confined::Partly { gaps: vec![Gap::Devices, Gap::Calls] },
+        attempts: Attempts {
+            first: vec![
+                Attempt { deed: Deed::Remove, path: Some("/etc/it".into()) },
+                Attempt { deed: Deed::Write, path: Some(OsString::from_vec(b"/\xff".to_vec()).into()) },
+                Attempt { deed: Deed::HostName, path: None },
+            ],
+            more: 3,
+        },
         refusal_hint: Some("Permission denied".into()),
         ..Finished::of(Status::Signal(15))
     };
@@ -44,6 +55,9 @@ fn an_exchange_comes_back_from_json() {
     assert_eq!(RecordedExchange::from_json(&one.to_json()), Some(one.clone()));
     let other = RecordedExchange { answer: Err("no such file".into()), stdin: None, stderr_head: Vec::new(), ..one };
     assert_eq!(RecordedExchange::from_json(&other.to_json()), Some(other.clone()));
+    let mut json = exchange().to_json();
+    json["attempts"][0]["deed"] = "guess".into();
+    assert_eq!(RecordedExchange::from_json(&json), None);
     let mut json = other.to_json();
     json["argv"] = serde_json::json!([]);
     assert_eq!(RecordedExchange::from_json(&json), None);

@@ -1,6 +1,6 @@
-//! The words that stand for kinds of endings and confinement in JSON.
+//! The words that stand for kinds of endings, confinement and attempts in JSON.
 
-use kilter_process::{Confined, Confinement, Ending, Gap};
+use kilter_process::{Confined, Confinement, Deed, Ending, Gap};
 use serde_json::{Value as Json, json};
 
 const ENDINGS: [(Ending, &str); 4] = [
@@ -24,6 +24,22 @@ const GAPS: [(Gap, &str); 5] = [
     (Gap::Calls, "calls"),
 ];
 
+const DEEDS: [(Deed, &str); 13] = [
+    (Deed::Write, "write"),
+    (Deed::Make, "make"),
+    (Deed::Remove, "remove"),
+    (Deed::Rename, "rename"),
+    (Deed::Mode, "mode"),
+    (Deed::Owner, "owner"),
+    (Deed::Times, "times"),
+    (Deed::Attributes, "attributes"),
+    (Deed::Mount, "mount"),
+    (Deed::HostName, "host_name"),
+    (Deed::Clock, "clock"),
+    (Deed::Kernel, "kernel"),
+    (Deed::Power, "power"),
+];
+
 fn word<T: Copy + PartialEq>(all: &[(T, &'static str)], of: T) -> &'static str {
     all.iter().find(|(one, _)| *one == of).map_or("", |(_, word)| word)
 }
@@ -38,6 +54,14 @@ pub(super) fn ending(of: Ending) -> &'static str {
 
 pub(super) fn to_ending(word: &str) -> Option<Ending> {
     meant(&ENDINGS, word)
+}
+
+pub(super) fn deed(of: Deed) -> &'static str {
+    word(&DEEDS, of)
+}
+
+pub(super) fn to_deed(word: &str) -> Option<Deed> {
+    meant(&DEEDS, word)
 }
 
 pub(super) fn confinement(of: Confinement) -> &'static str {

@@ -40,7 +40,7 @@ fn what_facts_and_actors_say_is_logged_and_they_are_named_if_they_try_to_write()
         let lines: Vec<&String> = lines.iter().filter(|line| line.contains(whose)).collect();
         assert_eq!(*lines[0], format!("info {whose} here"), "{lines:?}");
         assert_eq!(*lines[1], format!("warning {whose} old"), "{lines:?}");
-        assert!(lines.last().unwrap().contains("seems to have tried to change the machine"), "{lines:?}");
+        assert!(lines.last().unwrap().contains(".new while it was only read, and was refused"), "{lines:?}");
     }
 }
 
@@ -65,9 +65,12 @@ fn a_preview_that_tries_to_write_is_not_told_that_metadata_could_let_it() {
     let outcome = found.providers[0].set(&Context::bare().with_log(&log), &[change], Mode::Preview).remove(0);
     let lines = log.0.into_inner().unwrap().join(" ");
     assert!(
-        lines.contains("seems to have tried to change the machine") && !lines.contains("confine: false"),
+        lines.contains("/changed in a preview (conform), and was refused") && !lines.contains("confine: false"),
         "{lines}"
     );
     let why = outcome.failure.unwrap();
-    assert!(why.contains("which may be why") && !why.contains("confine: false"), "{why}");
+    assert!(
+        why.contains("it tried to write ") && why.contains("which may be why") && !why.contains("confine: false"),
+        "{why}"
+    );
 }

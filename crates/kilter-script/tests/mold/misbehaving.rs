@@ -120,7 +120,7 @@ fn an_inspect_that_tries_to_write_is_named_once() {
         let wanted = kilter_provider::Wanted::new(&name, None);
         assert!(provider.get_one(&kilter_provider::Context::bare().with_log(&log), wanted).unwrap().exists);
     }
-    let named = |line: &&String| line.contains("seems to have tried to change the machine");
+    let named = |line: &&String| line.contains("/changed while it was only read (inspect), and was refused");
     let lines = log.0.lock().unwrap();
     assert_eq!(lines.iter().filter(named).count(), 1, "{lines:?}");
 }

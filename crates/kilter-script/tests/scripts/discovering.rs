@@ -70,7 +70,7 @@ fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
     place.script("b", &format!("{BASH}touch changed || exit 1\n"));
     let notes = notes(&place, &place.found());
     for script in ["a", "b"] {
-        let said = format!("DIR/{script}.prov: the script seems to have tried to change the machine");
+        let said = format!("DIR/{script}.prov: the script tried to write ");
         let named: Vec<&String> = notes.iter().filter(|note| note.starts_with(&said)).collect();
         assert!(named.len() == 1 && !named[0].contains("confine: false"), "{notes:?}");
     }

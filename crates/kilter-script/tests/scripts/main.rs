@@ -8,6 +8,7 @@ mod discovering;
 mod harness;
 mod injection;
 mod json;
+mod quiet;
 mod reading;
 mod secrets;
 #[path = "../unconfined/mod.rs"]

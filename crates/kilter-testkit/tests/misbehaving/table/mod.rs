@@ -38,7 +38,7 @@ pub(crate) const GATES: [&str; 3] = ["gigabyte-on-stderr", "gigabyte-on-the-chan
 pub(crate) const WRITING: [&str; 3] = ["writes", "removes-itself", "changes-its-metadata"];
 
 /// What a script says that tried to write and could not.
-pub(crate) const TRIED: &str = "seems to have tried to change the machine";
+pub(crate) const TRIED: &str = ", and was refused";
 const LATE: &str = "it gave no answer in time and was ended";
 const TOO_MUCH: &str = "it was ended because it wrote more than is taken: 4 MiB (`output` in its metadata allows more)";
 const UNDECLARED: &str = "which its metadata does not declare: it is passed over";

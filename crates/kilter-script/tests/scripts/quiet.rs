@@ -1,0 +1,77 @@
+//! Scripts that try to write where they must not, and keep quiet about it.
+
+use kilter_model::{Change, State};
+use kilter_provider::{Context, Mode, Provider, Wanted};
+
+use crate::harness::*;
+
+const TYPED: &str =
+    "type: tt\ninvoke: simple\nsuitable: true\nnoop_safe: true\nattributes:\n  name:\n  v: {type: string}";
+
+/// The warnings of reads, each named once.
+fn warned(provider: &dyn Provider, names: &[&str]) -> Vec<String> {
+    let log = Lines::default();
+    let cx = Context::bare().with_log(&log);
+    for name in names {
+        let name = ecow::EcoString::from(*name);
+        provider.get_one(&cx, Wanted::new(&name, None)).unwrap();
+    }
+    log.all().into_iter().filter(|line| line.starts_with("warning")).collect()
+}
+
+#[test]
+fn a_script_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
+    let place = Place::new();
+    let find = "echo >changed; rm -f t.yaml; mkdir -p new/dir; : >/dev/null; : >$TMPDIR/mine; chmod 600 t.prov";
+    let body = format!("{{ {find}; }} 2>/dev/null; echo '# simple'; echo 'name: a'; exit 0");
+    let provider = place.bash("t", TYPED, &body);
+    let at = |path: &str| place.path().canonicalize().unwrap().join(path).display().to_string();
+    let tried = format!(
+        "write {}, remove {}, make {}, change the mode of {}",
+        at("changed"),
+        at("t.yaml"),
+        at("new"),
+        at("t.prov")
+    );
+    let expected = format!(
+        "the provider `t` tried to {tried} while it was only read (find), and was refused; `confine: false` in its \
+         metadata lets it while it reads"
+    );
+    let lines = warned(&*provider, &["a", "b", "c"]);
+    assert!(lines.len() == 1 && lines[0].ends_with(&expected), "{lines:#?}\n{expected}");
+}
+
+#[test]
+fn what_is_tried_with_each_resource_is_told_to_a_limit() {
+    let place = Place::new();
+    let body = "case $* in *ral_action=find*) n=$(echo \"$*\" | tr -dc 0-9); echo >lock.$n; echo >lock; esac 2>/dev/null\n\
+        echo '# simple'";
+    let provider = place.bash("t", TYPED, body);
+    let names: Vec<String> = (0..60).map(|number| format!("n{number}")).collect();
+    let lines = warned(&*provider, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(lines[0].contains("lock.0, write ") && lines[0].contains("/lock while"), "{}", lines[0]);
+    assert!(lines[1].contains("lock.1 while it was only read"), "{}", lines[1]);
+    assert!(lines.len() == 49 && lines[48].ends_with("; what else it tries is not told"), "{lines:#?}");
+}
+
+#[test]
+fn a_preview_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
+    let place = Place::new();
+    let provider = place.bash("t", TYPED, "{ echo >changed; } 2>/dev/null; echo '# simple'; echo 'ral_derive: true'");
+    let (log, name, should) = (Lines::default(), "a".into(), attributes(&[("v", "2".into())]));
+    let is = State::present("a", attributes(&[("v", "1".into())]));
+    let change = Change::new(&name, &is, Some(&should), &[]);
+    provider.set(&Context::bare().with_log(&log), &[change], Mode::Preview);
+    let lines = log.all();
+    assert!(lines.iter().any(|line| line.ends_with("/changed in a preview (update), and was refused")), "{lines:?}");
+}
+
+#[test]
+fn a_script_that_keeps_quiet_about_what_it_tried_while_it_describes_itself_is_named_with_it() {
+    let place = Place::new();
+    let text: String = TYPED.lines().map(|line| format!("  {line}\n")).collect();
+    place.script("t", &format!("#!/bin/bash\n{{ : >changed; }} 2>/dev/null; cat <<'END'\nprovider:\n{text}END\n"));
+    let notes: Vec<String> = place.found().notes.iter().map(|note| note.message.to_string()).collect();
+    let expected = "/changed while it was only read (describe), and was refused";
+    assert!(notes.len() == 1 && notes[0].ends_with(expected), "{notes:?}");
+}

@@ -160,6 +160,7 @@ impl Machine {
             Input::Applied(vertex, ran) => self.applied(vertex, ran),
             Input::Refreshed(vertex, done) => self.refreshed(vertex, done),
             Input::Dropped(vertex) => self.dropped(vertex),
+            Input::Returned(vertex) => self.returned(vertex),
             Input::Due(vertex) => self.due(vertex),
             Input::Stale(vertex) => self.stale(vertex),
             Input::Interrupt => self.interrupt(),
@@ -258,14 +259,24 @@ impl Machine {
 
     /// Refreshes that were journalled for a change which was not begun stay owed: one too many.
     fn dropped(&mut self, vertex: VertexId) {
+        self.leave_unbegun(vertex);
+        self.settle(vertex, Settlement::Interrupted);
+    }
+
+    /// The same of those refreshes.
+    fn returned(&mut self, vertex: VertexId) {
+        self.leave_unbegun(vertex);
+        self.look_again(vertex);
+    }
+
+    fn leave_unbegun(&mut self, vertex: VertexId) {
         let phase = self.progress[vertex.at()].phase;
         assert!(
             matches!(phase, Phase::Checking | Phase::Applying | Phase::Refreshing),
-            "the driver drops only what it was asked"
+            "the driver leaves only what it was asked for"
         );
         self.leave(vertex, phase);
         self.progress[vertex.at()].stale = false;
-        self.settle(vertex, Settlement::Interrupted);
     }
 
     fn due(&mut self, vertex: VertexId) {

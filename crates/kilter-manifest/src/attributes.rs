@@ -132,7 +132,7 @@ impl<'e, 't> Body<'e, 't> {
         let attribute = type_.attributes().iter().find(|attribute| attribute.name == key.text());
         attribute.is_some_and(|attribute| {
             attribute.behaviour == Behaviour::ReadOnly
-                || attribute.data_type.is_sensitive() && value.is_scalar() && value.text() == REDACTED
+                || attribute.data_type.may_hold_secrets() && tells_redacted(value, 0)
         })
     }
 
@@ -242,7 +242,7 @@ impl<'e, 't> Body<'e, 't> {
             }
             Built::Deferred(template) => {
                 self.keep_names(&template, catalog);
-                let sensitive = attribute.data_type.is_sensitive();
+                let sensitive = attribute.data_type.may_hold_secrets();
                 let span = view.span();
                 let deferred = Deferred { attribute: attribute.name.clone(), template, sensitive, span };
                 resource.particulars_mut().deferred.push(deferred);
@@ -441,4 +441,13 @@ fn advice(wanted: &DataType, value: &Value, view: Option<View<'_>>) -> Option<Ec
         (DataType::String(..), Value::Array(_)) => Some("one text is wanted, not a list".into()),
         _ => None,
     }
+}
+
+/// Whether a secret was left out of a value.
+fn tells_redacted(value: View<'_>, depth: u32) -> bool {
+    if value.is_scalar() {
+        return value.text() == REDACTED;
+    }
+    let mut parts = value.elements().chain(value.entries().map(|(_, value)| value));
+    depth < 64 && parts.any(|part| tells_redacted(part, depth + 1))
 }

@@ -105,7 +105,12 @@ impl<'e, 't> Values<'e, 't> {
                 self.scalar(view, wanted)
             }
         };
-        if sealed { built.sealed() } else { built }
+        match &built {
+            // What is sent may be any value of the type: which parts of it are secrets is known when it is there.
+            Built::Deferred(_) if wanted.may_hold_secrets() => built.sealed(),
+            _ if sealed => built.sealed(),
+            _ => built,
+        }
     }
 
     fn deeper(&self, view: View<'_>, wanted: &DataType) -> Option<Values<'e, 't>> {

@@ -162,6 +162,10 @@ impl Process {
     /// Whether it is there and has not stopped (yet).
     fn may_go_on(&self) -> bool {
         let Ok(stat) = std::fs::read(format!("/proc/{}/stat", self.number)) else { return false };
+        // One of another user (`sudo`) is not told anything.
+        if self.pid().is_none_or(|pid| test_kill_process(pid).is_err()) {
+            return false;
+        }
         let has_stopped = fields_behind_the_name(&stat)
             .and_then(|mut fields| fields.next())
             .is_some_and(|state| state.eq_ignore_ascii_case("t"));

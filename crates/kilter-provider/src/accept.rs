@@ -142,10 +142,13 @@ fn changed_by_canonicalisation(provider: &dyn Provider, state: &State) -> Option
         let problem = Seal::of(&state.attributes).problem(problem);
         return Some(format!("it returned what it cannot bring into its canonical form: {problem}").into());
     }
-    let changed =
-        state.attributes.iter().find(|(name, value)| canonical.get(name.as_str()) != Some(*value) && !value.is_undef());
+    let changed = state.attributes.iter().find(|(name, value)| {
+        !value.is_undef() && !canonical.get(name.as_str()).is_some_and(|form| form.is_same(value))
+    });
     let (name, value) = changed?;
     let form = canonical.get(name.as_str()).cloned().unwrap_or_default();
+    let attribute = provider.schema().known(name.as_str());
+    let form = attribute.map_or(form.clone(), |attribute| attribute.data_type.sealed(form));
     Some(format!("it returned `{name}` as {value}, which is not canonical: {form}").into())
 }
 

@@ -19,7 +19,14 @@ pub fn canonicalize(provider: &dyn Provider, name: &mut EcoString, should: &mut 
         return provider.canonicalize(name, should);
     }
     let lent = lend(provider, name, should);
+    let has_secrets = should.iter().any(|(_, value)| value.holds_sensitive());
     provider.canonicalize(name, should)?;
+    // What was made anew of a value with secrets has lost their seals.
+    for (name, value) in should.iter_mut().filter(|_| has_secrets) {
+        if let Some(attribute) = schema.known(name.as_str()) {
+            *value = attribute.data_type.sealed(std::mem::take(value));
+        }
+    }
     match schema.key(should) {
         Some(key) if key != *name => *name = key,
         _ => {

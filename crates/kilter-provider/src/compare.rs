@@ -96,7 +96,7 @@ fn compare_one(
     // What can never be changed is not asked about.
     let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync);
     let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };
-    let sealed = wanted.holds_sensitive() || found.holds_sensitive() || attribute.data_type.is_sensitive();
+    let sealed = wanted.holds_sensitive() || found.holds_sensitive() || attribute.data_type.may_hold_secrets();
     let seal = |value: &Value| match sealed && !value.is_undef() {
         true => Value::sensitive(value.clone()),
         false => value.clone(),

@@ -262,7 +262,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     /// Leaves everything to whoever holds what is declared now. What is in flight goes on.
     fn hand_over(mut self) -> Parts {
-        self.observer.event(Event::Pausing);
+        self.observer.event(Event::Idle);
         // Some watches are ended behind this, and may say something at last.
         let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
         let vertices: Vec<VertexId> = self.calls.vertices().chain(listened).collect();
@@ -299,7 +299,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let due = self.wakes.first().map(|(at, _)| Duration::from_millis(at.0.saturating_sub(self.now.0)));
         let (calls, single) = self.calls.single();
         let look = single.filter(|_| self.in_flight() > 0).map(|_| LOOK);
-        self.observer.event(Event::Pausing);
+        self.observer.event(Event::Idle);
         let next = self.next_time().into_iter().chain(self.next_deadline());
         let message = match due.into_iter().chain(look).chain(next).min() {
             Some(left) => self.receiver.recv_timeout(left),

@@ -27,7 +27,7 @@ pub enum Event<'a> {
         since: std::time::Duration,
     },
     /// The run waits for something: what was held back to be shown together is shown now.
-    Pausing,
+    Idle,
     /// A resource has settled and was not simply in its state.
     Settled(&'a ResourceReport),
     /// So many of all resources have settled.

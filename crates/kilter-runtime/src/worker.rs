@@ -80,9 +80,27 @@ impl Workers<'_, '_> {
         self.shared.bell.notify_all();
     }
 
+    /// How many jobs no worker has begun.
+    pub(crate) fn queued_count(&self) -> usize {
+        self.shared.lock().jobs.len()
+    }
+
     /// Takes back the jobs that no worker has begun.
     pub(crate) fn take_back(&mut self) -> Vec<CallId> {
         self.shared.lock().jobs.drain(..).map(|job| job.call).collect()
+    }
+
+    /// Takes back some of these.
+    pub(crate) fn take_back_those(&mut self, calls: &[CallId]) -> Vec<CallId> {
+        let mut taken = Vec::new();
+        self.shared.lock().jobs.retain(|job| {
+            let is_kept = !calls.contains(&job.call);
+            if !is_kept {
+                taken.push(job.call);
+            }
+            is_kept
+        });
+        taken
     }
 }
 

@@ -201,7 +201,6 @@ fn notify(first: u32, second: u32) -> Relation {
 /// A run that is looked at.
 struct Seen<'a> {
     window: &'a Window,
-    door: None,
 }
 
 impl Seen<'_> {
@@ -251,6 +250,7 @@ fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl Fn
         reread: None,
         alive: None,
         window: Some(&window),
+        door: None,
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -221,7 +221,7 @@ impl<'a> Observed<'a> {
             Input::Applied(vertex, Ran::Failed) | Input::Refreshed(vertex, false) => {
                 self.answered(vertex, now, None, true);
             }
-            Input::Dropped(vertex) => {
+            Input::Dropped(vertex) | Input::Returned(vertex) => {
                 let seen = self.of_mut(vertex);
                 seen.flight = None;
                 seen.answered = now;

@@ -272,7 +272,16 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
         Asked::Status(which) => {
             patiently(|| window.look(which.clone(), BUSY)).map(|standings| status::json(&standings))
         }
-        Asked::Pause(pause) => patiently(|| window.pause(pause.clone(), BUSY)).map(|()| json!({"paused": true})),
+        Asked::Pause(pause) => match patiently(|| window.pause(pause.clone(), BUSY)) {
+            Ok(was_paused) => {
+                // Nobody resumes what nobody knows to be paused.
+                if stream.write_all(line(&json!({"paused": true})).as_bytes()).is_err() && !was_paused {
+                    let _ = window.resume(BUSY);
+                }
+                return None;
+            }
+            Err(why) => Err(why),
+        },
         Asked::Resume => patiently(|| window.resume(BUSY)).map(|was_paused| json!({"was_paused": was_paused})),
     };
     let answer = answer.unwrap_or_else(|why| json!({"error": why.to_string()}));

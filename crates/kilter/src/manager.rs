@@ -6,6 +6,8 @@ use std::time::Duration;
 use kilter_runtime::{Counts, Event};
 use sd_notify::NotifyState;
 
+use crate::render::progress::paused;
+
 /// How often the service manager wants to hear that the run is well: twice as often as it looks.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|interval| interval / 2)
@@ -16,9 +18,7 @@ pub(crate) fn tell(event: &Event<'_>) {
     let told = match event {
         // It is ready when everything has settled once; to say so again means nothing.
         Event::Quiet(counts) => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&summary(counts))]),
-        Event::Paused { .. } => {
-            sd_notify::notify(&[NotifyState::Status("paused: nothing is begun until `kilter resume`")])
-        }
+        Event::Paused { why, longest } => sd_notify::notify(&[NotifyState::Status(&paused(why, *longest))]),
         Event::Resumed => sd_notify::notify(&[NotifyState::Status("resumed")]),
         Event::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
         Event::Interrupted(_) => sd_notify::notify(&[NotifyState::Stopping]),

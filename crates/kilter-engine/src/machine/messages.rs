@@ -59,6 +59,8 @@ pub enum Input {
     Refreshed(VertexId, bool),
     /// What was asked for a vertex was not begun, and will not be: the run is to end.
     Dropped(VertexId),
+    /// What was asked for a vertex was not begun, since the run was paused: it is asked for anew, behind another look.
+    Returned(VertexId),
     /// The time of a vertex has come.
     Due(VertexId),
     /// A vertex may have changed on the system.

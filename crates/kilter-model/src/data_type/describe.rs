@@ -33,7 +33,16 @@ pub(super) fn mentions_seals(data_type: &DataType, seen: &mut FxHashSet<EcoStrin
     match data_type {
         DataType::Sensitive(_) => true,
         DataType::Alias(alias) => seen.insert(alias.name.clone()) && mentions_seals(&alias.definition(), seen),
-        other => other.parts().into_iter().any(|part| mentions_seals(part, seen)),
+        DataType::Array(of, ..)
+        | DataType::Iterable(of)
+        | DataType::Optional(of)
+        | DataType::NotUndef(of)
+        | DataType::Type(of)
+        | DataType::Init(of) => mentions_seals(of, seen),
+        DataType::Hash(keys, of, ..) => mentions_seals(keys, seen) || mentions_seals(of, seen),
+        DataType::Struct(fields) => fields.iter().any(|field| mentions_seals(&field.data_type, seen)),
+        DataType::Tuple(types, ..) | DataType::Variant(types) => types.iter().any(|one| mentions_seals(one, seen)),
+        _ => false,
     }
 }
 

@@ -3,46 +3,70 @@
 use crate::data_type::DataType;
 use crate::value::Value;
 
+/// So many parts are looked at. What is left is sealed as a whole: a type that names itself twice takes
+/// a time that doubles with each level of a value.
+const STEPS: u32 = 200_000;
+
 impl DataType {
     /// The value with every part sealed that is a secret by the type: the elements of an `Array[Sensitive[String]]`,
     /// one entry of a `Struct[{user => String, pin => Sensitive[String]}]`.
     ///
     /// Of several types that a value may have, each seals what it would be a secret of. A key cannot be sealed: a hash
-    /// whose keys are secrets is one as a whole. What does not fit the type is left as it is.
+    /// whose keys are secrets is one as a whole. What does not fit the type is left as it is, as far as that is known.
     pub fn sealed(&self, value: Value) -> Value {
-        match (self, value) {
+        Sealing { left: STEPS }.seal(self, value)
+    }
+}
+
+struct Sealing {
+    /// How many parts may still be looked at.
+    left: u32,
+}
+
+impl Sealing {
+    fn seal(&mut self, data_type: &DataType, value: Value) -> Value {
+        match (data_type, value) {
             (_, value @ (Value::Undef | Value::Sensitive(_))) => value,
             (DataType::Sensitive(_), value) => Value::sensitive(value),
             (DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Init(inner), value) => {
-                inner.sealed(value)
+                self.seal(inner, value)
             }
-            (DataType::Variant(types), value) => types.iter().fold(value, |value, one| one.sealed(value)),
-            (DataType::Alias(alias), value) => alias.definition().sealed(value),
-            (_, value @ (Value::Array(_) | Value::Hash(_))) if self.may_hold_secrets() => self.sealed_within(value),
+            (DataType::Variant(types), value) => types.iter().fold(value, |value, one| self.seal(one, value)),
+            (DataType::Alias(alias), value) => self.seal(&alias.definition(), value),
+            (_, value @ (Value::Array(_) | Value::Hash(_))) if data_type.may_hold_secrets() => {
+                self.left = self.left.saturating_sub(1);
+                if self.left == 0 { Value::sensitive(value) } else { self.within(data_type, value) }
+            }
             (_, value) => value,
         }
     }
 
-    fn sealed_within(&self, value: Value) -> Value {
-        match (self, &value) {
+    fn within(&mut self, data_type: &DataType, value: Value) -> Value {
+        match (data_type, &value) {
             (DataType::Hash(keys, ..), Value::Hash(_)) if keys.may_hold_secrets() => Value::sensitive(value),
+            // What is gone through are pairs, keys included.
+            (DataType::Iterable(_), Value::Hash(_)) => Value::sensitive(value),
             (DataType::Array(of, ..) | DataType::Iterable(of), Value::Array(values)) => {
-                Value::array(values.iter().map(|value| of.sealed(value.clone())))
+                Value::array(values.iter().map(|value| self.seal(of, value.clone())))
             }
             (DataType::Tuple(types, ..), Value::Array(values)) => {
                 let of = |at: usize| types.get(at).or(types.last());
-                let sealed = |(at, value): (usize, &Value)| of(at).map_or(value.clone(), |of| of.sealed(value.clone()));
-                Value::array(values.iter().enumerate().map(sealed))
+                let sealed = values.iter().enumerate().map(|(at, value)| match of(at) {
+                    Some(of) => self.seal(of, value.clone()),
+                    None => value.clone(),
+                });
+                Value::array(sealed)
             }
-            (DataType::Hash(_, of, ..) | DataType::Iterable(of), Value::Hash(entries)) => {
-                Value::hash(entries.iter().map(|(key, value)| (key.clone(), of.sealed(value.clone()))))
+            (DataType::Hash(_, of, ..), Value::Hash(entries)) => {
+                Value::hash(entries.iter().map(|(key, value)| (key.clone(), self.seal(of, value.clone()))))
             }
             (DataType::Struct(fields), Value::Hash(entries)) => {
                 let of = |key: &str| fields.iter().find(|field| field.name == key);
-                Value::hash(entries.iter().map(|(key, value)| {
-                    let sealed = of(key).map_or(value.clone(), |field| field.data_type.sealed(value.clone()));
-                    (key.clone(), sealed)
-                }))
+                let sealed = entries.iter().map(|(key, value)| match of(key) {
+                    Some(field) => (key.clone(), self.seal(&field.data_type, value.clone())),
+                    None => (key.clone(), value.clone()),
+                });
+                Value::hash(sealed)
             }
             _ => value,
         }
@@ -51,7 +75,10 @@ impl DataType {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+    use crate::data_type::Aliases;
     use crate::json::{from_json, to_json};
     use crate::value::REDACTED;
 
@@ -71,7 +98,8 @@ mod tests {
             ("Optional[Sensitive[String]]", "null", "null"),
             ("Array[Sensitive[String]]", r#"["a","b"]"#, "[#,#]"),
             ("Array[String]", r#"["a"]"#, r#"["a"]"#),
-            ("Iterable[Sensitive[String]]", r#"{"a":"b"}"#, r#"{"a":#}"#),
+            ("Iterable[Sensitive[String]]", r#"["a"]"#, "[#]"),
+            ("Iterable[Tuple[String, Sensitive[String]]]", r#"{"a":"b"}"#, "#"),
             ("Hash[String, Array[Sensitive[Integer]]]", r#"{"a":[1]}"#, r#"{"a":[#]}"#),
             ("Hash[Sensitive[String], Integer]", r#"{"a":1}"#, "#"),
             (
@@ -86,5 +114,18 @@ mod tests {
         ] {
             assert_eq!(shown(&data_type.parse().unwrap(), json), sealed, "{data_type}");
         }
+    }
+
+    #[test]
+    fn a_type_that_names_itself_twice_seals_in_a_moment_and_rather_too_much() {
+        let body = "Variant[String, Array[Tree], Array[Tree, 0, 5], Struct[{pin => Sensitive[String]}]]";
+        let aliases = Aliases::new([("Tree".into(), body.parse().unwrap())]).unwrap();
+        let tree = "Tree".parse::<DataType>().unwrap().resolve(&aliases);
+        let secret = Value::hash([("pin", Value::from("1"))]);
+        let deep = (0..40).fold(secret, |value, _| Value::array([value]));
+        let begun = Instant::now();
+        let sealed = tree.sealed(deep.clone());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(sealed.is_same(&deep) && sealed.holds_sensitive() && !format!("{sealed}").contains('1'));
     }
 }

@@ -58,7 +58,7 @@ fn is_absent(attributes: Option<&Attributes>) -> bool {
 /// The difference with its values sealed, if one of them is secret. A message that repeats a sealed value is
 /// left out.
 pub(super) fn sealed(schema: &TypeSchema, mut difference: Difference) -> Difference {
-    let by_type = schema.find(difference.attribute.as_str()).is_some_and(|found| found.data_type.is_sensitive());
+    let by_type = schema.find(difference.attribute.as_str()).is_some_and(|found| found.data_type.may_hold_secrets());
     if !by_type && !difference.is.holds_sensitive() && !difference.should.holds_sensitive() {
         return difference;
     }

@@ -157,6 +157,11 @@ impl Calls {
         changing.map(|(_, target)| &target.reference)
     }
 
+    /// The calls that change something.
+    pub(super) fn that_change(&self) -> Vec<CallId> {
+        self.open.iter().filter(|call| call.doing != Doing::Check).map(|call| call.id).collect()
+    }
+
     /// The resources of some calls, as far as they are in the graph that is held.
     pub(super) fn vertices_of(&self, calls: &[CallId]) -> FxHashSet<VertexId> {
         let some = self.open.iter().filter(|call| calls.contains(&call.id));

@@ -306,11 +306,17 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Whatever comes next, what was done so far is durable: also while something waits to be tried again, for ever perhaps.
-    fn flush_what_was_done(&mut self) {
-        let is_busy = !self.calls.is_empty() || !self.board.is_unflushed();
-        let Some(holder) = self.holder.as_mut().filter(|holder| !is_busy && holder.flush_after <= self.now) else {
+    ///
+    /// While the run is paused, at once: whoever pauses it may be about to copy the disk.
+    pub(super) fn flush_what_was_done(&mut self) {
+        if !self.board.is_unflushed() || self.in_flight() > 0 {
             return;
+        }
+        let is_time = |holder: &Holder<'_>| {
+            let early = if holder.paused.is_some() { FLUSH } else { 0 };
+            holder.flush_after.0.saturating_sub(early) <= self.now.0
         };
+        let Some(holder) = self.holder.as_mut().filter(|holder| is_time(holder)) else { return };
         let unflushed = self.board.flush_now(self.mail);
         self.board.give_room_back();
         let pause = if unflushed.is_empty() { FLUSH } else { FLUSH_AGAIN };
@@ -353,7 +359,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
         let resume = holder.paused.as_ref().and_then(PauseState::until).map(|at| until(at.0));
-        let flush = (self.calls.is_empty() && self.board.is_unflushed()).then(|| until(holder.flush_after.0));
+        let flush = (self.board.is_unflushed() && self.in_flight() == 0).then(|| until(holder.flush_after.0));
         poll.into_iter()
             .chain(converged)
             .chain(longest)

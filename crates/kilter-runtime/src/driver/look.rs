@@ -18,13 +18,15 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         // Whoever has gone needs no answer.
         match question {
             Question::Look(which, answer) => {
+                // Who waits for the end of what is under way wants to find it on the disk.
+                self.flush_what_was_done();
                 if let Some(standings) = self.standings(&which) {
                     let _ = answer.send(standings);
                 }
             }
             Question::Pause(pause, answer) => {
-                self.pause(&pause);
-                let _ = answer.send(());
+                let was_paused = self.pause(&pause);
+                let _ = answer.send(was_paused);
             }
             Question::Resume(answer) => {
                 let was_paused = self.resume();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_engine::{Input, Timestamp};
+use kilter_engine::{Input, Stage, Timestamp};
 
 use super::{Driver, millis};
 use crate::observer::Event;
@@ -53,15 +53,18 @@ impl PauseState {
 }
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
-    /// Begins nothing further. A pause that lasts already goes on as this one says.
-    pub(super) fn pause(&mut self, Pause { longest, why }: &Pause) {
-        let Some(holder) = &mut self.holder else { return };
+    /// Begins nothing further. A pause that lasts already goes on as this one says; whether there was one.
+    pub(super) fn pause(&mut self, Pause { longest, why }: &Pause) -> bool {
+        let Some(holder) = &mut self.holder else { return false };
+        let was_paused = holder.paused.is_some();
         let until = longest.map(|longest| Timestamp(self.now.0.saturating_add(millis(longest))));
         let since = holder.paused.as_ref().map_or(self.now, |paused| paused.since);
         holder.paused = Some(PauseState { since, until, why: why.clone() });
         self.machine.input(self.now, Input::Pause);
         self.workers.pause(true);
+        self.return_changes();
         self.observer.event(Event::Paused { why, longest: *longest });
+        was_paused
     }
 
     /// Begins what was held back. Says whether the run was paused.
@@ -69,12 +72,34 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let was_paused = self.holder.as_mut().is_some_and(|holder| holder.paused.take().is_some());
         if was_paused {
             self.observer.event(Event::Resumed);
-            self.workers.pause(false);
+            // A time in which nothing could be done is no time in which nothing was to be done.
+            self.landed_at = self.now;
             if !self.is_superseded() {
+                self.look_again();
                 self.go_on();
             }
         }
         was_paused
+    }
+
+    /// Takes back changes that no worker has begun: what they are made for may be otherwise when the pause is over.
+    fn return_changes(&mut self) {
+        let changes = self.calls.that_change();
+        for call in self.workers.take_back_those(&changes) {
+            let targets = self.calls.end(call).into_iter().flat_map(|call| call.targets);
+            for vertex in targets.filter_map(|target| target.now) {
+                self.machine.input(self.now, Input::Returned(vertex));
+            }
+        }
+    }
+
+    /// What was found before or in a pause, and is still to be acted on, may be otherwise by now.
+    fn look_again(&mut self) {
+        for vertex in self.prepared.graph.vertices() {
+            if matches!(self.machine.stage(vertex), Stage::Ready | Stage::Owed) {
+                self.machine.input(self.now, Input::Stale(vertex));
+            }
+        }
     }
 
     /// Has the machine go on, unless somebody wants it to pause.
@@ -96,6 +121,6 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
 
     /// How many calls are under way: those that wait for a worker are not.
     pub(super) fn in_flight(&self) -> usize {
-        self.calls.len().saturating_sub(self.workers.queued().len())
+        self.calls.len().saturating_sub(self.workers.queued_count())
     }
 }

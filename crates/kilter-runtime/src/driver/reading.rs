@@ -151,7 +151,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         if reading.is_under_way || reading.due.is_none_or(|at| at > self.now) {
             return;
         }
-        if self.is_realizing() {
+        // What is paused does not come to its state before somebody resumes it, perhaps for what is declared now.
+        if self.is_realizing() && self.holder.as_ref().is_some_and(|holder| holder.paused.is_none()) {
             // It is read as soon as they have.
             let Some(holder) = &mut self.holder else { return };
             holder.reading.due = Some(Timestamp(self.now.0.saturating_add(LOOK_AT_REALIZED)));

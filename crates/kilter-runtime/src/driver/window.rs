@@ -33,8 +33,8 @@ pub enum Which {
 pub(super) enum Question {
     /// To see resources.
     Look(Which, Sender<Standings>),
-    /// That nothing further is begun.
-    Pause(Pause, Sender<()>),
+    /// That nothing further is begun: whether that was so already.
+    Pause(Pause, Sender<bool>),
     /// That it goes on: whether it was paused.
     Resume(Sender<bool>),
 }
@@ -59,11 +59,11 @@ impl Window {
         self.ask(|answer| Question::Look(which, answer), longest)
     }
 
-    /// Has the run begin nothing further. What is under way goes on: [`Standings::in_flight`] tells whether anything is.
+    /// Has the run begin nothing further. Says whether it was paused already. What is under way goes on: [`Standings::in_flight`] tells whether anything is.
     ///
     /// # Errors
     /// When nobody answers.
-    pub fn pause(&self, pause: Pause, longest: Duration) -> Result<(), Unseen> {
+    pub fn pause(&self, pause: Pause, longest: Duration) -> Result<bool, Unseen> {
         self.ask(|answer| Question::Pause(pause, answer), longest)
     }
 

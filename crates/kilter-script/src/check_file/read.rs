@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
-use kilter_model::{Attributes, Behaviour, DataType, TypeSchema, Value};
+use kilter_model::{Attributes, Behaviour, TypeSchema, Value};
 use kilter_provider::conformance::{Lack, Specimen};
 
 use super::{CheckFile, Lasting};
@@ -275,10 +275,7 @@ impl Reader<'_> {
 
     fn value(&mut self, name: &str, node: &Node, values: Values) -> Value {
         let Some(attribute) = self.schema.find(name) else { return node.value() };
-        let value = match (&attribute.data_type, node.value()) {
-            (DataType::Sensitive(_), value) => Value::sensitive(value),
-            (_, value) => value,
-        };
+        let value = attribute.data_type.sealed(node.value());
         if values == Values::AreValid
             && let Err(mismatch) = attribute.data_type.check(&value)
         {

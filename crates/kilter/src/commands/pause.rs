@@ -46,7 +46,9 @@ fn until_nothing_is_under_way(global: &Global) -> Result<(), Exit> {
     loop {
         let status = ask(global, &json!({"ask": "status"}))?;
         if !status["paused"].is_object() {
-            return Err(say::fail("somebody has resumed the run before all that was under way had ended"));
+            return Err(say::fail(
+                "the pause is over, by `--for` or `kilter resume`, before all that was under way has ended",
+            ));
         }
         if status["in_flight"] == 0 {
             return Ok(());

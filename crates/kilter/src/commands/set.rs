@@ -174,10 +174,10 @@ impl Input {
         }
         let read = recording::ask("input", || name.as_str().into(), || standard_input(name));
         let mut bytes = read.map_err(say::fail)?.as_bytes().unwrap_or_default().to_vec();
-        if attribute.data_type.is_sensitive() {
+        if attribute.data_type.may_hold_secrets() {
             recording::learn([&Value::sensitive(Value::from_bytes(&bytes))]);
         }
-        if attribute.data_type.is_sensitive() && bytes.last() == Some(&b'\n') {
+        if attribute.data_type.may_hold_secrets() && bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
         Ok(bytes)

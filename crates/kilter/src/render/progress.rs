@@ -92,7 +92,7 @@ impl Progress {
 impl Observer for Progress {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Pausing => {
+            Event::Idle => {
                 if !self.held.is_empty() {
                     self.clear();
                 }
@@ -172,7 +172,8 @@ impl Observer for Progress {
     }
 }
 
-fn paused(why: &str, longest: Option<Duration>) -> String {
+/// That nothing further is begun, for how long and why.
+pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
     let why = if why.is_empty() { String::new() } else { format!(" ({})", visible(why)) };
     match longest {
         Some(longest) => format!("paused for {} s at most{why}: nothing further is begun", longest.as_secs_f64()),

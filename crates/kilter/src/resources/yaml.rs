@@ -31,7 +31,11 @@ fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secret
         yaml.entry(2, "ensure", &Value::from("absent"));
     }
     for (name, value) in &declared.attributes {
-        yaml.entry(2, name.as_str(), value);
+        // The type seals what is read; only a text can be written as a secret of its own.
+        match (value, value.unwrap_sensitive()) {
+            (Value::Sensitive(_), Value::String(_)) => yaml.entry(2, name.as_str(), value),
+            _ => yaml.entry(2, name.as_str(), &value.clear()),
+        }
     }
     if !declared.left_out.is_empty() {
         yaml.comment(2, &left_out(&declared.left_out));

@@ -1,11 +1,12 @@
 //! What happens around a machine: drift, events, watches, times, and other graphs.
 
-use kilter_engine::{Command, Input, Replacement, Settlement, VertexId};
+use kilter_engine::{Command, Input, Replacement, Settlement, Stage, VertexId};
 
-use super::{Driver, owed, watches};
+use super::{Driver, Flight, owed, watches};
 use crate::held::Fault;
 use crate::held::limits::Repairs;
 use crate::held::site::{Incarnation, Site};
+use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure};
 
 impl Driver<'_> {
@@ -135,6 +136,34 @@ impl Driver<'_> {
             return;
         }
         self.give(if self.paused { Input::Pause } else { Input::Resume });
+        if self.paused {
+            self.return_some();
+        } else {
+            self.look_again_at_what_is_about_to_be_done();
+        }
+    }
+
+    /// Some of what was not begun when everything was paused is not begun at all.
+    fn return_some(&mut self) {
+        for at in (0..self.flights.len()).rev() {
+            let Flight { part, act, heard, is_orphan, .. } = self.flights[at];
+            let is_begun = act == Act::Check || heard.is_some() || is_orphan || self.lasting.rng.bool();
+            if let (false, Some(vertex)) = (is_begun, self.graph.vertex_of(part)) {
+                self.flights.swap_remove(at);
+                self.give(Input::Returned(vertex));
+            }
+        }
+    }
+
+    /// What was found before a pause may be otherwise behind it.
+    fn look_again_at_what_is_about_to_be_done(&mut self) {
+        for vertex in self.graph.graph.vertices() {
+            let part = self.part(vertex);
+            if matches!(self.machine.stage(vertex), Stage::Ready | Stage::Owed) && !self.flies(part) {
+                self.seen_of(part).differs = false;
+                self.give(Input::Stale(vertex));
+            }
+        }
     }
 
     pub(super) fn reinstate(&mut self) {

@@ -40,7 +40,7 @@ fn output(output: &OutputSchema) -> Json {
     json!({
         "name": output.name.as_str(),
         "type": output.data_type.to_string(),
-        "sensitive": output.data_type.is_sensitive(),
+        "sensitive": output.data_type.may_hold_secrets(),
         "desc": output.desc.as_str(),
     })
 }
@@ -63,7 +63,7 @@ fn attribute(attribute: &AttributeSchema) -> Json {
         "required": attribute.required,
         "default": attribute.default.as_ref().map(to_json),
         "allowed": attribute.data_type.allowed(),
-        "sensitive": attribute.data_type.is_sensitive(),
+        "sensitive": attribute.data_type.may_hold_secrets(),
         "comparison": attribute.comparison.word(),
         "lazy": attribute.lazy,
         "providers": attribute.providers.iter().map(|name| name.as_str()).collect::<Vec<_>>(),

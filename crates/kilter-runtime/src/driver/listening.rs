@@ -152,10 +152,15 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             Some(Status::Lost(why)) => self.unheard(told, &why),
             None => {}
         }
-        for (name, status) in of {
-            told.named(&name).into_iter().for_each(|vertex| self.heard_of(vertex, &status));
-        }
-        let stale = if any { told.vertices() } else { changed.iter().flat_map(|name| told.named(name)).collect() };
+        // In the order in which they are declared, as all else.
+        let named = |name: &EcoString| told.named(name).into_iter();
+        let of: BTreeMap<VertexId, &Status> =
+            of.iter().flat_map(|(name, status)| named(name).map(move |vertex| (vertex, status))).collect();
+        of.into_iter().for_each(|(vertex, status)| self.heard_of(vertex, status));
+        let stale: BTreeSet<VertexId> = match any {
+            true => told.vertices().into_iter().collect(),
+            false => changed.iter().flat_map(named).collect(),
+        };
         stale.into_iter().for_each(|vertex| self.is_stale(vertex));
     }
 

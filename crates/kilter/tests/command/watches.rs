@@ -130,6 +130,29 @@ fn what_is_told_during_an_edit_is_heard() {
 }
 
 #[test]
+fn a_watch_that_has_ended_is_tried_again_with_an_edit() {
+    let place = Place::new();
+    let begun = "echo x >> ../watches; [ -e ../may ] || exit 3";
+    let note = notes(&place, "simple", &format!("{begun}; {EVENTS}")).join("a");
+    let metadata = place.path().join("providers/note.yaml");
+    std::fs::write(&metadata, content(&metadata) + "  confine: false\n").unwrap();
+    std::fs::write(place.path().join("events"), "").unwrap();
+    let running = Running::begin(&place, &["-I", ".", &declare(&place, &[NOTE], "one")]);
+    // By itself it would be tried again in four seconds.
+    wait("several tries", || lines(&place, "watches").len() == 3);
+    std::fs::write(place.path().join("may"), "").unwrap();
+    let edited_at = Instant::now();
+    declare(&place, &[NOTE], "two");
+    wait("the watch", || running.told("watched again") == 1);
+    assert!(edited_at.elapsed() < Duration::from_secs(3), "it was left alone for {:?}", edited_at.elapsed());
+    change(&place, "changed");
+    tell(&place, "a");
+    wait("the note, mended", || content(&note) == "declared");
+    assert_eq!(running.told("cannot be watched"), 1);
+    running.end();
+}
+
+#[test]
 fn watches_leave_nothing_behind_through_many_edits() {
     let place = place();
     let resources = |number: usize| {

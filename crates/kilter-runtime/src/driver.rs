@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, VertexId};
+use kilter_model::ResourceRef;
 use kilter_provider::{Durability, Strictness};
 use opened::Opened;
 
@@ -158,7 +159,7 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// Why the journal cannot be written any more.
     broken: Option<EcoString>,
     /// The resource whose failure is to end the run.
-    fatal: Option<VertexId>,
+    fatal: Option<ResourceRef>,
     /// Calls that may take so long only.
     timed: Vec<Timed>,
     /// Room for what is checked on this thread, and for what comes of it.
@@ -404,7 +405,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             Mode::Apply => self.debts(&self.machine.owed()),
             Mode::Noop => Vec::new(),
         };
-        let ended_by = self.fatal.map(|vertex| self.prepared.resource(vertex).reference.clone());
+        let ended_by = self.fatal;
         let mut report = self.board.report();
         for resource in report.resources.iter_mut().filter(|resource| resource.status == Status::Interrupted) {
             resource.because_of.clone_from(&ended_by);

@@ -138,7 +138,7 @@ pub struct Report {
     pub settled: Option<Counts>,
     /// Whether the run was interrupted.
     pub interrupted: bool,
-    /// The resource whose failure was of a kind after which nothing else is begun.
+    /// The resource whose failure was of a kind after which nothing else is begun, as it is declared or was before an edit.
     pub ended_by: Option<ResourceRef>,
     /// Why what was done may not survive a crash, by provider.
     pub unflushed: Vec<EcoString>,
@@ -152,8 +152,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether something failed, was skipped because of a failure, or may not survive a crash.
+    /// Whether something failed, was skipped because of a failure, or may not survive a crash. What has failed, and ended the
+    /// run by that, need not be declared any more.
     pub fn has_failures(&self) -> bool {
-        self.counts.failed + self.counts.skipped > 0 || !self.unflushed.is_empty() || self.journal.is_some()
+        let is_certain = self.unflushed.is_empty() && self.journal.is_none();
+        self.counts.failed + self.counts.skipped > 0 || self.ended_by.is_some() || !is_certain
     }
 }

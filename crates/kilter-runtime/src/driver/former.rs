@@ -44,7 +44,12 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     /// Nobody asks any more for what was declared then; that something was done all the same is told.
     fn changed_former(&mut self, former: &Target, mut done: Done) {
-        let sent = done.outcome.take().map(|outcome| outcome.outputs).unwrap_or_default();
+        let outcome = done.outcome.take().unwrap_or_default();
+        if outcome.fatal {
+            // It is the run that nothing more is to be begun in, whatever is declared by now.
+            self.fatal.get_or_insert_with(|| former.reference.clone());
+        }
+        let sent = outcome.outputs;
         if done.result.is_ok()
             && !sent.is_empty()
             && let Err(why) = self.board.keep_former(former, &sent)
@@ -55,7 +60,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let type_name = self.prepared.registry.at(usize::from(provider)).schema().name.clone();
         let (level, message) = match &done.result {
             Ok(_) => (Level::Notice, "what was begun before the manifest was edited has ended".to_owned()),
-            Err(why) => (Level::Warning, format!("what was begun before the manifest was edited has failed: {why}")),
+            Err(why) => {
+                let end = if outcome.fatal { ", which ends the run" } else { "" };
+                (Level::Warning, format!("what was begun before the manifest was edited has failed{end}: {why}"))
+            }
         };
         let message = &self.board.sealed(type_name.as_str(), name, message);
         self.observer.event(Event::Log { level, type_name: type_name.as_str(), name, message });

@@ -151,7 +151,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             self.shelves.changed(self.prepared.providers[first.vertex.0 as usize], done.len());
             // A preview that foresees it ends nothing.
             let is_fatal = |done: &&Done| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
-            self.fatal = self.fatal.or_else(|| Some(done.iter().find(is_fatal)?.vertex));
+            if let Some(fatal) = done.iter().find(is_fatal) {
+                self.fatal.get_or_insert_with(|| self.prepared.resource(fatal.vertex).reference.clone());
+            }
         }
         for done in done {
             let vertex = done.vertex;

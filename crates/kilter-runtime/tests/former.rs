@@ -1,0 +1,182 @@
+//! What was begun for what is declared in another way when it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+mod unedited;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use kilter_model::{
+    Behaviour, Catalog, Change, Outcome, Resource, ResourceRef, SourceId, Span, State, TypeSchema, Value,
+};
+use kilter_provider::{
+    Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness,
+};
+use kilter_runtime::{
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Prepared, Report, Ring, RunError, Stop,
+    plan_of,
+};
+use unedited::Fixed;
+
+/// A provider whose changes wait until they are told what comes of them.
+struct Slots {
+    schema: TypeSchema,
+    /// What was begun.
+    begun: Mutex<Vec<String>>,
+    outcomes: Mutex<Receiver<Outcome>>,
+}
+
+impl Provider for Slots {
+    fn schema(&self) -> &TypeSchema {
+        &self.schema
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::One
+    }
+
+    fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        Ok(Vec::new())
+    }
+
+    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Setting) -> Vec<Outcome> {
+        let set = |change: &Change<'_>| {
+            let value = change.should.and_then(|should| should.text("value")).unwrap_or_default();
+            self.begun.lock().unwrap().push(format!("{} {value}", change.name));
+            self.outcomes.lock().unwrap().recv().unwrap()
+        };
+        changes.iter().map(set).collect()
+    }
+}
+
+/// What is declared in another way as soon as it is read.
+struct Edited<'a, 'r> {
+    before: &'a Prepared<'r>,
+    after: &'a Prepared<'r>,
+    stop: &'a Stop,
+    /// What comes of what was begun before.
+    outcome: (Sender<Outcome>, Outcome),
+    told: Told,
+}
+
+impl Declared for Edited<'_, '_> {
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn is_touched(&mut self) -> bool {
+        false
+    }
+
+    fn begin_reading(&mut self, ring: Ring) {
+        drop(ring);
+    }
+
+    fn read(&mut self) -> Anew {
+        // It is edited while the first change is under way.
+        if self.told.0.lock().unwrap().iter().any(|line| line == "changing") { Anew::Other } else { Anew::Unsettled }
+    }
+
+    fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
+        let takeover = handover.onto(self.before, self.after);
+        self.outcome.0.send(self.outcome.1.clone()).unwrap();
+        self.after.take_over(takeover, &options(), hold(&mut Fixed), self.stop, &mut self.told.clone())
+    }
+}
+
+/// What is done, and what is logged.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Told {
+    fn event(&mut self, event: Event<'_>) {
+        let line = match event {
+            Event::Begun { doing, .. } => doing,
+            Event::Log { message, .. } => message,
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line.to_owned());
+    }
+}
+
+fn options() -> Options {
+    let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
+    Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None }
+}
+
+fn hold(declared: &mut dyn Declared) -> Hold<'_> {
+    Hold {
+        converged: None,
+        until_converged: false,
+        longest: None,
+        declared,
+        // It is read at once, and as often as that takes.
+        reread: Some(std::time::Duration::from_millis(20)),
+        alive: None,
+        window: None,
+        door: None,
+    }
+}
+
+/// Holds a resource of this value while that is edited into the others, and its change comes to this; what was begun, and told.
+fn edited(after: &[(&str, &str)], outcome: Outcome) -> (Report, Vec<String>, Vec<String>) {
+    let schema = TypeSchema::new("slot", "A slot in memory.")
+        .attribute("name", "String", Behaviour::Namevar, "Its name.")
+        .attribute("value", "String", Behaviour::Property, "What it holds.");
+    let (sender, outcomes) = channel();
+    let slots = Arc::new(Slots { schema, begun: Mutex::default(), outcomes: Mutex::new(outcomes) });
+    let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]);
+    let plan = |all: &[(&str, &str)]| {
+        let resources = all.iter().map(|(name, value)| slot(name, value)).collect();
+        plan_of(Catalog { resources, ..Catalog::default() }, &registry)
+            .unwrap_or_else(|rejected| panic!("{rejected:?}"))
+    };
+    let (before, after, stop, told) = (plan(&[("a", "x")]), plan(after), Stop::new().unwrap(), Told::default());
+    let outcome = (sender, outcome);
+    let mut declared = Edited { before: &before, after: &after, stop: &stop, outcome, told: told.clone() };
+    let held = before.hold(&options(), hold(&mut declared), &stop, &mut told.clone()).unwrap();
+    let Held::Ended(report) = held else { panic!("nothing else is declared") };
+    let (begun, told) = (slots.begun.lock().unwrap().clone(), told.0.lock().unwrap().clone());
+    (*report, begun, told)
+}
+
+fn slot(name: &str, value: &str) -> Resource {
+    let attributes = [("value", Value::from(value))].into_iter().collect();
+    let (reference, span) = (ResourceRef::new("slot", name), Span::new(SourceId(0), 0, 0));
+    Resource { reference, name: name.into(), attributes, particulars: None, span }
+}
+
+fn fatal() -> Outcome {
+    Outcome { fatal: true, ..Outcome::failed("no power") }
+}
+
+#[test]
+fn a_fatal_failure_of_what_is_declared_otherwise_by_now_ends_the_run() {
+    let (report, begun, told) = edited(&[("a", "other")], fatal());
+    assert_eq!(begun, ["a x"], "what takes its place is not begun");
+    let ended_by = report.ended_by.as_ref().map(ToString::to_string);
+    assert_eq!((ended_by.as_deref(), report.has_failures(), report.interrupted), (Some("slot[a]"), true, false));
+    assert_eq!(report.resources[0].status.word(), "interrupted");
+    let said = "what was begun before the manifest was edited has failed, which ends the run: no power";
+    assert!(told.iter().any(|line| line == said), "{told:?}");
+}
+
+#[test]
+fn a_fatal_failure_of_what_is_declared_no_longer_ends_the_run() {
+    let (report, _, _) = edited(&[], fatal());
+    assert_eq!(report.ended_by.as_ref().map(ToString::to_string).as_deref(), Some("slot[a]"));
+    assert!(report.has_failures() && report.counts.failed == 0, "{report:?}");
+}
+
+#[test]
+fn a_fatal_failure_of_what_is_declared_as_before_ends_the_run() {
+    let (report, begun, _) = edited(&[("a", "x")], fatal());
+    assert_eq!(report.ended_by.as_ref().map(ToString::to_string).as_deref(), Some("slot[a]"));
+    assert!(report.counts.failed == 1 && begun[0] == "a x", "{report:?} {begun:?}");
+}

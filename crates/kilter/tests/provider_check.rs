@@ -142,6 +142,17 @@ fn a_script_that_says_done_and_does_nothing_is_seen_through() {
 }
 
 #[test]
+fn a_get_that_tries_to_write_and_keeps_quiet_is_told_with_what_it_tried() {
+    let place = Place::of("simple");
+    place.change("colour.prov", "list) list ;;", "list) mkdir -p /srv/looked 2>/dev/null; list ;;");
+    let law = place.broken("get-changes-nothing");
+    assert_eq!(law["why"].as_str().unwrap(), "a get of all tried to make /srv/looked, and was refused", "{law:#}");
+    assert!(calls(&law).last().unwrap().contains("ral_action=list"), "{law:#}");
+    place.change("colour.check.yaml", "ignore: []", "ignore: [/srv/looked]");
+    assert_eq!(place.check(&["--law", "get-changes-nothing"]).0, 0);
+}
+
+#[test]
 fn a_get_that_writes_is_told_with_what_it_wrote() {
     let place = Place::of("simple");
     place.change("colour.prov", "list) list ;;", "list) mkdir -p /srv/looked; list ;;");

@@ -33,6 +33,7 @@ pub struct Subject {
     again: Box<dyn Fn() -> Arc<dyn Provider> + Send + Sync>,
     enter: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     fingerprint: Box<dyn Fn() -> String + Send + Sync>,
+    tried: Box<dyn Fn() -> Option<String> + Send + Sync>,
     specimens: Vec<Specimen>,
     unknown: Vec<EcoString>,
     failing: Option<Specimen>,
@@ -70,6 +71,7 @@ impl Subject {
             again: Box::new(provider),
             enter: Box::new(|| Ok(())),
             fingerprint: Box::new(fingerprint),
+            tried: Box::new(|| None),
             specimens: Vec::new(),
             unknown: Vec::new(),
             failing: None,
@@ -147,6 +149,14 @@ impl Subject {
         self
     }
 
+    /// Says what the provider has tried to change in calls in which it must not, since this was last asked: `write
+    /// /etc/motd`. Who is kept from it leaves no trace in the fingerprint.
+    #[must_use]
+    pub fn trying(mut self, tried: impl Fn() -> Option<String> + Send + Sync + 'static) -> Subject {
+        self.tried = Box::new(tried);
+        self
+    }
+
     fn enter(&self) {
         if let Err(why) = (self.enter)() {
             give_up(format!("its world cannot be entered: {why}"));
@@ -166,6 +176,11 @@ impl Subject {
 
     pub(super) fn fingerprint(&self) -> String {
         (self.fingerprint)()
+    }
+
+    /// What the provider has tried since this was last asked.
+    pub(super) fn tried(&self) -> Option<String> {
+        (self.tried)()
     }
 
     pub(super) fn specimens(&self) -> &[Specimen] {

@@ -38,11 +38,15 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
         let before = world.subject.fingerprint();
         for one in all_declared(&world)? {
             let state = seen(&world, &one)?;
+            drop(world.subject.tried());
             previewed(&world, &one)?;
             let removal = Change::new(&one.name, &state, None, &[]);
             world.set(&[removal], Mode::Preview);
             if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
                 return broken(format!("the preview of {} changed the fingerprint of the world{change}", one.name));
+            }
+            if let Some(tried) = world.subject.tried() {
+                return broken(format!("the preview of {} tried to {tried}, and was refused", one.name));
             }
             if seen(&world, &one)? != state {
                 return broken(format!("{} is told otherwise since its preview", one.name));

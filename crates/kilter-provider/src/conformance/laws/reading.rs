@@ -34,6 +34,8 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
             ("unknown names", Query::Named(&unknown)),
             ("nothing", Query::Named(&[])),
         ];
+        // What has been called so far was not to be looked at.
+        drop(world.subject.tried());
         for (what, query) in queries {
             // Whether it can be read is for other laws.
             let _ = world.provider().get(&world.cx(), query);
@@ -42,6 +44,9 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
             }
             if let Some(change) = fingerprint::unlike(&before, &world.subject.fingerprint()) {
                 return broken(format!("a get of {what} changed the fingerprint of the world{change}"));
+            }
+            if let Some(tried) = world.subject.tried() {
+                return broken(format!("a get of {what} tried to {tried}, and was refused"));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Cancel, Finished, Observer, SpawnError};
+use kilter_process::{Attempt, Cancel, Finished, Observer, SpawnError};
 use kilter_provider::Seal;
 use kilter_script::recorded::{Overheard, RecordedExchange};
 use kilter_script::{Exchange, Exchanges, Live};
@@ -41,6 +41,8 @@ fn is_change(kept: &RecordedExchange) -> bool {
 pub(super) struct Trial {
     kept: VecDeque<RecordedExchange>,
     seals: Vec<Seal>,
+    /// What was tried in calls that are confined and was not yet asked for; so many as calls are kept.
+    tried: Vec<Attempt>,
 }
 
 impl Trial {
@@ -60,6 +62,11 @@ impl Trial {
         telling.into_iter().map(|at| &self.kept[at]).collect()
     }
 
+    /// What was tried since this was last asked.
+    pub(super) fn tried(&mut self) -> Vec<Attempt> {
+        std::mem::take(&mut self.tried)
+    }
+
     pub(super) fn seals(&self) -> &[Seal] {
         &self.seals
     }
@@ -67,6 +74,11 @@ impl Trial {
     fn keep(&mut self, kept: RecordedExchange, seal: &Seal) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
+        }
+        for attempt in kept.answer.iter().flat_map(|finished| &finished.attempts.first) {
+            if self.tried.len() < KEPT && !self.tried.contains(attempt) {
+                self.tried.push(attempt.clone());
+            }
         }
         self.kept.push_back(kept);
         if !seal.is_empty() && !self.seals.contains(seal) {

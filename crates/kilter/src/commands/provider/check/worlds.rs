@@ -1,11 +1,11 @@
 //! Where laws are tried.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use kilter_process::world::{World, WorldError, Worlds};
-use kilter_process::{Cancel, Ending, Invocation, Leftovers, run};
+use kilter_process::{Attempt, Cancel, Ending, Invocation, Leftovers, run};
 use kilter_provider::conformance::{Subject, give_up};
 
 use super::candidate::Candidate;
@@ -119,7 +119,28 @@ pub(super) fn subject(
             subject.entering(move || world.enter().map_err(|error| error.to_string()))
         }
     };
+    let (trial, ignoring) = (trials.current(), Arc::clone(specimens));
+    let subject = subject.trying(move || {
+        let tried = trial.lock().unwrap_or_else(PoisonError::into_inner).tried();
+        told(&tried, &ignoring)
+    });
     equipped(subject, candidate, specimens, trials)
+}
+
+/// What a provider has tried and must not, if it matters.
+fn told(tried: &[Attempt], specimens: &Specimens) -> Option<String> {
+    let matters =
+        |attempt: &&Attempt| attempt.path.as_deref().is_none_or(|path| !is_noise(specimens, &path.to_string_lossy()));
+    let told: Vec<String> = tried.iter().filter(matters).map(ToString::to_string).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Whether a file tells nothing.
+fn is_noise(specimens: &Specimens, path: &str) -> bool {
+    NOISE
+        .into_iter()
+        .chain(specimens.file.ignore.iter().map(ecow::EcoString::as_str))
+        .any(|pattern| is_meant(pattern, path))
 }
 
 /// Runs what the author says a fresh world needs.
@@ -150,9 +171,9 @@ fn shell(candidate: &Candidate, command: &str, limit: Duration) -> Result<(), St
 }
 
 fn traces(world: &World, specimens: &Specimens) -> String {
-    let ignored = || NOISE.into_iter().chain(specimens.file.ignore.iter().map(ecow::EcoString::as_str));
-    let is_noise = |path: &str| ignored().any(|pattern| is_meant(pattern, path));
-    world.traces(&is_noise).unwrap_or_else(|error| give_up(format!("the traces in its world cannot be read: {error}")))
+    world
+        .traces(&|path| is_noise(specimens, path))
+        .unwrap_or_else(|error| give_up(format!("the traces in its world cannot be read: {error}")))
 }
 
 /// Gives a subject what the author offers.

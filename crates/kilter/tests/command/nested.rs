@@ -118,3 +118,41 @@ fn what_is_wrong_with_them_is_told_without_them() {
     door.discreet(4, &["get", "door[front]"]);
     door.discreet(1, &["set", "door", "front", "keys=found-4711"]);
 }
+
+#[test]
+fn what_is_sent_for_them_is_a_secret_as_a_whole() {
+    let door = Door::new();
+    door.0.file(
+        "m.yaml",
+        "resources:\n  value[v]: {any: [wanted-one]}\n  door[front]: {codes: \"${value[v].any}\", size: large}\n",
+    );
+    let applied = door.run(&["apply", "m.yaml", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&applied.stdout).unwrap();
+    // What sends it was told in clear what it is.
+    let told = json["resources"].as_array().unwrap().iter().find(|one| one["resource"] == "door[front]").unwrap();
+    assert_eq!(told["status"], "changed");
+    assert!(!told.to_string().contains("wanted-one"), "{told}");
+    let kept = std::fs::read_to_string(door.0.path().join("door")).unwrap();
+    assert!(kept.contains("codes: [wanted-one]"), "{kept}");
+    let outputs = std::fs::read_dir(door.0.path().join("state/outputs")).unwrap();
+    let outputs: Vec<Vec<u8>> = outputs.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
+    assert!(!outputs.is_empty());
+    assert!(!outputs.iter().any(|kept| String::from_utf8_lossy(kept).contains("wanted-one")), "{outputs:?}");
+    door.0.file(
+        "m.yaml",
+        "resources:\n  value[v]: {any: [wanted-one]}\n  \
+         door[front]: {codes: \"${value[v].any}\", meta: {export: [web2]}}\n",
+    );
+    let refused = door.discreet(1, &["apply", "m.yaml"]);
+    assert!(refused.contains("export"), "{refused}");
+}
+
+#[test]
+fn an_export_that_left_them_out_does_not_set_them() {
+    let door = Door::new();
+    let export = door.discreet(0, &["get", "door", "--format", "json"]);
+    let path = door.0.file("export.json", export);
+    assert!(door.discreet(0, &["apply", &path]).contains("1 unchanged"));
+    let kept = std::fs::read_to_string(door.0.path().join("door")).unwrap();
+    assert_eq!(kept, FOUND);
+}

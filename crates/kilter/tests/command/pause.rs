@@ -116,3 +116,60 @@ fn a_paused_run_ends_when_it_is_told_to_and_says_what_was_not_reached() {
     assert_eq!(place.run(&["resume"]).code, 1);
     assert_eq!(place.run(&["pause", "--for", "0"]).code, 1);
 }
+
+#[test]
+fn what_was_found_before_it_is_looked_at_again_before_anything_is_done() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  exec[one]: {command: [sh, -c, \"touch DIR/one; while [ ! -e DIR/go ]; do sleep 0.05; done\"], creates: DIR/one}\n  \
+                exec[two]: {command: \"sh -c 'echo x >> DIR/runs'\", creates: DIR/two}\n  \
+                exec[job]: {command: \"sh -c 'echo x >> DIR/runs'\", unless: [[sh, -c, \"touch DIR/asked; sleep 1; test -e DIR/job\"]]}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text), "-j", "2"]);
+    wait("what is under way", || file("one").exists() && file("asked").exists());
+    done(&place, &["pause", "--no-wait"]);
+    std::fs::write(file("go"), "").unwrap();
+    // Somebody does by hand what was about to be done.
+    std::fs::write(file("two"), "").unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    std::fs::write(file("job"), "").unwrap();
+    done(&place, &["pause"]);
+    done(&place, &["resume"]);
+    wait("all of it", || status(&place)["quiet_for_ms"].is_u64());
+    assert_eq!(content(&file("runs")), "");
+    running.end();
+}
+
+#[test]
+fn a_pause_is_no_time_in_which_nothing_was_to_be_done() {
+    let place = Place::new();
+    let converged = place.path().join("converged");
+    let file = converged.display().to_string();
+    let text = manifest(&place, MANIFEST);
+    let running = Running::begin(&place, &[&text, "--converged-timeout", "3", "--converged-status-file", &file]);
+    wait("the first", || status(&place)["quiet_for_ms"].is_u64());
+    done(&place, &["pause"]);
+    std::thread::sleep(Duration::from_millis(3500));
+    assert_ne!(content(&converged), "true\n");
+    let resumed = Instant::now();
+    done(&place, &["resume"]);
+    wait("three quiet seconds", || content(&converged).ends_with("true\n"));
+    assert!(resumed.elapsed() >= Duration::from_millis(2500), "{:?}", resumed.elapsed());
+    running.end();
+}
+
+#[test]
+fn an_edit_may_take_away_what_has_yet_to_come_to_its_state() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let text = "resources:\n  exec[first]: {command: [sh, -c, \"touch DIR/first; sleep 1\"]}\n  \
+                exec[bad]: {command: \"touch DIR/bad\", require: \"exec[first]\", meta: {realize: true}}\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the first", || file("first").exists());
+    done(&place, &["pause"]);
+    manifest(&place, &text.replace("touch DIR/bad", "touch DIR/good"));
+    wait("the edit", || running.told("what is declared has changed") == 1);
+    done(&place, &["resume"]);
+    wait("what is declared now", || file("good").exists());
+    assert!(!file("bad").exists());
+    running.end();
+}

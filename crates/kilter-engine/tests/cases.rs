@@ -317,10 +317,10 @@ fn a_change_during_a_refresh_owes_another_one() {
     assert_eq!(run.give(Input::Refreshed(C, true))[0], Command::Paid(vec![token]));
 }
 
-/// The same vertices without edges come in the place of a graph: a refresh that is owed to C is inherited.
-fn without_edges(run: &mut Run) {
+/// The same vertices with these edges come in the place of a graph: a refresh that is owed to C is inherited.
+fn rewire(run: &mut Run, edges: &[Edge]) {
     let replacement = Replacement {
-        graph: graph(3, &[]),
+        graph: graph(3, edges),
         vertices: vertices(3),
         holding: Holding::default(),
         semaphores: Semaphores::default(),
@@ -331,21 +331,15 @@ fn without_edges(run: &mut Run) {
     run.machine.replace(run.now, replacement);
 }
 
-/// A refresh of C is under way that B owed.
-fn refreshing() -> Run {
+#[test]
+fn a_refresh_serves_what_was_owed_when_it_began_also_if_that_is_inherited_meanwhile() {
     let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));
     run.check_all(Verdict::InSync);
     run.give(Input::Stale(B));
     run.give(Input::Checked(B, Verdict::Differs));
     run.give(Input::Applied(B, DONE));
     assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
-    run
-}
-
-#[test]
-fn a_refresh_serves_what_was_owed_when_it_began_also_if_that_is_inherited_meanwhile() {
-    let mut run = refreshing();
-    without_edges(&mut run);
+    rewire(&mut run, &[]);
     let paid = Command::Paid(vec![Token::inherited(C)]);
     assert_eq!(run.give(Input::Refreshed(C, true)), [paid, settled(C, Settlement::Refreshed)]);
 }
@@ -354,24 +348,15 @@ fn a_refresh_serves_what_was_owed_when_it_began_also_if_that_is_inherited_meanwh
 fn a_refresh_does_not_serve_what_changed_meanwhile_and_is_inherited() {
     let mut run = Run::holding(&[], vertices(3));
     run.check_all(Verdict::InSync);
-    without_edges(&mut run);
+    rewire(&mut run, &[]);
     assert_eq!(run.machine.commands(), [check(C)]);
     assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
-    let replacement = Replacement {
-        graph: graph(3, &[notify(A, C)]),
-        vertices: vertices(3),
-        holding: Holding::default(),
-        semaphores: Semaphores::default(),
-        kept: &[Some(A), Some(B), Some(C)],
-        heirs: &[],
-        owed: &[Token::inherited(C)],
-    };
-    run.machine.replace(run.now, replacement);
+    rewire(&mut run, &[notify(A, C)]);
     run.give(Input::Stale(A));
     let token = Token { first: A, second: C };
     assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [Command::Owe(vec![token]), apply(A)]);
     assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed)]);
-    without_edges(&mut run);
+    rewire(&mut run, &[]);
     assert_eq!(run.give(Input::Refreshed(C, true)), [check(C)], "it began before that");
     assert_eq!(run.give(Input::Checked(C, Verdict::InSync)), [refresh(C)]);
     assert_eq!(run.give(Input::Refreshed(C, true))[0], Command::Paid(vec![Token::inherited(C)]));

@@ -275,17 +275,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     /// What has not been begun is not begun any more.
     fn take_back(&mut self) {
-        for call in self.workers.take_back() {
-            let vertices: Vec<VertexId> = self
-                .calls
-                .end(call)
-                .into_iter()
-                .flat_map(|call| call.targets)
-                .filter_map(|target| target.now)
-                .collect();
-            self.drop_vertices(&vertices);
-        }
+        let unbegun = self.unbegun(|_| true);
+        self.drop_vertices(&unbegun);
         self.drop_parked();
+    }
+
+    /// Takes back calls that no worker has begun: the vertices that they are for.
+    fn unbegun(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<VertexId> {
+        let calls = self.workers.take_back(is_meant);
+        let ended = calls.into_iter().filter_map(|call| self.calls.end(call));
+        ended.flat_map(|call| call.targets).filter_map(|target| target.now).collect()
     }
 
     fn drop_vertices(&mut self, vertices: &[VertexId]) {

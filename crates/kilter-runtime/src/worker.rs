@@ -85,22 +85,14 @@ impl Workers<'_, '_> {
         self.shared.lock().jobs.len()
     }
 
-    /// Takes back the jobs that no worker has begun.
-    pub(crate) fn take_back(&mut self) -> Vec<CallId> {
-        self.shared.lock().jobs.drain(..).map(|job| job.call).collect()
-    }
-
-    /// Takes back some of these.
-    pub(crate) fn take_back_those(&mut self, calls: &[CallId]) -> Vec<CallId> {
-        let mut taken = Vec::new();
-        self.shared.lock().jobs.retain(|job| {
-            let is_kept = !calls.contains(&job.call);
-            if !is_kept {
-                taken.push(job.call);
-            }
-            is_kept
-        });
-        taken
+    /// Takes back jobs that no worker has begun.
+    pub(crate) fn take_back(&mut self, is_meant: impl Fn(CallId) -> bool) -> Vec<CallId> {
+        let mut queue = self.shared.lock();
+        let jobs = std::mem::take(&mut queue.jobs).into_iter();
+        let (taken, left): (VecDeque<_>, _) = jobs.partition(|job| is_meant(job.call));
+        queue.jobs = left;
+        drop(queue);
+        taken.into_iter().map(|job| job.call).collect()
     }
 }
 

@@ -85,11 +85,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Takes back changes that no worker has begun: what they are made for may be otherwise when the pause is over.
     fn return_changes(&mut self) {
         let changes = self.calls.that_change();
-        for call in self.workers.take_back_those(&changes) {
-            let targets = self.calls.end(call).into_iter().flat_map(|call| call.targets);
-            for vertex in targets.filter_map(|target| target.now) {
-                self.machine.input(self.now, Input::Returned(vertex));
-            }
+        for vertex in self.unbegun(|call| changes.contains(&call)) {
+            self.machine.input(self.now, Input::Returned(vertex));
         }
     }
 

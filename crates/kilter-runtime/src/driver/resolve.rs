@@ -36,10 +36,6 @@ pub(super) fn resolve<'l>(
         match deferred.template.render(&scope) {
             Ok(value) => {
                 let value = if deferred.sensitive { Value::sensitive(value) } else { value };
-                let value = match provider.schema().find(deferred.attribute.as_str()) {
-                    Some(attribute) => attribute.data_type.sealed(value),
-                    None => value,
-                };
                 sent.push(value.clone());
                 attributes.set(deferred.attribute.clone(), value);
             }

@@ -105,12 +105,9 @@ impl<'e, 't> Values<'e, 't> {
                 self.scalar(view, wanted)
             }
         };
-        match &built {
-            // What is sent may be any value of the type: which parts of it are secrets is known when it is there.
-            Built::Deferred(_) if wanted.may_hold_secrets() => built.sealed(),
-            _ if sealed => built.sealed(),
-            _ => built,
-        }
+        // What is sent may be any value of the type: which parts of it are secrets is not known before it is there.
+        let is_open = matches!(built, Built::Deferred(_)) && wanted.may_hold_secrets();
+        if sealed || is_open { built.sealed() } else { built }
     }
 
     fn deeper(&self, view: View<'_>, wanted: &DataType) -> Option<Values<'e, 't>> {

@@ -62,16 +62,13 @@ fn until_nothing_is_under_way(global: &Global) -> Result<(), Exit> {
     }
 }
 
-/// What something is done to; for a former graph that cannot be told.
+/// What something is done to, as it is declared or was before an edit.
 fn under_way(status: &Json) -> String {
-    let resources = status["resources"].as_array().into_iter().flatten();
+    let of = |key: &str| status[key].as_array().into_iter().flatten();
     let is_under_way = |one: &&Json| matches!(one["state"].as_str(), Some("checking" | "changing" | "refreshing"));
-    let names = resources.filter(is_under_way).filter_map(|one| one["resource"].as_str());
-    let names: Vec<String> = names.map(visible).collect();
-    match names.is_empty() {
-        true => "what was declared before".to_owned(),
-        false => names.join(", "),
-    }
+    let resources = of("resources").filter(is_under_way).chain(of("begun_before"));
+    let names: Vec<String> = resources.filter_map(|one| one["resource"].as_str()).map(visible).collect();
+    names.join(", ")
 }
 
 fn ask(global: &Global, question: &Json) -> Result<Json, Exit> {

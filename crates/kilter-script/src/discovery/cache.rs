@@ -18,8 +18,12 @@ use crate::surroundings::Surroundings;
 /// The metadata that a script printed, or why it printed none.
 pub(super) type Described = Result<EcoString, EcoString>;
 
-/// How long it is believed that a script cannot describe itself.
+/// How long it is believed that a script cannot describe itself, the first time; twice as long each time that it is asked
+/// again in vain, since one that hangs costs a whole deadline.
 const FAILED: Duration = Duration::from_secs(600);
+
+/// The longest that it is believed: what a script waits for may come up without any file of it changing.
+const FAILED_AT_MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The file in which the answer of one script is kept.
 pub(super) struct Cache<'a> {
@@ -41,16 +45,29 @@ impl<'a> Cache<'a> {
 
     /// The answer, if it is known and holds.
     pub(super) fn get(&self) -> Option<Described> {
-        trust::file(&self.file, self.surroundings.rights).ok()?;
-        let kept = fs::read_to_string(&self.file).ok()?;
-        let answer = kept.strip_prefix(&self.key)?;
-        match answer.split_once('\n')? {
+        let kept = self.kept()?;
+        match kept.strip_prefix(&self.key)?.split_once('\n')? {
             ("described", text) => Some(Ok(text.into())),
-            ("failed", why) => {
+            (word, why) => {
                 let age = fs::metadata(&self.file).ok()?.modified().ok()?.elapsed().ok()?;
-                (age < FAILED).then(|| Err(why.into()))
+                (age < believed(word)?).then(|| Err(why.into()))
             }
-            _ => None,
+        }
+    }
+
+    /// What the file holds, if nobody else can have written it.
+    fn kept(&self) -> Option<String> {
+        trust::file(&self.file, self.surroundings.rights).ok()?;
+        fs::read_to_string(&self.file).ok()
+    }
+
+    /// How long a failure is to be believed now.
+    fn next_belief(&self) -> Duration {
+        let kept = self.kept();
+        let answer = kept.as_deref().and_then(|kept| kept.strip_prefix(&self.key)?.split_once('\n'));
+        match answer.and_then(|(word, _)| believed(word)) {
+            Some(former) => former.saturating_mul(2).clamp(FAILED, FAILED_AT_MOST),
+            None => FAILED,
         }
     }
 
@@ -62,8 +79,8 @@ impl<'a> Cache<'a> {
     fn write(&self, described: &Described) -> std::io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let (word, text) = match described {
-            Ok(text) => ("described", text),
-            Err(why) => ("failed", why),
+            Ok(text) => ("described".to_owned(), text),
+            Err(why) => (format!("failed {}", self.next_belief().as_secs()), why),
         };
         let name = self.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let unfinished = self.directory.join(format!(".{name}.{}", std::process::id()));
@@ -73,13 +90,18 @@ impl<'a> Cache<'a> {
     }
 }
 
+/// How long the failure is believed that was kept with this line.
+fn believed(word: &str) -> Option<Duration> {
+    word.strip_prefix("failed ")?.parse().ok().map(Duration::from_secs)
+}
+
 /// What an answer depends on: the file itself, and which commands there are, since many scripts say by those
 /// whether they are suitable.
 fn key(candidate: &Candidate, surroundings: &Surroundings) -> String {
     let file = &candidate.file;
     let times = |time: &fs::Metadata| format!("{}.{:09}", time.mtime(), time.mtime_nsec());
     let mut key = format!(
-        "kilter describe 1\n{}\n{} {} {} {}\n",
+        "kilter describe 2\n{}\n{} {} {} {}\n",
         candidate.path.display(),
         file.len(),
         times(file),

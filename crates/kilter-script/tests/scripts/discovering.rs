@@ -1,7 +1,9 @@
 //! Which scripts are found, and how often they are asked what they are.
 
+use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use kilter_process::{Confined, Confinement, Environment, can_confine};
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
@@ -117,6 +119,31 @@ fn a_failure_to_describe_is_kept_too_for_a_while() {
         );
         assert_eq!(place.calls().len(), calls);
     }
+}
+
+#[test]
+fn a_script_that_fails_again_and_again_to_describe_itself_is_asked_less_and_less() {
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let place = Place::new();
+    place.script("a", &format!("{BASH}exit 3\n"));
+    let is_asked_at = |age: Duration| {
+        for kept in fs::read_dir(place.path().join("cache")).unwrap() {
+            let kept = fs::File::options().write(true).open(kept.unwrap().path()).unwrap();
+            kept.set_modified(SystemTime::now() - age).unwrap();
+        }
+        place.found();
+        place.calls().len() == 1
+    };
+    place.found();
+    place.calls();
+    assert!(!is_asked_at(minutes(9)) && is_asked_at(minutes(11)));
+    assert!(!is_asked_at(minutes(19)) && is_asked_at(minutes(21)), "twice as long");
+    let asked = (0..10).filter(|_| is_asked_at(minutes(24 * 60 + 1))).count();
+    assert_eq!(asked, 10, "a day at most");
+    assert!(!is_asked_at(minutes(24 * 60 - 1)));
+    place.script("a", &format!("{BASH}exit 30\n"));
+    assert!(is_asked_at(minutes(0)), "another script");
+    assert!(!is_asked_at(minutes(9)) && is_asked_at(minutes(11)), "has its own count");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod listening;
 mod look;
 mod opened;
 mod paused;
+mod polls;
 mod read;
 mod reading;
 mod resolve;

@@ -1,8 +1,7 @@
 //! From one graph to the next, without letting go of what is held: what is declared in another way begins anew, everything else
 //! goes on.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -19,6 +18,7 @@ use super::listen::Names;
 use super::listening::{Asked, Listening};
 use super::opened::Opened;
 use super::paused::PauseState;
+use super::polls::Polls;
 use super::stop::Message;
 use super::tidings::Tidings;
 use super::timeout::Timed;
@@ -84,11 +84,8 @@ pub(super) struct Watching {
     pub(super) bells: Bells,
     pub(super) tidings: Tidings,
     pub(super) subscribers: Subscribers,
-    pub(super) polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
-    pub(super) intervals: FxHashMap<VertexId, u64>,
+    pub(super) polls: Polls,
     pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
-    /// Resources for which there is no watch, and whether they are looked at every so often only for that.
-    pub(super) lost: BTreeMap<VertexId, bool>,
     pub(super) listening: Listening,
     /// What providers are asked to tell.
     pub(super) asked: BTreeMap<Asked, Names>,
@@ -111,10 +108,8 @@ impl Watching {
             bells: Bells::new(tell()),
             tidings,
             subscribers: Subscribers::of_first(count),
-            polls: BinaryHeap::new(),
-            intervals: FxHashMap::default(),
+            polls: Polls::default(),
             followed: FxHashMap::default(),
-            lost: BTreeMap::new(),
             listening: Listening::default(),
             asked: BTreeMap::new(),
             flush_after: Timestamp::default(),
@@ -131,17 +126,14 @@ impl Watching {
             self.hub.unwatch(subscriber);
             self.bells.unwatch(subscriber);
         });
-        let polls = self.polls.into_iter().filter_map(|Reverse((at, old))| Some(Reverse((at, kept.new_of(old)?))));
         let of_kept = |names: Names| -> Names {
             names.into_iter().filter_map(|(name, old)| Some((name, kept.new_of(old)?))).collect()
         };
         let asked = self.asked.into_iter().map(|(of, names)| (of, of_kept(names)));
         Watching {
             subscribers,
-            polls: polls.collect(),
-            intervals: kept.map(self.intervals),
+            polls: self.polls.renumbered(kept),
             followed: kept.map(self.followed),
-            lost: kept.map(self.lost),
             asked: asked.filter(|(_, names)| !names.is_empty()).collect(),
             ..self
         }

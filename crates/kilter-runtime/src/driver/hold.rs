@@ -2,8 +2,6 @@
 
 mod watched;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -11,12 +9,12 @@ use std::time::Duration;
 
 use kilter_engine::{Budget, Input, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
-use kilter_provider::POLL;
 use rustc_hash::FxHashMap;
 
 use super::handover::{Kept, Subscribers, Watching};
 use super::listening::Listening;
 use super::paused::PauseState;
+use super::polls::{Missing, Polls};
 use super::reading::{Declared, Reading};
 use super::stop::Message;
 use super::tidings::Tidings;
@@ -75,13 +73,10 @@ pub(super) struct Holder<'hold> {
     bells: Bells,
     tidings: Tidings,
     subscribers: Subscribers,
-    /// When a resource is looked at next that nothing tells of, and how often that is.
-    polls: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
-    intervals: FxHashMap<VertexId, u64>,
+    /// What is looked at every so often.
+    pub(super) polls: Polls,
     /// What others have sent to resources, as far as it is watched.
     pub(super) followed: FxHashMap<VertexId, Arc<Received>>,
-    /// Resources for which there is no watch, and whether they are looked at every so often only for that.
-    lost: BTreeMap<VertexId, bool>,
     /// What providers tell themselves.
     pub(super) listening: Listening,
     /// When what was done is made durable, at the earliest.
@@ -114,9 +109,7 @@ impl<'hold> Holder<'hold> {
             tidings,
             subscribers,
             mut polls,
-            mut intervals,
             followed,
-            lost,
             listening,
             mut asked,
             flush_after,
@@ -135,17 +128,14 @@ impl<'hold> Holder<'hold> {
             match poll_of(resource) {
                 Poll::Watched => {}
                 Poll::Every(seconds) => {
-                    intervals.insert(vertex, u64::from(seconds) * 1000);
+                    polls.declare(vertex, Some(u64::from(seconds) * 1000), now);
                     continue;
                 }
                 Poll::Once => continue,
             }
             let watches_of = prepared.provider(vertex).watches(&resource.name, &resource.attributes);
             let Ways { paths, rings, interval, telling } = Ways::of(watches_of, state_dir);
-            if let Some(interval) = interval {
-                let known = intervals.entry(vertex).or_insert(interval);
-                *known = interval.min(*known);
-            }
+            polls.declare(vertex, interval, now);
             if let Some(telling) = telling {
                 let alone = (telling == Telling::Alone).then(|| resource.name.clone());
                 let of = (prepared.providers[vertex.0 as usize], alone);
@@ -158,16 +148,13 @@ impl<'hold> Holder<'hold> {
                 rung.push((subscribers.of(vertex), rings));
             }
         }
-        let mut listening = listening.renumbered(asked, prepared, kept, now);
+        let listening = listening.renumbered(asked, prepared, now);
         for vertex in listening.unheard() {
             let acts = prepared.provider(vertex).acts_anew(&prepared.resource(vertex).attributes);
-            if !acts && !intervals.contains_key(&vertex) {
-                intervals.insert(vertex, millis(POLL));
-                listening.polled.insert(vertex);
+            if !acts {
+                polls.misses(vertex, Missing::Provider, now);
             }
         }
-        let new = intervals.iter().filter(|(vertex, _)| !kept.is_kept(**vertex));
-        polls.extend(new.map(|(vertex, interval)| Reverse((Timestamp(now.0.saturating_add(*interval)), *vertex))));
         let files = hold.declared.files().into_iter().map(|path| PathWatch { path, scope: Scope::This });
         let trees = hold.declared.trees().into_iter().map(|path| PathWatch { path, scope: Scope::Tree });
         watches.push((DECLARED, files.chain(trees).collect()));
@@ -196,9 +183,7 @@ impl<'hold> Holder<'hold> {
             tidings,
             subscribers,
             polls,
-            intervals,
             followed,
-            lost,
             listening,
             flush_after,
             alive_at,
@@ -233,9 +218,7 @@ impl<'hold> Holder<'hold> {
             tidings,
             subscribers,
             polls,
-            intervals,
             followed,
-            lost,
             listening,
             flush_after,
             alive_at,
@@ -250,9 +233,7 @@ impl<'hold> Holder<'hold> {
             tidings,
             subscribers,
             polls,
-            intervals,
             followed,
-            lost,
             listening,
             asked,
             flush_after,
@@ -264,12 +245,12 @@ impl<'hold> Holder<'hold> {
 
     /// The resources that are looked at every so often, each with the time of its next look.
     pub(super) fn next_looks(&self) -> impl Iterator<Item = (Timestamp, VertexId)> {
-        self.polls.iter().map(|Reverse(look)| *look)
+        self.polls.looks()
     }
 
     /// How often a resource is looked at, if nothing tells of it.
     pub(super) fn interval(&self, vertex: VertexId) -> Option<Duration> {
-        self.intervals.get(&vertex).copied().map(Duration::from_millis)
+        self.polls.interval(vertex).map(Duration::from_millis)
     }
 
     /// What the hub holds.
@@ -346,7 +327,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     pub(super) fn next_time(&self) -> Option<Duration> {
         let holder = self.holder.as_ref()?;
         let until = |at: u64| Duration::from_millis(at.saturating_sub(self.now.0));
-        let poll = holder.polls.peek().map(|Reverse((at, _))| until(at.0));
+        let poll = holder.polls.next().map(|at| until(at.0));
         let asked = holder.hold.converged.filter(|_| !holder.is_converged);
         let converged =
             asked.zip(self.quiet_since()).map(|(asked, since)| until(since.0.saturating_add(millis(asked))));
@@ -378,14 +359,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         self.look_at_pause();
         let Some(holder) = &mut self.holder else { return };
         let mut found = 0;
-        while let Some(Reverse((at, vertex))) = holder.polls.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
-        {
-            holder.polls.pop();
+        while let Some(vertex) = holder.polls.due(self.now) {
             // It is watched before it is looked at.
             found += usize::from(holder.finds(vertex));
-            if let Some(interval) = holder.intervals.get(&vertex) {
-                holder.polls.push(Reverse((Timestamp(self.now.0.max(at.0).saturating_add(*interval)), vertex)));
-            }
             // A look that is under way is the look: nobody knows of a change since it began.
             if self.machine.settlement(vertex).is_some() {
                 self.board.is_polled(vertex);

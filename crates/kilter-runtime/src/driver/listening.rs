@@ -8,10 +8,10 @@ use ecow::{EcoString, eco_format};
 use kilter_engine::{Timestamp, VertexId};
 use kilter_provider::POLL;
 
-use super::handover::Kept;
+use super::Driver;
 use super::listen::{Listened, Listener, Names, News, State, Status};
+use super::polls::Missing;
 use super::stop::{Message, Stop};
-use super::{Driver, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 
@@ -27,8 +27,6 @@ pub(super) struct Listening {
     listeners: Vec<Listener>,
     /// Those that are to end, until they have.
     ending: Vec<Listener>,
-    /// The resources that are looked at every so often only since nobody tells of them.
-    pub(super) polled: BTreeSet<VertexId>,
     /// Single resources of which it has been told that nobody watches them, and why.
     unwatched: BTreeMap<VertexId, EcoString>,
 }
@@ -52,7 +50,6 @@ impl Listening {
         mut self,
         asked: BTreeMap<Asked, Names>,
         prepared: &Prepared<'_>,
-        kept: &Kept,
         now: Timestamp,
     ) -> Listening {
         let mut former = std::mem::take(&mut self.listeners);
@@ -82,7 +79,6 @@ impl Listening {
         }
         former.iter().for_each(Listener::end);
         self.ending.extend(former);
-        self.polled = self.polled.iter().filter_map(|old| kept.new_of(*old)).collect();
         self
     }
 
@@ -179,7 +175,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let vertices = told.vertices();
         let is_watched = |vertex: &&VertexId| !holder.listening.unwatched.contains_key(*vertex);
         let watched: Vec<VertexId> = vertices.iter().filter(is_watched).copied().collect();
-        watched.into_iter().for_each(|vertex| holder.poll_no_longer(vertex));
+        watched.into_iter().for_each(|vertex| holder.polls.misses_no_longer(vertex, Missing::Provider));
         if was_lost {
             self.observer.event(Event::Rewatched { count: vertices.len() });
         }
@@ -203,17 +199,14 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = &mut self.holder else { return };
         let Status::Lost(why) = status else {
             if holder.listening.unwatched.remove(&vertex).is_some() {
-                holder.poll_no_longer(vertex);
+                holder.polls.misses_no_longer(vertex, Missing::Provider);
                 self.observer.event(Event::Rewatched { count: 1 });
             }
             return;
         };
         let resource = self.prepared.resource(vertex);
         if is_state {
-            if holder.interval(vertex).is_none() {
-                holder.listening.polled.insert(vertex);
-            }
-            holder.poll(vertex, self.now, millis(POLL));
+            holder.polls.misses(vertex, Missing::Provider, self.now);
         }
         let why = self.board.sealed(resource.reference.type_name.as_str(), &resource.name, why.to_string());
         if holder.listening.unwatched.insert(vertex, why.as_str().into()).is_none() {
@@ -233,10 +226,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             holder.listening.unwatched.remove(vertex);
         }
         for vertex in states {
-            if holder.interval(vertex).is_none() {
-                holder.listening.polled.insert(vertex);
-            }
-            holder.poll(vertex, self.now, millis(POLL));
+            holder.polls.misses(vertex, Missing::Provider, self.now);
         }
         let count = vertices.len();
         vertices.into_iter().for_each(|vertex| self.begins_to_be_watched(vertex));

@@ -1,7 +1,6 @@
 //! What tells that something has happened to resources: what is subscribed to, what is told, and what is looked at every so often
 //! in its place.
 
-use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use kilter_model::Poll;
 use kilter_provider::{POLL, Watch};
 
 use super::{DECLARED, DOOR, Holder, is_watched, poll_of};
+use crate::driver::polls::Missing;
 use crate::driver::reading::LOOK_AT_DECLARED;
 use crate::driver::{Driver, millis};
 use crate::observer::Event;
@@ -72,9 +72,10 @@ impl Holder<'_> {
         if !ways.rings.is_empty() {
             lost.extend(self.bells.watch(subscriber, ways.rings).err());
         }
-        if let Some(interval) = ways.interval {
-            self.poll(vertex, now, interval);
+        for former in [Missing::Limit, Missing::Path, Missing::Bell] {
+            self.polls.misses_no_longer(vertex, former);
         }
+        self.polls.declare(vertex, ways.interval, now);
         self.followed.insert(vertex, received);
         lost
     }
@@ -87,49 +88,26 @@ impl Holder<'_> {
             return is_news;
         }
         let Some(vertex) = self.subscribers.vertex(subscriber) else { return false };
-        let is_polled = self.poll(vertex, now, millis(POLL));
-        if !why.is_limit() {
-            // It is looked at for that as well, whatever becomes of the limit.
-            self.lost.entry(vertex).and_modify(|is_only| *is_only = false);
-            return true;
-        }
-        let is_news = !self.lost.contains_key(&vertex);
-        *self.lost.entry(vertex).or_default() |= is_polled;
+        let what = if why.is_limit() { Missing::Limit } else { Missing::Path };
+        // Limits are reached again and again.
+        let is_news = !(why.is_limit() && self.polls.is_missing(vertex, what));
+        self.polls.misses(vertex, what, now);
         is_news
-    }
-
-    /// Has a resource looked at every so often, if it is not yet; whether it was not.
-    pub(in super::super) fn poll(&mut self, vertex: VertexId, now: Timestamp, interval: u64) -> bool {
-        if self.intervals.contains_key(&vertex) {
-            return false;
-        }
-        self.intervals.insert(vertex, interval);
-        self.polls.push(Reverse((Timestamp(now.0.saturating_add(interval)), vertex)));
-        true
     }
 
     /// Tries again to have watched what could not be watched; whether that is so now.
     pub(super) fn finds(&mut self, vertex: VertexId) -> bool {
-        if !self.lost.contains_key(&vertex) || !self.hub.watch_again(self.subscribers.of(vertex)).is_empty() {
-            return false;
+        let is_found = self.polls.is_missing(vertex, Missing::Limit)
+            && self.hub.watch_again(self.subscribers.of(vertex)).is_empty();
+        if is_found {
+            self.polls.misses_no_longer(vertex, Missing::Limit);
         }
-        if self.lost.remove(&vertex) == Some(true) {
-            self.intervals.remove(&vertex);
-        }
-        true
+        is_found
     }
 
     /// Tries again to have watched what is declared, if it is not.
     pub(in super::super) fn finds_declared(&mut self) {
         self.reading.is_unwatched = self.reading.is_unwatched && !self.hub.watch_again(DECLARED).is_empty();
-    }
-
-    /// Something tells of a resource that was looked at every so often.
-    pub(in super::super) fn poll_no_longer(&mut self, vertex: VertexId) {
-        // What is looked at for another reason is so still.
-        if self.listening.polled.remove(&vertex) && self.intervals.remove(&vertex).is_some() {
-            self.polls.retain(|Reverse((_, polled))| *polled != vertex);
-        }
     }
 }
 
@@ -185,12 +163,13 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         } else if subscriber == DOOR {
             self.tell_door();
         } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
-            if let Err(Lost { why, .. }) = holder.bells.look(subscriber)
-                && holder.interval(vertex).is_none()
-            {
-                let interval = millis(POLL);
-                holder.poll(vertex, self.now, interval);
-                self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
+            match holder.bells.look(subscriber) {
+                Ok(()) => holder.polls.misses_no_longer(vertex, Missing::Bell),
+                Err(Lost { why, .. }) => {
+                    if holder.polls.misses(vertex, Missing::Bell, self.now) {
+                        self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
+                    }
+                }
             }
             self.is_stale(vertex);
         }

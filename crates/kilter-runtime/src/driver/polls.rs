@@ -1,0 +1,219 @@
+//! What is looked at every so often, and why: because its type says so, or for as long as something does not tell of it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use kilter_engine::{Timestamp, VertexId};
+use kilter_provider::POLL;
+use rustc_hash::FxHashMap;
+
+use super::handover::Kept;
+use super::millis;
+
+/// Why nothing tells of a resource for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The kernel watches no more than it does.
+    Limit = 1,
+    /// A path that nobody can watch.
+    Path = 2,
+    /// A process that nobody can wait for, or the network.
+    Bell = 4,
+    /// The provider should tell, and does not.
+    Provider = 8,
+}
+
+/// What is known of one resource. It is looked at for as long as it has an interval or something is missing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Polled {
+    /// What its type or the manifest says, in milliseconds.
+    declared: Option<u64>,
+    /// The sum of what is missing.
+    missing: u8,
+    /// Its next look; what else the queue has of it is out of date.
+    next: Timestamp,
+}
+
+impl Polled {
+    fn interval(self) -> Option<u64> {
+        let missing = (self.missing != 0).then(|| millis(POLL));
+        self.declared.into_iter().chain(missing).min()
+    }
+}
+
+/// Each resource that is looked at every so often.
+#[derive(Debug, Default)]
+pub(super) struct Polls {
+    of: FxHashMap<VertexId, Polled>,
+    queue: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
+}
+
+impl Polls {
+    /// Every so many milliseconds, from now on, or only while something is missing.
+    pub(super) fn declare(&mut self, vertex: VertexId, interval: Option<u64>, now: Timestamp) {
+        if interval.is_some() || self.of.contains_key(&vertex) {
+            self.update(vertex, now, |polled| polled.declared = interval);
+        }
+    }
+
+    /// Something does not tell of a resource: whether it is looked at only since now.
+    pub(super) fn misses(&mut self, vertex: VertexId, what: Missing, now: Timestamp) -> bool {
+        let was_polled = self.of.contains_key(&vertex);
+        self.update(vertex, now, |polled| polled.missing |= what as u8);
+        !was_polled
+    }
+
+    /// It tells again.
+    pub(super) fn misses_no_longer(&mut self, vertex: VertexId, what: Missing) {
+        if let Some(polled) = self.of.get_mut(&vertex) {
+            // The next look is not put off for that.
+            polled.missing &= !(what as u8);
+            if polled.interval().is_none() {
+                self.of.remove(&vertex);
+            }
+        }
+    }
+
+    pub(super) fn is_missing(&self, vertex: VertexId, what: Missing) -> bool {
+        self.of.get(&vertex).is_some_and(|polled| polled.missing & what as u8 != 0)
+    }
+
+    fn update(&mut self, vertex: VertexId, now: Timestamp, change: impl FnOnce(&mut Polled)) {
+        let polled = self.of.entry(vertex).or_default();
+        let before = polled.interval();
+        change(polled);
+        let Some(interval) = polled.interval() else {
+            self.of.remove(&vertex);
+            return;
+        };
+        let next = Timestamp(now.0.saturating_add(interval));
+        if before.is_none() || next < polled.next {
+            polled.next = next;
+            self.queue.push(Reverse((next, vertex)));
+            // What comes and goes many times before its time leaves nothing behind.
+            if self.queue.len() > 2 * self.of.len() + 64 {
+                self.queue = queue(&self.of);
+            }
+        }
+    }
+
+    /// How often a resource is looked at, in milliseconds.
+    pub(super) fn interval(&self, vertex: VertexId) -> Option<u64> {
+        self.of.get(&vertex).and_then(|polled| polled.interval())
+    }
+
+    /// The next look at each, in no order.
+    pub(super) fn looks(&self) -> impl Iterator<Item = (Timestamp, VertexId)> {
+        self.of.iter().map(|(vertex, polled)| (polled.next, *vertex))
+    }
+
+    /// When there is something to look at, at the earliest.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.queue.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The next one whose time has come. It is looked at again when its interval is over.
+    pub(super) fn due(&mut self, now: Timestamp) -> Option<VertexId> {
+        self.drop_outdated();
+        let Reverse((_, vertex)) = self.queue.peek().copied().filter(|Reverse((at, _))| *at <= now)?;
+        self.queue.pop();
+        let polled = self.of.get_mut(&vertex)?;
+        polled.next = Timestamp(now.0.saturating_add(polled.interval()?));
+        self.queue.push(Reverse((polled.next, vertex)));
+        Some(vertex)
+    }
+
+    fn drop_outdated(&mut self) {
+        let is_outdated = |of: &FxHashMap<VertexId, Polled>, at: Timestamp, vertex: VertexId| {
+            of.get(&vertex).is_none_or(|polled| polled.next != at)
+        };
+        while let Some(Reverse((at, vertex))) = self.queue.peek()
+            && is_outdated(&self.of, *at, *vertex)
+        {
+            self.queue.pop();
+        }
+    }
+
+    /// The same for the resources that are kept.
+    pub(super) fn renumbered(self, kept: &Kept) -> Polls {
+        let of: FxHashMap<VertexId, Polled> = kept.map(self.of);
+        let queue = queue(&of);
+        Polls { of, queue }
+    }
+}
+
+fn queue(of: &FxHashMap<VertexId, Polled>) -> BinaryHeap<Reverse<(Timestamp, VertexId)>> {
+    of.iter().map(|(vertex, polled)| Reverse((polled.next, *vertex))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: VertexId = VertexId(1);
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp(seconds * 1000)
+    }
+
+    /// The seconds in which it is looked at, up to then.
+    fn looks(polls: &mut Polls, until: u64) -> Vec<u64> {
+        (0..=until).filter(|second| polls.due(at(*second)).is_some()).collect()
+    }
+
+    #[test]
+    fn what_is_missing_for_two_reasons_is_looked_at_until_both_have_gone() {
+        let reasons = [Missing::Limit, Missing::Path, Missing::Bell, Missing::Provider];
+        for one in reasons {
+            for other in reasons.into_iter().filter(|other| *other != one) {
+                let mut polls = Polls::default();
+                assert!(polls.misses(ONE, one, at(0)));
+                assert!(!polls.misses(ONE, other, at(10)), "it is looked at already");
+                polls.misses_no_longer(ONE, one);
+                assert!(!polls.is_missing(ONE, one) && polls.is_missing(ONE, other));
+                assert_eq!(looks(&mut polls, 700), [300, 600]);
+                polls.misses_no_longer(ONE, other);
+                assert_eq!((polls.interval(ONE), looks(&mut polls, 9999)), (None, vec![]));
+                assert!(polls.misses(ONE, one, at(9999)), "that is news again");
+            }
+        }
+    }
+
+    #[test]
+    fn what_its_type_says_stays_whatever_is_missing() {
+        let mut polls = Polls::default();
+        polls.declare(ONE, Some(1_000_000), at(0));
+        assert!(!polls.misses(ONE, Missing::Path, at(100)));
+        assert_eq!(looks(&mut polls, 800), [400, 700], "the more often of both");
+        polls.misses_no_longer(ONE, Missing::Path);
+        assert_eq!(polls.interval(ONE), Some(1_000_000));
+        assert_eq!(polls.looks().collect::<Vec<_>>(), [(at(1000), ONE)], "the next look is not put off");
+        assert_eq!(looks(&mut polls, 3100), [1000, 2000, 3000]);
+        polls.declare(ONE, None, at(3100));
+        assert_eq!(polls.interval(ONE), None);
+        polls.declare(ONE, None, at(3100));
+        assert_eq!(looks(&mut polls, 9000), [0; 0]);
+    }
+
+    #[test]
+    fn what_comes_and_goes_leaves_nothing_behind() {
+        let mut polls = Polls::default();
+        for time in 0..10_000 {
+            polls.misses(ONE, Missing::Bell, Timestamp(time));
+            polls.misses_no_longer(ONE, Missing::Bell);
+        }
+        assert!(polls.queue.len() <= 66, "{}", polls.queue.len());
+        assert_eq!(looks(&mut polls, 400), [0; 0]);
+    }
+
+    #[test]
+    fn another_graph_has_the_looks_of_what_is_kept() {
+        let mut polls = Polls::default();
+        polls.misses(ONE, Missing::Provider, at(0));
+        polls.declare(VertexId(2), Some(5000), at(0));
+        let kept = Kept { new_of: vec![None, Some(VertexId(7)), None], ..Kept::default() };
+        let mut polls = polls.renumbered(&kept);
+        assert_eq!(polls.looks().collect::<Vec<_>>(), [(at(300), VertexId(7))]);
+        assert_eq!((looks(&mut polls, 299), polls.next()), (vec![], Some(at(300))));
+    }
+}

@@ -4,7 +4,7 @@
 //! document, `{"ask": "follow"}` by one for each event until either side closes. `{"ask": "pause"}` (with `for_ms` and `why`) and
 //! `{"ask": "resume"}` are answered when that has happened. The state directory is its owner's alone, and so is the socket.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 
 use crate::attendant::Attendant;
 use crate::render::status;
-use crate::say;
+use crate::{memory, say};
 
 /// Its name in the state directory.
 const NAME: &str = "status.sock";
@@ -45,6 +45,9 @@ const BUSY: Duration = Duration::from_secs(60);
 
 /// How many bytes a question has at most.
 const QUESTION: u64 = 1 << 20;
+
+/// Behind an answer of so many resources, there is memory to be given back.
+const MANY: usize = 10_000;
 
 /// So many events wait for somebody who follows; what is more is lost to them, and they are told.
 const BEHIND: usize = 4096;
@@ -269,9 +272,18 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
             shared.followers().push(Follower { number, lines, lost: 0 });
             return Some((number, receiver));
         }
-        Asked::Status(which) => {
-            patiently(|| window.look(which.clone(), BUSY)).map(|standings| status::json(&standings))
-        }
+        Asked::Status(which) => match patiently(|| window.look(which.clone(), BUSY)) {
+            Ok(standings) => {
+                let are_many = standings.resources.len() >= MANY;
+                // Who has gone needs no answer.
+                let _ = status::write(standings, BufWriter::new(stream));
+                if are_many {
+                    memory::give_back();
+                }
+                return None;
+            }
+            Err(why) => Err(why),
+        },
         Asked::Pause(pause) => match patiently(|| window.pause(pause.clone(), BUSY)) {
             Ok(was_paused) => {
                 // Nobody resumes what nobody knows to be paused.
@@ -327,18 +339,9 @@ fn is_there(stream: &UnixStream) -> bool {
     }
 }
 
-/// A document on a line, in which nothing steers a terminal.
+/// A document on a line.
 fn line(json: &Json) -> String {
-    let mut line = String::new();
-    for c in json.to_string().chars() {
-        match c {
-            // Only texts hold them, in which they may be written so.
-            '\u{7f}'..='\u{9f}' => line += &format!("\\u{:04x}", u32::from(c)),
-            c => line.push(c),
-        }
-    }
-    line.push('\n');
-    line
+    status::plain(json) + "\n"
 }
 
 /// What somebody asks for.

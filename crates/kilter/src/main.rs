@@ -17,6 +17,7 @@ mod facts;
 mod load;
 mod manager;
 mod markdown;
+mod memory;
 mod metrics;
 mod mold;
 mod panics;

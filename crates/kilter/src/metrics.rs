@@ -99,7 +99,7 @@ fn answer(stream: &TcpStream, window: &Window) {
     let request = Request { stream, until: Instant::now() + PATIENCE };
     match asked(request) {
         Asked::Metrics(part) => match window.look(Which::Notable, BUSY) {
-            Ok(standings) => say(stream, "200 OK", &metrics::text(&status::json(&standings)), part),
+            Ok(standings) => say(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
             Err(why) => say(stream, "503 Service Unavailable", &format!("{why}\n"), part),
         },
         Asked::SomethingElse => say(stream, "404 Not Found", "there is /metrics\n", Part::Whole),

@@ -24,7 +24,7 @@ use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
 use crate::render::progress::{Progress, Shown};
-use crate::{manager, metrics, providers, say, signals, world};
+use crate::{manager, memory, metrics, providers, say, signals, world};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
 const QUIET: Duration = Duration::from_secs(5);
@@ -148,7 +148,8 @@ impl<'env, 'r> Keeping<'env, 'r> {
             door: self.outside.desk.map(Desk::path),
         };
         let progress = Progress::new(self.shown, loaded.prepared.resources().len());
-        let mut watching = Watching { progress, outside: self.outside };
+        let settled = if takeover.is_some() { MANY_SETTLED } else { 0 };
+        let mut watching = Watching { progress, outside: self.outside, settled };
         let held = match takeover {
             Some(takeover) => loaded.prepared.take_over(takeover, &self.options, hold, self.stop, &mut watching),
             None => loaded.prepared.hold(&self.options, hold, self.stop, &mut watching),
@@ -338,7 +339,12 @@ struct Outside<'a> {
 struct Watching<'a> {
     progress: Progress,
     outside: Outside<'a>,
+    /// How many resources have settled since memory was given back.
+    settled: usize,
 }
+
+/// Behind so many that have settled, there is memory to be given back.
+const MANY_SETTLED: usize = 1000;
 
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
@@ -349,6 +355,14 @@ impl Observer for Watching<'_> {
             }
         }
         manager::tell(&event);
+        match event {
+            Event::Settled(_) => self.settled += 1,
+            Event::Quiet(_) if self.settled >= MANY_SETTLED => {
+                self.settled = 0;
+                memory::give_back();
+            }
+            _ => {}
+        }
         if let (Event::Converged(converged), Some(mut status)) = (&event, self.outside.status)
             && let Err(error) = status.write_all(format!("{converged}\n").as_bytes())
         {

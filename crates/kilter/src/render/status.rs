@@ -1,5 +1,6 @@
 //! What `kilter status` shows: JSON as a run tells it (docs/reference/status.md), and text for people made of that.
 
+use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_model::{Receipt, ResourceRef};
@@ -9,8 +10,41 @@ use serde_json::{Map, Value as Json, json};
 use super::diff::visible;
 use super::{CHANGED, FAILED, FAINT, NAME, json, styled};
 
-/// What is held, as JSON.
-pub(crate) fn json(standings: &Standings) -> Json {
+/// What is held, as a line of JSON, one resource after the other: as one document, 100,000 of them would take 400 MB.
+pub(crate) fn write(standings: Standings, mut out: impl Write) -> io::Result<()> {
+    let head = plain(&of_all(&standings));
+    write!(out, "{},\"resources\":[", head.strip_suffix('}').unwrap_or(&head))?;
+    for (number, one) in standings.resources.into_iter().enumerate() {
+        let comma = if number == 0 { "" } else { "," };
+        write!(out, "{comma}{}", plain(&standing(&one)))?;
+    }
+    out.write_all(b"]}\n")?;
+    out.flush()
+}
+
+/// What metrics are made of: of each resource its name and its state alone.
+pub(crate) fn brief(standings: &Standings) -> Json {
+    let mut json = of_all(standings);
+    let brief = |one: &Standing| json!({"resource": one.reference.to_string(), "state": one.word});
+    json["resources"] = standings.resources.iter().map(brief).collect();
+    json
+}
+
+/// JSON in which nothing steers a terminal.
+pub(crate) fn plain(json: &Json) -> String {
+    let mut plain = String::new();
+    for c in json.to_string().chars() {
+        match c {
+            // Only texts hold them, in which they may be written so.
+            '\u{7f}'..='\u{9f}' => plain += &format!("\\u{:04x}", u32::from(c)),
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// What is said of all together.
+fn of_all(standings: &Standings) -> Json {
     let mut of_all = json::counts(&standings.counts);
     of_all["under_way"] = standings.under_way.into();
     of_all["in_sync_now"] = standings.in_sync_now.into();
@@ -27,7 +61,6 @@ pub(crate) fn json(standings: &Standings) -> Json {
         "overflows": standings.overflows,
         "begun_before": standings.begun_before.iter().map(begun).collect::<Vec<_>>(),
         "composites": standings.composites.iter().map(composite).collect::<Vec<_>>(),
-        "resources": standings.resources.iter().map(standing).collect::<Vec<_>>(),
         "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }

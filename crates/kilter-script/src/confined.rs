@@ -1,10 +1,9 @@
 //! What is said of a script that is not to change the machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kilter_process::{Attempt, Attempts, Confined, Finished};
-use kilter_provider::Level;
 
 use crate::convention::beginning;
 
@@ -44,7 +43,7 @@ pub(crate) struct Watch {
 /// What has been told: once is enough.
 #[derive(Default)]
 struct Told {
-    /// That the kernel confines nobody.
+    /// That the kernel does not confine, or not fully.
     is_open: bool,
     /// Who said that it was refused something.
     hints: BTreeSet<String>,
@@ -53,22 +52,37 @@ struct Told {
 }
 
 impl Watch {
-    /// What there is to say of a call, if anything.
-    pub(crate) fn note(&self, call: Confining<'_>, finished: &Finished) -> Option<(Level, String)> {
-        let told = &mut *self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let who = call.who;
-        let text = match (&finished.confined, &finished.refusal_hint) {
-            (Confined::NotAsked, _) => return None,
-            (confined @ Confined::No { .. }, _) => (!std::mem::replace(&mut told.is_open, true))
-                .then(|| format!("{who} could change the machine: {confined}")),
-            (_, _) if !finished.attempts.is_empty() => told.news(call, &finished.attempts),
-            (_, Some(hint)) => told.hints.insert(who.to_owned()).then(|| {
+    /// What there is to say of a call: that the kernel did not keep it from everything, and what it has tried.
+    pub(crate) fn notes(&self, call: Confining<'_>, finished: &Finished) -> impl Iterator<Item = String> {
+        self.gap(call, finished).into_iter().chain(self.tried(call, finished))
+    }
+
+    /// That the kernel confines nobody, or nobody fully: the same for all, and told once.
+    pub(crate) fn gap(&self, call: Confining<'_>, finished: &Finished) -> Option<String> {
+        let Confining { who, .. } = call;
+        let confined = &finished.confined;
+        if confined.is_as_asked() || std::mem::replace(&mut self.told().is_open, true) {
+            return None;
+        }
+        Some(format!("{who} could change the machine: {confined}"))
+    }
+
+    /// What a call has tried, and was refused.
+    pub(crate) fn tried(&self, call: Confining<'_>, finished: &Finished) -> Option<String> {
+        let mut told = self.told();
+        match (&finished.confined, &finished.refusal_hint) {
+            (Confined::NotAsked | Confined::No { .. }, _) => None,
+            _ if !finished.attempts.is_empty() => told.news(call, &finished.attempts),
+            (_, Some(hint)) => told.hints.insert(call.who.to_owned()).then(|| {
                 let tried = "seems to have tried to change the machine in a call that must not, and could not";
-                format!("{who} {tried} ({hint}){}", call.way())
+                format!("{} {tried} ({hint}){}", call.who, call.way())
             }),
-            (confined, None) => return (!confined.is_as_asked()).then(|| (Level::Debug, confined.to_string())),
-        };
-        text.map(|text| (Level::Warning, text))
+            _ => None,
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

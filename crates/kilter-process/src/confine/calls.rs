@@ -1,14 +1,14 @@
 //! The system calls that a confined child is refused: what changes the machine and Landlock does not rule.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{self, MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompCmpArgLen, SeccompCondition, SeccompRule};
 
 use super::Confinement;
-use super::filter::{Refused, When, compile, if_equal, load_argument, mask, permission, question, refusal};
+use super::filter::{Refused, When, absence, compile, if_equal, load_argument, mask, permission, question, refusal};
 use super::listener::Listener;
 use super::table::{self, Needs};
 
@@ -121,40 +121,49 @@ pub(super) enum Heard {
     ByNobody,
 }
 
-type Compiled = LazyLock<Option<BpfProgram>>;
+/// Who keeps a child from cutting a file that it has not opened for writing: `truncate`, and an open that only reads and cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cutting {
+    /// Landlock (Linux 6.2), except in the child's own directory.
+    Ruled,
+    /// These filters, everywhere: they see no paths.
+    Refused,
+}
 
-static READ_ONLY: Compiled = LazyLock::new(|| program(Confinement::ReadOnly, Heard::ByNobody));
-static READ_ONLY_ALONE: Compiled = LazyLock::new(|| program(Confinement::ReadOnlyAlone, Heard::ByNobody));
-static READ_ONLY_ASKED: Compiled = LazyLock::new(|| program(Confinement::ReadOnly, Heard::Asked));
-static READ_ONLY_ALONE_ASKED: Compiled = LazyLock::new(|| program(Confinement::ReadOnlyAlone, Heard::Asked));
+/// The programs, once they are needed.
+static PROGRAMS: [OnceLock<Option<BpfProgram>>; 8] = [const { OnceLock::new() }; 8];
 
 /// Has this thread, and what it starts, refused the calls of the list with EPERM.
-pub(super) fn refuse(confinement: Confinement) -> Result<(), NotRefused> {
-    let program = match confinement {
-        Confinement::None => return Ok(()),
-        Confinement::ReadOnly => &*READ_ONLY,
-        Confinement::ReadOnlyAlone => &*READ_ONLY_ALONE,
-    };
-    let program = program.as_ref().ok_or(NotRefused)?;
-    seccompiler::apply_filter(program).map_err(|_| NotRefused)
+pub(super) fn refuse(confinement: Confinement, cutting: Cutting) -> Result<(), NotRefused> {
+    match compiled(confinement, Heard::ByNobody, cutting) {
+        _ if confinement == Confinement::None => Ok(()),
+        Some(program) => seccompiler::apply_filter(program).map_err(|_| NotRefused),
+        None => Err(NotRefused),
+    }
 }
 
 /// The same, and of all that would change something the listener is asked first: who holds it has to answer.
 ///
 /// The kernel may have no listeners, or one already: of a process that started this one.
-pub(super) fn refuse_and_listen(confinement: Confinement) -> Result<Listener, NotRefused> {
-    let program = match confinement {
-        Confinement::None => return Err(NotRefused),
-        Confinement::ReadOnly => &*READ_ONLY_ASKED,
-        Confinement::ReadOnlyAlone => &*READ_ONLY_ALONE_ASKED,
+pub(super) fn refuse_and_listen(confinement: Confinement, cutting: Cutting) -> Result<Listener, NotRefused> {
+    let program = compiled(confinement, Heard::Asked, cutting).ok_or(NotRefused)?;
+    Listener::install(program, cutting).map_err(|_| NotRefused)
+}
+
+fn compiled(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<&'static BpfProgram> {
+    let is_alone = match confinement {
+        Confinement::None => return None,
+        Confinement::ReadOnly => 0,
+        Confinement::ReadOnlyAlone => 1,
     };
-    Listener::install(program.as_ref().ok_or(NotRefused)?).map_err(|_| NotRefused)
+    let at = is_alone + 2 * usize::from(heard == Heard::Asked) + 4 * usize::from(cutting == Cutting::Refused);
+    PROGRAMS[at].get_or_init(|| program(confinement, heard, cutting)).as_ref()
 }
 
 /// The kernel has no such filters, or the calls of this architecture are not known.
 pub(super) struct NotRefused;
 
-fn program(confinement: Confinement, heard: Heard) -> Option<BpfProgram> {
+fn program(confinement: Confinement, heard: Heard, cutting: Cutting) -> Option<BpfProgram> {
     let always = METADATA.iter().chain(METADATA_OLD).chain(&MACHINE).chain(&PROCESSES);
     let always = always.map(|&call| Refused { call, when: When::Always });
     let mut refused: Vec<Refused> = always.chain(sometimes(heard)).collect();
@@ -162,6 +171,9 @@ fn program(confinement: Confinement, heard: Heard) -> Option<BpfProgram> {
         // Netlink only asks: what it takes to change something is gone with the capabilities.
         let rules = vec![when([arg(0, Dword, Ne, libc::AF_NETLINK as u64)])];
         refused.push(Refused { call: libc::SYS_socket, when: When::Rules(rules) });
+    }
+    if cutting == Cutting::Refused {
+        refused.extend(cuts(heard));
     }
     if heard == Heard::Asked {
         // What is refused with some arguments only says itself who hears of it.
@@ -180,6 +192,47 @@ fn asked_when(needs: Needs) -> When {
     let writes = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
     let index = u32::try_from(index).expect("a system call has six arguments");
     When::Asked(vec![load_argument(index), mask(writes.unsigned_abs()), if_equal(0, 1, 0), question(), permission()])
+}
+
+/// Calls that cut a file without having it open for writing.
+fn cuts(heard: Heard) -> Vec<Refused> {
+    // What it does lies in memory, which may be another by the time it is done. Who finds it missing does without.
+    let mut cuts = vec![Refused { call: table::OPENAT2, when: When::Asked(vec![absence()]) }];
+    if heard == Heard::ByNobody {
+        cuts.push(Refused { call: libc::SYS_truncate, when: When::Always });
+        let opens = table::all().filter_map(|asked| match asked.needs {
+            Needs::Flags(index) => Some((asked.call, u32::try_from(index).expect("a system call has six arguments"))),
+            _ => None,
+        });
+        let both = (libc::O_ACCMODE | libc::O_TRUNC).unsigned_abs();
+        cuts.extend(opens.map(|(call, flags)| {
+            let [reads, neither] = CUTTING_FLAGS;
+            let when = vec![
+                load_argument(flags),
+                mask(both),
+                if_equal(reads, 1, 0),
+                if_equal(neither, 0, 1),
+                refusal(),
+                permission(),
+            ];
+            Refused { call, when: When::Asked(when) }
+        }));
+    }
+    cuts
+}
+
+/// Access and truncation of an open that cuts what it does not write to: one that reads, and one that does neither, which
+/// Linux takes to control devices.
+const CUTTING_FLAGS: [u32; 2] = [libc::O_TRUNC.unsigned_abs(), (libc::O_TRUNC | libc::O_ACCMODE).unsigned_abs()];
+
+/// Whether a call cuts a file without having it open for writing.
+pub(super) fn is_cut(call: i64, arguments: &[u64; 6]) -> bool {
+    let both = u64::from((libc::O_ACCMODE | libc::O_TRUNC).unsigned_abs());
+    call == libc::SYS_truncate
+        || table::asked(call).any(|asked| match asked.needs {
+            Needs::Flags(index) => CUTTING_FLAGS.map(u64::from).contains(&(arguments[index] & both)),
+            _ => false,
+        })
 }
 
 /// Calls that are refused with some arguments.
@@ -258,8 +311,10 @@ mod tests {
     fn the_program_is_small() {
         // The kernel translates it at each start of a confined child.
         for (heard, most) in [(Heard::ByNobody, 300), (Heard::Asked, 450)] {
-            let length = program(Confinement::ReadOnly, heard).map_or(0, |program| program.len());
-            assert!((100..most).contains(&length), "{length}");
+            for cutting in [Cutting::Ruled, Cutting::Refused] {
+                let length = program(Confinement::ReadOnly, heard, cutting).map_or(0, |program| program.len());
+                assert!((100..most).contains(&length), "{length}");
+            }
         }
     }
 

@@ -4,40 +4,45 @@ use std::error::Error;
 use std::path::Path;
 
 use landlock::{
-    ABI, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 use super::Gap;
 
 /// The newest version that all of this file has been held against. Later ones restrict more: the ninth, for
 /// one, which Unix sockets may be connected to, and a child that reads may well ask a service.
-const KNOWN: ABI = ABI::V7;
+pub(super) const KNOWN: ABI = ABI::V7;
 
 /// What may be written to by everybody without changing anything, and terminals.
 pub(super) const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"];
 
-/// Restricts this thread; says what this kernel cannot keep it from, or why it cannot be restricted at all.
-pub(super) fn restrict(scratch: Option<&Path>) -> Result<Vec<Gap>, String> {
+/// Restricts this thread as a kernel does that knows no more than a version; says what that cannot keep it from, or why it cannot
+/// be restricted at all.
+pub(super) fn restrict(scratch: Option<&Path>, known: ABI) -> Result<Vec<Gap>, String> {
     let told = |error: RulesetError| format!("Landlock: {}", with_sources(&error));
     // Asked for first, with no effect: a child that is not confined is not to lose its set-uid programs.
     let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let absent = |_| "this kernel has no Landlock, or it is switched off".to_owned();
     required.handle_access(AccessFs::WriteFile).map_err(absent)?;
-    let status = rules(scratch).and_then(RulesetCreated::restrict_self).map_err(told)?;
+    let status = rules(scratch, known).and_then(RulesetCreated::restrict_self).map_err(told)?;
     match status {
         RestrictionStatus { ruleset: RulesetStatus::NotEnforced, .. } => Err("Landlock is not enforced".into()),
-        RestrictionStatus { landlock: LandlockStatus::Available { effective_abi, .. }, .. } => Ok(gaps(effective_abi)),
+        RestrictionStatus { landlock: LandlockStatus::Available { effective_abi, .. }, .. } => {
+            Ok(gaps(effective_abi.min(known)))
+        }
         RestrictionStatus { .. } => Err("Landlock does not say what it enforces".into()),
     }
 }
 
 /// All kinds of writing are ruled, and allowed beneath a few places only. Reading and executing are not ruled.
-fn rules(scratch: Option<&Path>) -> Result<RulesetCreated, RulesetError> {
-    let writing = AccessFs::from_write(KNOWN);
-    let scope = Scope::Signal | Scope::AbstractUnixSocket;
-    let mut rules = Ruleset::default().handle_access(writing)?.scope(scope)?.create()?;
+fn rules(scratch: Option<&Path>, known: ABI) -> Result<RulesetCreated, RulesetError> {
+    let writing = AccessFs::from_write(known);
+    let rules = Ruleset::default().handle_access(writing)?;
+    let scope = Scope::from_all(known);
+    let mut rules = if scope.is_empty() { rules } else { rules.scope(scope)? }.create()?;
     let to_use: BitFlags<AccessFs> = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    let to_use = to_use & writing;
     for (path, access) in
         DEVICES.iter().map(|path| (Path::new(path), to_use)).chain(scratch.map(|path| (path, writing)))
     {

@@ -142,6 +142,11 @@ pub(super) fn permission() -> sock_filter {
     instruction(RETURN, 0, 0, ALLOW)
 }
 
+/// As if the kernel had no such call.
+pub(super) fn absence() -> sock_filter {
+    instruction(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32)
+}
+
 /// Loads the lower half of an argument.
 pub(super) fn load_argument(index: u32) -> sock_filter {
     // Behind the number, the architecture and the place of the call; the lower half comes first on all that is built for.

@@ -13,6 +13,8 @@ use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl, opcode};
 use seccompiler::BpfProgram;
 
+use super::calls::Cutting;
+
 /// The requests of a listener (`linux/seccomp.h`).
 const RECEIVE: Opcode = opcode::read_write::<seccomp_notif>(b'!', 0);
 const SEND: Opcode = opcode::read_write::<seccomp_notif_resp>(b'!', 1);
@@ -30,7 +32,10 @@ const PAGE: u64 = 4096;
 
 /// Where the kernel asks about calls.
 #[derive(Debug)]
-pub(crate) struct Listener(OwnedFd);
+pub(crate) struct Listener {
+    fd: OwnedFd,
+    pub(super) cutting: Cutting,
+}
 
 /// A call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
@@ -54,20 +59,20 @@ pub(super) enum Answer {
 impl Listener {
     /// Installs a filter in this thread, which must have `no_new_privs`, and listens to what it asks. The descriptor is
     /// closed on exec.
-    pub(super) fn install(program: &BpfProgram) -> io::Result<Listener> {
+    pub(super) fn install(program: &BpfProgram, cutting: Cutting) -> io::Result<Listener> {
         let listens = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
         // A caller that is asked about is not interrupted (Linux 5.19).
         let killable = listens | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-        let listener = install(program, killable).or_else(|_| install(program, listens))?;
+        let fd = install(program, killable).or_else(|_| install(program, listens))?;
         // SAFETY: the request takes a number.
-        let sync = unsafe { ioctl(&listener.0, IntegerSetter::<SET_FLAGS>::new_usize(SYNC_WAKE_UP)) };
+        let sync = unsafe { ioctl(&fd, IntegerSetter::<SET_FLAGS>::new_usize(SYNC_WAKE_UP)) };
         // Without it the same takes a little longer.
         let _ = sync;
-        Ok(listener)
+        Ok(Listener { fd, cutting })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 
     /// The call that is asked about. It waits for one, so there has to be one.
@@ -76,7 +81,7 @@ impl Listener {
         // The kernel takes it only if all of it is zero.
         let mut asked = seccomp_notif { id: 0, pid: 0, flags: 0, data };
         // SAFETY: the request takes a pointer to this structure, and writes no more than it.
-        unsafe { ioctl(&self.0, Updater::<RECEIVE, seccomp_notif>::new(&mut asked)) }?;
+        unsafe { ioctl(&self.fd, Updater::<RECEIVE, seccomp_notif>::new(&mut asked)) }?;
         let seccomp_notif { id, pid, data, .. } = asked;
         Ok(Call { id, caller: pid, number: data.nr.into(), arguments: data.args })
     }
@@ -84,7 +89,7 @@ impl Listener {
     /// Whether a call still waits: then its thread is still the one that made it.
     pub(super) fn is_pending(&self, call: &Call) -> bool {
         // SAFETY: the request reads a number through a pointer.
-        unsafe { ioctl(&self.0, Setter::<IS_PENDING, u64>::new(call.id)) }.is_ok()
+        unsafe { ioctl(&self.fd, Setter::<IS_PENDING, u64>::new(call.id)) }.is_ok()
     }
 
     /// Answers a call. One that waits no longer needs no answer.
@@ -95,14 +100,14 @@ impl Listener {
         };
         let mut answer = seccomp_notif_resp { id: call.id, val: 0, error, flags };
         // SAFETY: the request takes a pointer to this structure.
-        match unsafe { ioctl(&self.0, Updater::<SEND, seccomp_notif_resp>::new(&mut answer)) } {
+        match unsafe { ioctl(&self.fd, Updater::<SEND, seccomp_notif_resp>::new(&mut answer)) } {
             Err(Errno::NOENT) => Ok(()),
             sent => sent,
         }
     }
 }
 
-fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<Listener> {
+fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<OwnedFd> {
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(Errno::INVAL))?;
     // Both are `struct sock_filter`.
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast::<libc::sock_filter>() };
@@ -110,7 +115,7 @@ fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<Listener> {
     let fd: c_long = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &program) };
     match RawFd::try_from(fd) {
         // SAFETY: the kernel has just opened it for this call.
-        Ok(fd) if fd >= 0 => Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
 }

@@ -7,7 +7,7 @@
 //! 1. *Landlock* ([`files`]): no file is written, made, moved, removed or truncated outside of the child's temporary
 //!    directory, no device is controlled, no process outside is signalled or traced.
 //! 2. *A filter of system calls* ([`calls`]): what Landlock leaves open, such as modes, owners, times and extended
-//!    attributes of files, mounts, host name, clock, kernel modules, reboot.
+//!    attributes of files, mounts, host name, clock, kernel modules, reboot; before Linux 6.2 also truncation.
 //! 3. *Capabilities* ([`capabilities`]): a child of root keeps those for reading and for becoming another user.
 //! 4. *no_new_privs*: set-uid programs do not gain what the child has lost.
 //!
@@ -30,6 +30,9 @@ mod witness;
 
 use std::fmt;
 use std::path::Path;
+
+use calls::Cutting;
+use landlock::ABI;
 
 pub use attempt::{Attempt, Attempts, Deed};
 pub(crate) use listener::Listener;
@@ -72,7 +75,7 @@ pub enum Confined {
 /// What a child that is confined in part can do all the same, as far as its user may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Gap {
-    /// Truncate files (Linux before 6.2).
+    /// Truncate files (Linux before 6.2 without a filter of system calls).
     Truncation,
     /// Control devices (Linux before 6.10).
     Devices,
@@ -133,19 +136,26 @@ pub fn can_confine(confinement: Confinement) -> Confined {
 /// Where there is a directory to write to, and the kernel can, somebody has to answer what is asked before anything is
 /// changed: whoever gets the listener, or nobody, once it is closed.
 pub(crate) fn confine_this_thread(confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
+    confine_by(files::KNOWN, confinement, scratch)
+}
+
+/// The same as by a kernel that has this version of Landlock, if it has a newer one.
+fn confine_by(known: ABI, confinement: Confinement, scratch: Option<&Path>) -> (Confined, Option<Listener>) {
     if confinement == Confinement::None {
         return (Confined::NotAsked, None);
     }
-    let mut gaps = match files::restrict(scratch) {
+    let mut gaps = match files::restrict(scratch, known) {
         Ok(gaps) => gaps,
         Err(why) => return (Confined::No { why }, None),
     };
     if capabilities::drop_those_that_change().is_err() {
         gaps.push(Gap::Capabilities);
     }
-    let listener = scratch.and_then(|_| calls::refuse_and_listen(confinement).ok());
-    if listener.is_none() && calls::refuse(confinement).is_err() {
-        gaps.push(Gap::Calls);
+    let cutting = if gaps.contains(&Gap::Truncation) { Cutting::Refused } else { Cutting::Ruled };
+    let listener = scratch.and_then(|_| calls::refuse_and_listen(confinement, cutting).ok());
+    match listener.is_some() || calls::refuse(confinement, cutting).is_ok() {
+        true => gaps.retain(|gap| *gap != Gap::Truncation),
+        false => gaps.push(Gap::Calls),
     }
     (if gaps.is_empty() { Confined::Fully } else { Confined::Partly { gaps } }, listener)
 }
@@ -165,6 +175,10 @@ pub(crate) fn refusal_hint(stderr: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
@@ -173,6 +187,77 @@ mod tests {
         let told = Confined::Partly { gaps }.to_string();
         assert_eq!(told, "confined in part: it may still truncate files, signal processes");
         assert_eq!(Confined::No { why: "no Landlock".into() }.to_string(), "not confined: no Landlock");
+    }
+
+    /// What comes of cutting a file in four ways, as on a kernel with this version of Landlock.
+    fn cut(known: ABI, is_heard: bool, file: &Path) -> (Confined, Vec<Result<(), Errno>>, Vec<Attempt>) {
+        let scratch = file.parent().unwrap().join("scratch");
+        std::fs::create_dir_all(&scratch).unwrap();
+        let (sender, listener) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let child = scope.spawn(|| {
+                let (confined, listener) = confine_by(known, Confinement::ReadOnly, is_heard.then_some(&scratch));
+                assert_eq!(listener.is_some(), is_heard);
+                sender.send(listener).unwrap();
+                let open = |flags| rustix::fs::open(file, flags, Mode::empty()).map(drop);
+                let open2 = |flags| {
+                    rustix::fs::openat2(rustix::fs::CWD, file, flags, Mode::empty(), ResolveFlags::empty()).map(drop)
+                };
+                let neither = OFlags::from_bits_retain(3);
+                let tried = vec![
+                    open(OFlags::RDONLY),
+                    open(OFlags::RDONLY | OFlags::TRUNC),
+                    open(neither | OFlags::TRUNC),
+                    open(OFlags::WRONLY | OFlags::TRUNC),
+                    open2(OFlags::RDONLY | OFlags::TRUNC),
+                    truncate(file),
+                ];
+                (confined, tried)
+            });
+            let mut witness = Witness::new(listener.recv().unwrap(), &scratch);
+            while !child.is_finished() {
+                let Some(fd) = witness.fd() else { break };
+                let mut ready = [PollFd::new(&fd, PollFlags::IN)];
+                poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 5_000_000 })).unwrap();
+                let ready = ready[0].revents();
+                witness.serve(ready);
+            }
+            let (confined, tried) = child.join().unwrap();
+            (confined, tried, witness.into_attempts().first)
+        })
+    }
+
+    /// By its path, as `truncate(2)`.
+    fn truncate(file: &Path) -> Result<(), Errno> {
+        let mut python = std::process::Command::new("python3");
+        let python = python.args(["-c", "import os, sys; os.truncate(sys.argv[1], 1)"]).arg(file);
+        let ended = python.stderr(std::process::Stdio::piped()).output().unwrap();
+        let is_refused = String::from_utf8_lossy(&ended.stderr).contains("PermissionError");
+        assert!(ended.status.success() || is_refused, "{ended:?}");
+        if is_refused { Err(Errno::PERM) } else { Ok(()) }
+    }
+
+    #[test]
+    fn nobody_cuts_a_file_on_a_kernel_whose_landlock_does_not_know_of_that() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("f");
+        std::fs::write(&file, "whole").unwrap();
+        for known in [ABI::V1, ABI::V2, ABI::V3, files::KNOWN] {
+            for is_heard in [true, false] {
+                let (confined, tried, attempts) = cut(known, is_heard, &file);
+                assert_eq!(std::fs::read(&file).unwrap(), b"whole", "{known:?}, {is_heard}");
+                assert!(tried[0].is_ok() && tried[1..].iter().all(Result::is_err), "{known:?}: {tried:?}");
+                let is_cut = Attempt { deed: Deed::Write, path: Some(file.clone()) };
+                assert_eq!(attempts, if is_heard { vec![is_cut] } else { vec![] });
+                let gaps = match (known >= ABI::V6, confined) {
+                    (true, Confined::Fully) => vec![],
+                    (false, Confined::Partly { gaps }) => gaps,
+                    (_, confined) => panic!("{confined:?}"),
+                };
+                let expected = if known < ABI::V6 { vec![Gap::Devices, Gap::Signals] } else { vec![] };
+                assert_eq!(gaps, expected);
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is asked before a confined child changes something is answered here, and what it tries is written down.
 //!
 //! Nothing is decided. What Landlock rules goes on, and Landlock rules it; what the filter would have refused by itself
-//! is refused, whatever he sees. A path can be another one by the time the kernel reads it: what is told is what
+//! is refused, by numbers alone. A path can be another one by the time the kernel reads it: what is told is what
 //! was asked, not what was done.
 
 use std::cell::OnceCell;
@@ -16,6 +16,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::attempt::{Attempt, Attempts, Deed};
+use super::calls::{Cutting, is_cut};
 use super::files::DEVICES;
 use super::listener::{Answer, Call, Listener};
 use super::place::{Base, Last, Place, View};
@@ -64,7 +65,7 @@ impl Witness {
         let Some(listener) = &self.listener else { return };
         let served = match listener.receive() {
             Ok(call) => {
-                let answer = answer(&call);
+                let answer = answer(&call, listener.cutting);
                 let attempts = if self.is_worth_a_look() { self.seen(listener, &call) } else { Vec::new() };
                 let sent = listener.answer(&call, answer);
                 attempts.into_iter().for_each(|attempt| self.attempts.add(attempt));
@@ -132,7 +133,10 @@ impl Witness {
 }
 
 /// What a call comes to, whoever makes it.
-fn answer(call: &Call) -> Answer {
+fn answer(call: &Call, cutting: Cutting) -> Answer {
+    if cutting == Cutting::Refused && is_cut(call.number, &call.arguments) {
+        return Answer::Refused;
+    }
     match table::asked(call.number).all(|asked| asked.answer == Answer::GoOn) {
         true if table::asked(call.number).next().is_some() => Answer::GoOn,
         _ => Answer::Refused,
@@ -258,13 +262,35 @@ mod tests {
 
     #[test]
     fn only_what_landlock_rules_goes_on() {
-        let answer_to = |number| answer(&Call::made_up(number, [0; 6]));
+        let answer_to = |number| answer(&Call::made_up(number, [0; 6]), Cutting::Ruled);
         for call in [libc::SYS_openat, libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_bind] {
             assert_eq!(answer_to(call), Answer::GoOn);
         }
         for call in [libc::SYS_fchmod, libc::SYS_ioctl, libc::SYS_mount, libc::SYS_reboot, libc::SYS_getpid, 9999] {
             assert_eq!(answer_to(call), Answer::Refused);
         }
+    }
+
+    #[test]
+    fn what_landlock_does_not_rule_yet_is_refused_by_its_flags() {
+        let answer_to = |number, flags: i32| {
+            let arguments = if number == libc::SYS_openat { [0, 0, flags, 0, 0, 0] } else { [0, flags, 0, 0, 0, 0] };
+            answer(&Call::made_up(number, arguments.map(|one| u64::from(one.unsigned_abs()))), Cutting::Refused)
+        };
+        assert_eq!(answer_to(libc::SYS_truncate, 0), Answer::Refused);
+        for call in [
+            libc::SYS_openat,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open,
+        ] {
+            for cut in [O_RDONLY, O_ACCMODE, O_CREAT] {
+                assert_eq!(answer_to(call, cut | O_TRUNC), Answer::Refused);
+            }
+            for ruled in [O_RDONLY, O_ACCMODE, O_CREAT, O_WRONLY | O_TRUNC, libc::O_RDWR | O_TRUNC] {
+                assert_eq!(answer_to(call, ruled), Answer::GoOn, "{ruled:#o}");
+            }
+        }
+        assert_eq!(answer_to(libc::SYS_unlinkat, O_TRUNC), Answer::GoOn);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Capture, Confined, Confinement, Finished, Invocation};
+use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation};
 use kilter_provider::{Level, Seal};
 
 use super::cache::{Cache, Described};
@@ -91,15 +91,12 @@ fn described(
     described
 }
 
-/// The warning of a script that tried to change the machine, or could have. That a kernel confines in part is told of the
-/// calls that follow.
-fn warned(candidate: &Candidate, watch: &Watch, finished: &Finished) -> Option<Note> {
-    // The kernel is the same for all scripts; what one of them tries is its own.
-    let (own, is_unconfined) = (Watch::default(), matches!(finished.confined, Confined::No { .. }));
+/// The warnings of a script that tried to change the machine, or could have.
+fn warned(candidate: &Candidate, watch: &Watch, finished: &Finished) -> impl Iterator<Item = Note> {
     let call = Confining { who: "the script", action: "describe", is_preview: false, lifted: Lifted::Never };
-    let note = if is_unconfined { watch } else { &own }.note(call, finished);
-    let (_, message) = note.filter(|(level, _)| *level == Level::Warning)?;
-    Some(Note::warning(&candidate.path, message))
+    // The kernel is the same for all scripts; what one of them tries is its own.
+    let messages = watch.gap(call, finished).into_iter().chain(Watch::default().tried(call, finished));
+    messages.map(|message| Note::warning(&candidate.path, message))
 }
 
 fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes: &mut Vec<Note>) -> Described {

@@ -189,9 +189,7 @@ impl Runner {
         let who = format!("the script {}", call.path.display());
         let (action, lifted) = (call.action.unwrap_or_default(), call.lifted());
         let confining = Confining { who: &who, action, is_preview: lifted == Lifted::Never, lifted };
-        if let Some((level, message)) = self.watch.note(confining, &finished) {
-            remark(level, &message);
-        }
+        self.watch.notes(confining, &finished).for_each(|message| remark(Level::Warning, &message));
         Ok(finished)
     }
 

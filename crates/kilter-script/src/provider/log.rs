@@ -24,9 +24,7 @@ impl ScriptProvider {
         let who = format!("the provider `{}`", self.name);
         let is_preview = matches!(request, Request::Update(..));
         let call = Confining { who: &who, action: self.action(request), is_preview, lifted };
-        if let Some((level, message)) = self.confined.note(call, finished) {
-            log(level, &message);
-        }
+        self.confined.notes(call, finished).for_each(|message| log(Level::Warning, &message));
     }
 }
 

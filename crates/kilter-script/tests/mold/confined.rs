@@ -8,7 +8,7 @@ use kilter_script::mold::Mold;
 use kilter_script::{Scripts, Surroundings};
 
 use crate::harness::{Lines, Place, attributes};
-use crate::unconfined::Unconfined;
+use crate::unconfined::ConfinedAs;
 
 /// A fact script and actors that try to write, and say something.
 fn writers() -> Place {
@@ -47,9 +47,11 @@ fn what_facts_and_actors_say_is_logged_and_they_are_named_if_they_try_to_write()
 #[test]
 fn it_is_told_once_that_facts_and_actors_could_change_the_machine() {
     let place = writers();
-    let lines = logged_of(&place, Surroundings { exchanges: Arc::new(Unconfined), ..place.surroundings() });
-    let warned: Vec<&String> = lines.iter().filter(|line| line.contains("could change the machine")).collect();
-    assert!(warned.len() == 1 && warned[0].starts_with("warning facts[it] the script "), "{lines:?}");
+    for kernel in ConfinedAs::all() {
+        let lines = logged_of(&place, Surroundings { exchanges: Arc::new(kernel), ..place.surroundings() });
+        let warned: Vec<&String> = lines.iter().filter(|line| line.contains("could change the machine")).collect();
+        assert!(warned.len() == 1 && warned[0].starts_with("warning facts[it] the script "), "{lines:?}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::Scripts;
 
 use crate::harness::*;
-use crate::unconfined::Unconfined;
+use crate::unconfined::ConfinedAs;
 
 fn metadata(more: &str) -> String {
     format!("---\nprovider:\n  type: tt\n  invoke: simple\n  suitable: true\n{more}")
@@ -80,14 +80,17 @@ fn a_script_that_tries_to_write_while_it_describes_itself_is_named() {
 
 #[test]
 fn it_is_told_once_that_scripts_could_change_the_machine_while_they_describe_themselves() {
-    let mut place = Place::new();
-    place.surroundings.exchanges = Arc::new(Unconfined);
-    describing(&place, "a", "");
-    describing(&place, "b", "");
-    let found = place.found();
-    let notes: Vec<_> = found.notes.iter().map(|note| (note.level, place.plain(note))).collect();
-    assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(notes[0].0 == Level::Warning && notes[0].1.contains("the script could change the machine: "), "{notes:?}");
+    for kernel in ConfinedAs::all() {
+        let mut place = Place::new();
+        let expected = format!("the script could change the machine: {}", kernel.0);
+        place.surroundings.exchanges = Arc::new(kernel);
+        describing(&place, "a", "");
+        describing(&place, "b", "");
+        let found = place.found();
+        let notes: Vec<_> = found.notes.iter().map(|note| (note.level, place.plain(note))).collect();
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].0 == Level::Warning && notes[0].1.ends_with(&expected), "{notes:?}");
+    }
 }
 
 #[test]

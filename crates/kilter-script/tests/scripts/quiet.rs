@@ -1,9 +1,13 @@
 //! Scripts that try to write where they must not, and keep quiet about it.
 
+use std::sync::Arc;
+
 use kilter_model::{Change, State};
+use kilter_process::Confined;
 use kilter_provider::{Context, Mode, Provider, Wanted};
 
 use crate::harness::*;
+use crate::unconfined::ConfinedAs;
 
 const TYPED: &str =
     "type: tt\ninvoke: simple\nsuitable: true\nnoop_safe: true\nattributes:\n  name:\n  v: {type: string}";
@@ -39,6 +43,22 @@ fn a_script_that_keeps_quiet_about_what_it_tried_is_named_with_it() {
     );
     let lines = warned(&*provider, &["a", "b", "c"]);
     assert!(lines.len() == 1 && lines[0].ends_with(&expected), "{lines:#?}\n{expected}");
+}
+
+#[test]
+fn what_an_older_kernel_leaves_open_is_told_once_beside_what_was_tried() {
+    for kernel in ConfinedAs::all() {
+        let mut place = Place::new();
+        let confined = kernel.0.clone();
+        place.surroundings.exchanges = Arc::new(kernel);
+        let provider = place.bash("t", TYPED, "{ echo >changed; } 2>/dev/null; echo '# simple'; echo 'name: a'");
+        let lines = warned(&*provider, &["a", "b", "c"]);
+        assert!(lines[0].ends_with(&format!("the provider `t` could change the machine: {confined}")), "{lines:#?}");
+        // Where nothing is confined, nothing was refused.
+        let is_partly = matches!(confined, Confined::Partly { .. });
+        assert_eq!(lines.len(), 1 + usize::from(is_partly), "{lines:#?}");
+        assert!(!is_partly || lines[1].contains("tried to write "), "{lines:#?}");
+    }
 }
 
 #[test]

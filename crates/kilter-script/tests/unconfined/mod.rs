@@ -1,12 +1,22 @@
-//! For tests of what is told where nothing can be confined.
+//! For tests of what is told where not everything can be confined.
 
-use kilter_process::{Cancel, Confined, Finished, Observer, SpawnError};
+use kilter_process::{Cancel, Confined, Finished, Gap, Observer, SpawnError};
 use kilter_script::{Exchange, Exchanges, Live};
 
-/// Runs scripts on a kernel that cannot confine them.
-pub(crate) struct Unconfined;
+/// Runs scripts on a kernel that confines no further than this.
+pub(crate) struct ConfinedAs(pub(crate) Confined);
 
-impl Exchanges for Unconfined {
+impl ConfinedAs {
+    /// A kernel that confines nobody, and one that keeps nobody from signalling.
+    pub(crate) fn all() -> [ConfinedAs; 2] {
+        [
+            ConfinedAs(Confined::No { why: "no Landlock".into() }),
+            ConfinedAs(Confined::Partly { gaps: vec![Gap::Signals] }),
+        ]
+    }
+}
+
+impl Exchanges for ConfinedAs {
     fn run<'a>(
         &self,
         exchange: &Exchange<'a>,
@@ -14,6 +24,6 @@ impl Exchanges for Unconfined {
         observer: Observer<'a>,
     ) -> Result<Finished, SpawnError> {
         let finished = Live.run(exchange, cancel, observer)?;
-        Ok(Finished { confined: Confined::No { why: "no Landlock".into() }, ..finished })
+        Ok(Finished { confined: self.0.clone(), ..finished })
     }
 }

@@ -146,7 +146,7 @@ fn a_file_is_what_its_path_and_state_say() {
         ("path: /a/b/, state: exists, recurse: true", "path: /a/b, ensure: directory, parents: true"),
         (
             "path: /a/, state: exists, source: /s/, recurse: true, purge: true, force: true",
-            "path: /a, ensure: directory, source: /s, recurse: true, force: true, purge: true",
+            "path: /a, ensure: directory, source: /s, recurse: true, parents: true, force: true, purge: true",
         ),
         ("path: /a, state: exists, symlink: true, source: ../b/", "path: /a, ensure: link, target: ../b/"),
         ("path: /a, state: exists, fragments: [/f, /d/]", "path: /a, ensure: file, fragments: [/f, /d/]"),

@@ -89,6 +89,9 @@ fn contents(fields: &Fields, is_link: bool, is_directory: bool, is_absent: bool,
         lowered.push(attribute, at, Piece::Text(source, at));
         if !is_link && is_directory {
             copy(fields, "recurse", lowered, "recurse");
+            if fields.is("recurse") && !is_absent {
+                lowered.imply("parents", "true");
+            }
         }
     } else if fields.is("recurse") && is_directory {
         // What it means without a source depends on which way it goes.

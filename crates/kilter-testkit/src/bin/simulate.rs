@@ -81,8 +81,8 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "simulated {} graphs, {} commands, {} crashes, {} interrupts, {} failures: all properties hold",
-        asked.graphs, counts.commands, counts.crashes, counts.interrupts, counts.failures
+        "simulated {} graphs of seed {} from number {}, {} commands, {} crashes, {} interrupts, {} failures: all properties hold",
+        asked.graphs, asked.seed, asked.first, counts.commands, counts.crashes, counts.interrupts, counts.failures
     );
     ExitCode::SUCCESS
 }

@@ -205,7 +205,7 @@ fn what_closes_a_diamond_is_looked_at_once_and_behind_the_slower_of_its_parents(
 
 #[test]
 fn what_is_behind_a_failure_is_left_alone_and_comes_back_with_it_while_the_rest_goes_on() {
-    let holding = Holding { backoff: Backoff { first: 50, longest: 50 }, ..Holding::default() };
+    let holding = Holding { backoff: Backoff { first: 50, roused: 50, longest: 50 }, ..Holding::default() };
     let mut run = Run::holding_as(&[before(A, B)], vertices(3), holding);
     assert_eq!(run.machine.commands(), [check(A), check(C)]);
     let [wake, failed] = fails(A, 50);

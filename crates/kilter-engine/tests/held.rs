@@ -59,7 +59,7 @@ fn what_failed_long_ago_comes_back_at_once_when_something_happens_to_it() {
     fail_again(&mut machine, 3010, Input::Due(ONLY));
     assert_eq!(machine.commands(), failed_until(7010));
     machine.input(Timestamp(4010), Input::Stale(ONLY));
-    assert!(matches!(machine.commands()[..], [Command::Check(_)]), "it was left alone for a second");
+    assert!(matches!(machine.commands()[..], [Command::Check(_)]), "it was left alone for long enough");
     machine.input(Timestamp(4020), Input::Checked(ONLY, Verdict::InSync));
     machine.commands();
     machine.input(Timestamp(7010), Input::Due(ONLY));
@@ -70,16 +70,24 @@ fn what_failed_long_ago_comes_back_at_once_when_something_happens_to_it() {
 #[test]
 fn what_happens_to_what_fails_each_time_is_heeded_later_each_time() {
     let mut machine = changing();
-    machine.input(Timestamp(5), Input::Stale(ONLY));
     machine.input(Timestamp(10), Input::Applied(ONLY, Ran::Failed));
     let mut now = 10;
-    for pause in [1000, 2000, 4000] {
+    for (least, pause) in [(50, 1000), (100, 2000), (200, 4000), (400, 8000)] {
         assert_eq!(machine.commands(), failed_until(now + pause));
         machine.input(Timestamp(now + 1), Input::Stale(ONLY));
-        assert_eq!(machine.commands(), [], "it is left alone for {pause} ms");
-        now += pause;
+        assert_eq!(machine.commands(), [Command::Wake(ONLY, Timestamp(now + least))]);
+        now += least;
         fail_again(&mut machine, now, Input::Due(ONLY));
     }
+}
+
+#[test]
+fn what_happened_while_it_failed_brings_it_back_as_well() {
+    let mut machine = changing();
+    machine.input(Timestamp(5), Input::Stale(ONLY));
+    machine.input(Timestamp(10), Input::Applied(ONLY, Ran::Failed));
+    assert_eq!(machine.commands().last(), Some(&Command::Wake(ONLY, Timestamp(60))));
+    assert_eq!(machine.wakes_at(ONLY), Some(Timestamp(60)));
 }
 
 #[test]
@@ -89,9 +97,9 @@ fn what_happens_brings_what_failed_back_before_its_own_time() {
     machine.commands();
     fail_again(&mut machine, 1010, Input::Due(ONLY));
     assert_eq!(machine.commands(), failed_until(3010));
-    machine.input(Timestamp(1500), Input::Stale(ONLY));
-    assert_eq!(machine.commands(), [Command::Wake(ONLY, Timestamp(2010))]);
-    machine.input(Timestamp(2010), Input::Due(ONLY));
+    machine.input(Timestamp(1020), Input::Stale(ONLY));
+    assert_eq!(machine.commands(), [Command::Wake(ONLY, Timestamp(1060))]);
+    machine.input(Timestamp(1060), Input::Due(ONLY));
     assert!(matches!(machine.commands()[..], [Command::Check(_)]));
 }
 

@@ -21,7 +21,11 @@ fn every_property_holds_of_two_thousand_held_graphs() {
 fn every_fault_is_noticed_by_its_property() {
     for (fault, property) in Fault::ALL {
         let mut noticed: BTreeMap<_, u32> = BTreeMap::new();
-        for seed in 0..600 {
+        // Some are rare, and found sooner or later.
+        for seed in 0..6000 {
+            if seed >= 300 && noticed.contains_key(&property) {
+                break;
+            }
             if let Err(violation) = simulate_held_with(seed, Some(fault)) {
                 *noticed.entry(violation.property).or_default() += 1;
             }

@@ -40,18 +40,20 @@ impl Default for Budget {
 }
 
 /// How long a failed vertex is left alone if nothing happens to it: twice as long after each failure. What happens to it brings it
-/// back sooner, but for events that were followed by a failure: each of those makes that twice as long as well.
+/// back sooner: an event that was followed by a failure makes that twice as long as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Milliseconds after the first failure.
+    /// Milliseconds after the first failure if nothing happens to it.
     pub first: u64,
+    /// Milliseconds after the first failure whatever happens to it; at most as many.
+    pub roused: u64,
     /// Milliseconds at most.
     pub longest: u64,
 }
 
 impl Default for Backoff {
     fn default() -> Backoff {
-        Backoff { first: 1000, longest: 300_000 }
+        Backoff { first: 1000, roused: 50, longest: 300_000 }
     }
 }
 
@@ -104,11 +106,11 @@ struct LeftAlone {
 
 impl LeftAlone {
     /// It has failed once more.
-    fn fails(&mut self, now: Timestamp, Backoff { first, longest }: Backoff) {
-        let next = |last: u64| last.saturating_mul(2).clamp(first, longest.max(first));
-        self.pause = next(self.pause);
+    fn fails(&mut self, now: Timestamp, Backoff { first, roused, longest }: Backoff) {
+        let next = |last: u64, first: u64| last.saturating_mul(2).clamp(first, longest.max(first));
+        self.pause = next(self.pause, first);
         if self.is_roused || self.least == 0 {
-            self.least = next(self.least);
+            self.least = next(self.least, roused);
         }
         self.until = Timestamp(now.0.saturating_add(self.least));
         self.is_roused = false;

@@ -38,9 +38,9 @@ pub(super) struct LeftAlone {
 
 impl LeftAlone {
     /// It has failed, once more.
-    pub(super) fn fails(&mut self, now: Timestamp, Backoff { first, longest }: Backoff) {
+    pub(super) fn fails(&mut self, now: Timestamp, Backoff { roused, longest, .. }: Backoff) {
         if self.last == 0 || self.is_roused {
-            self.last = (self.last * 2).clamp(first, longest.max(first));
+            self.last = (self.last * 2).clamp(roused, longest.max(roused));
         }
         self.until = Some(Timestamp(now.0 + self.last));
         self.is_roused = false;

@@ -56,6 +56,11 @@ pub(super) struct Site {
     noop: u32,
 }
 
+fn backoff(rng: &mut Rng) -> Backoff {
+    let first = rng.u64(1..50) * 10;
+    Backoff { first, roused: rng.u64(1..=first), longest: rng.u64(50..500) * 10 }
+}
+
 impl Site {
     pub(super) fn random(rng: &mut Rng) -> Site {
         let count = match rng.u32(..50) {
@@ -69,7 +74,7 @@ impl Site {
         let mut site = Site {
             is_watched: (0..count).map(|_| chance(rng, watched)).collect(),
             budget: Budget { repairs: rng.u32(1..12), within: rng.u64(1..20) * 500 },
-            backoff: Backoff { first: rng.u64(1..50) * 10, longest: rng.u64(50..500) * 10 },
+            backoff: backoff(rng),
             limits: BTreeMap::new(),
             semaphores: BTreeMap::new(),
             forgiving: (0..count).filter(|_| chance(rng, forgiving)).collect(),
@@ -141,7 +146,11 @@ impl Site {
         let limits = self.limits.iter().filter(|_| !forgets(Fault::ForgetsLimits));
         Holding {
             budget: self.told_budget(fault),
-            backoff: if forgets(Fault::ForgetsBackoff) { Backoff { first: 0, longest: 0 } } else { self.backoff },
+            backoff: if forgets(Fault::ForgetsBackoff) {
+                Backoff { first: 0, roused: 0, longest: 0 }
+            } else {
+                self.backoff
+            },
             unwatched,
             limits: limits.filter_map(|(part, limit)| Some((vertex(part)?, *limit))).collect(),
             forgiving: (0..self.parts())

@@ -13,7 +13,6 @@ mod watch;
 mod wishes;
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
@@ -29,6 +28,7 @@ use command::{command_of, done_of, option_problem, others_of, refresh_of};
 use guard::Verdict;
 use launch::{Launch, account_problems, environment};
 use secrets::Secrets;
+use stamp::Seen;
 
 /// Why a command without a guard has to run.
 const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onlyif`";
@@ -70,7 +70,8 @@ impl ExecProvider {
         if !guard::has_guards(should) {
             return Ok(Verdict::Due(EVERY_TIME.into()));
         }
-        if let Some(why) = stamp::newer(cx, name, should).map_err(ProviderError::new)? {
+        // What was modified while the command ran asks for it the next time: it has done its work.
+        if let Some(why) = stamp::newer(cx, name, should).map_err(ProviderError::new)?.filter(|_| !has_run) {
             return Ok(Verdict::Due(why));
         }
         Ok(match guard::ask(&self.launch(cx, should))? {
@@ -88,15 +89,13 @@ impl ExecProvider {
             Err(problem) => return Outcome::failed(problem.to_string()),
         };
         let launch = self.launch(cx, should);
-        let begun = SystemTime::now();
+        let seen = Seen::now(should);
         let mut outcome = perform::perform(&launch, &command);
         if outcome.is_done() {
             outcome = Self::also_done(&launch, outcome);
         }
-        if outcome.is_done()
-            && let Err(why) = stamp::ran(cx, change.name, should, begun)
-        {
-            outcome.failure = Some(why);
+        if outcome.is_done() {
+            outcome = Self::also_kept(&launch, change.name, seen, outcome);
         }
         if outcome.is_done() && change.refresh {
             outcome = self.also_refreshed(&launch, change.name, outcome);
@@ -115,6 +114,15 @@ impl ExecProvider {
             Some(Err(problem)) => Outcome::failed(problem.to_string()),
         };
         Outcome { failure: done.failure, notes: [outcome.notes, done.notes].concat(), ..outcome }
+    }
+
+    /// The command has succeeded, and what it has heeded is kept.
+    fn also_kept(launch: &Launch<'_>, name: &str, seen: Seen, mut outcome: Outcome) -> Outcome {
+        match seen.keep(launch.cx, name, launch.should) {
+            Ok(note) => outcome.notes.extend(note.map(|note| Secrets::of(launch.should).redact(&note))),
+            Err(why) => outcome.failure = Some(why),
+        }
+        outcome
     }
 
     /// The command has just run, which serves a refresh that is owed; a command of its own for
@@ -142,15 +150,16 @@ impl ExecProvider {
             return Ok(Outcome { refreshed: true, ..Outcome::done() });
         }
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
-        let begun = SystemTime::now();
+        let is_command = should.get("refresh").is_none();
+        let seen = is_command.then(|| Seen::now(should));
         let mut outcome = perform::perform(&launch, &command);
-        if should.get("refresh").is_none() && outcome.is_done() {
+        if is_command && outcome.is_done() {
             outcome = Self::also_done(&launch, outcome);
-            if outcome.is_done() {
-                stamp::ran(cx, name, should, begun)?;
-            }
         }
-        if should.get("refresh").is_some() {
+        if let Some(seen) = seen.filter(|_| outcome.is_done()) {
+            outcome = Self::also_kept(&launch, name, seen, outcome);
+        }
+        if !is_command {
             // What others refer to is what `command` said.
             outcome.outputs = Attributes::new();
         }

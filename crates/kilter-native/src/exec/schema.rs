@@ -150,8 +150,9 @@ fn guards(schema: TypeSchema) -> TypeSchema {
             "mtimes",
             "Variant[String[1], Array[String[1], 1]]",
             parameter,
-            "Run when one of these files was modified since the command last succeeded, whatever `creates`, `unless` and \
-             `onlyif` say: `/etc/app.conf`. Each must be there. Of no effect without another guard; `onlyif: \"false\"` makes it the only one.",
+            "Run when one of these files was modified, or another one put in its place, since the command began that last succeeded, whatever \
+             `creates`, `unless` and `onlyif` say: `/etc/app.conf`. Each must be there. What is modified while the command runs, by itself too, \
+             asks for it once more. Of no effect without another guard; `onlyif: \"false\"` makes it the only one.",
         )
         .attribute(
             "verify",

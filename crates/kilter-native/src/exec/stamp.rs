@@ -1,7 +1,9 @@
-//! When a command last succeeded, held against when files were modified.
+//! What files were when a command was begun that has succeeded, held against what they are.
 
-use std::io::ErrorKind;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::fs::Metadata;
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Attributes;
@@ -12,10 +14,44 @@ use crate::words::texts;
 
 const KIND: &str = "exec";
 
-/// So much later than they are the times of files are taken to be: they are those of the last tick of the kernel.
-const TICK: Duration = Duration::from_millis(10);
+/// The times of files are those of the last tick of the kernel, 10 ms ago at most: what was modified so lately may be modified
+/// once more and have the same time.
+const LATELY: Duration = Duration::from_millis(20);
 
-/// Why a command has to run whatever its other guards say: a file of `mtimes` was modified since it last succeeded.
+/// So often a file is waited for that is modified all the time.
+const WAITS: u32 = 10;
+
+/// The files of `mtimes` before a command: a line each, to be kept if it succeeds.
+pub(super) struct Seen(Vec<String>);
+
+impl Seen {
+    /// The files as they are. Whatever is done to them from now on makes them others: waits for that, a moment, where one has
+    /// been modified just now. One of which that cannot be said is left out, and asks for the command once more.
+    pub(super) fn now(should: &Attributes) -> Seen {
+        Seen(texts(should.get("mtimes")).iter().filter_map(|path| lasting(path)).collect())
+    }
+
+    /// The command has succeeded. Tells which file was modified while it ran, perhaps by itself: it was perhaps not heeded.
+    ///
+    /// # Errors
+    /// When that cannot be kept.
+    pub(super) fn keep(
+        self,
+        cx: &Context<'_>,
+        name: &str,
+        should: &Attributes,
+    ) -> Result<Option<EcoString>, EcoString> {
+        let paths = texts(should.get("mtimes"));
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        Shelf::of(cx, KIND).write(name, self.0.concat().as_bytes())?;
+        let modified = paths.iter().find(|path| !look(path).is_ok_and(|found| self.0.contains(&line(path, &found))));
+        Ok(modified.map(|path| eco_format!("{path} (mtimes) was modified while it ran, and asks for it again")))
+    }
+}
+
+/// Why a command has to run whatever its other guards say: a file of `mtimes` is not what it was when it last began to succeed.
 ///
 /// # Errors
 /// When a file cannot be looked at.
@@ -24,43 +60,53 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
     if paths.is_empty() {
         return Ok(None);
     }
-    let ran = Shelf::of(cx, KIND).read(name)?.and_then(|bytes| time(&bytes));
+    let kept = Shelf::of(cx, KIND).read(name)?;
+    let kept = kept.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let mut newer = None;
     for path in &paths {
-        let modified = std::fs::metadata(path.as_str()).and_then(|found| found.modified());
-        let modified = match modified {
+        let found = match look(path) {
             // Who is to make it has not run either.
             Err(error) if error.kind() == ErrorKind::NotFound && cx.only_looks() => {
                 return Ok(Some(eco_format!("{path} (mtimes) does not exist yet")));
             }
-            modified => {
-                modified.map_err(|error| eco_format!("cannot tell when {path} (mtimes) was modified: {error}"))?
-            }
+            found => found.map_err(|error| eco_format!("cannot tell when {path} (mtimes) was modified: {error}"))?,
         };
-        if ran.is_none_or(|ran| modified > ran) {
-            newer.get_or_insert_with(|| match ran {
-                Some(_) => eco_format!("{path} (mtimes) was modified since it ran"),
-                None => eco_format!("it has not run since {path} (mtimes) is heeded"),
+        let line = line(path, &found);
+        if !kept.split_inclusive('\n').any(|kept| kept == line) {
+            newer.get_or_insert_with(|| match kept.lines().any(|kept| kept.starts_with(&beginning(path))) {
+                true => eco_format!("{path} (mtimes) was modified since it ran"),
+                false => eco_format!("it has not run since {path} (mtimes) is heeded"),
             });
         }
     }
     Ok(newer)
 }
 
-/// The command has succeeded; what was modified while it ran was perhaps not heeded.
-///
-/// # Errors
-/// When that cannot be kept.
-pub(super) fn ran(cx: &Context<'_>, name: &str, should: &Attributes, begun: SystemTime) -> Result<(), EcoString> {
-    if should.get("mtimes").is_none() {
-        return Ok(());
-    }
-    let begun = begun.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(TICK);
-    Shelf::of(cx, KIND).write(name, format!("{}\n", begun.as_nanos()).as_bytes())
+fn look(path: &str) -> Result<Metadata, Error> {
+    std::fs::metadata(path)
 }
 
-fn time(bytes: &[u8]) -> Option<SystemTime> {
-    let nanos: u128 = std::str::from_utf8(bytes).ok()?.trim_end().parse().ok()?;
-    let seconds = u64::try_from(nanos / 1_000_000_000).ok()?;
-    UNIX_EPOCH.checked_add(Duration::new(seconds, (nanos % 1_000_000_000) as u32))
+/// What a file is: its path, when it was modified, which one it is and how long.
+fn line(path: &str, found: &Metadata) -> String {
+    let (time, nanos) = (found.mtime(), found.mtime_nsec());
+    format!("{}{time}.{nanos:09} {} {}\n", beginning(path), found.ino(), found.len())
+}
+
+/// With what the line of a file begins.
+fn beginning(path: &str) -> String {
+    format!("{path:?} ")
+}
+
+/// What a file is, as soon as nobody can modify it and leave it the same.
+fn lasting(path: &str) -> Option<String> {
+    for _ in 0..WAITS {
+        let now = SystemTime::now();
+        let found = look(path).ok()?;
+        // A time to come was set by somebody, and is none that the kernel gives.
+        match now.duration_since(found.modified().ok()?) {
+            Ok(age) if age < LATELY => std::thread::sleep(LATELY - age),
+            _ => return Some(line(path, &found)),
+        }
+    }
+    None
 }

@@ -1,6 +1,6 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use kilter_model::Difference;
 use kilter_provider::{Interrupt, check};
@@ -545,38 +545,131 @@ fn a_guard_is_trusted_to_have_been_right_if_asked() {
     assert_eq!(bench.check(&wanted).len(), 1);
 }
 
+/// A command that heeds when files are modified, and what it is told and kept.
+struct Heeding {
+    bench: Bench,
+    state: std::path::PathBuf,
+    wanted: Attributes,
+}
+
+impl Heeding {
+    /// A command that heeds the file `input`, which is there.
+    fn new(script: &str) -> Heeding {
+        let bench = Bench::new();
+        let (input, state) = (bench.path("input"), bench.scratch.path().join("state"));
+        std::fs::write(&input, "0").unwrap();
+        let wanted = with(with(sh(script.replace("INPUT", &input)), "onlyif", "false"), "mtimes", input);
+        Heeding { bench, state, wanted }
+    }
+
+    fn input(&self) -> String {
+        self.bench.path("input")
+    }
+
+    fn edit(&self, text: &str) {
+        std::fs::write(self.input(), text).unwrap();
+    }
+
+    fn at(&self, time: SystemTime) {
+        std::fs::File::options().write(true).open(self.input()).unwrap().set_modified(time).unwrap();
+    }
+
+    fn look(&self) -> Result<Option<EcoString>, EcoString> {
+        let cx = Context::bare().with_var_dir(Some(&self.state));
+        let state = self.bench.provider.get_one(&cx, Wanted::new(&"work".into(), Some(&self.wanted)));
+        let state = state.map_err(|error| error.message)?;
+        Ok(state.drift.first().and_then(|difference| difference.message.clone()))
+    }
+
+    /// Why it has to run, if it has to.
+    fn due(&self) -> Option<EcoString> {
+        self.look().unwrap()
+    }
+
+    /// Runs it and looks behind that, as the engine does: why it still has to run, and what it noted.
+    fn run(&self) -> (Option<EcoString>, Vec<EcoString>) {
+        let cx = Context::bare().with_var_dir(Some(&self.state));
+        let (name, is) = ("work".into(), State::present("work", Attributes::new()));
+        let change = Change::new(&name, &is, Some(&self.wanted), &[]);
+        let outcome = self.bench.provider.set(&cx, &[change], Mode::Apply).remove(0);
+        assert_eq!(outcome.failure, None);
+        (self.due(), outcome.notes)
+    }
+
+    fn kept(&self) -> std::path::PathBuf {
+        self.state.join("kept/exec/work")
+    }
+}
+
 #[test]
 fn a_file_that_was_modified_since_asks_for_the_command_whatever_guards_say() {
-    let bench = Bench::new();
-    let (input, state) = (bench.path("input"), bench.scratch.path().join("state"));
-    let wanted = with(with(sh("true"), "onlyif", "false"), "mtimes", input.clone());
-    let cx = Context::bare().with_var_dir(Some(&state));
-    let name = EcoString::from("work");
-    let why = || bench.provider.get_one(&cx, Wanted::new(&name, Some(&wanted)));
-    let drift = || why().unwrap().drift.first().and_then(|difference| difference.message.clone());
-    let set = || {
-        let is = State::present("work", Attributes::new());
-        let change = Change::new(&name, &is, Some(&wanted), &[]);
-        assert_eq!(bench.provider.set(&cx, &[change], Mode::Apply).remove(0).failure, None);
-    };
-    assert!(why().unwrap_err().message.contains("cannot tell when"));
-    let modified = |ago: u64| {
-        let file = std::fs::File::create(&input).unwrap();
-        file.set_modified(SystemTime::now() - Duration::from_secs(ago)).unwrap();
-    };
-    modified(60);
-    assert!(drift().unwrap().contains("has not run since"));
-    set();
-    assert_eq!(drift(), None);
-    modified(30);
-    assert_eq!(drift(), None, "it was modified before it ran");
-    let file = std::fs::File::create(&input).unwrap();
-    file.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
-    assert!(drift().unwrap().contains("was modified since it ran"));
+    let heeding = Heeding::new("true");
+    std::fs::remove_file(heeding.input()).unwrap();
+    assert!(heeding.look().unwrap_err().contains("cannot tell when"));
+    heeding.edit("0");
+    let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
+    heeding.at(ago(60));
+    assert!(heeding.due().unwrap().contains("has not run since"));
+    assert_eq!(heeding.run(), (None, Vec::new()));
+    assert_eq!(heeding.due(), None);
+    let is_modified = || heeding.due().is_some_and(|why| why.ends_with("(mtimes) was modified since it ran"));
+    // Whatever its time says: what is put in its place may be older.
+    heeding.at(ago(90));
+    assert!(is_modified());
+    assert_eq!(heeding.run(), (None, Vec::new()));
+    heeding.at(SystemTime::now() + Duration::from_secs(3600));
+    assert!(is_modified());
+    assert_eq!(heeding.run(), (None, Vec::new()), "a time to come is one like any other");
     let looks = Context::bare().with_only_looks(true);
-    std::fs::remove_file(&input).unwrap();
-    let state = bench.provider.get_one(&looks, Wanted::new(&name, Some(&wanted))).unwrap();
+    std::fs::remove_file(heeding.input()).unwrap();
+    let state = heeding.bench.provider.get_one(&looks, Wanted::new(&"work".into(), Some(&heeding.wanted))).unwrap();
     assert!(state.drift[0].message.as_deref().unwrap().contains("does not exist yet"));
+}
+
+#[test]
+fn a_file_that_is_modified_again_and_again_asks_for_the_command_once_each_time() {
+    let heeding = Heeding::new("true");
+    for at in 0..10 {
+        heeding.edit(&at.to_string());
+        assert!(heeding.due().is_some(), "edit {at}, of the same length");
+        assert_eq!(heeding.run(), (None, Vec::new()), "edit {at}");
+        assert_eq!(heeding.due(), None, "edit {at}");
+    }
+}
+
+#[test]
+fn a_file_that_is_put_in_the_place_of_one_of_the_same_time_and_length_is_another_one() {
+    let heeding = Heeding::new("true");
+    let time = SystemTime::now() - Duration::from_secs(60);
+    heeding.at(time);
+    assert_eq!(heeding.run(), (None, Vec::new()));
+    let other = heeding.bench.path("other");
+    std::fs::write(&other, "1").unwrap();
+    std::fs::File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
+    std::fs::rename(&other, heeding.input()).unwrap();
+    assert!(heeding.due().is_some());
+}
+
+#[test]
+fn a_file_that_is_modified_while_the_command_runs_asks_for_it_once_more() {
+    let heeding = Heeding::new("grep -q 0 INPUT && echo 1 > INPUT || true");
+    let (due, notes) = heeding.run();
+    assert_eq!(due, None, "it has done its work");
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].ends_with("(mtimes) was modified while it ran, and asks for it again"), "{notes:?}");
+    assert!(heeding.due().unwrap().contains("was modified since it ran"));
+    assert_eq!(heeding.run(), (None, Vec::new()));
+    assert_eq!(heeding.due(), None);
+}
+
+#[test]
+fn what_an_earlier_version_kept_of_a_run_asks_for_one_more() {
+    let heeding = Heeding::new("true");
+    assert_eq!(heeding.run().0, None);
+    std::fs::write(heeding.kept(), "4000000000000000000\n").unwrap();
+    assert!(heeding.due().is_some());
+    assert_eq!(heeding.run().0, None);
+    assert_eq!(heeding.due(), None);
 }
 
 #[test]

@@ -42,3 +42,4 @@ mod swap;
 mod types;
 mod var_dir;
 mod watches;
+mod woken;

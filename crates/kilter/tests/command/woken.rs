@@ -1,0 +1,66 @@
+//! Commands that run since a file was modified.
+
+use std::time::Duration;
+
+use crate::run::{Running, content, manifest, wait};
+use crate::support::*;
+
+/// Runs when the file `in` is modified.
+const HEEDS: &str =
+    "resources:\n  exec[heed]: {command: \"echo x >> DIR/log\", shell: true, onlyif: \"false\", mtimes: [DIR/in]}\n";
+
+/// Where the manifest is, and how often its command has run.
+fn jobs(text: &str) -> (Place, String, impl Fn() -> usize + use<>) {
+    let place = Place::new();
+    place.file("in", "0");
+    let (path, log) = (manifest(&place, text), place.path().join("log"));
+    (place, path, move || content(&log).lines().count())
+}
+
+#[test]
+fn what_is_written_right_before_has_the_command_run_once_and_succeed() {
+    let (place, _, runs) = jobs(HEEDS);
+    for at in 1..=6 {
+        let file = format!("  file[DIR/in]: {{content: \"{at}\", before: \"exec[heed]\"}}\n");
+        let path = manifest(&place, &format!("{HEEDS}{file}"));
+        let ended = place.run(&["apply", &path]);
+        assert!(ended.code == 0 && ended.stdout.contains("2 resources: 2 changed"), "{ended:?}");
+        assert_eq!(runs(), at, "{ended:?}");
+        let ended = place.run(&["apply", &path]);
+        assert!(ended.stdout.contains("2 resources: 2 unchanged"), "{ended:?}");
+    }
+}
+
+#[test]
+fn each_of_several_quick_edits_runs_the_command_once_and_succeeds() {
+    let (place, path, runs) = jobs(HEEDS);
+    let running = Running::begin(&place, &[&path]);
+    wait("the first", || runs() == 1);
+    for at in 2..=8 {
+        // Shells write so too: what was there is cut off first.
+        place.file("in", at.to_string());
+        wait("the next", || runs() >= at);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(runs(), at);
+    }
+    let (code, out, err) = running.end();
+    assert!(
+        code == Some(143) && !out.contains("failed") && out.contains("8 changes meanwhile"),
+        "{code:?} {out} {err}"
+    );
+}
+
+#[test]
+fn an_edit_while_the_command_runs_has_it_run_once_more() {
+    let waits = "echo x >> DIR/log; until [ -e DIR/go ]; do sleep 0.02; done";
+    let (place, path, runs) = jobs(&HEEDS.replace("echo x >> DIR/log", waits));
+    let running = Running::begin(&place, &[&path]);
+    wait("the first", || runs() == 1);
+    place.file("in", "1");
+    place.file("go", "");
+    wait("the second", || runs() == 2);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(runs(), 2);
+    let (_, out, _) = running.end();
+    assert!(!out.contains("failed") && out.matches("was modified while it ran").count() == 1, "{out}");
+}

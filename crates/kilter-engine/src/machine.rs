@@ -285,6 +285,7 @@ impl Machine {
         }
         match self.progress[vertex.at()].phase {
             Phase::Delayed => {
+                self.was_held_back(vertex);
                 self.delayed -= 1;
                 self.take_turn(vertex);
             }
@@ -456,8 +457,10 @@ impl Machine {
         for at in 0..self.progress.len() {
             if self.progress[at].phase == Phase::Delayed {
                 self.delayed -= 1;
+                let vertex = VertexId(at as u32);
                 // What waited for another try has failed.
-                self.settle(VertexId(at as u32), Settlement::Failed);
+                let is_untold = self.was_held_back(vertex);
+                self.settle(vertex, if is_untold { Settlement::Interrupted } else { Settlement::Failed });
             }
         }
         for vertex in self.still(Phase::Differs) {

@@ -122,6 +122,25 @@ fn what_happened_and_is_not_heeded_yet_at_the_end_was_not_reached() {
 }
 
 #[test]
+fn what_was_changed_and_is_to_be_looked_at_again_later_has_not_failed_at_the_end() {
+    let limits = [(ONLY, Limit { interval: 1000, burst: 1 })].into();
+    let mut machine = holding(Vertex::default(), Holding { limits, ..Holding::default() });
+    machine.commands();
+    let mut changed_meanwhile = |at: u64| {
+        machine.input(Timestamp(at), Input::Checked(ONLY, Verdict::Differs));
+        machine.commands();
+        machine.input(Timestamp(at + 1), Input::Stale(ONLY));
+        machine.input(Timestamp(at + 2), Input::Applied(ONLY, Ran::Done { refreshed: false }));
+        machine.commands()
+    };
+    assert!(matches!(changed_meanwhile(0)[..], [Command::Check(_)]), "there is a token");
+    assert!(matches!(changed_meanwhile(10)[..], [Command::Wake(..)]), "there is none");
+    machine.input(Timestamp(20), Input::Interrupt);
+    assert_eq!(machine.commands(), [Command::Settled(ONLY, Settlement::Interrupted)]);
+    assert!(machine.is_finished());
+}
+
+#[test]
 fn behind_an_interrupt_nothing_that_failed_is_tried_again() {
     let mut machine = changing();
     machine.input(Timestamp(5), Input::Interrupt);

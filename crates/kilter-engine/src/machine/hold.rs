@@ -20,7 +20,7 @@ pub struct Holding {
     pub limits: BTreeMap<VertexId, Limit>,
     /// Vertices that get all their tries back when they are in their state (`retryreset`).
     pub forgiving: BTreeSet<VertexId>,
-    /// Vertices that have no budget: what is done to them nobody could undo.
+    /// Vertices that have no budget: nobody undoes what is done to them, it is to be done anew.
     pub tireless: BTreeSet<VertexId>,
 }
 
@@ -76,6 +76,9 @@ pub(super) struct Hold {
     rewatch: BTreeSet<VertexId>,
     /// Settled vertices that something happened to, and that have to wait for their time.
     pending: BTreeSet<VertexId>,
+    /// Vertices that have not settled behind what was done to them, since something happened to them, and that have to wait for their
+    /// time: they wait for no other try.
+    held_back: BTreeSet<VertexId>,
     /// When a vertex is to be woken.
     pub(super) due: BTreeMap<VertexId, Timestamp>,
     /// When the bucket of a vertex was, or will be, full but for what was taken: the time of its next token.
@@ -289,8 +292,14 @@ impl Machine {
         if at <= now || self.interrupted {
             return true;
         }
+        hold.held_back.insert(vertex);
         self.delay_until(vertex, at);
         false
+    }
+
+    /// A vertex is delayed no longer: whether that was by its limit, and for no failure.
+    pub(super) fn was_held_back(&mut self, vertex: VertexId) -> bool {
+        self.hold.as_mut().is_some_and(|hold| hold.held_back.remove(&vertex))
     }
 
     /// Has a vertex woken at this time, and at no other that was meant for it.
@@ -476,6 +485,7 @@ impl Hold {
             paused: self.paused,
             rewatch: set(self.rewatch),
             pending: set(self.pending),
+            held_back: set(self.held_back),
             due: map(self.due, new_of),
             buckets: map(self.buckets, new_of),
             failed: map(self.failed, new_of),

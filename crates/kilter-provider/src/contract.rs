@@ -435,6 +435,12 @@ pub trait Provider: Send + Sync {
         false
     }
 
+    /// Whether what happens to a resource brings it work, rather than undoes its state: it does that however often it has to,
+    /// and nobody fights over it. It does where each change is an act of its own.
+    fn does_jobs(&self, should: &Attributes) -> bool {
+        self.acts_anew(should)
+    }
+
     /// Whether what is wanted of a resource depends on which others are declared ([`Context::manages`]): it is looked at
     /// again when those change while it is held.
     fn heeds_others(&self, should: &Attributes) -> bool {

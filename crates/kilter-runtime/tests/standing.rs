@@ -179,6 +179,10 @@ impl Observer for Heard {
             Event::Settled(report) => format!("{} {}", report.reference.title, report.status.word()),
             Event::Unwatched { count, why, .. } => format!("{count} unwatched: {why}"),
             Event::Rewatched { count } => format!("{count} rewatched"),
+            Event::Demoted { reference, differences, .. } => {
+                let values = differences.iter().map(|each| format!(" {} → {}", each.is, each.should));
+                format!("{} demoted:{}", reference.title, values.collect::<String>())
+            }
             _ => return,
         };
         self.0.lock().unwrap().push(line);
@@ -275,6 +279,32 @@ fn every_change_is_told_though_something_happens_while_it_is_made() {
         assert_eq!(standings.settled.changed, 4);
     });
     assert_eq!(settled, ["busy changed"; 4]);
+}
+
+#[test]
+fn what_is_repaired_too_often_is_told_with_both_values_though_something_happens_each_time() {
+    let slots = Slots::new(&[("busy", Script { disturbed: 1000, ..Script::default() })]);
+    let told = hold(&slots, vec![slot("busy", Meta::default())], Vec::new(), 2, |seen| {
+        let standings = seen.when(|standings| standings.quiet_for.is_some());
+        assert_eq!((one(&standings, "busy").tally.changes, one(&standings, "busy").word), (21, "would_change"));
+    });
+    let demoted: Vec<&String> = told.iter().filter(|line| line.contains("demoted")).collect();
+    assert_eq!(demoted, ["busy demoted: undef → x"]);
+}
+
+#[test]
+fn what_does_jobs_and_wakes_itself_goes_on_at_a_pace() {
+    let slots = Slots::new(&[("anew", Script { disturbed: 100_000, ..Script::default() })]);
+    let mut anew = slot("anew", Meta::default());
+    anew.attributes = [("value", Value::from("anew"))].into_iter().collect();
+    let told = hold(&slots, vec![anew], Vec::new(), 2, |seen| {
+        let standings = seen.when(|standings| one(standings, "anew").word == "delayed");
+        let standing = one(&standings, "anew");
+        assert!(standing.tally.changes >= 100 && standing.next_look.is_some(), "{standing:?}");
+        seen.when(|standings| one(standings, "anew").tally.changes > standing.tally.changes);
+    });
+    let others: Vec<&String> = told.iter().filter(|line| *line != "anew changed").collect();
+    assert!(others.is_empty() || others == ["anew interrupted"], "{others:?}");
 }
 
 #[test]

@@ -295,6 +295,11 @@ impl Provider for ExecProvider {
         !guard::has_guards(should) || should.truth("verify") == Some(false)
     }
 
+    /// One that watches something beside what it makes itself has work to do when that happens.
+    fn does_jobs(&self, should: &Attributes) -> bool {
+        self.acts_anew(should) || ["watch", "watchfiles", "mtimes"].iter().any(|name| should.get(name).is_some())
+    }
+
     fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
         if let Some(wanted) = alone {
             watch::listen(self, cx, wanted, tell);

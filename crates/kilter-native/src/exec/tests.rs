@@ -703,6 +703,24 @@ fn what_is_to_run_when_it_has_succeeded_runs_behind_a_refresh_too() {
 }
 
 #[test]
+fn what_watches_something_does_jobs_whatever_its_guards_are() {
+    let provider = ExecProvider::new(System::real());
+    let guarded = with(sh("true"), "onlyif", "true");
+    let made = with(guarded.clone(), "creates", "/made");
+    for (wanted, does_jobs) in [
+        (sh("true"), true),
+        (guarded.clone(), false),
+        (made.clone(), false),
+        (with(guarded.clone(), "watchfiles", "/in"), true),
+        (with(made, "mtimes", "/in"), true),
+        (with(guarded, "watch", "sleep 1"), true),
+    ] {
+        assert_eq!(provider.does_jobs(&wanted), does_jobs, "{wanted:?}");
+        assert_eq!(provider.acts_anew(&wanted), wanted.get("onlyif").is_none(), "it has a state: {wanted:?}");
+    }
+}
+
+#[test]
 fn what_is_not_asked_again_is_not_looked_at_from_time_to_time() {
     let provider = ExecProvider::new(System::real());
     let asked = with(sh("true"), "onlyif", "true");

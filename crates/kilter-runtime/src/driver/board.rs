@@ -95,6 +95,8 @@ pub(super) struct Draft {
     duration: Duration,
     /// Whether what was done before this has been reported, since the resource did not settle behind it.
     is_continued: bool,
+    /// What differed before that.
+    repaired: Vec<Difference>,
 }
 
 impl<'run> Board<'run> {
@@ -351,9 +353,10 @@ impl<'run> Board<'run> {
         }
     }
 
+    /// Tells that a resource is tried again which has failed; others wait for their limit.
     pub(super) fn tell_retry(&mut self, vertex: VertexId, observer: &mut dyn Observer) {
         let resource = self.prepared.resource(vertex);
-        let failure = self.drafts.get(&vertex).and_then(|draft| draft.failure.as_deref()).unwrap_or_default();
+        let Some(failure) = self.drafts.get(&vertex).and_then(|draft| draft.failure.as_deref()) else { return };
         let delay = resource.meta().map_or(0, |meta| meta.delay);
         observer.event(Event::Retrying { reference: &resource.reference, failure, delay });
     }

@@ -14,6 +14,10 @@ use super::Mode;
 use super::handover::Kept;
 use crate::prepare::Prepared;
 
+/// How many events are heeded of what does jobs, unless its `limit` says otherwise: it has no budget, and one that wakes itself
+/// takes little of a processor so.
+const PACE: Limit = Limit { interval: 100, burst: 100 };
+
 impl Prepared<'_> {
     /// The vertices of the resources.
     pub(super) fn vertices(&self, mode: Mode) -> Vec<Vertex> {
@@ -83,8 +87,9 @@ impl Prepared<'_> {
             }
         }
         for (resource, vertex) in self.resources().iter().zip((0..).map(VertexId)) {
-            if self.provider(vertex).acts_anew(&resource.attributes) {
+            if self.provider(vertex).does_jobs(&resource.attributes) {
                 holding.tireless.insert(vertex);
+                holding.limits.entry(vertex).or_insert(PACE);
             }
         }
         holding

@@ -352,6 +352,10 @@ impl Provider for Witness {
         self.inner.acts_anew(should)
     }
 
+    fn does_jobs(&self, should: &Attributes) -> bool {
+        self.inner.does_jobs(should)
+    }
+
     fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
         self.inner.watch(cx, alone, tell)
     }

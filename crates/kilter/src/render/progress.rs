@@ -142,7 +142,9 @@ impl Observer for Progress {
                 );
                 self.tell(FAILED, &what);
                 let values: String = differences.iter().map(report::attribute).collect();
-                self.say(values.trim_end());
+                if !values.is_empty() {
+                    self.say(values.trim_end());
+                }
             }
             Event::Unwatched { count, why, every } => self.tell(CHANGED, &unwatched(count, why, every)),
             Event::DeclaredUnwatched { why, every } => {

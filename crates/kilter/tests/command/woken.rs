@@ -1,6 +1,8 @@
-//! Commands that run since a file was modified.
+//! Commands that run since a file was modified, or since they were woken to do a job.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
 
 use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
@@ -63,4 +65,39 @@ fn an_edit_while_the_command_runs_has_it_run_once_more() {
     assert_eq!(runs(), 2);
     let (_, out, _) = running.end();
     assert!(!out.contains("failed") && out.matches("was modified while it ran").count() == 1, "{out}");
+}
+
+#[test]
+fn a_command_that_is_woken_does_its_job_however_often() {
+    let text =
+        "resources:\n  exec[job]: {command: \"rm DIR/job\", onlyif: \"test -e DIR/job\", watchfiles: [DIR/job]}\n";
+    let (place, path, _) = jobs(text);
+    let status = || {
+        let ended = place.run(&["status", "exec[job]", "--format", "json"]);
+        serde_json::from_str::<Json>(&ended.stdout).unwrap_or_default()["resources"][0].clone()
+    };
+    let running = Running::begin(&place, &[&path]);
+    for done in 0..=25 {
+        wait("it to have done its jobs", || status()["changes"] == done && status()["state"] == "in_sync");
+        place.file("job", "");
+    }
+    let (_, _, err) = running.end();
+    assert!(!err.contains("only watched"), "{err}");
+}
+
+#[test]
+fn commands_that_wake_themselves_go_on_at_a_pace() {
+    let wakes = "echo x >> DIR/log; echo x >> DIR/in";
+    let unguarded = format!("resources:\n  exec[self]: {{command: \"{wakes}\", shell: true, watchfiles: [DIR/in]}}\n");
+    for text in [unguarded, HEEDS.replace("echo x >> DIR/log", wakes)] {
+        let (place, path, runs) = jobs(&text);
+        let running = Running::begin(&place, &[&path]);
+        wait("the end of its burst", || runs() > 100);
+        std::thread::sleep(Duration::from_millis(500));
+        let (before, begun) = (runs(), Instant::now());
+        wait("more of it", || runs() > before + 10);
+        assert!(begun.elapsed() > Duration::from_millis(700), "{:?}", begun.elapsed());
+        let (_, out, err) = running.end();
+        assert!(!out.contains("failed") && !err.contains("tried again"), "{out} {err}");
+    }
 }

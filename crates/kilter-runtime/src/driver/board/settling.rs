@@ -85,7 +85,8 @@ impl Board<'_> {
         if machine.settlement(vertex).is_some() || machine.stage(vertex) == Stage::Owed {
             return;
         }
-        let next = Draft { failure: draft.failure.clone(), is_continued: true, ..Draft::default() };
+        let (failure, repaired) = (draft.failure.clone(), draft.differences.clone());
+        let next = Draft { failure, repaired, is_continued: true, ..Draft::default() };
         let done = std::mem::replace(draft, next);
         let settlement = if done.changed { Settlement::Changed } else { Settlement::Refreshed };
         let (status, refreshed) = (status(settlement), done.refreshed);

@@ -113,7 +113,8 @@ impl Board<'_> {
 
     /// What a resource was when it was last changed, and what it was changed into, until that has settled.
     pub(in super::super) fn repaired(&self, vertex: VertexId) -> &[Difference] {
-        self.drafts.get(&vertex).map_or(&[], |draft| &draft.differences)
+        let Some(draft) = self.drafts.get(&vertex) else { return &[] };
+        if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
     }
 
     /// Gives the room back that was needed while much was under way: where a run has made everything it is as much as all the

@@ -61,6 +61,8 @@ pub(crate) struct Item<'a> {
     pub(crate) sends: bool,
     /// Whether it is only looked at.
     pub(crate) noop: bool,
+    /// Whether that is so by its own declaration: nobody is going to change it in any run.
+    pub(crate) left: bool,
 }
 
 impl<'a> Item<'a> {
@@ -172,7 +174,7 @@ pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
 
 /// Answers checks of resources, some of which are only looked at: has the provider tell what it would
 /// do to those, and which changes are certain to fail. These have failed already (Puppet Resource API,
-/// "supports_noop").
+/// "supports_noop"); but for those that nobody is going to make.
 fn preview(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -202,10 +204,12 @@ fn preview(
     let outcomes = answered(outcomes, &changes);
     let first = done.len();
     done.extend(items.iter().zip(results).map(|(item, result)| item.checked(result)));
-    for (at, outcome) in places.into_iter().zip(outcomes) {
+    for (at, mut outcome) in places.into_iter().zip(outcomes) {
         let answer = &mut done[first + at];
-        if let Some(why) = &outcome.failure {
-            answer.result = Err(why.clone());
+        match &outcome.failure {
+            Some(why) if items[at].left => outcome.notes.push(eco_format!("it could not be changed: {why}")),
+            Some(why) => answer.result = Err(why.clone()),
+            None => {}
         }
         answer.outcome = Some(outcome);
     }

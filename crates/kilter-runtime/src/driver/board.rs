@@ -165,6 +165,7 @@ impl<'run> Board<'run> {
             refresh: false,
             sends,
             noop: self.is_looked_at(vertex),
+            left: self.is_left(vertex),
         }
     }
 
@@ -302,7 +303,12 @@ impl<'run> Board<'run> {
 
     /// Whether a resource is never changed in this run.
     fn is_looked_at(&self, vertex: VertexId) -> bool {
-        self.options.mode == Mode::Noop || self.prepared.resource(vertex).meta().is_some_and(Meta::only_looks)
+        self.options.mode == Mode::Noop || self.is_left(vertex)
+    }
+
+    /// Whether a resource says of itself that it is never changed.
+    fn is_left(&self, vertex: VertexId) -> bool {
+        self.prepared.resource(vertex).meta().is_some_and(Meta::only_looks)
     }
 
     /// Takes what came of a change, and of a refresh that was owed for these.

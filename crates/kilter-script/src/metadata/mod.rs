@@ -15,7 +15,7 @@ mod tests;
 
 use std::time::Duration;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, AutoTitle, DataType, TypeSchema, Value};
 
 use kilter_provider::Watch;
@@ -120,6 +120,18 @@ impl Metadata {
     /// What tells that a resource may have changed.
     pub(crate) fn watched(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         titles::watched(&self.watches, self.actions.watch, &self.schema, name, should)
+    }
+
+    /// Why it changes nothing, where its actions are without a word for that.
+    pub(crate) fn only_reads(&self) -> Option<EcoString> {
+        let word = match self.convention {
+            _ if self.actions.update => return None,
+            ConventionName::Simple => "update",
+            ConventionName::Json => "set",
+            ConventionName::Mold => "conform",
+        };
+        let type_name = &self.schema.name;
+        Some(eco_format!("the provider `{}` of {type_name} can only read: its actions are without `{word}`", self.name))
     }
 
     /// What is sent as the output of a name, if there is such an output: of its type where it has one. None where the

@@ -279,7 +279,8 @@ fn schema(
     if actions.find {
         schema.features.push(Feature::SimpleGetFilter);
     }
-    if noop_safe {
+    // What can change nothing need not be called to foresee that.
+    if noop_safe || !actions.update {
         schema.features.push(Feature::SupportsNoop);
     }
     let faults = definition::check(&schema).into_iter();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Behaviour, Hash, TypeSchema, Value, definition};
+use kilter_model::{Behaviour, Feature, Hash, TypeSchema, Value, definition};
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
@@ -101,8 +101,12 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     Ok(Metadata { identities, owns, watches, refresh, parallel, default: Condition::Constant(is_default), ..metadata })
 }
 
-fn metadata_of(schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
+fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
     let (actions, one_time) = of_words(words);
+    // What can change nothing need not be called to foresee that.
+    if !actions.update && !schema.has(Feature::SupportsNoop) {
+        schema.features.push(Feature::SupportsNoop);
+    }
     Metadata {
         name: NAME.into(),
         convention: ConventionName::Mold,

@@ -245,16 +245,11 @@ impl Provider for MoldProvider {
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        if let Some(why) = self.kind.only_reads() {
+            return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
+        }
         if mode == Mode::Preview && !self.kind.noop_safe {
             return changes.iter().map(|_| Outcome::done()).collect();
-        }
-        if !self.kind.actions.update {
-            let type_name = &self.kind.schema.name;
-            let why = eco_format!(
-                "the provider `{}` of {type_name} can only read: its actions are without `conform`",
-                self.name
-            );
-            return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
         }
         let gone = Attributes::from_iter([(EXISTS, Value::Boolean(false))]);
         let conform = |change: &Change<'_>| {

@@ -13,17 +13,11 @@ use crate::typed::typed;
 impl ScriptProvider {
     /// Makes the changes, or has them told where the script promises to make none then.
     pub(super) fn change(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        if let Some(why) = self.metadata.only_reads() {
+            return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
+        }
         if mode == Mode::Preview && !self.metadata.noop_safe {
             return changes.iter().map(|_| Outcome::done()).collect();
-        }
-        if !self.metadata.actions.update {
-            let why = eco_format!(
-                "the provider `{}` of {} can only read: its actions are without `{}`",
-                self.metadata.name,
-                self.metadata.schema.name,
-                if self.takes_many() { "set" } else { "update" }
-            );
-            return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
         }
         let asked: Vec<Asked> = changes.iter().map(|change| self.asked(change)).collect();
         let outcomes: Vec<Outcome> = match self.takes_many() {

@@ -177,9 +177,12 @@ fn conditions_and_promises_are_those_of_the_other_conventions() {
     assert!(!provider.is_default());
 
     let place = keeper(&METADATA.replace("[list, shake]", "[inspect, list, shake]"));
-    let outcome = set(&*one(&place), "a", &attributes(&[("size", 1.into())]), Mode::Apply);
-    let expected = "the provider `keeper` of thing can only read: its actions are without `conform`";
-    assert_eq!(outcome.failure.as_deref(), Some(expected));
+    for mode in [Mode::Apply, Mode::Preview] {
+        let outcome = set(&*one(&place), "a", &attributes(&[("size", 1.into())]), mode);
+        let expected = "the provider `keeper` of thing can only read: its actions are without `conform`";
+        assert_eq!(outcome.failure.as_deref(), Some(expected));
+    }
+    assert!(one(&place).schema().has(Feature::SupportsNoop), "or else nobody would ask for a preview");
     assert!(place.heard.lines().is_empty(), "nothing is run");
 }
 

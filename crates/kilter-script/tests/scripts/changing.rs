@@ -1,6 +1,6 @@
 //! Changes that scripts make.
 
-use kilter_model::{Change, State, Value};
+use kilter_model::{Change, Feature, State, Value};
 use kilter_process::{Confined, Confinement, can_confine};
 use kilter_provider::{Context, Mode, Wanted};
 
@@ -156,6 +156,21 @@ fn a_provider_without_update_refuses_and_is_not_run() {
         "the provider `t` of tt can only read: its actions are without `update`"
     );
     assert_eq!(place.calls(), ["name='a' ral_action=find"]);
+}
+
+#[test]
+fn a_preview_foresees_that_a_provider_without_update_refuses_and_runs_nothing() {
+    for promise in ["", "\nnoop_safe: true"] {
+        let place = Place::new();
+        let provider = place.bash("t", &format!("{TYPED}\nactions: [list, find]{promise}"), KEEPER);
+        assert!(provider.schema().has(Feature::SupportsNoop), "or else nobody would ask");
+        let (_, outcome) = apply_as(&*provider, "a", &[("ensure", "present".into())], Mode::Preview).unwrap();
+        assert_eq!(
+            outcome.unwrap().failure.unwrap(),
+            "the provider `t` of tt can only read: its actions are without `update`"
+        );
+        assert_eq!(place.calls(), ["name='a' ral_action=find"]);
+    }
 }
 
 #[test]

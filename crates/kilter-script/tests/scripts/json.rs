@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kilter_model::{Change, Value};
+use kilter_model::{Change, Feature, Value};
 use kilter_provider::{Context, Found, Mode, Wanted, check};
 use kilter_script::Script;
 
@@ -103,6 +103,21 @@ fn an_error_of_one_resource_is_its_own() {
     assert_eq!(states[0].unreadable, None);
     let why = place.plain(states[1].unreadable.as_ref().unwrap());
     assert_eq!(why, "get of tt[xx] by the provider `k` (json, DIR/k.prov): forbidden: no xx (exit code 0)");
+}
+
+#[test]
+fn a_provider_without_set_refuses_in_a_preview_too_and_is_not_run() {
+    let place = Place::new();
+    place.script("k", KEEPER);
+    place.file("k.yaml", &METADATA.replace("noop_safe: true", "actions: [get]"));
+    let provider = place.only("k");
+    assert!(provider.schema().has(Feature::SupportsNoop), "or else nobody would ask");
+    for mode in [Mode::Preview, Mode::Apply] {
+        let (_, outcome) = apply_as(&*provider, "r", &[("ensure", "present".into())], mode).unwrap();
+        let why = "the provider `k` of tt can only read: its actions are without `set`";
+        assert_eq!(outcome.unwrap().failure.as_deref(), Some(why));
+    }
+    assert!(place.calls().iter().all(|call| call.starts_with("get")));
 }
 
 #[test]

@@ -37,6 +37,17 @@ fn what_is_certain_to_fail_has_failed_in_the_plan() {
 }
 
 #[test]
+fn what_nobody_is_going_to_change_need_not_succeed() {
+    let place = Place::new();
+    for meta in ["policy: observe", "noop: true"] {
+        only_changes(&place, &format!("  file[DIR/a/x]: {{ content: x, meta: {{ {meta} }} }}\n"));
+        let apply = place.run(&["apply", "m.yaml"]);
+        assert_eq!(apply.code, 0, "{apply:?}");
+        assert!(apply.stdout.contains("it could not be changed: cannot open DIR/a: No such file"), "{apply:?}");
+    }
+}
+
+#[test]
 fn what_depends_on_it_is_skipped() {
     let place = Place::new();
     let plan = planned(&place, &format!("{BELOW}  file[DIR/y]: {{ content: y, require: 'file[DIR/a/x]' }}\n"));

@@ -256,6 +256,25 @@ fn a_failure_of_a_script_names_all_that_is_known() {
     assert!(ended.stdout.contains(expected), "{}", ended.stdout);
 }
 
+#[test]
+fn what_a_script_cannot_change_has_failed_in_the_plan_and_is_left_where_it_is_only_to_be_looked_at() {
+    let place = Place::new();
+    script(&place, "keeper.prov", &KEEPER.replace("  suitable:", "  actions: [list, find]\n  suitable:"));
+    let manifest = |of_a: &str| place.file("m.yaml", format!("resources:\n  setting[a]: {{ {of_a} }}\n"));
+    let path = manifest("ensure: present");
+    let why = "the provider `keeper` of setting can only read: its actions are without `update`";
+    let set = ["set", "setting", "a", "ensure=present", "--noop"];
+    for args in [&set[..], &set[..4], &["plan", &path], &["apply", &path]] {
+        let ended = run(&place, args);
+        assert!((ended.code, ended.stdout.contains(why)) == (4, true), "{args:?}: {ended:?}");
+    }
+    let path = manifest("ensure: absent");
+    assert_eq!((run(&place, &["plan", &path]).code, run(&place, &["apply", &path]).code), (0, 0));
+    let path = manifest("ensure: present, meta: { policy: observe }");
+    assert_eq!((run(&place, &["plan", &path]).code, run(&place, &["apply", &path]).code), (2, 0));
+    assert!(run(&place, &["apply", &path]).stdout.contains(&format!("    | it could not be changed: {why}\n")));
+}
+
 /// A provider of any kind, and what it says of itself.
 fn provider(place: &Place, name: &str, metadata: &str, script: &str) {
     std::fs::create_dir_all(place.path().join("providers")).unwrap();

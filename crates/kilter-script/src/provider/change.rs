@@ -1,7 +1,7 @@
 //! Changing resources through a script.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, Value};
+use kilter_model::{AttributeName, Attributes, Behaviour, Change, Difference, Outcome, Value};
 use kilter_provider::{Context, Level, Mode, Seal};
 use rustc_hash::FxHashSet;
 
@@ -124,10 +124,9 @@ impl ScriptProvider {
         let told = report.changes.iter().filter(|told| told.name == *change.name);
         let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();
         let derives = report.derive && (!self.takes_many() || !report.told.contains(change.name));
-        if derives {
-            for (name, value) in asked.should.iter() {
-                let is_parameter = self.metadata.schema.find(name.as_str()).is_some_and(|a| !a.behaviour.is_compared());
-                if !is_parameter && !changed.iter().any(|known| known.attribute == *name) {
+        if derives && !is_gone(&changed) {
+            for (name, value) in self.properties(asked) {
+                if !tells(&changed, name) {
                     let is = found(change, name.as_str()).cloned().unwrap_or_default();
                     changed.push(Difference::new(name.clone(), is, value.clone()));
                 }
@@ -143,6 +142,13 @@ impl ScriptProvider {
         Outcome { changed, by: self.made_by(by), ..Outcome::done() }
     }
 
+    /// What is to be changed, without parameters.
+    fn properties<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = (&'a AttributeName, &'a Value)> {
+        let is_parameter =
+            |name: &str| self.metadata.schema.find(name).is_some_and(|known| !known.behaviour.is_compared());
+        asked.should.iter().filter(move |(name, _)| !is_parameter(name.as_str()))
+    }
+
     /// A change that the script tells, its values of their type where they are.
     fn difference(&self, told: &AttributeChange) -> Difference {
         let of_type = |raw: &Value| -> Value {
@@ -154,6 +160,16 @@ impl ScriptProvider {
         };
         Difference::new(EcoString::clone(&told.attribute), of_type(&told.was), of_type(&told.is))
     }
+}
+
+/// Whether a script tells that the resource has gone: nothing else of it is left to be changed.
+fn is_gone(told: &[Difference]) -> bool {
+    let is_absent = |value: &Value| value.unwrap_sensitive().as_str() == Some("absent");
+    told.iter().any(|one| one.attribute == *"ensure" && is_absent(&one.should))
+}
+
+fn tells(told: &[Difference], name: &AttributeName) -> bool {
+    told.iter().any(|one| one.attribute == *name)
 }
 
 /// What was found of an attribute. What is not there is absent.

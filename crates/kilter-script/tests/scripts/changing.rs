@@ -184,6 +184,16 @@ fn what_a_provider_says_of_its_change_is_kept_beside_what_is_derived() {
 }
 
 #[test]
+fn of_what_has_gone_by_the_answer_nothing_is_derived_but_what_it_tells_is_kept() {
+    let place = Place::new();
+    let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\n';; update) printf \
+                'name: a\\nensure: absent\\nral_was: present\\nseen: x\\nral_derive: true\\n';; esac";
+    let provider = place.bash("t", TYPED, body);
+    let (_, outcome) = apply(&*provider, "a", &[("v", "2".into()), ("flag", true.into())]).unwrap();
+    assert_eq!(told(&outcome.unwrap()), "ensure: present -> absent, seen: undef -> x");
+}
+
+#[test]
 fn a_failed_update_says_everything() {
     let place = Place::new();
     let body = "echo '# simple'; case $ral_action in find) printf 'name: a\\nv: 1\\n';; update) echo progress >&2; echo 'disk full' >&2; exit 4;; \

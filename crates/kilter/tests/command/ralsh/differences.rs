@@ -192,6 +192,17 @@ fn a_resource_is_shown_as_it_is_after_the_change() {
 }
 
 #[test]
+fn of_what_has_gone_by_the_answer_nothing_is_derived() {
+    let place = Place::new();
+    let gone = "update) printf 'name: a\\nensure: absent\\nral_was: present\\nral_derive: true\\n'; exit;;\nnever)";
+    script(&place, "setting.prov", &SETTING.replace("update)", gone));
+    script(&place, "set-a", "name: a\nensure: present\nvalue: 1\nloud: false\n");
+    let ended = ralsh(&place, &["-I.", "setting", "a", "value=2", "loud=true"]);
+    let told = "setting::setting { 'a':\n  ensure => 'absent',\n}\nensure(present->absent)\n\n";
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, told));
+}
+
+#[test]
 fn a_change_that_is_not_seen_is_warned_of() {
     let place = Place::new();
     script(&place, "setting.prov", &SETTING.replace("update)", "update) exit;;\nnever)"));

@@ -150,8 +150,8 @@ pub struct Outcome {
     pub failure: Option<EcoString>,
     /// Whether the failure is of a kind after which the run is to end, in order.
     pub fatal: bool,
-    /// What the provider itself says it has changed, sealed where it is secret. Empty where it says
-    /// nothing, which is no claim that nothing was changed.
+    /// What the provider itself says it has changed, or would in a preview, sealed where it is secret. Empty where
+    /// it says nothing, which is no claim that nothing was changed.
     pub changed: Vec<Difference>,
     /// Whether an owed refresh was served by it too.
     pub refreshed: bool,

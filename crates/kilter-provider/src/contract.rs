@@ -14,7 +14,8 @@ use crate::wish::Wish;
 pub enum Mode {
     /// Changes the system.
     Apply,
-    /// Changes nothing, and fails where the change is certain to fail. Only asked for of resources that are
+    /// Changes nothing, and fails where the change is certain to fail. What it would change beside what differs is
+    /// told by [`Outcome::changed`]. Only asked for of resources that are
     /// only looked at, and of a type with the feature `supports_noop`.
     Preview,
 }

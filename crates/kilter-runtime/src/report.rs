@@ -56,8 +56,10 @@ pub struct ResourceReport {
     pub status: Status,
     /// What was, or would be, changed.
     pub differences: Vec<Difference>,
-    /// What its provider says it has changed, where it says so itself.
+    /// What its provider says it has changed, or would, where it says so itself.
     pub told: Vec<Difference>,
+    /// What of that is not among `differences`: other attributes, and other values than are wanted.
+    pub otherwise: Vec<Difference>,
     /// Whether it failed although its provider says that the change was made: it still differs.
     pub is_unsettled: bool,
     /// Attributes whose value is not known yet, and why.

@@ -1,5 +1,6 @@
 //! What is known of each resource during a pass, and the report that grows from it.
 
+mod otherwise;
 mod reverse;
 mod seals;
 mod sending;
@@ -252,7 +253,9 @@ impl<'run> Board<'run> {
     pub(super) fn checked(&mut self, done: Done) -> Verdict {
         if let Some(outcome) = done.outcome {
             let seal = self.seal(done.vertex);
-            self.draft(done.vertex).notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
+            let draft = self.draft(done.vertex);
+            draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
+            draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
         }
         match done.result {
             Err(why) => {

@@ -41,7 +41,7 @@ impl ScriptProvider {
             return Outcome::failed("not begun: the run was interrupted");
         }
         match self.call(cx, &Request::Update(&[update(change, asked)], mode)) {
-            Ok((Reply::Changed(report), by)) => self.outcome(change, asked, &report, &by),
+            Ok((Reply::Changed(report), by)) => self.outcome(change, asked, (&report, &by), mode),
             Ok(_) => Outcome::done(),
             Err(error) => Outcome::failed(eco_format!("{error}")),
         }
@@ -63,7 +63,7 @@ impl ScriptProvider {
         }
         let outcome = |(change, asked): (&Change<'_>, &Asked)| match &reply {
             _ if !asked.differs => Outcome::done(),
-            Ok((Reply::Changed(report), by)) => self.outcome(change, asked, report, by),
+            Ok((Reply::Changed(report), by)) => self.outcome(change, asked, (report, by), mode),
             Ok(_) => Outcome::done(),
             Err(why) => Outcome::failed(why.clone()),
         };
@@ -117,7 +117,7 @@ impl ScriptProvider {
     }
 
     /// What became of one change, by what the script says of it.
-    fn outcome(&self, change: &Change<'_>, asked: &Asked, report: &ChangeReport, by: &Call) -> Outcome {
+    fn outcome(&self, change: &Change<'_>, asked: &Asked, (report, by): (&ChangeReport, &Call), mode: Mode) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
             return Outcome::failed(self.told(change.name, &by.seal.hide(error.message.clone()), by));
         }
@@ -132,6 +132,10 @@ impl ScriptProvider {
                 }
             }
         }
+        let notes = match mode {
+            Mode::Preview => self.foretold(change, asked, &mut changed),
+            Mode::Apply => Vec::new(),
+        };
         for difference in &mut changed {
             let is_secret = |value: &Value| value.holds_sensitive() && !difference.should.holds_sensitive();
             if asked.should.get(difference.attribute.as_str()).is_some_and(is_secret) {
@@ -139,7 +143,25 @@ impl ScriptProvider {
                 difference.should = Value::sensitive(std::mem::take(&mut difference.should));
             }
         }
-        Outcome { changed, by: self.made_by(by), ..Outcome::done() }
+        let changed = changed.into_iter().map(|each| by.seal.hide_in(each)).collect();
+        Outcome { changed, notes, by: self.made_by(by), ..Outcome::done() }
+    }
+
+    /// Completes what the answer to a preview tells by what was found, and notes what it does not tell although it
+    /// was asked for.
+    fn foretold(&self, change: &Change<'_>, asked: &Asked, told: &mut [Difference]) -> Vec<EcoString> {
+        for difference in told.iter_mut().filter(|difference| difference.is.is_undef()) {
+            difference.is = found(change, difference.attribute.as_str()).cloned().unwrap_or_default();
+        }
+        if told.is_empty() {
+            return vec![eco_format!("the provider `{}` says that it would change nothing", self.metadata.name)];
+        }
+        let untold = self.properties(asked).filter(|(name, _)| !tells(told, name) && !is_gone(told));
+        let untold: Vec<String> = untold.map(|(name, _)| format!("`{name}`")).collect();
+        let note = || {
+            eco_format!("the provider `{}` does not say that it would change {}", self.metadata.name, untold.join(", "))
+        };
+        (!untold.is_empty()).then(note).into_iter().collect()
     }
 
     /// What is to be changed, without parameters.

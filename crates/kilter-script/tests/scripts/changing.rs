@@ -91,6 +91,34 @@ fn with_the_promise_a_preview_says_ral_noop() {
     assert_eq!(told(&outcome.unwrap()), format!("seen: undef -> {words}, ensure: absent -> present"));
 }
 
+/// What a script answers to a preview of `v: 2` and `flag: true`: the changes, and the notes.
+fn foretold(answer: &str) -> (String, Vec<String>) {
+    let place = Place::new();
+    let body = format!(
+        "echo '# simple'; case $ral_action in find) printf 'name: a\\nensure: present\\nv: 1\\nflag: false\\nseen: x\\n';; update) \
+         printf 'name: a\\n{answer}';; esac"
+    );
+    let provider = place.bash("t", &format!("{TYPED}\nnoop_safe: true"), &body);
+    let should = [("v", "2".into()), ("flag", true.into()), ("how", "slowly".into())];
+    let (_, outcome) = apply_as(&*provider, "a", &should, Mode::Preview).unwrap();
+    let outcome = outcome.unwrap();
+    (told(&outcome), outcome.notes.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_preview_tells_what_would_change_and_notes_what_it_does_not_tell() {
+    let none = Vec::<String>::new();
+    let as_asked = "v: 1 -> 2, flag: false -> true".to_owned();
+    assert_eq!(foretold("ral_derive: true\\n"), (as_asked, none.clone()));
+    let other = "v: 1 -> 3, seen: x -> y, flag: false -> true".to_owned();
+    assert_eq!(foretold("v: 3\\nral_was: 1\\nseen: y\\nral_derive: true\\n"), (other, none.clone()));
+    let note = |text: &str| vec![format!("the provider `t` {text}")];
+    assert_eq!(foretold(""), (String::new(), note("says that it would change nothing")));
+    let seen = "seen: x -> y".to_owned();
+    assert_eq!(foretold("seen: y\\n"), (seen, note("does not say that it would change `v`, `flag`")));
+    assert_eq!(foretold("ensure: absent\\nral_derive: true\\n"), ("ensure: present -> absent".to_owned(), none));
+}
+
 #[test]
 fn a_preview_that_would_change_something_cannot() {
     let place = Place::new();

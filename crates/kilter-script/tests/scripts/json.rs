@@ -128,3 +128,21 @@ fn a_preview_says_noop() {
     assert_eq!(told(&outcome.unwrap()), "ensure: absent -> present");
     assert_eq!(short(&named(&*provider, &["r"]).unwrap()), "r-()");
 }
+
+#[test]
+fn a_preview_that_tells_nothing_or_not_all_is_noted() {
+    for (changes, note) in [
+        ("", "says that it would change nothing"),
+        (r#"{"name": "r", "n": {"is": 5, "was": null}}"#, "does not say that it would change `ensure`"),
+    ] {
+        let place = Place::new();
+        place.script(
+            "k",
+            &format!("#!/bin/sh\ncase $1 in *get) echo '{{\"resources\": []}}';; *) echo '{{\"changes\": [{changes}]}}';; esac\n"),
+        );
+        place.file("k.yaml", METADATA);
+        let should = [("ensure", "present".into()), ("n", Value::Integer(5))];
+        let (_, outcome) = apply_as(&*place.only("k"), "r", &should, Mode::Preview).unwrap();
+        assert_eq!(outcome.unwrap().notes, [format!("the provider `k` {note}")]);
+    }
+}

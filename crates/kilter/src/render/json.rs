@@ -47,6 +47,9 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     if !report.differences.is_empty() {
         json.insert("differences".into(), report.differences.iter().map(difference).collect());
     }
+    if !report.otherwise.is_empty() {
+        json.insert("otherwise".into(), report.otherwise.iter().map(difference).collect());
+    }
     if !report.unknown.is_empty() {
         let unknown = report.unknown.iter().map(|(name, why)| json!({"attribute": &**name, "reason": &**why}));
         json.insert("unknown".into(), unknown.collect());

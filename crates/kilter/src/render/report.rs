@@ -17,6 +17,9 @@ pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
     for difference in &report.differences {
         text += &attribute(difference);
     }
+    for difference in &report.otherwise {
+        text += &said(difference);
+    }
     for (attribute, reason) in &report.unknown {
         text += &format!("    {attribute}: {}\n", styled(FAINT, format!("known {reason}")));
     }
@@ -84,12 +87,21 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
 }
 
 pub(super) fn attribute(difference: &Difference) -> String {
+    line(difference, "")
+}
+
+/// What only the provider says.
+fn said(difference: &Difference) -> String {
+    line(difference, &styled(FAINT, " (says its provider)"))
+}
+
+fn line(difference: &Difference, remark: &str) -> String {
     let entry = difference.entry.as_ref().map(|entry| format!("{}: ", visible(entry))).unwrap_or_default();
     let change = match &difference.message {
         Some(message) => visible(message),
         None => format!("{} → {}", short(&difference.is), short(&difference.should)),
     };
-    let mut text = format!("    {entry}{}: {change}\n", difference.attribute);
+    let mut text = format!("    {entry}{}: {change}{remark}\n", difference.attribute);
     if let Some(lines) = &difference.diff {
         text += &diff(lines, "      ");
     }

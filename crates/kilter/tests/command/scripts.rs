@@ -275,6 +275,73 @@ fn what_a_script_cannot_change_has_failed_in_the_plan_and_is_left_where_it_is_on
     assert!(run(&place, &["apply", &path]).stdout.contains(&format!("    | it could not be changed: {why}\n")));
 }
 
+/// A setting whose script says of a preview, and of a change, what is in the file `answer`.
+fn foretelling() -> Place {
+    let place = Place::new();
+    let told = "update)\n  cat answer; [ -n \"$ral_noop\" ] && exit";
+    let keeper = KEEPER.replace("update)", told).replace("  suitable:", "  noop_safe: true\n  suitable:");
+    let keeper = keeper.replace("value: {type: string}", "value: {type: string}\n    size: {kind: r, type: Integer}");
+    script(&place, "keeper.prov", &keeper.replace("value: %s\\n", "value: %s\\nsize: 5\\n"));
+    script(&place, "set-a", "name: a\nensure: present\nvalue: 1\nsize: 5\n");
+    place
+}
+
+#[test]
+fn what_a_script_says_that_it_would_change_is_shown_beside_what_differs() {
+    let place = foretelling();
+    let set = |more: &[&str]| run(&place, &[&["set", "setting", "a", "value=2", "--noop"], more].concat());
+    let shown = |answer: &str| {
+        script(&place, "answer", answer);
+        let ended = set(&[]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (2, ""), "{ended:?}");
+        ended.stdout.lines().skip(1).filter(|line| line.starts_with(' ')).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(shown("ral_derive: true\n"), "    value: 1 → 2");
+    assert_eq!(shown("value: 2\n"), "    value: 1 → 2");
+    assert_eq!(
+        shown("value: 3\nral_was: 1\nsize: 6\nother: x\n"),
+        "    value: 1 → 2\n    value: 1 → 3 (says its provider)\n    size: 5 → 6 (says its provider)\n    \
+         other: (none) → x (says its provider)"
+    );
+    assert_eq!(shown(""), "    value: 1 → 2\n    | the provider `keeper` says that it would change nothing");
+    script(&place, "answer", "size: 6\nral_derive: true\n");
+    let report: serde_json::Value = serde_json::from_str(&set(&["--format", "json"]).stdout).unwrap();
+    let told = serde_json::json!([{ "attribute": "size", "is": 5, "should": 6 }]);
+    assert_eq!(report["resources"][0]["otherwise"], told);
+    assert_eq!(report["resources"][0]["differences"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn no_secret_is_told_by_what_a_script_says_that_it_would_change() {
+    let place = foretelling();
+    let keeper = std::fs::read_to_string(place.path().join("providers/keeper.prov")).unwrap();
+    script(&place, "keeper.prov", &keeper.replace("value: {type: string}", "value: {type: \"Sensitive[String]\"}"));
+    script(&place, "answer", "value: hunter-3\nral_was: hunter-1\nother: hunter-2 hunter-3\n");
+    script(&place, "set-a", "name: a\nensure: present\nvalue: hunter-1\n");
+    let shown = [&["set", "setting", "a", "value=hunter-2", "--noop"][..], &["--format", "json"]];
+    for args in [shown[0].to_vec(), shown.concat()] {
+        let ended = run(&place, &args);
+        assert!(ended.code == 2 && ended.stdout.contains("other"), "{ended:?}");
+        assert!(!format!("{ended:?}").contains("hunter"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_plan_holds_what_a_script_says_that_it_would_change_and_an_apply_tells_it_too() {
+    let place = foretelling();
+    let manifest = place.file("m.yaml", "resources:\n  setting[a]: { ensure: present, value: '2' }\n");
+    let said = "    size: 5 → 6 (says its provider)\n";
+    script(&place, "answer", "size: 6\nral_was: 5\n");
+    let plan = run(&place, &["plan", &manifest, "-o", "plan.json"]);
+    assert!(plan.code == 2 && plan.stdout.contains(said), "{plan:?}");
+    script(&place, "answer", "size: 7\nral_was: 5\n");
+    let moved = run(&place, &["apply", "plan.json"]);
+    assert!(moved.code == 1 && moved.stderr.contains("would change in another way than planned"), "{moved:?}");
+    script(&place, "answer", "size: 6\nral_was: 5\n");
+    let applied = run(&place, &["apply", "plan.json"]);
+    assert!(applied.code == 0 && applied.stdout.contains(said), "{applied:?}");
+}
+
 /// A provider of any kind, and what it says of itself.
 fn provider(place: &Place, name: &str, metadata: &str, script: &str) {
     std::fs::create_dir_all(place.path().join("providers")).unwrap();

@@ -4,6 +4,7 @@ use kilter_engine::{Graph, Machine, Settlement, Stage, VertexId};
 use kilter_model::{Policy, ResourceRef};
 use kilter_provider::Level;
 
+use super::otherwise::otherwise;
 use super::{Board, Draft, status};
 use crate::driver::Mode;
 use crate::observer::{Event, Observer};
@@ -110,6 +111,7 @@ impl Board<'_> {
             reference: resource.reference.clone(),
             span: resource.span,
             status,
+            otherwise: otherwise(self.prepared.provider(vertex).schema(), &draft.told, &draft.differences),
             differences: draft.differences,
             told: draft.told,
             is_unsettled: draft.is_unsettled && status == Status::Failed,

@@ -38,8 +38,9 @@ pub(crate) fn fold(
     if !catalog.resources.iter().any(|resource| is_part(resource, schemas) && is_meant(resource)) {
         return;
     }
-    let named: FxHashMap<(EcoString, EcoString), usize> = (0..)
-        .zip(&catalog.resources)
+    // A hidden one gives way to one of its name that is not.
+    let (hidden, held): (Vec<_>, Vec<_>) = (0..).zip(&catalog.resources).partition(|(_, one)| one.is_hidden());
+    let named: FxHashMap<(EcoString, EcoString), usize> = (hidden.into_iter().chain(held))
         .map(|(at, one)| ((one.reference.type_name.text().clone(), one.name.clone()), at))
         .collect();
     let mut owners: Vec<Option<usize>> = vec![None; catalog.resources.len()];

@@ -230,7 +230,7 @@ impl<'e, 't> Resources<'e, 't> {
                 self.environment.within(self.index.owners.get(&small(at)).cloned());
             }
             let resource = body.compile(small(at), type_, &key.title, entry, &mut catalog);
-            if resource.name != key.title {
+            if resource.name != key.title && !resource.is_hidden() {
                 explicit.push((key.type_id, resource.name.clone(), small(at)));
             }
             if entry.at().is_some() {
@@ -238,7 +238,7 @@ impl<'e, 't> Resources<'e, 't> {
             }
         }
         self.environment.within(None);
-        self.check_names(&explicit);
+        self.check_names(&explicit, &catalog);
         let is_declared = |type_name: &str, title: &str| self.index.find(type_name, title).is_some();
         // A part that is exported is so by itself, and not again with what it is a part of.
         let is_exported = |resource: &Resource| resource.meta().is_some_and(|meta| !meta.export.is_empty());
@@ -413,15 +413,16 @@ impl<'e, 't> Resources<'e, 't> {
         self.environment.condition(when).unwrap_or(false)
     }
 
-    /// Holds names that were given against all others of their type.
-    fn check_names(&self, explicit: &[(u32, EcoString, u32)]) {
+    /// Holds names that were given against all others of their type. What is hidden claims none.
+    fn check_names(&self, explicit: &[(u32, EcoString, u32)], catalog: &Catalog) {
         if explicit.is_empty() {
             return;
         }
         let renamed: rustc_hash::FxHashSet<u32> = explicit.iter().map(|(_, _, at)| *at).collect();
+        let is_held = |at: u32| catalog.resources.get(at as usize).is_some_and(|resource| !resource.is_hidden());
         let mut owners: FxHashMap<(u32, &str), u32> = FxHashMap::default();
         for (at, (key, _)) in self.index.entries.iter().enumerate() {
-            if !renamed.contains(&small(at)) && self.index.position(small(at)).is_some() {
+            if !renamed.contains(&small(at)) && self.index.position(small(at)).is_some_and(is_held) {
                 owners.insert((key.type_id, &key.title), small(at));
             }
         }

@@ -52,6 +52,11 @@ const CASES: &[Case] = &[
     ),
     ("resources:\n  file[/a]: {}\n  file[/b]: { path: /a }\n", &[("two resources manage the file `/a`", "3:3")]),
     (
+        "resources:\n  file[/a]: { meta: { hidden: true } }\n  file[/b]: { path: /a }\n  file[/c]: { path: /a }\n",
+        &[("two resources manage the file `/a`", "4:3")],
+    ),
+    ("resources:\n  file[/a]: { meta: { hidden: true } }\n  file[/a]: {}\n", &[("`file[/a]` is written twice", "3:3")]),
+    (
         "resources:\n  user[a]: { name: root }\n  user[b]: { name: root }\n",
         &[("two resources manage the user `root`", "3:3")],
     ),

@@ -184,6 +184,25 @@ impl Scope for Run {
 }
 
 #[test]
+fn what_is_hidden_may_have_the_name_of_another_one() {
+    let catalog = World::new().catalog(
+        r#"
+resources:
+  file[/p]: { meta: { hidden: true } }
+  file[h]: { path: /p, meta: { hidden: true } }
+  file[v]: { path: /p, require: "file[/p]" }
+  file[/q]: { before: "file[h2]" }
+  file[h2]: { path: /q, meta: { hidden: true } }
+"#,
+    );
+    let named: Vec<(&str, bool)> = catalog.resources.iter().map(|one| (one.name.as_str(), one.is_hidden())).collect();
+    assert_eq!(named, [("/p", true), ("/p", true), ("/p", false), ("/q", false), ("/q", true)]);
+    // A reference is to a title.
+    let relations: Vec<(u32, u32)> = catalog.relations.iter().map(|one| (one.first, one.second)).collect();
+    assert_eq!(relations, [(0, 2), (3, 4)]);
+}
+
+#[test]
 fn values_from_outputs_are_deferred_to_the_run() {
     let catalog = World::new().catalog(
         "vars: { port: 80, other: 1 }\nresources:\n  exec[token]: { command: x }\n  file[/a]:\n    content: \"${exec[token].stdout}:${vars.port}\"\n    tags: [plain, \"${exec[token].stdout}\"]\n    owner: \"${true ? 'root' : exec[token].stdout}\"\n  user[u]: { password: \"${exec[token].stdout}\" }\n  exec[e]: { command: x, environment: { A: { sensitive: \"${exec[token].stdout}\" } } }\n",

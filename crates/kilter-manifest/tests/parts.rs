@@ -4,7 +4,7 @@ mod shown;
 mod support;
 
 use kilter_manifest::render;
-use kilter_model::{Behaviour, TypeSchema, Value};
+use kilter_model::{Behaviour, Resource, TypeSchema, Value};
 use shown::{find, references, told};
 use support::World;
 
@@ -94,6 +94,21 @@ resources:
     let relations: Vec<_> = catalog.relations.iter().map(|one| (one.first, one.second)).collect();
     assert_eq!(relations, [(1, 2), (0, 3)]);
     assert_eq!(find(&catalog, "chain[output]").get("rules").and_then(Value::as_hash).unwrap().len(), 1);
+}
+
+#[test]
+fn a_part_is_of_the_owner_that_is_not_hidden() {
+    for hidden in ["input", "other"] {
+        let of = |title: &str| if title == hidden { "meta: { hidden: true }" } else { "" };
+        let catalog = World::new().catalog(&format!(
+            "resources:\n  chain[input]: {{ {} }}\n  chain[other]: {{ name: input, {} }}\n  rule[a]: {{ chain: input }}\n",
+            of("input"),
+            of("other"),
+        ));
+        let with_rules = catalog.resources.iter().filter(|one| one.get("rules").is_some());
+        let with_rules: Vec<bool> = with_rules.map(Resource::is_hidden).collect();
+        assert_eq!(with_rules, [false], "{hidden}");
+    }
 }
 
 #[test]

@@ -41,16 +41,24 @@ impl<'a> Lookup<'a> {
         all.filter(move |((_, provider), _)| self.slot(**provider) == slot).map(|((resource, _), v)| (resource, v))
     }
 
-    /// The resource of a provider's type with a name on the system.
+    /// The resource of a provider's type with a name on the system: of several the one that is not hidden.
     pub(crate) fn named(&self, provider: u16, name: &str) -> Option<VertexId> {
         let slot = self.slot(provider);
-        let index = self.by_name[usize::from(slot)]
-            .get_or_init(|| self.of_type(slot).map(|(resource, v)| (resource.name.as_str(), v)).collect());
+        let index = self.by_name[usize::from(slot)].get_or_init(|| {
+            let mut index = FxHashMap::default();
+            for (resource, v) in self.of_type(slot) {
+                match resource.is_hidden() {
+                    true => _ = index.entry(resource.name.as_str()).or_insert(v),
+                    false => _ = index.insert(resource.name.as_str(), v),
+                }
+            }
+            index
+        });
         index.get(name).map(|v| VertexId(*v))
     }
 
     /// The resource of a provider's type with a name on the system, or else with an
-    /// [identity](kilter_provider::Provider::identities), the first of several.
+    /// [identity](kilter_provider::Provider::identities), the first of several that is not hidden.
     pub(crate) fn identified(&self, provider: u16, name: &str) -> Option<VertexId> {
         if let Some(named) = self.named(provider, name) {
             return Some(named);
@@ -58,7 +66,8 @@ impl<'a> Lookup<'a> {
         let slot = self.slot(provider);
         let index = self.by_identity[usize::from(slot)].get_or_init(|| {
             let mut index = FxHashMap::default();
-            for (resource, v) in self.of_type(slot) {
+            let (hidden, held): (Vec<_>, Vec<_>) = self.of_type(slot).partition(|(resource, _)| resource.is_hidden());
+            for (resource, v) in held.into_iter().chain(hidden) {
                 let provider = self.registry.at(usize::from(self.providers[v as usize]));
                 provider.identities(&resource.name, &resource.attributes, &mut |name| {
                     index.entry(name.to_owned()).or_insert(v);

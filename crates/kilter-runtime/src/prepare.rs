@@ -128,7 +128,7 @@ fn hidden_senders(catalog: &Catalog) -> Vec<(VertexId, Problem)> {
     problems
 }
 
-/// Resources that have the name of another one now that names are canonical: `0xa123` and `A123`.
+/// Resources that have the name of another one now that names are canonical: `0xa123` and `A123`. What is hidden claims none.
 fn named_twice(
     catalog: &Catalog,
     registry: &Registry,
@@ -141,6 +141,9 @@ fn named_twice(
     }
     let mut owners: FxHashMap<(u16, &str), VertexId> = FxHashMap::default();
     for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
+        if resource.is_hidden() {
+            continue;
+        }
         let name = resource.name.as_str();
         let Some(first) = owners.insert((registry.slot(usize::from(*at)), name), vertex) else { continue };
         let is_news = renamed.binary_search(&first).is_ok() || renamed.binary_search(&vertex).is_ok();
@@ -157,16 +160,17 @@ fn named_twice(
 fn managed_twice(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Vec<(VertexId, Problem)> {
     let mut problems = Vec::new();
     let lookup = Lookup::new(&catalog.resources, providers, registry);
+    let resource_of = |vertex: VertexId| &catalog.resources[vertex.0 as usize];
     for ((resource, at), vertex) in catalog.resources.iter().zip(providers).zip((0..).map(VertexId)) {
         if resource.is_hidden() {
             continue;
         }
         let provider = registry.at(usize::from(*at));
         provider.identities(&resource.name, &resource.attributes, &mut |name| {
-            let other = lookup.named(*at, name).filter(|other| *other != vertex);
-            if let Some(other) = other {
-                let other = &catalog.resources[other.0 as usize].reference;
-                problems.push((vertex, Problem::new(format!("{other} manages the same `{name}`"))));
+            let other = lookup.named(*at, name).filter(|other| *other != vertex).map(resource_of);
+            if let Some(other) = other.filter(|other| !other.is_hidden()) {
+                let message = format!("{} manages the same `{name}`", other.reference);
+                problems.push((vertex, Problem::new(message)));
             }
         });
     }
@@ -192,7 +196,8 @@ fn contradictions(
     };
     let declared = |type_name: &str, name: &str| {
         let vertex = lookup.named(index(type_name)? as u16, name)?;
-        Some(&catalog.resources[vertex.0 as usize].attributes)
+        let other = &catalog.resources[vertex.0 as usize];
+        (!other.is_hidden()).then_some(&other.attributes)
     };
     let all = catalog.resources.iter().zip(providers).zip((0..).map(VertexId));
     all.filter(|(_, vertex)| !is_broken(*vertex))

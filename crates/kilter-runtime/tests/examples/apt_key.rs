@@ -181,6 +181,9 @@ fn two_forms_of_one_id_are_one_key_that_is_managed_twice() {
     let lower = PUPPET.to_lowercase();
     let manifest = format!("resources:\n  apt_key[{PUPPET}]: {{}}\n  apt_key[0x{lower}]: {{ ensure: absent }}\n");
     assert_eq!(site.refused(&manifest), [format!("apt_key[0x{lower}]: apt_key[{PUPPET}] manages the same `{PUPPET}`")]);
+    // What is hidden is not managed.
+    let hidden = manifest.replace(&format!("[{PUPPET}]: {{}}"), &format!("[{PUPPET}]: {{ meta: {{ hidden: true }} }}"));
+    assert_eq!(site.prepare(&hidden).unwrap().resources()[1].name, PUPPET);
 }
 
 #[test]

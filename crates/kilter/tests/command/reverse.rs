@@ -272,6 +272,68 @@ fn about_what_is_hidden_nothing_is_done_but_it_has_its_place() {
     assert!(refused.stderr.contains("exec[a] is hidden, and sends nothing"), "{}", refused.stderr);
 }
 
+const HIDDEN: &str = "meta: {hidden: true}";
+
+#[test]
+fn what_is_hidden_stands_beside_another_one_of_its_name() {
+    let place = Place::new();
+    let file = place.path().join("p");
+    for (title, path) in [("DIR/p", "DIR/p"), ("DIR/p/", "DIR/p"), ("DIR/p", "DIR/p/")] {
+        let resources = format!(
+            "'file[{title}]': {{content: a, {HIDDEN}}}, 'file[h2]': {{path: {path}, content: b}}, \
+             'file[h3]': {{path: DIR/p, content: c, {HIDDEN}}}"
+        );
+        let ended = apply(&place, &resources);
+        assert_eq!((ended.code, content(&file).as_str()), (0, "b"), "{} {}", ended.stdout, ended.stderr);
+        assert_eq!(place.run(&["plan", &declare(&place, &resources)]).code, 0);
+        std::fs::remove_file(&file).unwrap();
+    }
+    let refused = apply(&place, "'file[DIR/p]': {content: a}, 'file[DIR/p/]': {content: b}");
+    assert!(refused.code == 1 && refused.stderr.contains("manages the same"), "{}", refused.stderr);
+}
+
+#[test]
+fn what_is_hidden_neither_contradicts_nor_comes_before_in_the_place_of_another_one() {
+    let place = Place::new();
+    let below = "'file[DIR/d/x]': {content: x}";
+    let gone = format!("'file[h]': {{path: DIR/d, ensure: absent, {HIDDEN}}}");
+    let there = "'file[DIR/d]': {ensure: directory}";
+    for resources in [format!("{gone}, {there}, {below}"), format!("{below}, {there}, {gone}")] {
+        let ended = apply(&place, &resources);
+        assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+        let graph = place.run(&["graph", &declare(&place, &resources)]).stdout;
+        let edges: Vec<&str> = graph.lines().filter(|line| line.contains(" after ")).collect();
+        assert!(matches!(edges[..], [edge] if edge.contains("after file[DIR/d] ")), "{graph}");
+        std::fs::remove_dir_all(place.path().join("d")).unwrap();
+    }
+    std::fs::create_dir(place.path().join("d")).unwrap();
+    assert_eq!(apply(&place, &format!("{gone}, {below}")).code, 0);
+}
+
+#[test]
+fn an_edit_takes_a_state_from_one_of_a_name_to_another_that_was_hidden() {
+    let place = Place::new();
+    let file = place.path().join("p");
+    let both = |one: &str, two: &str| {
+        format!("'file[DIR/p]': {{content: a{one}}}, 'file[h2]': {{path: DIR/p, content: b{two}}}")
+    };
+    let hidden = format!(", {HIDDEN}");
+    let path = declare(&place, &both(&hidden, ""));
+    let running = Running::begin(&place, &[&path]);
+    for (resources, expected) in [(None, "b"), (Some(both("", &hidden)), "a"), (Some(both(&hidden, "")), "b")] {
+        resources.iter().for_each(|resources| _ = declare(&place, resources));
+        wait("what is declared", || content(&file) == expected);
+        std::fs::write(&file, "drift").unwrap();
+        wait("what is held", || content(&file) == expected);
+    }
+    // Both at once are refused, and what was declared before is held.
+    declare(&place, &both("", ""));
+    wait("what is wrong", || running.told("two resources manage the file") == 1);
+    std::fs::write(&file, "drift").unwrap();
+    wait("what is held", || content(&file) == "b");
+    running.end();
+}
+
 #[test]
 fn an_edit_waits_for_what_is_to_be_realized() {
     for (meta, expected) in [("meta: {realize: true}", true), ("meta: {realize: false}", false)] {

@@ -154,6 +154,12 @@ pub enum Strictness {
     Error,
 }
 
+/// What the program is called that runs providers, as it is told to them.
+pub const PROGRAM: &str = "kilter";
+
+/// What a machine is called that nobody has named.
+pub(crate) const NAMELESS: &str = "localhost";
+
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// What a provider is given of its surroundings for one call.
@@ -164,6 +170,7 @@ pub struct Context<'a> {
     managed: &'a (dyn Fn(&str) -> bool + Sync),
     managed_below: &'a (dyn Fn(&str) -> bool + Sync),
     var_dir: Option<&'a Path>,
+    hostname: &'a str,
     durability: Durability,
     ending: &'a AtomicBool,
     only_looks: bool,
@@ -181,6 +188,7 @@ impl Context<'static> {
             managed: &|_| false,
             managed_below: &|_| false,
             var_dir: None,
+            hostname: NAMELESS,
             durability: Durability::Flushed,
             ending: &NEVER,
             only_looks: false,
@@ -235,6 +243,15 @@ impl<'a> Context<'a> {
         'a: 'b,
     {
         Context { var_dir, ..self }
+    }
+
+    /// The same surroundings on a machine of this name.
+    #[must_use]
+    pub fn with_hostname<'b>(self, hostname: &'b str) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { hostname, ..self }
     }
 
     /// The same surroundings with another durability.
@@ -337,6 +354,17 @@ impl<'a> Context<'a> {
     /// exist yet. None when nothing is kept.
     pub fn var_dir(&self) -> Option<&'a Path> {
         self.var_dir
+    }
+
+    /// What this machine is called among those that it shares things with: its host name, unless `--hostname` says otherwise. It
+    /// stays the same for as long as a provider is open.
+    pub fn hostname(&self) -> &'a str {
+        self.hostname
+    }
+
+    /// What the program is called that runs the provider.
+    pub fn program(&self) -> &'static str {
+        PROGRAM
     }
 
     /// Whether changes are to survive a crash.

@@ -38,7 +38,7 @@ pub use accept::{Reading, get_checked, get_named};
 pub use canonical::{canonical_name, canonicalize};
 pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
-pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, Strictness};
+pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, PROGRAM, Strictness};
 pub use contract::{
     Batch, Declared, INSYNC_TRIGGER, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Restores,
     Suitability, Wanted, get_each,

@@ -6,6 +6,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::TypeSchema;
 use rustc_hash::FxHashMap;
 
+use crate::context::NAMELESS;
 use crate::contract::{Provider, Suitability};
 
 /// The providers of a program, by type. A type may have several; resources get the one that their
@@ -18,6 +19,8 @@ pub struct Registry {
     by_name: FxHashMap<EcoString, u16>,
     /// The type of each provider.
     slots: Vec<u16>,
+    /// What their machine is called, if anybody has said so.
+    hostname: Option<EcoString>,
 }
 
 #[derive(Clone, Default)]
@@ -112,6 +115,17 @@ impl Registry {
             registry.providers.push(provider);
         }
         registry
+    }
+
+    /// The same registry, of a machine of this name.
+    #[must_use]
+    pub fn on_machine(self, hostname: &str) -> Registry {
+        Registry { hostname: Some(hostname.into()), ..self }
+    }
+
+    /// What the machine is called that the providers work on ([`Context::hostname`](crate::Context::hostname)).
+    pub fn hostname(&self) -> &str {
+        self.hostname.as_deref().unwrap_or(NAMELESS)
     }
 
     fn type_of(&self, type_name: &str) -> Option<&Type> {

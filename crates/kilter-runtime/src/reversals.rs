@@ -96,13 +96,13 @@ impl Reversals {
     ///
     /// # Errors
     /// When it cannot be kept, or could not be restored. Then it is not to be changed.
-    pub(crate) fn keep(&self, provider: &dyn Provider, resource: &Resource) -> Result<(), EcoString> {
+    pub(crate) fn keep(&self, cx: &Context<'_>, provider: &dyn Provider, resource: &Resource) -> Result<(), EcoString> {
         let path = self.path(provider, resource);
         if path.exists() {
             return self.read(&path).map(drop).map_err(|why| eco_format!("{}: {why}", path.display()));
         }
         let wanted = Wanted { name: &resource.name, namevars: Some(&resource.attributes), should: None, received: &[] };
-        let found = provider.get(&Context::bare(), Query::Named(&[wanted])).map_err(|error| error.message)?;
+        let found = provider.get(cx, Query::Named(&[wanted])).map_err(|error| error.message)?;
         let is = found.into_iter().find(|state| state.name == resource.name);
         let is = is.unwrap_or_else(|| State::absent(resource.name.clone()));
         let before = provider.before(&resource.attributes, &is)?;

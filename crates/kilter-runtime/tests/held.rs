@@ -12,7 +12,9 @@ use kilter_model::{
     Attributes, Behaviour, Catalog, Change, Meta, Outcome, Resource, ResourceRef, SourceId, Span, State, TypeSchema,
     Value,
 };
-use kilter_provider::{Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness};
+use kilter_provider::{
+    Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted, Watch,
+};
 use kilter_runtime::{Event, Held, Hold, Mode, Observer, Options, Report, Stop, plan_of};
 use unedited::Fixed;
 
@@ -102,10 +104,15 @@ fn held(slots: &Arc<Slots>, millis: u64) -> (Report, Vec<String>) {
 }
 
 /// The same before such an observer.
-fn held_before(slots: &Arc<Slots>, millis: u64, mut logged: Logged) -> (Report, Vec<String>) {
+fn held_before(slots: &Arc<Slots>, millis: u64, logged: Logged) -> (Report, Vec<String>) {
     let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
-    let catalog = Catalog { resources: vec![slot("good", 0), slot("bad", -1)], ..Catalog::default() };
-    let prepared = plan_of(catalog, &registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
+    held_of(&registry, vec![slot("good", 0), slot("bad", -1)], millis, logged)
+}
+
+/// Holds some resources.
+fn held_of(registry: &Registry, resources: Vec<Resource>, millis: u64, mut logged: Logged) -> (Report, Vec<String>) {
+    let catalog = Catalog { resources, ..Catalog::default() };
+    let prepared = plan_of(catalog, registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None };
     let longest = Some(Duration::from_millis(millis));
@@ -154,4 +161,69 @@ fn what_could_not_be_flushed_is_flushed_later() {
     assert_eq!(logged, ["slot: stuck"]);
     assert_eq!(report.unflushed, Vec::<String>::new(), "it was tried once more at the end");
     assert_eq!(slots.flushes.lock().unwrap().len(), 2);
+}
+
+/// A provider whose calls note where they were made.
+struct Guest {
+    inner: Arc<Slots>,
+    calls: Mutex<BTreeSet<String>>,
+}
+
+impl Guest {
+    fn note(&self, call: &str, cx: &Context<'_>) {
+        self.calls.lock().unwrap().insert(format!("{call} by {} on {}", cx.program(), cx.hostname()));
+    }
+}
+
+impl Provider for Guest {
+    fn schema(&self) -> &TypeSchema {
+        self.inner.schema()
+    }
+
+    fn name(&self) -> &'static str {
+        "guest"
+    }
+
+    fn open(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        self.note("open", cx);
+        Ok(())
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        self.note("get", cx);
+        self.inner.get(cx, query)
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Setting) -> Vec<Outcome> {
+        self.note("set", cx);
+        self.inner.set(cx, changes, mode)
+    }
+
+    fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
+        self.note("flush", cx);
+        Ok(())
+    }
+
+    fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
+        vec![Watch::Told]
+    }
+
+    fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {
+        self.note("watch", cx);
+        tell.watching();
+        Err(ProviderError::new("it has seen enough"))
+    }
+}
+
+#[test]
+fn a_provider_is_told_who_runs_it_and_what_its_machine_is_called() {
+    for (is_named, hostname) in [(true, "web1"), (false, "localhost")] {
+        let guest = Arc::new(Guest { inner: Slots::new(0), calls: Mutex::default() });
+        let registry = Registry::new([Arc::clone(&guest) as Arc<dyn Provider>]);
+        let registry = if is_named { registry.on_machine(hostname) } else { registry };
+        let (report, _) = held_of(&registry, vec![slot("good", 0)], 300, Logged::default());
+        assert_eq!(report.counts.failed, 0);
+        let expected = ["flush", "get", "open", "set", "watch"].map(|call| format!("{call} by kilter on {hostname}"));
+        assert!(guest.calls.lock().unwrap().iter().eq(&expected), "{:?}", guest.calls.lock().unwrap());
+    }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ecow::EcoString;
 use kilter_model::Value;
 use kilter_process::{Capture, Environment, Invocation, which};
+use kilter_provider::PROGRAM;
 
 use crate::condition::Machine;
 use crate::exchange::{Exchanges, Live};
@@ -39,6 +41,8 @@ pub struct Surroundings {
     pub commands: Option<CommandsFn>,
     /// The state directory, below which each script keeps what it wants to find again; none where nothing is kept.
     pub state_dir: Option<PathBuf>,
+    /// What this machine is called among those that it shares things with; none where nobody is told.
+    pub hostname: Option<EcoString>,
     /// On whose behalf they run.
     pub rights: Rights,
     /// How much a script may take.
@@ -90,6 +94,7 @@ impl Surroundings {
             environment: Environment::new(),
             commands: None,
             state_dir: None,
+            hostname: None,
             rights: Rights::User,
             limits: Limits::default(),
             historian: Arc::new(NoHistorian),
@@ -128,6 +133,15 @@ impl Surroundings {
         invocation.stdout = Capture::AtMost(self.limits.output);
         invocation.stderr = Capture::Last(self.limits.error);
         invocation
+    }
+
+    /// Tells a script who runs it, and what this machine is called.
+    pub(crate) fn introducing(&self, invocation: Invocation) -> Invocation {
+        let invocation = invocation.env("KILTER_PROGRAM", PROGRAM);
+        match &self.hostname {
+            Some(hostname) => invocation.env("KILTER_HOSTNAME", hostname.as_str()),
+            None => invocation,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use kilter_script::mold::{Files, Historian, LiveFiles, Mold, NoHistorian, RawLog
 use crate::cli::Global;
 use crate::commands::get::Lines;
 use crate::exit::Exit;
-use crate::{providers, recording, say, signals};
+use crate::{providers, recording, say, signals, world};
 
 static LOG: OnceLock<Arc<RawLog>> = OnceLock::new();
 static OPENED: OnceLock<Opened> = OnceLock::new();
@@ -114,7 +114,7 @@ pub(crate) fn facts() -> Hash {
 
 /// What surrounds its scripts that are about no resource.
 pub(crate) fn context() -> Context<'static> {
-    let cx = Context::bare().with_interrupt(Interrupt::new(signals::raised(), None));
+    let cx = Context::bare().with_hostname(world::host()).with_interrupt(Interrupt::new(signals::raised(), None));
     match OPENED.get() {
         Some(opened) => cx.with_log(&opened.lines),
         None => cx,

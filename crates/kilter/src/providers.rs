@@ -95,7 +95,7 @@ pub(crate) fn collect(search: &Search) -> Providers {
     }
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
     let registry = Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free));
-    Providers { registry: recording::witnessed(registry), scripts, notes }
+    Providers { registry: recording::witnessed(registry).on_machine(world::host()), scripts, notes }
 }
 
 /// The providers that are scripts of mold.
@@ -140,6 +140,7 @@ fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> Surroun
         commands: Some(Arc::new(commands)),
         // A replay writes nothing.
         state_dir: state_dir.filter(|_| !recording::is_replay()),
+        hostname: (!recording::is_replay()).then(|| world::host().into()),
         exchanges: recording::exchanges(),
         rights: if paths::is_root() { Rights::Root } else { Rights::User },
         historian: mold::historian(),

@@ -100,9 +100,18 @@ fn given(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
+/// What this machine is called there.
+pub(crate) fn host() -> &'static str {
+    ours().host()
+}
+
 /// What machines share; of this machine alone where nothing else was said.
 pub(crate) fn world() -> Arc<dyn World> {
-    Arc::clone(WORLD.get_or_init(|| Arc::new(Directory::new(local(paths::state_dir()), hostname()).of_one_machine())))
+    Arc::clone(ours())
+}
+
+fn ours() -> &'static Arc<dyn World> {
+    WORLD.get_or_init(|| Arc::new(Directory::new(local(paths::state_dir()), hostname()).of_one_machine()))
 }
 
 fn local(state_dir: Option<PathBuf>) -> PathBuf {

@@ -375,6 +375,7 @@ impl<'run> Board<'run> {
         let cx = Context::bare()
             .with_log(log)
             .with_var_dir(self.options.state_dir.as_ref().map(StateDir::path))
+            .with_hostname(self.prepared.registry.hostname())
             .with_durability(self.options.durability);
         let mut used: Vec<u16> = self.used.drain().collect();
         used.sort_unstable();

@@ -150,10 +150,11 @@ impl Listener {
         }
         let provider = Arc::clone(registry.at(usize::from(self.told.provider)));
         let (told, to_driver, urgent) = (Arc::clone(&self.told), sender.clone(), stop.urgent());
+        let hostname = EcoString::from(registry.hostname());
         let thread = Builder::new().name("listen".into());
         let thread = if told.alone.is_some() { thread.stack_size(STACK) } else { thread };
         let listened = thread.spawn(move || {
-            listen(provider.as_ref(), &told, &to_driver, &urgent);
+            listen(provider.as_ref(), &told, &to_driver, &urgent, &hostname);
             // Without a driver nobody waits for it but at the end.
             let _ = to_driver.send(Message::Left(told));
         });
@@ -238,14 +239,20 @@ impl Tell for Teller<'_> {
 }
 
 /// Listens to a provider, again and again, until it is to end.
-fn listen(provider: &dyn Provider, told: &Arc<Listened>, sender: &Sender<Message>, urgent: &AtomicBool) {
+fn listen(
+    provider: &dyn Provider,
+    told: &Arc<Listened>,
+    sender: &Sender<Message>,
+    urgent: &AtomicBool,
+    hostname: &str,
+) {
     let mail = Mail(sender.clone());
     let teller = Teller { told, sender };
     let interrupt = told.ending.interrupt().or_urgent(urgent);
     let mut pause = FIRST;
     while !interrupt.is_raised() {
         let begun = Instant::now();
-        let cx = Context::bare().with_log(&mail).with_interrupt(interrupt);
+        let cx = Context::bare().with_log(&mail).with_interrupt(interrupt).with_hostname(hostname);
         let alone = told.alone.as_ref().map(|(name, should)| Wanted::new(name, Some(should)));
         let ended = catch_unwind(AssertUnwindSafe(|| provider.watch(&cx, alone, &teller)));
         if interrupt.is_raised() {

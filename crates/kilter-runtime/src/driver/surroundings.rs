@@ -103,6 +103,7 @@ impl<'run> Surroundings<'run> {
             .with_managed_below(&managed_below)
             .with_outlook(&view)
             .with_var_dir(self.options.state_dir.as_ref().map(StateDir::path))
+            .with_hostname(self.prepared.registry.hostname())
             .with_durability(self.options.durability)
             .with_strictness(self.options.strictness)
             .with_asked(&self.lazy.0[usize::from(self.at)]);

@@ -150,7 +150,8 @@ impl Runner {
         // What kilter says of itself is not held back: it may be all that is told.
         let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
         let warn = |why: &str| remark(Level::Warning, why);
-        let invocation = self.surroundings.keeping(self.invocation(call), &call.keeps, warn);
+        let invocation =
+            self.surroundings.keeping(self.surroundings.introducing(self.invocation(call)), &call.keeps, warn);
         let mut recorder = Recorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
         if tells_secrets {
             recorder.hold(call.output);

@@ -60,6 +60,7 @@ impl ScriptProvider {
         };
         // What kilter says of itself is not held back: it may be all that is told.
         let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
+        let invocation = self.surroundings.introducing(invocation);
         let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| remark(Level::Warning, why));
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
         let exchange = Exchange {

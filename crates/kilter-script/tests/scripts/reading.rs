@@ -183,6 +183,7 @@ fn lines_on_standard_error_are_logged_by_their_level() {
 fn a_script_sees_the_documented_environment_and_nothing_to_read() {
     let mut place = Place::new();
     place.surroundings.environment = Environment::new().set("HOME", "/nonexistent/home");
+    place.surroundings.hostname = Some("web1".into());
     let body = r#"
 echo '# simple'
 echo "name: a"
@@ -194,7 +195,7 @@ echo "v: $(env | grep -vE '^(_|SHLVL|PWD|OLDPWD)=' | sort | tr '\n' ' ')$(wc -c 
     let kept: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("TMPDIR=")).collect();
     assert_eq!(
         kept.join(" "),
-        "HOME=/nonexistent/home KILTER_VAR_DIR=/dev/null/none LANG=C.UTF-8 LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
+        "HOME=/nonexistent/home KILTER_HOSTNAME=web1 KILTER_PROGRAM=kilter KILTER_VAR_DIR=/dev/null/none LANG=C.UTF-8 LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin 0"
     );
 }
 

@@ -10,7 +10,7 @@ use crate::cli::{ActArgs, Global, ReportFormat};
 use crate::exit::Exit;
 use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
-use crate::{providers, recording, say, signals, words};
+use crate::{providers, recording, say, signals, words, world};
 
 pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
     match act(args, global) {
@@ -32,7 +32,11 @@ fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
     signals::listen()?;
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
     let interrupt = Interrupt::new(signals::raised(), None);
-    let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_interrupt(interrupt);
+    let cx = Context::bare()
+        .with_log(&log)
+        .with_strictness(global.strict.into())
+        .with_interrupt(interrupt)
+        .with_hostname(world::host());
     let outcome = provider.act(&cx, Wanted::new(&name, None), action);
     let reference = format!("{}[{title}]", provider.schema().name);
     let shown = match args.format {

@@ -11,7 +11,7 @@ use kilter_runtime::StateDir;
 use crate::cli::{GetArgs, Global, ResourceFormat};
 use crate::exit::Exit;
 use crate::resources::{self, Secrets};
-use crate::{providers, recording, say, signals, terminal, words};
+use crate::{providers, recording, say, signals, terminal, words, world};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     let registry = providers::registry(global);
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
     let cx = Context::bare()
         .with_log(&log)
         .with_var_dir(kept.as_ref().map(StateDir::path))
+        .with_hostname(world::host())
         .with_strictness(global.strict.into())
         .with_asked(&asked)
         .with_interrupt(Interrupt::new(signals::raised(), None));

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::load::{self, Loaded};
 use crate::render::diff::visible;
 use crate::render::{FAILED, NAME, styled};
-use crate::{facts, mold, providers, recording, say, signals};
+use crate::{facts, mold, providers, recording, say, signals, world};
 
 /// A choreography that has not come to its end after so many rounds has none.
 const ROUNDS: usize = 25;
@@ -68,7 +68,11 @@ impl Prescription {
         };
         let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
         let interrupt = Interrupt::new(signals::raised(), None);
-        let cx = Context::bare().with_log(&log).with_strictness(global.strict.into()).with_interrupt(interrupt);
+        let cx = Context::bare()
+            .with_log(&log)
+            .with_strictness(global.strict.into())
+            .with_interrupt(interrupt)
+            .with_hostname(world::host());
         recording::settle();
         let mut dance = Dance { prescription: self, pass, registry, global, cx, rounds: Vec::new() };
         let ended = dance.until_end();

@@ -8,7 +8,7 @@ use super::emit::Form;
 use super::log::Logger;
 use super::trouble::Trouble;
 use super::{Ended, shown};
-use crate::signals;
+use crate::{signals, world};
 
 /// Tells all resources of a provider.
 pub(super) fn list(provider: &dyn Provider, form: Form, logger: &Logger) -> Result<Ended, Trouble> {
@@ -88,5 +88,8 @@ fn identified(provider: &dyn Provider, title: &str) -> Result<(EcoString, Option
 }
 
 fn surroundings(logger: &Logger) -> Context<'_> {
-    Context::bare().with_log(logger).with_interrupt(Interrupt::new(signals::raised(), None))
+    Context::bare()
+        .with_hostname(world::host())
+        .with_log(logger)
+        .with_interrupt(Interrupt::new(signals::raised(), None))
 }

@@ -16,6 +16,7 @@ mod guide;
 mod help;
 mod history;
 mod listen;
+mod machine;
 mod meta;
 mod mgmt;
 mod mold;

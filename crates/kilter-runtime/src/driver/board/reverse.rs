@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Meta, Resource};
-use kilter_provider::Restores;
+use kilter_provider::{Context, Restores};
 use rustc_hash::FxHashSet;
 
 use super::Board;
@@ -22,8 +22,9 @@ impl Board<'_> {
             return Ok(());
         }
         let provider = self.prepared.provider(vertex);
+        let cx = Context::bare().with_hostname(self.prepared.registry.hostname());
         let kept = match &self.before {
-            Some(before) => guarded(provider, || before.kept.keep(provider, resource)).and_then(|kept| kept),
+            Some(before) => guarded(provider, || before.kept.keep(&cx, provider, resource)).and_then(|kept| kept),
             // Without it nothing is lost: it stays.
             None if provider.restores() == Restores::Absence => Ok(()),
             None => Err("there is nowhere to keep it: what is declared is no file, or a recording is made".into()),

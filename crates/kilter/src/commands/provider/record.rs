@@ -97,6 +97,9 @@ fn parsed(words: &[OsString], global: &Global) -> Result<Cli, Exit> {
     if !says_where {
         cli.global.state_dir.clone_from(&global.state_dir);
     }
+    let Global { world, hostname, .. } = &mut cli.global;
+    *world = world.take().or_else(|| global.world.clone());
+    *hostname = hostname.take().or_else(|| global.hostname.clone());
     Ok(cli)
 }
 

@@ -1,0 +1,86 @@
+//! What scripts are told of the program that runs them, and of their machine.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::*;
+
+/// A script in a directory of providers, and the metadata beside it where it does not describe itself.
+fn script(place: &Place, type_name: &str, convention: &str, text: &str) {
+    fs::create_dir_all(place.path().join("providers")).unwrap();
+    let path = place.file(&format!("providers/{type_name}.prov"), format!("#!/bin/sh\n{text}"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let metadata = format!(
+        "provider:\n  type: {type_name}\n  invoke: {convention}\n  actions: [{}]\n  suitable: true\n  \
+         attributes:\n    name:\n    v: {{type: string}}\n",
+        match convention {
+            "simple" => "find, update",
+            "json" => "get, set",
+            _ => "inspect, conform",
+        }
+    );
+    fs::write(place.path().join(format!("providers/{type_name}.yaml")), metadata).unwrap();
+}
+
+const SEEN: &str = "v=\"$KILTER_PROGRAM on $KILTER_HOSTNAME\"\n";
+
+/// A type for each convention, whose resources are what their scripts are told.
+fn told() -> Place {
+    let place = Place::new();
+    let answers = [
+        ("simple", r#"printf '# simple\nname: a\nv: %s\n' "$v""#),
+        ("json", r#"printf '{"resources": [{"name": "a", "v": "%s"}]}' "$v""#),
+        ("mold", r#"printf '{"kind": "mold_told", "name": "a", "exists": true, "v": "%s"}' "$v""#),
+    ];
+    for (convention, answer) in answers {
+        script(&place, &format!("{convention}_told"), convention, &format!("{SEEN}{answer}\n"));
+    }
+    place
+}
+
+#[test]
+fn scripts_of_every_convention_are_told_who_runs_them_and_what_their_machine_is_called() {
+    let place = told();
+    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for type_name in ["simple_told", "json_told", "mold_told"] {
+        let got = |words: &[&str]| place.run(&[&["-I", ".", "get", type_name, "a"], words].concat());
+        for (words, host) in [(&["--hostname", "web1"][..], "web1"), (&[], &own)] {
+            let got = got(words);
+            assert!(got.stdout.ends_with(&format!(" kilter on {host}\n")), "{type_name}: {got:?}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_says_what_the_machine_was_called_when_it_was_recorded() {
+    let place = told();
+    for type_name in ["simple_told", "json_told", "mold_told"] {
+        let file = format!("{type_name}.jsonl");
+        let words = ["--hostname", "web1", "-I", ".", "provider", "record", &file, "get", type_name, "a"];
+        let recorded = place.run(&words);
+        let replayed = place.run(&["--hostname", "other", "provider", "replay", &file]);
+        assert_eq!((replayed.code, &replayed.stdout), (0, &recorded.stdout), "{}", replayed.stderr);
+        assert!(recorded.stdout.contains("kilter on web1"), "{recorded:?}");
+        let shown = place.run(&["provider", "replay", &file, "--exchange", "1"]).stdout;
+        assert!(shown.contains(" KILTER_HOSTNAME=web1 "), "{shown}");
+    }
+}
+
+#[test]
+fn a_script_that_describes_itself_and_a_command_are_told_nothing() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("providers")).unwrap();
+    let text = "#!/bin/bash\neval \"$@\"\nseen=\"${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none}\"\n\
+                cat <<END\nprovider:\n  type: own\n  desc: It was told $seen.\n  invoke: simple\n  actions: [list]\n  \
+                suitable: true\n  attributes:\n    name:\nEND\n";
+    let path = place.file("providers/own.prov", text);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let described = place.run(&["-I", ".", "types", "own"]);
+    assert!(described.stdout.contains("It was told none none."), "{described:?}");
+    let manifest = "resources:\n  exec[a]: {command: 'echo ${KILTER_PROGRAM-none} ${KILTER_HOSTNAME-none} > seen', shell: true, cwd: DIR}\n";
+    let manifest =
+        place.file("m.yaml", manifest.replace("DIR", &place.path().display().to_string()).replace("${", "$${"));
+    let applied = place.run(&["apply", &manifest]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert_eq!(fs::read_to_string(place.path().join("seen")).unwrap(), "none none\n");
+}

@@ -262,9 +262,10 @@ pub(crate) struct RunArgs {
     /// Only watch: show what differs, and change nothing
     #[arg(short, long, help_heading = HOW)]
     pub(crate) noop: bool,
-    /// Count as converged when nothing had to be done for so many seconds
-    #[arg(long, value_name = "SECONDS", help_heading = HOW)]
-    pub(crate) converged_timeout: Option<u64>,
+    /// Count as converged when nothing had to be done for so many seconds; -1 for never
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..),
+          help_heading = HOW)]
+    pub(crate) converged_timeout: Option<i64>,
     /// End when converged: after five seconds of quiet, unless told otherwise
     #[arg(long, help_heading = HOW)]
     pub(crate) converged_exit: bool,

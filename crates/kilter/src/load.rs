@@ -5,13 +5,15 @@ mod executable;
 mod noted;
 mod reject;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_manifest::{Compiled, Inputs, Source, Sources, compile_partly, render_warnings};
+use kilter_manifest::{Compiled, Diagnostic, Inputs, Source, Sources, compile_partly, render_warnings};
 use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::Prepared;
@@ -177,8 +179,9 @@ fn compiled<'r>(
         let problems = reject::with_others(problems, compiled, &sources, registry);
         return Err(reject::say(&problems, &sources, audience));
     }
-    if !compiled.warnings.is_empty() {
-        say::line(render_warnings(&compiled.warnings, &sources, true).trim_end());
+    let news = unsaid(std::mem::take(&mut compiled.warnings), &sources);
+    if !news.is_empty() {
+        say::line(render_warnings(&news, &sources, true).trim_end());
     }
     compiled.catalog.origin = origin;
     match reversals::prepare(compiled.catalog, registry) {
@@ -191,6 +194,30 @@ fn compiled<'r>(
             Err(reject::say(&problems, &sources, audience))
         }
     }
+}
+
+/// The warnings that have been said: which of several that are about the same text, too.
+static SAID: Mutex<BTreeSet<(String, usize)>> = Mutex::new(BTreeSet::new());
+
+/// The warnings that have not been said yet. They count as said: whoever reads manifests again and again says each once, wherever its line
+/// has gone by then.
+fn unsaid(mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    warnings.retain(|warning| {
+        let about = warning.span.map_or(("", ""), |span| {
+            let Source { name, text, .. } = sources.get(span.source);
+            let (before, after) = text.split_at_checked(span.start as usize).unwrap_or((text, ""));
+            let start = before.rfind('\n').map_or(0, |end| end + 1);
+            let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
+            (name.as_str(), text[start..end].trim())
+        });
+        let key = format!("{}\n{}\n{}", warning.message, about.0, about.1);
+        let count = counts.entry(key.clone()).or_default();
+        *count += 1;
+        said.insert((key, *count))
+    });
+    warnings
 }
 
 /// Tells a recording what is secret in manifests: as it is written, and as it is meant.

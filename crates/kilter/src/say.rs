@@ -2,6 +2,7 @@
 //!
 //! A reader that has seen enough (`kilter get user | head -1`) ends nothing and is no error.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{BufWriter, ErrorKind, Write};
 
@@ -74,10 +75,31 @@ pub(crate) fn bytes(data: &[u8]) -> Exit {
     }
 }
 
+thread_local! {
+    /// The lines of this thread that are held back, if they are.
+    static HELD_BACK: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Does something, and holds back what it says to people on this thread: lines, each for [`line`].
+pub(crate) fn holding_back<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    HELD_BACK.set(Some(Vec::new()));
+    let done = work();
+    (done, HELD_BACK.take().unwrap_or_default())
+}
+
 /// Writes a line for people.
 pub(crate) fn line(text: impl Display) {
-    // There is nowhere left to tell that standard error is gone.
-    let _ = writeln!(anstream::stderr().lock(), "{text}");
+    let is_held_back = HELD_BACK.with_borrow_mut(|held| match held {
+        Some(held) => {
+            held.push(text.to_string());
+            true
+        }
+        None => false,
+    });
+    if !is_held_back {
+        // There is nowhere left to tell that standard error is gone.
+        let _ = writeln!(anstream::stderr().lock(), "{text}");
+    }
 }
 
 /// Says what is wrong.

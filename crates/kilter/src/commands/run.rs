@@ -132,14 +132,16 @@ impl<'env, 'r> Keeping<'env, 'r> {
         'r: 'scope,
     {
         let args = self.args;
-        let mut declared = Manifests { keeping: self, scope, loaded, noted, read: None, next: None, last: None };
+        let mut declared =
+            Manifests { keeping: self, scope, loaded, noted, read: None, wrong: None, next: None, last: None };
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
-            converged: args
-                .converged_timeout
-                .map(Duration::from_secs)
-                .or((args.converged_exit || self.outside.status.is_some()).then_some(QUIET)),
+            converged: match args.converged_timeout {
+                // Below zero never, as mgmt has it.
+                Some(seconds) => u64::try_from(seconds).ok().map(Duration::from_secs),
+                None => (args.converged_exit || self.outside.status.is_some()).then_some(QUIET),
+            },
             until_converged: args.converged_exit,
             longest: args.max_runtime.map(Duration::from_secs),
             declared: &mut declared,
@@ -224,11 +226,20 @@ struct Manifests<'a, 'scope, 'env, 'r> {
     /// The files that were read last.
     noted: Noted,
     /// Where comes what is being read.
-    read: Option<Receiver<(Noted, Result<Loaded<'r>, Exit>)>>,
+    read: Option<Receiver<Read<'r>>>,
+    /// What was said of what was read last, if that was wrong.
+    wrong: Option<Vec<String>>,
     /// What is to be held.
     next: Option<Loaded<'r>>,
     /// What took the place of `loaded` and was held last.
     last: Option<Loaded<'r>>,
+}
+
+/// What was read, and what there is to say of it.
+struct Read<'r> {
+    noted: Noted,
+    loaded: Result<Loaded<'r>, Exit>,
+    said: Vec<String>,
 }
 
 /// The stack of a thread that reads manifests, which may be nested: that of the first thread, as a rule.
@@ -262,9 +273,10 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
             let noted = Noted::default();
             let prepare = || load::prepare_noting(&args.input, Audience::People, registry, &noted);
             // A panic has been told, and what is held goes on.
-            if let Ok(loaded) = catch_unwind(AssertUnwindSafe(prepare)) {
+            let (loaded, said) = say::holding_back(|| catch_unwind(AssertUnwindSafe(prepare)));
+            if let Ok(loaded) = loaded {
                 // Who does not wait for it any more has ended.
-                let _ = sender.send((noted, loaded));
+                let _ = sender.send(Read { noted, loaded, said });
             }
             drop(ring);
         };
@@ -277,24 +289,26 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
     fn read(&mut self) -> Anew {
         // Without a thread, or when it has panicked, nothing comes.
         let read = self.read.take().and_then(|read| read.recv().ok());
-        let Some((noted, loaded)) = read else { return Anew::Wrong };
-        self.noted = noted;
-        match loaded {
-            // Somebody is writing still.
-            Ok(_) if self.noted.has_changed() => Anew::Unsettled,
-            Ok(new) if is_same(self.loaded, &new) => Anew::Same,
-            Ok(new) => {
-                self.next = Some(new);
-                Anew::Other
-            }
-            Err(_) => {
-                // Reading ends with a signal, and so does holding.
-                if signals::exit().is_none() {
-                    say::warning("what was declared before is held until this is mended");
-                }
-                Anew::Wrong
-            }
+        let Some(Read { noted, loaded, said }) = read else { return Anew::Wrong };
+        let before = std::mem::replace(&mut self.noted, noted);
+        let Ok(new) = loaded else {
+            self.tell_wrong(said, &before);
+            return Anew::Wrong;
+        };
+        said.iter().for_each(say::line);
+        // Somebody is writing still.
+        if self.noted.has_changed() {
+            return Anew::Unsettled;
         }
+        let was_wrong = self.wrong.take().is_some();
+        if !is_same(self.loaded, &new) {
+            self.next = Some(new);
+            return Anew::Other;
+        }
+        if was_wrong {
+            say::line("what is declared is mended, and as it was before");
+        }
+        Anew::Same
     }
 
     fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
@@ -306,6 +320,19 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
         (self.noted, self.next) = (former.noted, former.next);
         self.last = Some(former.last.unwrap_or(next));
         Ok(former.held)
+    }
+}
+
+impl Manifests<'_, '_, '_, '_> {
+    /// Says what is wrong, unless nobody has written anything since the same was said.
+    fn tell_wrong(&mut self, said: Vec<String>, before: &Noted) {
+        let is_known = self.wrong.as_ref() == Some(&said) && self.noted.is_of_same(before);
+        // Reading ends with a signal, and so does holding.
+        if !is_known && signals::exit().is_none() {
+            said.iter().for_each(say::line);
+            say::warning("what was declared before is held until this is mended");
+        }
+        self.wrong = Some(said);
     }
 }
 

@@ -99,6 +99,15 @@ impl Noted {
             || self.has_changed()
     }
 
+    /// Whether the same files were read, and nobody has written them between.
+    pub(crate) fn is_of_same(&self, other: &Noted) -> bool {
+        let is_same =
+            |one: &Option<Stamp>, other: &Option<Stamp>| one.as_ref().map(Stamp::id) == other.as_ref().map(Stamp::id);
+        let (files, others) = (self.files.borrow(), other.files.borrow());
+        files.len() == others.len()
+            && files.iter().all(|(path, stamp)| others.get(path).is_some_and(|other| is_same(stamp, other)))
+    }
+
     /// Whether a file is known to be another one.
     pub(crate) fn has_changed(&self) -> bool {
         let is_another = |path: &PathBuf, stamp: &Option<Stamp>| {

@@ -139,6 +139,85 @@ fn an_edited_manifest_is_read_anew_and_a_wrong_one_changes_nothing() {
 }
 
 #[test]
+fn what_is_mended_to_what_it_was_is_told_once() {
+    let place = Place::new();
+    let (good, wrong) = ("resources:\n  file[DIR/a]: {content: one}\n", "resources: [\n");
+    let path = manifest(&place, good);
+    let running = Running::begin(&place, &[&path]);
+    wait("the first", || content(&place.path().join("a")) == "one");
+    for count in [1, 2] {
+        manifest(&place, wrong);
+        wait("the wrong one", || running.told(HELD) == count);
+        manifest(&place, good);
+        wait("the mended one", || running.told("what is declared is mended, and as it was before") == count);
+    }
+    // It was right before that.
+    manifest(&place, &format!("{good}  file[DIR/b]: {{content: two}}\n"));
+    wait("the second", || content(&place.path().join("b")) == "two");
+    let (_, _, err) = running.end();
+    assert_eq!((err.matches("as it was before").count(), err.matches(ANEW).count()), (2, 1), "{err}");
+}
+
+#[test]
+fn a_program_that_is_wrong_is_told_once_until_it_says_something_else() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    let program = "#!/bin/sh\necho x >> DIR/asked\ncat DIR/said || exit 5\n";
+    let path = place.file("program", program.replace("DIR", &place.path().display().to_string()));
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    place.file("said", "resources: {}");
+    let running = Running::begin(&place, &["--reread", "1", &path]);
+    let asked = || content(&file("asked")).lines().count();
+    let again = |what: &str| {
+        let before = asked();
+        wait(what, || asked() > before + 2);
+    };
+    again("the right one");
+    std::fs::remove_file(file("said")).unwrap();
+    again("the one that fails");
+    assert_eq!((running.told("ended with exit code 5"), running.told(HELD)), (1, 1));
+    place.file("said.new", "resources: [");
+    std::fs::rename(file("said.new"), file("said")).unwrap();
+    again("what is no manifest");
+    assert_eq!((running.told("1 problem"), running.told(HELD)), (1, 2));
+    // Who writes the program is told, whatever it says.
+    place.file(&path, content(Path::new(&path)));
+    wait("the written one", || running.told(HELD) == 3);
+    running.end();
+}
+
+#[test]
+fn a_warning_is_said_once_however_often_what_is_declared_is_read() {
+    let place = Place::new();
+    let types = "types:\n  site: {attributes: {port: {type: Integer}}}\n";
+    let file = |name: &str| format!("resources:\n  file[DIR/{name}]: {{content: x}}\n");
+    let path = manifest(&place, &format!("{types}{}", file("a")));
+    let running = Running::begin(&place, &[&path]);
+    let undocumented = || running.told("it has no documentation");
+    wait("the first", || place.path().join("a").exists());
+    assert_eq!(undocumented(), 1);
+    manifest(&place, &format!("# Elsewhere.\n{types}{}", file("b")));
+    wait("the second", || place.path().join("b").exists());
+    assert_eq!(undocumented(), 1);
+    manifest(&place, &format!("{types}  other: {{attributes: {{port: {{type: Integer}}}}}}\n{}", file("c")));
+    wait("the third", || place.path().join("c").exists());
+    assert_eq!(undocumented(), 2);
+    running.end();
+}
+
+#[test]
+fn it_never_counts_as_converged_where_that_was_asked_for() {
+    let place = Place::new();
+    let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
+    for how in [&["--converged-timeout", "-1"][..], &["--converged-timeout=-1"]] {
+        let ended = place.run(&[&["run", &path, "--converged-exit", "--max-runtime", "1"], how].concat());
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{ended:?}");
+    }
+    let refused = place.run(&["run", &path, "--converged-timeout", "-2"]);
+    assert!(refused.code == 1 && refused.stderr.contains("-2 is not in -1.."), "{refused:?}");
+}
+
+#[test]
 fn it_ends_when_converged_if_that_was_asked_for() {
     let place = Place::new();
     let status = place.path().join("status").display().to_string();

@@ -422,26 +422,51 @@ fn a_setup_that_does_not_end_is_ended_and_so_is_what_it_leaves() {
     assert!(!is_asleep(&left));
 }
 
-#[test]
-fn a_setup_that_is_under_way_is_ended_by_a_signal() {
-    let place = Place::of("simple");
-    let seconds = format!("2987.{}", std::process::id());
-    place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {seconds}; "));
+/// Begins to try a law of `colour`, and ends it by a signal as soon as something sleeps.
+fn ended_while_asleep(place: &Place, seconds: &str, law: &str) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kilter"))
-        .args(["provider", "check", "colour.prov", "--law", "get-is-steady"])
+        .args(["provider", "check", "colour.prov", "--law", law])
         .current_dir(place.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while !is_asleep(&seconds) && std::time::Instant::now() < until {
+    while !is_asleep(seconds) && std::time::Instant::now() < until {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    assert!(is_asleep(&seconds), "the setup has not begun");
+    assert!(is_asleep(seconds), "it has not begun");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert!(!is_asleep(seconds));
+}
+
+#[test]
+fn a_setup_that_is_under_way_is_ended_by_a_signal() {
+    let place = Place::of("simple");
+    let seconds = format!("2987.{}", std::process::id());
+    place.change("colour.check.yaml", "setup: ", &format!("setup: sleep {seconds}; "));
+    ended_while_asleep(&place, &seconds, "get-is-steady");
+}
+
+#[test]
+fn a_script_that_is_under_way_is_ended_by_a_signal() {
+    let place = Place::of("simple");
+    let seconds = format!("3987.{}", std::process::id());
+    place.change("colour.prov", "write() {\n", &format!("write() {{\n    sleep {seconds}\n"));
+    ended_while_asleep(&place, &seconds, "set-makes-what-was-asked");
+}
+
+#[test]
+fn a_script_that_does_not_end_in_time_is_ended_and_shown() {
+    let place = Place::of("simple");
+    let seconds = format!("4987.{}", std::process::id());
+    place.change("colour.prov", "write() {\n", &format!("write() {{\n    sleep {seconds}\n"));
+    let (code, document) = place.check(&["--law", "set-makes-what-was-asked", "--limit", "2"]);
+    let law = &document["laws"][0];
+    assert_eq!((code, &law["verdict"], &law["why"]), (4, &"broken".into(), &"it did not end within 2 s".into()));
+    assert!(calls(law).last().is_some_and(|last| last.contains("it was interrupted")), "{law:#}");
     assert!(!is_asleep(&seconds));
 }
 

@@ -1,8 +1,5 @@
 //! Worlds on which laws are tried: declaring, reading and changing as the engine does.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,12 +7,13 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, State, TypeSchema, Value};
 
 use super::fingerprint;
+use super::halt::{Alarm, Halt};
 use super::specimen::Specimen;
 use super::subject::{Lack, Subject};
 use crate::canonical::canonicalize;
 use crate::check::read;
 use crate::compare::compare;
-use crate::context::{Context, Interrupt, Level, Log};
+use crate::context::{Context, Level, Log};
 use crate::contract::{Batch, Mode, Provider, Query, Wanted};
 
 /// Why the trial of a law ended early.
@@ -56,15 +54,15 @@ pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, Stop> {
 pub(super) struct Bench {
     pub(super) make: Arc<dyn Fn() -> Subject + Send + Sync>,
     pub(super) soon: Duration,
+    /// Ends what is tried on it.
+    pub(super) halt: Arc<Halt>,
 }
 
 impl Bench {
     /// A fresh world.
     pub(super) fn world(&self) -> Result<World, Stop> {
-        let (reader, writer) =
-            UnixStream::pair().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
-        let world =
-            World { subject: (self.make)(), lines: Lines::default(), flag: AtomicBool::new(false), reader, writer };
+        let alarm = self.halt.alarm().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
+        let world = World { subject: (self.make)(), lines: Lines::default(), alarm };
         if world.subject.specimens().is_empty() {
             return untried("the subject has no specimen");
         }
@@ -115,9 +113,7 @@ impl Declared {
 pub(super) struct World {
     pub(super) subject: Subject,
     pub(super) lines: Lines,
-    flag: AtomicBool,
-    reader: UnixStream,
-    writer: UnixStream,
+    alarm: Arc<Alarm>,
 }
 
 impl World {
@@ -130,22 +126,17 @@ impl World {
     }
 
     pub(super) fn cx(&self) -> Context<'_> {
-        let interrupt = Interrupt::new(&self.flag, Some(self.reader.as_fd()));
-        Context::bare().with_log(&self.lines).with_interrupt(interrupt)
+        Context::bare().with_log(&self.lines).with_interrupt(self.alarm.interrupt())
     }
 
     /// Raises the interrupt.
     pub(super) fn interrupt(&self) {
-        self.flag.store(true, Ordering::Release);
-        // The reader's end is held by the world: writing one byte cannot fail.
-        let _ = std::io::Write::write(&mut &self.writer, b"!");
+        self.alarm.ring();
     }
 
     /// Takes the interrupt back, as the next run would not have it.
     pub(super) fn calm(&self) {
-        if self.flag.swap(false, Ordering::AcqRel) {
-            let _ = std::io::Read::read(&mut &self.reader, &mut [0; 8]);
-        }
+        self.alarm.calm();
     }
 
     /// Ends the trial if something is lacking.

@@ -13,6 +13,7 @@
 mod bench;
 mod edge;
 mod fingerprint;
+mod halt;
 mod laws;
 mod report;
 mod specimen;

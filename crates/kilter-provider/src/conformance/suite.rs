@@ -2,10 +2,13 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use super::bench::{Bench, Stop};
+use super::halt::Halt;
 use super::laws::{LAWS, Law};
 use super::report::{Finding, Report, Verdict};
 use super::subject::Subject;
@@ -25,12 +28,24 @@ pub struct Suite {
     soon: Duration,
     limit: Duration,
     only: Vec<&'static str>,
+    until: &'static AtomicBool,
 }
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// How often it is asked whether nobody wants to know any more.
+const ASKED: Duration = Duration::from_millis(20);
 
 impl Suite {
     /// A suite for the provider of the subjects that `make` makes, each on a fresh world.
     pub fn new(make: impl Fn() -> Subject + Send + Sync + 'static) -> Suite {
-        Suite { make: Arc::new(make), soon: Duration::from_secs(10), limit: Duration::from_secs(600), only: Vec::new() }
+        Suite {
+            make: Arc::new(make),
+            soon: Duration::from_secs(10),
+            limit: Duration::from_secs(600),
+            only: Vec::new(),
+            until: &NEVER,
+        }
     }
 
     /// Says how soon an interrupted call has to end; ten seconds if nothing is said.
@@ -39,8 +54,8 @@ impl Suite {
         Suite { soon, ..self }
     }
 
-    /// Says how long one law may take before the provider counts as hanging; ten minutes if nothing
-    /// is said.
+    /// Says how long one law may take before the provider counts as hanging, and is interrupted; ten minutes
+    /// if nothing is said.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Suite {
         Suite { limit, ..self }
@@ -50,6 +65,12 @@ impl Suite {
     #[must_use]
     pub fn only(self, laws: impl IntoIterator<Item = &'static str>) -> Suite {
         Suite { only: laws.into_iter().collect(), ..self }
+    }
+
+    /// Says when nobody wants to know any more: what is under way is interrupted then, and nothing else is tried.
+    #[must_use]
+    pub fn until(self, over: &'static AtomicBool) -> Suite {
+        Suite { until: over, ..self }
     }
 
     /// Tries every law.
@@ -77,7 +98,7 @@ impl Suite {
     /// The names of the type and the provider, and why no law can be tried, if there is such a reason.
     fn introduce(&self) -> (String, String, Option<String>) {
         let make = self.make.clone();
-        let introduced = apart("introduction", self.limit, move || {
+        let introduced = self.apart("introduction", &Halt::default(), move || {
             let subject = make();
             let provider = subject.provider();
             let hindrance = match provider.suitable() {
@@ -91,15 +112,71 @@ impl Suite {
 
     /// Tries one law.
     fn attempt(&self, law: &'static Law) -> Verdict {
-        let bench = Bench { make: self.make.clone(), soon: self.soon };
-        match apart(law.name, self.limit, move || (law.trial)(&bench)).and_then(|trial| trial) {
+        if self.is_over() {
+            return Verdict::Untried(OVER.to_owned());
+        }
+        let halt = Arc::new(Halt::default());
+        let bench = Bench { make: self.make.clone(), soon: self.soon, halt: Arc::clone(&halt) };
+        match self.apart(law.name, &halt, move || (law.trial)(&bench)).and_then(|trial| trial) {
             Ok(note) => Verdict::Held(note),
             Err(Stop::Broken(seen)) => Verdict::Broken(seen),
             Err(Stop::NotApplicable(why)) => Verdict::NotApplicable(why),
             Err(Stop::Untried(why)) => Verdict::Untried(why),
         }
     }
+
+    /// Does something on a thread of its own. What takes too long is interrupted by `halt`; it is left behind if it does
+    /// not heed that.
+    fn apart<T: Send + 'static>(
+        &self,
+        name: &str,
+        halt: &Halt,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Stop> {
+        let (sender, receiver) = mpsc::channel();
+        let caught = move || {
+            let done = catch_unwind(AssertUnwindSafe(work));
+            // Nobody waits any more when it took too long.
+            let _ = sender.send(done);
+        };
+        if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(caught) {
+            return Err(Stop::Untried(format!("no thread could be started: {error}")));
+        }
+        match self.awaited(&receiver) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(panic)) => Err(end_of(&*panic)),
+            Err(stop) => {
+                halt.raise();
+                // What it has started ends with it. What comes of the trial now tells nothing.
+                let _ = receiver.recv_timeout(self.soon);
+                Err(stop)
+            }
+        }
+    }
+
+    /// What comes of a trial in time.
+    fn awaited<T>(&self, receiver: &Receiver<T>) -> Result<T, Stop> {
+        let begun = Instant::now();
+        loop {
+            let left = self.limit.saturating_sub(begun.elapsed());
+            match receiver.recv_timeout(left.min(ASKED)) {
+                Ok(done) => return Ok(done),
+                Err(_) if self.is_over() => return Err(Stop::Untried(OVER.to_owned())),
+                Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
+                Err(_) => {
+                    return Err(Stop::Broken(format!("it did not end within {} s", self.limit.as_secs_f32())));
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.until.load(Ordering::Acquire)
+    }
 }
+
+/// Why a law is not tried to its end that nobody wants to know of.
+const OVER: &str = "it was interrupted";
 
 /// How far a suite has come.
 #[derive(Clone, Copy, Debug)]
@@ -108,24 +185,6 @@ pub enum Progress<'a> {
     Begun(&'static Law),
     /// What has become of it.
     Ended(&'a Finding),
-}
-
-/// Does something on a thread of its own, which is left behind if it does not end.
-fn apart<T: Send + 'static>(name: &str, limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Stop> {
-    let (sender, receiver) = mpsc::channel();
-    let caught = move || {
-        let done = catch_unwind(AssertUnwindSafe(work));
-        // Nobody waits any more when it took too long.
-        let _ = sender.send(done);
-    };
-    if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(caught) {
-        return Err(Stop::Untried(format!("no thread could be started: {error}")));
-    }
-    match receiver.recv_timeout(limit) {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(panic)) => Err(end_of(&*panic)),
-        Err(_) => Err(Stop::Broken(format!("it did not end within {} s", limit.as_secs_f32()))),
-    }
 }
 
 /// Why a trial cannot go on.

@@ -166,3 +166,48 @@ fn without_a_world_nothing_is_used_and_all_is_untried() {
     let report = Suite::new(|| give_up("there is no world")).only(["get-is-steady"]).run();
     assert_eq!(report.why("get-is-steady"), Some("there is no world"));
 }
+
+/// Subjects on one shelf, the set of whose specimen waits for an interrupt; how many of them there are.
+fn waiting() -> (impl Fn() -> Subject + Send + Sync + 'static, Store, Arc<()>) {
+    let (store, alive) = (Store::default(), Arc::new(()));
+    let (all, count) = (store.clone(), Arc::clone(&alive));
+    let make = move || {
+        let (made, seen) = (all.clone(), all.clone());
+        Subject::new(move || Shelf::new(made.clone(), None, false), move || seen.fingerprint())
+            .specimen(Specimen::new("a").present([("note", "wait")]))
+            .keeping(Arc::clone(&count))
+    };
+    (make, store, alive)
+}
+
+#[test]
+fn a_trial_that_takes_too_long_is_interrupted_and_nothing_of_it_is_left() {
+    let (make, store, alive) = waiting();
+    let suite = Suite::new(make).limit(Duration::from_millis(500)).soon(Duration::from_secs(60));
+    let suite = suite.only(["set-makes-what-was-asked"]);
+    let report = suite.run();
+    assert_eq!(report.why("set-makes-what-was-asked"), Some("it did not end within 0.5 s"));
+    assert!(store.is_waiting(), "it was under way");
+    drop(suite);
+    assert_eq!(Arc::strong_count(&alive), 1, "the trial has ended, and its world is gone");
+}
+
+#[test]
+fn what_nobody_wants_to_know_any_more_is_interrupted_and_nothing_else_is_tried() {
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let (make, store, alive) = waiting();
+    let raised = std::thread::spawn(move || {
+        while !store.is_waiting() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        OVER.store(true, Ordering::Release);
+    });
+    let suite = Suite::new(make).soon(Duration::from_secs(60)).until(&OVER);
+    let suite = suite.only(["set-makes-what-was-asked", "set-again-changes-nothing"]);
+    let report = suite.run();
+    raised.join().unwrap();
+    assert_eq!(report.untried(), ["set-makes-what-was-asked", "set-again-changes-nothing"], "{report}");
+    assert_eq!(report.why("set-again-changes-nothing"), Some("it was interrupted"));
+    drop(suite);
+    assert_eq!(Arc::strong_count(&alive), 1, "the trial has ended, and its world is gone");
+}

@@ -152,7 +152,7 @@ fn tried(
             (Arc::clone(candidate), Arc::clone(specimens), place.clone(), Arc::clone(&trials));
         Suite::new(move || worlds::subject(&candidate, &specimens, &place, &trials))
     };
-    let suite = suite.limit(limit).only(args.laws.iter().copied());
+    let suite = suite.limit(limit).until(signals::raised()).only(args.laws.iter().copied());
     let report = suite.run_observed(&mut |progress| {
         if signals::raised().load(Ordering::Acquire) {
             return;

@@ -32,7 +32,12 @@ impl<'a> Shelf<'a> {
     /// When it cannot be read.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, EcoString> {
         let Some(directory) = self.directory() else { return Ok(None) };
-        whole::read(&shown(&directory.join(file_name(name)))).map_err(|error| eco_format!("{error}"))
+        match real(&directory)? {
+            Some(directory) => {
+                whole::read(&shown(&directory.join(file_name(name)))).map_err(|error| eco_format!("{error}"))
+            }
+            None => Ok(None),
+        }
     }
 
     /// Keeps something under a name, readable by nobody else.
@@ -43,6 +48,7 @@ impl<'a> Shelf<'a> {
         let directory = self.directory().ok_or("there is no state directory to keep it in: give --state-dir")?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         made.map_err(|error| eco_format!("cannot create {}: {error}", directory.display()))?;
+        let directory = real(&directory)?.ok_or_else(|| eco_format!("{} has gone", directory.display()))?;
         let file = Whole::open(&shown(&directory.join(file_name(name)))).map_err(|error| eco_format!("{error}"))?;
         file.replace(bytes, 0o600, self.cx.durability()).map_err(|error| eco_format!("{error}"))?;
         Ok(())
@@ -129,6 +135,15 @@ fn name_of(file: &str) -> Option<EcoString> {
     (file_name(&name) == file).then(|| name.into())
 }
 
+/// A directory by its whole path, however the state directory was given; none if it is not there.
+fn real(directory: &Path) -> Result<Option<PathBuf>, EcoString> {
+    match directory.canonicalize() {
+        Ok(real) => Ok(Some(real)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(eco_format!("cannot reach {}: {error}", directory.display())),
+    }
+}
+
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -168,6 +183,22 @@ mod tests {
         shelf.remove("a/b").unwrap();
         shelf.remove("a/b").unwrap();
         assert_eq!(shelf.read("a/b").unwrap(), None);
+    }
+
+    #[test]
+    fn the_state_directory_may_be_given_in_any_way() {
+        let place = tempfile::tempdir().unwrap();
+        let plain = place.path().join("state");
+        std::fs::create_dir_all(plain.join("x")).unwrap();
+        let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect::<String>();
+        let relative = format!("{up}.{}", plain.display());
+        for given in [relative, format!("{}/x/..//.", plain.display())] {
+            let cx = Context::bare().with_var_dir(Some(Path::new(&given)));
+            let shelf = Shelf::of(&cx, "value");
+            shelf.write(&given, b"one").unwrap();
+            assert_eq!(shelf.read(&given).unwrap().as_deref(), Some(&b"one"[..]), "{given}");
+            assert!(plain.join(path_of("value", &given)).exists(), "{given}");
+        }
     }
 
     #[test]

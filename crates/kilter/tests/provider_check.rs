@@ -379,6 +379,31 @@ fn the_providers_that_kilter_brings_along_can_be_checked_too() {
 }
 
 #[test]
+fn types_that_keep_things_in_the_state_directory_conform() {
+    let place = Place::of("simple");
+    let excused = "without: {failing: nothing is in the way, slow: a file is written at once}";
+    for (name, attributes, spared) in [
+        ("kv", ["{value: one}", "{value: two}"], "key: which value it is about, mapped: whose it is"),
+        ("value", ["{any: one}", "{any: [2, {three: 4}]}"], ""),
+        ("password", ["{length: 20, check_recovery: true}", "{length: 21, check_recovery: true}"], ""),
+    ] {
+        let [present, changed] = attributes;
+        let specimen = |name: &str| format!("  - {{name: {name}, present: {present}, changed: [{changed}]}}\n");
+        let specimens = [specimen("first"), specimen("second")].concat();
+        let file = format!("specimens:\n{specimens}unknown: [nobody]\n{excused}\nsparing: {{{spared}}}\n");
+        std::fs::write(place.path().join("kept.yaml"), file).unwrap();
+        let output = place.kilter(&["provider", "check", name, "--with", "kept.yaml"]);
+        assert!(output.status.success(), "{}", shown(&output));
+        assert!(!place.path().join("state/kept").exists(), "nothing leaves its world");
+    }
+    let here =
+        ["provider", "check", "value", "--here", "--state-dir", "kept-here", "--law", "set-makes-what-was-asked"];
+    let output = place.kilter(&here);
+    let kept = place.path().join("kept-here/kept/value/kilter-check-1");
+    assert!(output.status.success() && kept.exists(), "{}", shown(&output));
+}
+
+#[test]
 fn a_setup_is_not_run_on_the_machine_itself_unless_that_is_said_too() {
     let place = Place::of("simple");
     let made = place.path().join("made");

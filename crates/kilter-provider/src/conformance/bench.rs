@@ -126,7 +126,8 @@ impl World {
     }
 
     pub(super) fn cx(&self) -> Context<'_> {
-        Context::bare().with_log(&self.lines).with_interrupt(self.alarm.interrupt())
+        let cx = Context::bare().with_log(&self.lines).with_interrupt(self.alarm.interrupt());
+        cx.with_var_dir(self.subject.kept_in())
     }
 
     /// Raises the interrupt.
@@ -230,6 +231,11 @@ impl World {
     /// The state of a resource that nothing is wanted of.
     pub(super) fn look(&self, declared: &Declared) -> Result<State, String> {
         self.state(self.provider(), self.nameless(declared))
+    }
+
+    /// The state of a resource that was removed. One of a type without `ensure` may be there as soon as something is wanted of it.
+    pub(super) fn left(&self, declared: &Declared) -> Result<State, String> {
+        if self.schema().find("ensure").is_some() { self.see(declared) } else { self.look(declared) }
     }
 
     /// A question for a resource that nothing is wanted of.

@@ -1,6 +1,7 @@
 //! What a suite is run on.
 
 use std::any::Any;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ecow::EcoString;
@@ -41,6 +42,7 @@ pub struct Subject {
     lacks: Vec<(Lack, String)>,
     spared: Vec<(String, String)>,
     name_like: Box<dyn Fn(&str) -> String + Send + Sync>,
+    var_dir: Option<PathBuf>,
     kept: Vec<Box<dyn Any + Send + Sync>>,
 }
 
@@ -79,6 +81,7 @@ impl Subject {
             lacks: Vec::new(),
             spared: Vec::new(),
             name_like: Box::new(str::to_owned),
+            var_dir: None,
             kept: Vec::new(),
         }
     }
@@ -132,6 +135,13 @@ impl Subject {
     pub fn names_like(mut self, name_like: impl Fn(&str) -> String + Send + Sync + 'static) -> Subject {
         self.name_like = Box::new(name_like);
         self
+    }
+
+    /// Says which directory of this world calls are given to keep things in ([`Context::var_dir`](crate::Context::var_dir));
+    /// none if nothing is said. What is kept there counts as changed where the fingerprint tells of it.
+    #[must_use]
+    pub fn var_dir(self, path: impl Into<PathBuf>) -> Subject {
+        Subject { var_dir: Some(path.into()), ..self }
     }
 
     /// Keeps something alive as long as the world is needed: a temporary directory.
@@ -212,6 +222,10 @@ impl Subject {
 
     pub(super) fn spared(&self) -> &[(String, String)] {
         &self.spared
+    }
+
+    pub(super) fn kept_in(&self) -> Option<&Path> {
+        self.var_dir.as_deref()
     }
 
     pub(super) fn name_like(&self, text: &str) -> String {

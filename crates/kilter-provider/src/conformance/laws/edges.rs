@@ -183,9 +183,10 @@ fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
         return Ok(());
     }
     world.remove(&is).or_else(|why| broken(format!("it was taken, but cannot be removed: {why}")))?;
-    match seen(world, one)?.exists {
-        true => broken("it was taken, and is still there after its removal"),
-        false => Ok(()),
+    match world.left(one) {
+        Ok(left) if left.exists => broken("it was taken, and is still there after its removal"),
+        Ok(_) => Ok(()),
+        Err(why) => broken(format!("it was taken, and cannot be read since it was removed: {why}")),
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn ensure_absent(bench: &Bench) -> Trial {
 }
 
 fn gone(world: &World, declared: &Declared) -> Result<(), Stop> {
-    match world.see(declared) {
+    match world.left(declared) {
         Ok(state) if !state.exists => Ok(()),
         Ok(_) => broken(format!("{} still exists", declared.name)),
         Err(why) => broken(format!("{} cannot be read since it was removed: {why}", declared.name)),

@@ -111,7 +111,10 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
         ));
     }
     // Before any thread is started: a user who is not root needs a namespace of users first.
-    let place = if args.here { Place::Here } else { Place::Worlds(Arc::new(worlds::prepare()?)) };
+    let place = match args.here {
+        true => Place::Here(global.state_dir_if_any()),
+        false => Place::Worlds(Arc::new(worlds::prepare()?)),
+    };
     if args.here {
         say::warning("the laws are tried on this machine itself: whatever the provider changes is changed");
     }

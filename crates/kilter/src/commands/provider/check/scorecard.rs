@@ -109,7 +109,7 @@ impl Out {
             Origin::File(path) => path.display().to_string().into(),
             Origin::Types => Json::Null,
         };
-        document["place"] = if matches!(card.place, Place::Here) { "machine" } else { "worlds" }.into();
+        document["place"] = if matches!(card.place, Place::Here(_)) { "machine" } else { "worlds" }.into();
         document["findings"] = card.findings.iter().map(found).collect();
         document["seconds"] = json!((took.as_secs_f64() * 1000.0).round() / 1000.0);
         document
@@ -155,7 +155,7 @@ fn heading(card: &Scorecard<'_>) -> String {
         }
     };
     let place = match card.place {
-        Place::Here => "on this machine itself",
+        Place::Here(_) => "on this machine itself",
         Place::Worlds(_) => "each law in worlds of its own",
     };
     let lines: String = card.findings.iter().map(line).collect();

@@ -14,7 +14,7 @@ use super::glob::is_meant;
 use super::recorder::Trials;
 use super::specimens::Specimens;
 use crate::exit::Exit;
-use crate::{paths, say, signals};
+use crate::{say, signals};
 
 /// What nobody means when something is read: Python keeps what it has compiled.
 const NOISE: [&str; 2] = ["__pycache__", STATE];
@@ -22,30 +22,35 @@ const NOISE: [&str; 2] = ["__pycache__", STATE];
 /// Where scripts keep things in a world: what a script has for itself is none of its traces.
 const STATE: &str = "/tmp/.kilter-check-state";
 
+/// Where types that come along keep things in a world: values and passwords are nowhere else.
+const KEPT: &str = "/tmp/.kilter-check-kept";
+
 /// What is to be known of a check file with `setup` and no worlds.
 pub(super) const SETUP_HERE: &str = "the `setup` of the check file is run on this machine itself, before each trial";
 
 /// Where laws are tried.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// On this machine, as it is.
-    Here,
+    /// On this machine, as it is, with its state directory.
+    Here(Option<PathBuf>),
     /// In worlds of their own.
     Worlds(Arc<Worlds>),
 }
 
 impl Place {
-    fn state_dir(&self) -> Option<PathBuf> {
+    /// Where a provider keeps things.
+    fn state_dir(&self, candidate: &Candidate) -> Option<PathBuf> {
         match self {
-            Place::Here => paths::state_dir(),
-            Place::Worlds(_) => Some(STATE.into()),
+            Place::Here(state_dir) => state_dir.clone(),
+            Place::Worlds(_) if candidate.script().is_some() => Some(STATE.into()),
+            Place::Worlds(_) => Some(KEPT.into()),
         }
     }
 
     /// What there is to say of it.
     pub(super) fn findings(&self, specimens: &Specimens) -> Vec<Finding> {
         match self {
-            Place::Here => {
+            Place::Here(_) => {
                 let why = "the laws are tried on this machine itself, and what the provider changes is changed; its traces are not seen";
                 let setup = specimens.file.setup.is_some().then_some(SETUP_HERE);
                 [why].into_iter().chain(setup).map(|why| Finding::warning(Path::new("/"), why)).collect()
@@ -97,7 +102,7 @@ pub(super) fn subject(
     trials: &Arc<Trials>,
 ) -> Subject {
     let world = match place {
-        Place::Here => None,
+        Place::Here(_) => None,
         Place::Worlds(worlds) => {
             let world =
                 worlds.make().unwrap_or_else(|error| give_up(format!("there is no world: {}", with_sources(&error))));
@@ -107,8 +112,10 @@ pub(super) fn subject(
     };
     set_up(candidate, specimens, trials);
     let exchanges = trials.recorder();
+    let state_dir = place.state_dir(candidate);
+    let kept = state_dir.clone().filter(|_| candidate.script().is_none());
     let make = {
-        let (candidate, state_dir) = (Arc::clone(candidate), place.state_dir());
+        let candidate = Arc::clone(candidate);
         move || candidate.make(Arc::clone(&exchanges), state_dir.clone()).unwrap_or_else(|why| give_up(why))
     };
     let subject = match world {
@@ -124,6 +131,7 @@ pub(super) fn subject(
         let tried = trial.lock().unwrap_or_else(PoisonError::into_inner).tried();
         told(&tried, &ignoring)
     });
+    let subject = kept.into_iter().fold(subject, Subject::var_dir);
     equipped(subject, candidate, specimens, trials)
 }
 

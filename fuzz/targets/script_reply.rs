@@ -43,6 +43,9 @@ pub(crate) fn run(data: &[u8]) {
         }
         Ok(Reply::Described(text)) => assert!(!text.trim().is_empty()),
         Ok(Reply::Watched) => panic!("nobody asked for a watch"),
-        Err(error) => assert!(!error.to_string().is_empty()),
+        Err(error) => {
+            let message = error.to_string();
+            assert!(!message.is_empty() && !message.chars().any(|c| c.is_control() && c != '\n'), "{message:?}");
+        }
     }
 }

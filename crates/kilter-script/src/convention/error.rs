@@ -28,6 +28,9 @@ pub enum Refusal {
     Several(usize),
 }
 
+/// What is to be done where a script may write no more.
+const ADVICE: &str = " (`output` in its metadata allows more)";
+
 /// Says why the end of a process is no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
@@ -38,15 +41,14 @@ pub enum ProtocolError {
     #[error("it was ended because the run was interrupted")]
     Interrupted,
     /// It wrote more than was allowed.
-    #[error("it was ended because it wrote more than is taken: {} (`output` in its metadata allows more)", Size(*.most))]
+    #[error("it was ended because it wrote more than is taken: {}{ADVICE}", Size(*.most))]
     Flooded {
         /// How many bytes are taken.
         most: usize,
     },
     /// It wrote no more than was allowed, but so many values that they would take too much memory.
     #[error(
-        "it answered with more values than are taken, which would need more than {} of memory (`output` in its \
-         metadata allows more)",
+        "it answered with more values than are taken, which would need more than {} of memory{ADVICE}",
         Size(*.room)
     )]
     TooMuch {
@@ -134,6 +136,12 @@ impl ProtocolError {
             // What was allowed is what was kept.
             Ending::Flooded => Err(ProtocolError::Flooded { most: finished.stdout.bytes.len() }),
         }
+    }
+
+    /// What went wrong with a script that has no metadata yet.
+    pub(crate) fn without_advice(&self) -> EcoString {
+        let text = self.to_string();
+        text.strip_suffix(ADVICE).unwrap_or(&text).into()
     }
 
     /// Whether it repeats something of the output.

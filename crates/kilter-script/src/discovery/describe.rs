@@ -145,6 +145,7 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes:
                 }
                 _ => EcoString::new(),
             };
+            let error = error.without_advice();
             Err(eco_format!("asked to describe itself, {error}{}{beside}", said.unwrap_or_default()))
         }
     }

@@ -5,6 +5,7 @@ use kilter_model::{Attributes, Difference, Hash, State, Value, from_json};
 use kilter_provider::Mode;
 use serde_json::Value as Json;
 
+use super::error::MoldCause;
 use crate::convention::{attribute_name, beginning};
 use crate::metadata::{EXISTS, Metadata};
 use crate::typed::typed;
@@ -36,16 +37,16 @@ pub(super) fn prescription(kind: &Metadata, name: &str, should: &Attributes, mod
 /// An observation as a state, and the attributes that the type does not have.
 ///
 /// # Errors
-/// What is wrong with it.
-pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Result<(State, Vec<EcoString>), EcoString> {
+/// What is wrong with it, or what the script says is.
+pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Result<(State, Vec<EcoString>), MoldCause> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
-        return Err(eco_format!("it says: {}", said(error)));
+        return Err(MoldCause::Told(said(error)));
     }
     let exists = match entries.get(EXISTS) {
         None => true,
         Some(Json::Bool(exists)) => *exists,
-        Some(other) => return Err(eco_format!("`exists` is true or false, not {}", shown(other))),
+        Some(other) => return Err(eco_format!("`exists` is true or false, not {}", shown(other)).into()),
     };
     let mut attributes = Attributes::new();
     attributes.push(EXISTS, Value::Boolean(exists));
@@ -72,7 +73,7 @@ pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Resul
         }
     }
     if !wrong.is_empty() {
-        return Err(eco_format!("it is not of its type: {}", wrong.join("; ")));
+        return Err(eco_format!("it is not of its type: {}", wrong.join("; ")).into());
     }
     Ok((State { exists, outputs, ..State::present(name.clone(), attributes) }, undeclared))
 }
@@ -81,15 +82,17 @@ pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Resul
 ///
 /// # Errors
 /// What is wrong with it, or what the script says is.
-pub(super) fn changed(kind: &Metadata, name: &str, document: &Json) -> Result<Vec<Difference>, EcoString> {
+pub(super) fn changed(kind: &Metadata, name: &str, document: &Json) -> Result<Vec<Difference>, MoldCause> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
-        return Err(eco_format!("it says: {}", said(error)));
+        return Err(MoldCause::Told(said(error)));
     }
     let Some(changed) = entries.get("changed").filter(|_| kind.schema.find("changed").is_none()) else {
         return Ok(Vec::new());
     };
-    let changed = changed.as_object().ok_or("`changed` is an object of attributes, each with `was` and `is`")?;
+    let changed = changed
+        .as_object()
+        .ok_or_else(|| EcoString::from("`changed` is an object of attributes, each with `was` and `is`"))?;
     let value = |of: &Json, key: &str| of.get(key).map(from_json).unwrap_or_default();
     changed.keys().try_for_each(|key| attribute_name(key).map(|_| ()))?;
     Ok(changed.iter().map(|(name, of)| Difference::new(name.as_str(), value(of, "was"), value(of, "is"))).collect())

@@ -38,9 +38,30 @@ pub enum MoldCause {
     /// Its document is of another form.
     #[error("its document is not as it should be: {0}")]
     Document(EcoString),
+    /// It says that it failed.
+    #[error("it says: {0}")]
+    Told(EcoString),
     /// It watches no longer.
     #[error("it has ended")]
     Ended,
+}
+
+impl MoldCause {
+    /// The same in other words, where it repeats what a document says.
+    pub(super) fn reworded(self, reword: impl Fn(EcoString) -> EcoString) -> MoldCause {
+        match self {
+            MoldCause::Document(why) => MoldCause::Document(reword(why)),
+            MoldCause::Told(why) => MoldCause::Told(reword(why)),
+            other => other,
+        }
+    }
+}
+
+impl From<EcoString> for MoldCause {
+    /// What is wrong with a document.
+    fn from(why: EcoString) -> MoldCause {
+        MoldCause::Document(why)
+    }
 }
 
 impl MoldError {

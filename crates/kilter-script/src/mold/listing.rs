@@ -48,9 +48,13 @@ impl MoldProvider {
                         states.push(state);
                     }
                 }
-                Err(why) => {
-                    let why = of_document(&[&self.known().schema], document).hide(why);
-                    let why = eco_format!("{}", call.error(MoldCause::Document(eco_format!("[{at}]: {why}")), None));
+                Err(cause) => {
+                    let secrets = of_document(&[&self.known().schema], document);
+                    let cause = match cause.reworded(|why| secrets.hide(why)) {
+                        MoldCause::Document(why) => MoldCause::Document(eco_format!("[{at}]: {why}")),
+                        other => other,
+                    };
+                    let why = eco_format!("{}", call.error(cause, None));
                     states.push(State { unreadable: Some(why), ..State::absent(name) });
                 }
             }

@@ -96,8 +96,7 @@ impl MoldProvider {
         let finished = self.runner.run(cx, &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
         let document = error::document(&finished, "an observation document", call.output).map_err(fail)?;
-        let wrong = |why| call.error(MoldCause::Document(why), Some(&finished));
-        let (state, undeclared) = document::state(&self.kind, name, &document).map_err(wrong)?;
+        let (state, undeclared) = document::state(&self.kind, name, &document).map_err(fail)?;
         self.pass_over(cx, name, &undeclared);
         Ok((document, state))
     }
@@ -155,7 +154,7 @@ impl MoldProvider {
         let is_document = bytes.trim_ascii_start().starts_with(b"{");
         if is_document {
             let document = error::document(finished, "a document", most)?;
-            let changed = document::changed(&self.kind, name, &document).map_err(MoldCause::Document)?;
+            let changed = document::changed(&self.kind, name, &document)?;
             return Ok(Outcome { changed, ..Outcome::done() });
         }
         let text = finished.stdout.text();

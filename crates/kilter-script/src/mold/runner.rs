@@ -111,11 +111,7 @@ impl Call<'_> {
         let hide = |text: EcoString| seal.iter().fold(text, |text, seal| seal.hide(text));
         let details = finished.map(|finished| MoldError::details_of(&cause, finished, seal.as_ref(), self.lifted()));
         let details = details.unwrap_or_default().into_iter().map(hide).collect();
-        let cause = match cause {
-            MoldCause::Document(_) if seal.is_none() => MoldCause::Document(REDACTED.into()),
-            MoldCause::Document(why) => MoldCause::Document(hide(why)),
-            other => other,
-        };
+        let cause = cause.reworded(|why| if seal.is_none() { REDACTED.into() } else { hide(why) });
         MoldError { task: self.task.clone(), path: PathBuf::from(self.path), cause, details }
     }
 }

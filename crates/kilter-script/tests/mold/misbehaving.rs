@@ -65,7 +65,12 @@ fn a_document_about_something_else_is_refused() {
     assert_eq!(of("{\"kind\": \"file\"}"), "`kind` is `\"file\"`, and `job` was asked for (exit code 0)");
     assert_eq!(of("{\"exists\": \"yes\"}"), "`exists` is true or false, not `\"yes\"` (exit code 0)");
     assert_eq!(of("[]"), "an object is expected, not `[]` (exit code 0)");
-    assert_eq!(of("{\"error\": \"the disk is on fire\"}"), "it says: the disk is on fire (exit code 0)");
+}
+
+#[test]
+fn what_a_script_says_of_a_failure_is_no_fault_of_its_document() {
+    let told = refused_in(&Place::new(), "echo '{\"error\": \"the disk is on fire\"}'\n");
+    assert_eq!(told, "it says: the disk is on fire (exit code 0)");
 }
 
 #[test]

@@ -43,6 +43,7 @@ fn a_script_that_does_wrong_while_it_describes_itself_is_told_and_not_used() {
         let why = notes.iter().find(|note| note.starts_with("not used: "));
         let why = why.unwrap_or_else(|| panic!("{scenario}: {notes:?}"));
         assert!(why.contains(expected), "{scenario}: {why}");
+        assert!(!why.contains("in its metadata"), "{scenario} has none yet: {why}");
         assert!(why.chars().count() < 1500 && !why.contains(|c: char| c.is_control()), "{scenario}: {why:?}");
     }
 }

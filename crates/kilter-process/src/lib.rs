@@ -4,7 +4,7 @@
 //! outputs to keep, a deadline, and whether it may change the machine ([`Confinement`]). [`run`] starts it, feeds and
 //! drains it, ends it when its time is up or somebody cancels, and returns what became of it: [`Finished`].
 //! [`run_observed`] tells what happens while it happens. [`which`] finds programs, [`trust`] tells whether root
-//! may run one. [`world`] makes copies of this machine's files to run programs in.
+//! may run one. [`world`] makes copies of this machine's files to run programs in. [`give_memory_back`] is about this process.
 //!
 //! The call blocks its thread; nothing here knows of async runtimes, of resources or of the meaning
 //! of exit codes. What to start and what to make of the result is left to others.
@@ -83,6 +83,7 @@ mod identity;
 mod invocation;
 mod kin;
 mod lines;
+mod memory;
 mod pipes;
 mod run;
 mod running;
@@ -101,6 +102,7 @@ pub use finished::{Captured, Ending, Finished, SpawnError, Status};
 pub use identity::Identity;
 pub use invocation::{Capture, Group, Invocation, Leftovers};
 pub use lines::{LineEnd, Lines, StreamLines};
+pub use memory::give_memory_back;
 pub use run::{Cancel, run, run_observed};
 pub use signal::Signal;
 pub use which::which;

@@ -108,6 +108,9 @@ pub enum Why {
     /// The hub could not begin to watch.
     #[error("{0}")]
     Deaf(String),
+    /// A process whose end cannot be waited for.
+    #[error("a process cannot be watched: {0}")]
+    Process(String),
     /// Anything else that the system says.
     #[error("{}: cannot be watched: {why}", .path.display())]
     System {

@@ -85,10 +85,10 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// The state directory that was given, or the usual one, if there is one.
+    /// The state directory that was given, or the usual one, if there is one: by its whole path, since what is in it is watched.
     pub(crate) fn state_dir_if_any(&self) -> Option<PathBuf> {
-        let given = self.state_dir.clone().filter(|path| !path.as_os_str().is_empty());
-        given.or_else(paths::state_dir)
+        let given = self.state_dir.as_deref().filter(|path| !path.as_os_str().is_empty());
+        given.map(paths::whole).or_else(paths::state_dir)
     }
 
     /// The same.

@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 
 use crate::attendant::Attendant;
 use crate::render::status;
-use crate::{memory, say};
+use crate::say;
 
 /// Its name in the state directory.
 const NAME: &str = "status.sock";
@@ -278,7 +278,7 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
                 // Who has gone needs no answer.
                 let _ = status::write(standings, BufWriter::new(stream));
                 if are_many {
-                    memory::give_back();
+                    kilter_process::give_memory_back();
                 }
                 return None;
             }

@@ -179,13 +179,14 @@ fn compiled<'r>(
         let problems = reject::with_others(problems, compiled, &sources, registry);
         return Err(reject::say(&problems, &sources, audience));
     }
-    let news = unsaid(std::mem::take(&mut compiled.warnings), &sources);
-    if !news.is_empty() {
-        say::line(render_warnings(&news, &sources, true).trim_end());
-    }
+    let warnings = std::mem::take(&mut compiled.warnings);
     compiled.catalog.origin = origin;
     match reversals::prepare(compiled.catalog, registry) {
         Ok(prepared) => {
+            let news = unsaid(warnings, &sources);
+            if !news.is_empty() {
+                say::line(render_warnings(&news, &sources, true).trim_end());
+            }
             let (includes, facts) = (includes.taken(), facts.taken());
             Ok(Loaded { prepared, given, includes, facts, vars })
         }
@@ -196,13 +197,14 @@ fn compiled<'r>(
     }
 }
 
-/// The warnings that have been said: which of several that are about the same text, too.
+/// The warnings that were said of what was read last: which of several that are about the same text, too.
 static SAID: Mutex<BTreeSet<(String, usize)>> = Mutex::new(BTreeSet::new());
 
 /// The warnings that have not been said yet. They count as said: whoever reads manifests again and again says each once, wherever its line
 /// has gone by then.
 fn unsaid(mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::take(&mut *said);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     warnings.retain(|warning| {
         let about = warning.span.map_or(("", ""), |span| {
@@ -215,7 +217,9 @@ fn unsaid(mut warnings: Vec<Diagnostic>, sources: &Sources) -> Vec<Diagnostic> {
         let key = format!("{}\n{}\n{}", warning.message, about.0, about.1);
         let count = counts.entry(key.clone()).or_default();
         *count += 1;
-        said.insert((key, *count))
+        let is_known = before.contains(&(key.clone(), *count));
+        said.insert((key, *count));
+        !is_known
     });
     warnings
 }

@@ -17,7 +17,6 @@ mod facts;
 mod load;
 mod manager;
 mod markdown;
-mod memory;
 mod metrics;
 mod mold;
 mod panics;

@@ -1,7 +1,7 @@
 //! Where kilter keeps and finds things, by who runs it.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Whether root runs the command.
 pub(crate) fn is_root() -> bool {
@@ -14,6 +14,17 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
         true => Some(PathBuf::from("/var/lib/kilter")),
         false => Some(xdg("XDG_STATE_HOME", ".local/state")?.join("kilter")),
     }
+}
+
+/// A path without links, as far as anything is there, or as it is where nobody can tell: whichever way it is reached, it is one.
+pub(crate) fn whole(path: &Path) -> PathBuf {
+    let Ok(absolute) = std::path::absolute(path) else { return path.to_owned() };
+    for above in absolute.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), absolute.strip_prefix(above)) {
+            return real.components().chain(rest.components()).collect();
+        }
+    }
+    absolute
 }
 
 /// The directories of external facts when none is given; a later one goes before an earlier one.

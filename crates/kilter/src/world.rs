@@ -2,7 +2,6 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashSet;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -48,27 +47,12 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     let given = global.world.as_deref().filter(|given| !given.is_empty());
     let world: Arc<dyn World> = match given {
         Some(address) if address.contains("://") => Arc::new(etcd(address, host)?),
-        Some(path) => {
-            let real = real(Path::new(path));
-            let path = real.map_err(|error| say::fail(format_args!("{path} is no directory to share: {error}")))?;
-            Arc::new(Directory::new(path, host))
-        }
+        Some(path) => Arc::new(Directory::new(paths::whole(Path::new(path)), host)),
         None => Arc::new(Directory::new(local(global.state_dir_if_any()), host).of_one_machine()),
     };
     // The command is parsed once.
     let _ = WORLD.set(world);
     Ok(())
-}
-
-/// A path without links, as far as anything is there: whichever way it is reached, it is one.
-fn real(path: &Path) -> io::Result<PathBuf> {
-    let absolute = std::path::absolute(path)?;
-    for above in absolute.ancestors() {
-        if let (Ok(real), Ok(rest)) = (above.canonicalize(), absolute.strip_prefix(above)) {
-            return Ok(real.components().chain(rest.components()).collect());
-        }
-    }
-    Ok(absolute)
 }
 
 /// The world in etcd.

@@ -295,9 +295,10 @@ impl Provider for ExecProvider {
         !guard::has_guards(should) || should.truth("verify") == Some(false)
     }
 
-    /// One that watches something beside what it makes itself has work to do when that happens.
+    /// One that runs whenever a file is modified has work to do then. What watches and has a guard has a state, for which others may
+    /// fight.
     fn does_jobs(&self, should: &Attributes) -> bool {
-        self.acts_anew(should) || ["watch", "watchfiles", "mtimes"].iter().any(|name| should.get(name).is_some())
+        self.acts_anew(should) || should.get("mtimes").is_some()
     }
 
     fn watch(&self, cx: &Context<'_>, alone: Option<Wanted<'_>>, tell: &dyn Tell) -> Result<(), ProviderError> {

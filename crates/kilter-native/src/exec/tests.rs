@@ -703,7 +703,7 @@ fn what_is_to_run_when_it_has_succeeded_runs_behind_a_refresh_too() {
 }
 
 #[test]
-fn what_watches_something_does_jobs_whatever_its_guards_are() {
+fn what_has_no_state_or_runs_for_whatever_is_modified_does_jobs() {
     let provider = ExecProvider::new(System::real());
     let guarded = with(sh("true"), "onlyif", "true");
     let made = with(guarded.clone(), "creates", "/made");
@@ -711,12 +711,12 @@ fn what_watches_something_does_jobs_whatever_its_guards_are() {
         (sh("true"), true),
         (guarded.clone(), false),
         (made.clone(), false),
-        (with(guarded.clone(), "watchfiles", "/in"), true),
+        (with(guarded.clone(), "watchfiles", "/in"), false),
+        (with(with(guarded.clone(), "watchfiles", "/in"), "verify", false), true),
         (with(made, "mtimes", "/in"), true),
-        (with(guarded, "watch", "sleep 1"), true),
+        (with(guarded, "watch", "sleep 1"), false),
     ] {
         assert_eq!(provider.does_jobs(&wanted), does_jobs, "{wanted:?}");
-        assert_eq!(provider.acts_anew(&wanted), wanted.get("onlyif").is_none(), "it has a state: {wanted:?}");
     }
 }
 

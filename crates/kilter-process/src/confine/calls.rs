@@ -197,7 +197,11 @@ fn asked_when(needs: Needs) -> When {
 /// Calls that cut a file without having it open for writing.
 fn cuts(heard: Heard) -> Vec<Refused> {
     // What it does lies in memory, which may be another by the time it is done. Who finds it missing does without.
-    let mut cuts = vec![Refused { call: table::OPENAT2, when: When::Asked(vec![absence()]) }];
+    let mut cuts = vec![
+        Refused { call: table::OPENAT2, when: When::Asked(vec![absence()]) },
+        // It opens files without a path, for whoever may read all of them.
+        Refused { call: libc::SYS_open_by_handle_at, when: When::Always },
+    ];
     if heard == Heard::ByNobody {
         cuts.push(Refused { call: libc::SYS_truncate, when: When::Always });
         let opens = table::all().filter_map(|asked| match asked.needs {

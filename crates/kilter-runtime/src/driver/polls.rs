@@ -15,10 +15,10 @@ use super::millis;
 pub(super) enum Missing {
     /// The kernel watches no more than it does.
     Limit = 1,
-    /// A path that nobody can watch.
-    Path = 2,
-    /// A process that nobody can wait for, or the network.
-    Bell = 4,
+    /// A process cannot be waited for.
+    Process = 2,
+    /// A path that nobody can watch, or the network: for as long as it is declared so.
+    Other = 4,
     /// The provider should tell, and does not.
     Provider = 8,
 }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_for_two_reasons_is_looked_at_until_both_have_gone() {
-        let reasons = [Missing::Limit, Missing::Path, Missing::Bell, Missing::Provider];
+        let reasons = [Missing::Limit, Missing::Other, Missing::Process, Missing::Provider];
         for one in reasons {
             for other in reasons.into_iter().filter(|other| *other != one) {
                 let mut polls = Polls::default();
@@ -183,9 +183,9 @@ mod tests {
     fn what_its_type_says_stays_whatever_is_missing() {
         let mut polls = Polls::default();
         polls.declare(ONE, Some(1_000_000), at(0));
-        assert!(!polls.misses(ONE, Missing::Path, at(100)));
+        assert!(!polls.misses(ONE, Missing::Other, at(100)));
         assert_eq!(looks(&mut polls, 800), [400, 700], "the more often of both");
-        polls.misses_no_longer(ONE, Missing::Path);
+        polls.misses_no_longer(ONE, Missing::Other);
         assert_eq!(polls.interval(ONE), Some(1_000_000));
         assert_eq!(polls.looks().collect::<Vec<_>>(), [(at(1000), ONE)], "the next look is not put off");
         assert_eq!(looks(&mut polls, 3100), [1000, 2000, 3000]);
@@ -199,8 +199,8 @@ mod tests {
     fn what_comes_and_goes_leaves_nothing_behind() {
         let mut polls = Polls::default();
         for time in 0..10_000 {
-            polls.misses(ONE, Missing::Bell, Timestamp(time));
-            polls.misses_no_longer(ONE, Missing::Bell);
+            polls.misses(ONE, Missing::Process, Timestamp(time));
+            polls.misses_no_longer(ONE, Missing::Process);
         }
         assert!(polls.queue.len() <= 66, "{}", polls.queue.len());
         assert_eq!(looks(&mut polls, 400), [0; 0]);

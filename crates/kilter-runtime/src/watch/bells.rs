@@ -73,7 +73,8 @@ impl Bells {
     /// # Errors
     /// What cannot be watched, with the reason; the rest is.
     pub(crate) fn watch(&mut self, subscriber: Subscriber, bells: Vec<Bell>) -> Result<(), Lost> {
-        self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| lost(vec![subscriber], &error))
+        self.start().and_then(|()| self.wire(subscriber, bells)).map_err(|error| lost(vec![subscriber], &error))?;
+        self.look(subscriber)
     }
 
     /// Looks again which processes a subscriber has an interest in: the files may name others.
@@ -81,7 +82,8 @@ impl Bells {
     /// # Errors
     /// What cannot be watched, with the reason.
     pub(crate) fn look(&self, subscriber: Subscriber) -> Result<(), Lost> {
-        self.open(subscriber).map_err(|error| lost(vec![subscriber], &error))
+        let why = |error: io::Error| Why::Process(error.to_string());
+        self.open(subscriber).map_err(|error| Lost { subscribers: vec![subscriber], why: why(error) })
     }
 
     /// Opens the processes that the files of a subscriber name now. One that has ended is nobody, whether somebody has waited
@@ -144,7 +146,7 @@ impl Bells {
         drop(wired);
         // It may be waiting already, for what there was before.
         self.wake();
-        self.open(subscriber)
+        Ok(())
     }
 
     /// Sees to it that there is a thread.

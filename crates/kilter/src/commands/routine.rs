@@ -281,5 +281,5 @@ pub(crate) fn registry(global: &Global, jobs: Option<usize>) -> Registry {
     let Some(mold) = mold::given() else { return all };
     let is_ours = |provider: &dyn Provider| mold.provider(provider.schema().name.as_str()).is_none();
     let of_mold = mold.providers().iter().map(|one| std::sync::Arc::clone(one) as std::sync::Arc<dyn Provider>);
-    Registry::new(all.iter().filter(|one| is_ours(one.as_ref())).cloned().chain(of_mold))
+    Registry::new(all.iter().filter(|one| is_ours(one.as_ref())).cloned().chain(of_mold)).on_machine(all.hostname())
 }

@@ -24,7 +24,7 @@ use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
 use crate::render::progress::{Progress, Shown};
-use crate::{manager, memory, metrics, providers, say, signals, world};
+use crate::{manager, metrics, providers, say, signals, world};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
 const QUIET: Duration = Duration::from_secs(5);
@@ -272,11 +272,12 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
         let read = move || {
             let noted = Noted::default();
             let prepare = || load::prepare_noting(&args.input, Audience::People, registry, &noted);
-            // A panic has been told, and what is held goes on.
             let (loaded, said) = say::holding_back(|| catch_unwind(AssertUnwindSafe(prepare)));
-            if let Ok(loaded) = loaded {
+            match loaded {
                 // Who does not wait for it any more has ended.
-                let _ = sender.send(Read { noted, loaded, said });
+                Ok(loaded) => drop(sender.send(Read { noted, loaded, said })),
+                // It says itself that it is one, and what is held goes on.
+                Err(_) => said.iter().for_each(say::line),
             }
             drop(ring);
         };
@@ -386,7 +387,7 @@ impl Observer for Watching<'_> {
             Event::Settled(_) => self.settled += 1,
             Event::Quiet(_) if self.settled >= MANY_SETTLED => {
                 self.settled = 0;
-                memory::give_back();
+                kilter_process::give_memory_back();
             }
             _ => {}
         }

@@ -89,6 +89,22 @@ pub(crate) fn manifest(place: &Place, text: &str) -> String {
     place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()))
 }
 
+#[test]
+fn what_is_kept_is_watched_however_the_state_directory_was_given() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("x")).unwrap();
+    let path = manifest(&place, "resources:\n  value[v]: {any: one}\n");
+    let kept = place.path().join("kept/kept/value/v");
+    let running = Running::begin(&place, &[&path, "--state-dir", &format!("{}/x/../kept", place.path().display())]);
+    for _ in 0..2 {
+        wait("the value", || content(&kept).contains("one"));
+        std::fs::remove_file(&kept).unwrap();
+    }
+    wait("it again", || content(&kept).contains("one"));
+    let (_, _, err) = running.end();
+    assert!(!err.contains("cannot be watched") && !err.contains("only absolute"), "{err}");
+}
+
 const TREE: &str = "resources:\n  file[DIR/a]: {content: \"as declared\\n\", mode: \"0644\"}\n  file[DIR/d]: {ensure: directory}\n  \
                     file[DIR/d/b]: {content: \"below\\n\", notify: \"exec[note]\"}\n  \
                     exec[note]: {command: \"echo noted >> DIR/log\", shell: true, refreshonly: true}\n";

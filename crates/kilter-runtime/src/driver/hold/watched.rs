@@ -72,7 +72,7 @@ impl Holder<'_> {
         if !ways.rings.is_empty() {
             lost.extend(self.bells.watch(subscriber, ways.rings).err());
         }
-        for former in [Missing::Limit, Missing::Path, Missing::Bell] {
+        for former in [Missing::Limit, Missing::Process, Missing::Other] {
             self.polls.misses_no_longer(vertex, former);
         }
         self.polls.declare(vertex, ways.interval, now);
@@ -88,7 +88,11 @@ impl Holder<'_> {
             return is_news;
         }
         let Some(vertex) = self.subscribers.vertex(subscriber) else { return false };
-        let what = if why.is_limit() { Missing::Limit } else { Missing::Path };
+        let what = match why {
+            Why::Process(_) => Missing::Process,
+            why if why.is_limit() => Missing::Limit,
+            _ => Missing::Other,
+        };
         // Limits are reached again and again.
         let is_news = !(why.is_limit() && self.polls.is_missing(vertex, what));
         self.polls.misses(vertex, what, now);
@@ -164,9 +168,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             self.tell_door();
         } else if let Some(vertex) = holder.subscribers.vertex(subscriber) {
             match holder.bells.look(subscriber) {
-                Ok(()) => holder.polls.misses_no_longer(vertex, Missing::Bell),
+                Ok(()) => holder.polls.misses_no_longer(vertex, Missing::Process),
                 Err(Lost { why, .. }) => {
-                    if holder.polls.misses(vertex, Missing::Bell, self.now) {
+                    if holder.polls.misses(vertex, Missing::Process, self.now) {
                         self.observer.event(Event::Unwatched { count: 1, why: &why.to_string(), every: Some(POLL) });
                     }
                 }

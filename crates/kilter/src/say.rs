@@ -80,7 +80,7 @@ thread_local! {
     static HELD_BACK: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Does something, and holds back what it says to people on this thread: lines, each for [`line`].
+/// Does something, and holds back what it says to people on this thread: lines, each for [`line()`].
 pub(crate) fn holding_back<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     HELD_BACK.set(Some(Vec::new()));
     let done = work();

@@ -3,6 +3,7 @@
 mod debts;
 mod hold;
 mod messages;
+mod pace;
 mod replace;
 mod semaphore;
 mod stage;
@@ -15,8 +16,9 @@ use crate::graph::{Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
 use hold::Hold;
-pub use hold::{Backoff, Budget, Holding, Limit};
+pub use hold::Holding;
 pub use messages::{Batch, Command, Input, Ran, Timestamp, Token, Verdict};
+pub use pace::{Backoff, Budget, Limit};
 pub use replace::Replacement;
 pub use semaphore::Semaphores;
 pub use stage::Stage;

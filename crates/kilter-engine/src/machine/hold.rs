@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::pace::{Backoff, Budget, LeftAlone, Limit, Repairs};
 use super::{Command, Machine, Timestamp};
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Phase, Settlement, Vertex};
@@ -22,48 +23,6 @@ pub struct Holding {
     pub forgiving: BTreeSet<VertexId>,
     /// Vertices that have no budget: nobody undoes what is done to them, it is to be done anew.
     pub tireless: BTreeSet<VertexId>,
-}
-
-/// How often something is repaired before it is only watched: somebody else wants it otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// So many repairs are made.
-    pub repairs: u32,
-    /// In so many milliseconds.
-    pub within: u64,
-}
-
-impl Default for Budget {
-    fn default() -> Budget {
-        Budget { repairs: 20, within: 60_000 }
-    }
-}
-
-/// How long a failed vertex is left alone if nothing happens to it: twice as long after each failure. What happens to it brings it
-/// back sooner: an event that was followed by a failure makes that twice as long as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// Milliseconds after the first failure if nothing happens to it.
-    pub first: u64,
-    /// Milliseconds after the first failure whatever happens to it; at most as many.
-    pub roused: u64,
-    /// Milliseconds at most.
-    pub longest: u64,
-}
-
-impl Default for Backoff {
-    fn default() -> Backoff {
-        Backoff { first: 1000, roused: 50, longest: 300_000 }
-    }
-}
-
-/// A bucket of tokens, one for each event (`limit` and `burst`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// Milliseconds in which a token comes back.
-    pub interval: u64,
-    /// Tokens that there are at most; at least one.
-    pub burst: u32,
 }
 
 /// The changing part of holding.
@@ -93,63 +52,6 @@ pub(super) struct Hold {
     watched_only: BTreeSet<VertexId>,
     /// When something last happened that was more than finding a vertex in its state.
     quiet_since: Timestamp,
-}
-
-/// How long a vertex that failed is left alone.
-#[derive(Clone, Copy, Debug, Default)]
-struct LeftAlone {
-    /// For so many milliseconds if nothing happens to it.
-    pause: u64,
-    /// For so many milliseconds whatever happens to it, and until when.
-    least: u64,
-    until: Timestamp,
-    /// Whether something has happened to it since it failed, or while it did.
-    is_roused: bool,
-}
-
-impl LeftAlone {
-    /// It has failed once more.
-    fn fails(&mut self, now: Timestamp, Backoff { first, roused, longest }: Backoff) {
-        let next = |last: u64, first: u64| last.saturating_mul(2).clamp(first, longest.max(first));
-        self.pause = next(self.pause, first);
-        if self.is_roused || self.least == 0 {
-            self.least = next(self.least, roused);
-        }
-        self.until = Timestamp(now.0.saturating_add(self.least));
-        self.is_roused = false;
-    }
-}
-
-/// When a vertex was repaired. Nearly all are repaired once, as when a run makes everything.
-#[derive(Clone, Debug)]
-enum Repairs {
-    Once(Timestamp),
-    Often(Vec<Timestamp>),
-}
-
-impl Repairs {
-    /// One more repair; those that are so many milliseconds old do not count any more.
-    fn add(&mut self, now: Timestamp, within: u64) {
-        let is_old = |time: &Timestamp| now.0 - time.0 >= within;
-        match self {
-            Repairs::Once(first) if is_old(first) => *first = now,
-            Repairs::Once(first) => *self = Repairs::Often(vec![*first, now]),
-            Repairs::Often(times) => {
-                times.push(now);
-                times.retain(|time| !is_old(time));
-                if times.len() == 1 {
-                    *self = Repairs::Once(now);
-                }
-            }
-        }
-    }
-
-    fn count(&self) -> usize {
-        match self {
-            Repairs::Once(_) => 1,
-            Repairs::Often(times) => times.len(),
-        }
-    }
 }
 
 impl Machine {
@@ -268,10 +170,8 @@ impl Machine {
         let Some(hold) = &mut self.hold else { return };
         let mut left_alone = now;
         if let Some(failed) = hold.failed.get_mut(&vertex) {
-            if std::mem::replace(&mut failed.is_roused, true) {
-                return;
-            }
-            left_alone = failed.until;
+            let Some(until) = failed.is_roused() else { return };
+            left_alone = until;
         } else if hold.pending.contains(&vertex) {
             return;
         }
@@ -391,8 +291,7 @@ impl Machine {
         match settlement {
             Settlement::Failed => {
                 let left_alone = hold.failed.entry(vertex).or_default();
-                left_alone.fails(now, hold.settings.backoff);
-                let at = Timestamp(now.0.saturating_add(left_alone.pause));
+                let at = left_alone.fails(now, hold.settings.backoff);
                 self.come_back(vertex, at);
             }
             Settlement::Blocked(_) | Settlement::Interrupted => {}
@@ -463,16 +362,10 @@ impl Hold {
 
     /// Takes a token out of the bucket of a vertex: when what it is for may begin.
     fn token(&mut self, vertex: VertexId, now: Timestamp) -> Timestamp {
-        let Some(Limit { interval, burst }) = self.settings.limits.get(&vertex) else { return now };
-        // The time at which the bucket is full again; each token puts it off.
-        let full = self.buckets.entry(vertex).or_insert(now);
-        *full = Timestamp((*full).max(now).0.saturating_add(*interval));
-        let room = interval.saturating_mul(u64::from((*burst).max(1)));
-        Timestamp(full.0.saturating_sub(room)).max(now)
+        let Some(limit) = self.settings.limits.get(&vertex) else { return now };
+        limit.take(self.buckets.entry(vertex).or_insert(now), now)
     }
-}
 
-impl Hold {
     /// The same for a graph with other numbers. A vertex that is not kept leaves nothing behind.
     pub(super) fn renumbered(self, mut settings: Holding, new_of: &[Option<VertexId>], now: Timestamp) -> Hold {
         let of = |vertex: &VertexId| new_of[vertex.at()];

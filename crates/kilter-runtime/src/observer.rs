@@ -61,6 +61,8 @@ pub enum Event<'a> {
     Converged(bool),
     /// A state is held: for now nothing is left to be done, and so many resources are in which state.
     Quiet(Counts),
+    /// A state is held: what was done so far was made durable, and what it took to do it is given up.
+    Flushed,
     /// A state is held, and the run is well: told as often as was asked for, however little happens.
     Alive,
     /// A resource was repaired too often and is only watched from now on: somebody else wants it otherwise.

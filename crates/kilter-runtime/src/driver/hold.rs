@@ -300,6 +300,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let Some(holder) = self.holder.as_mut().filter(|holder| is_time(holder)) else { return };
         let unflushed = self.board.flush_now(self.mail);
         self.board.give_room_back();
+        self.observer.event(Event::Flushed);
         let pause = if unflushed.is_empty() { FLUSH } else { FLUSH_AGAIN };
         holder.flush_after = Timestamp(self.now.0.saturating_add(pause));
         for why in unflushed {

@@ -111,11 +111,8 @@ impl<'env, 'r> Keeping<'env, 'r> {
                 };
                 takeover = Some(handover.onto(&former.last.as_ref().unwrap_or(&loaded).prepared, &next.prepared));
                 noted = former.noted;
-                let former = (former.last, std::mem::replace(&mut loaded, next));
-                // To take many resources apart takes longer than to hold others in their place.
-                let taking_apart = std::thread::Builder::new().name("former".into());
-                // Without a thread it is done here.
-                drop(taking_apart.spawn_scoped(scope, move || drop(former)));
+                former.last.into_iter().for_each(|last| take_apart(scope, last));
+                take_apart(scope, std::mem::replace(&mut loaded, next));
             }
         })
     }
@@ -150,8 +147,8 @@ impl<'env, 'r> Keeping<'env, 'r> {
             door: self.outside.desk.map(Desk::path),
         };
         let progress = Progress::new(self.shown, loaded.prepared.resources().len());
-        let settled = if takeover.is_some() { MANY_SETTLED } else { 0 };
-        let mut watching = Watching { progress, outside: self.outside, settled };
+        let settled = if takeover.is_some() { MANY } else { 0 };
+        let mut watching = Watching { progress, outside: self.outside, settled, is_unflushed: false };
         let held = match takeover {
             Some(takeover) => loaded.prepared.take_over(takeover, &self.options, hold, self.stop, &mut watching),
             None => loaded.prepared.hold(&self.options, hold, self.stop, &mut watching),
@@ -160,6 +157,23 @@ impl<'env, 'r> Keeping<'env, 'r> {
         let Manifests { noted, next, last, .. } = declared;
         Ok(Former { held: held?, noted, next, last })
     }
+}
+
+/// Takes apart what is declared no more, which takes longer for many resources than to hold others in their place.
+fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Loaded<'r>) {
+    let named = || std::thread::Builder::new().name("former".into());
+    if former.prepared.resources().len() < MANY {
+        // Without a thread it is done here.
+        drop(named().spawn_scoped(scope, move || drop(former)));
+        return;
+    }
+    let take_apart = move || {
+        // What a thread has freed is free only once that has ended: it keeps some of it at hand, here and there.
+        let taken_apart = named().spawn_scoped(scope, move || drop(former));
+        drop(taken_apart.map(std::thread::ScopedJoinHandle::join));
+        kilter_process::give_memory_back();
+    };
+    drop(named().spawn_scoped(scope, take_apart));
 }
 
 /// Where the run is asked for what it holds. One that changes nothing leaves no trace, and is asked nothing.
@@ -299,6 +313,7 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
         said.iter().for_each(say::line);
         // Somebody is writing still.
         if self.noted.has_changed() {
+            take_apart(self.scope, new);
             return Anew::Unsettled;
         }
         let was_wrong = self.wrong.take().is_some();
@@ -306,6 +321,7 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
             self.next = Some(new);
             return Anew::Other;
         }
+        take_apart(self.scope, new);
         if was_wrong {
             say::line("what is declared is mended, and as it was before");
         }
@@ -369,10 +385,12 @@ struct Watching<'a> {
     outside: Outside<'a>,
     /// How many resources have settled since memory was given back.
     settled: usize,
+    /// Whether many of them have settled that are not yet durable: more is given up once they are.
+    is_unflushed: bool,
 }
 
 /// Behind so many that have settled, there is memory to be given back.
-const MANY_SETTLED: usize = 1000;
+const MANY: usize = 1000;
 
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
@@ -385,7 +403,12 @@ impl Observer for Watching<'_> {
         manager::tell(&event);
         match event {
             Event::Settled(_) => self.settled += 1,
-            Event::Quiet(_) if self.settled >= MANY_SETTLED => {
+            Event::Quiet(_) if self.settled >= MANY => {
+                self.settled = 0;
+                self.is_unflushed = true;
+                kilter_process::give_memory_back();
+            }
+            Event::Flushed if std::mem::take(&mut self.is_unflushed) || self.settled >= MANY => {
                 self.settled = 0;
                 kilter_process::give_memory_back();
             }

@@ -206,7 +206,9 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Reloading => json!({"event": "reloading"}),
         Event::Interrupted(in_flight) => json!({"event": "interrupted", "in_flight": in_flight}),
         Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
-        Event::Alive | Event::Door | Event::Waiting { .. } | Event::Idle | Event::Progress { .. } => return None,
+        Event::Flushed | Event::Alive | Event::Door | Event::Waiting { .. } | Event::Idle | Event::Progress { .. } => {
+            return None;
+        }
     };
     json["unix_ms"] = unix(SystemTime::now());
     Some(json)

@@ -132,10 +132,12 @@ pub(crate) fn idle(bench: &Bench, table: &mut Table) {
             if is_made {
                 best(1, || bench.apply(&declared, &["--no-flush"]));
             }
-            let running = begin(bench, &declared);
-            running.wait_until_quiet();
-            // What was done is made durable, and what asked has gone.
-            std::thread::sleep(Duration::from_secs(3));
+            // It is not asked whether it rests: behind a question it gives memory back.
+            let converged = directory.join("converged");
+            let mut command = bench.kilter(&["run", "--quiet", "--converged-status-file"]);
+            let running = Running::begin(command.arg(&converged).arg(declared), &bench.state());
+            let rests = || fs::read(&converged).is_ok_and(|told| told.starts_with(b"true"));
+            wait("rest", Duration::from_secs(600), rests);
             running.held().memory as f64 * 1024.0
         });
         let of_one = (more - less) / (MANY - MANY / 2) as f64;

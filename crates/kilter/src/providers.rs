@@ -47,12 +47,18 @@ pub(crate) struct Providers {
 }
 
 /// All providers: those that kilter brings along, and scripts. What there is to be said of them is said.
-pub(crate) fn registry(global: &Global) -> Registry {
+///
+/// # Errors
+/// When a signal has come.
+pub(crate) fn registry(global: &Global) -> Result<Registry, Exit> {
     registry_with(global, None)
 }
 
 /// The same, with scripts that read so many resources at a time.
-pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Registry {
+///
+/// # Errors
+/// When a signal has come.
+pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Result<Registry, Exit> {
     let is_missing =
         |directory: &&PathBuf| !recording::ask("exists", || json!(directory.to_string_lossy()), || directory.is_dir());
     for directory in global.include.iter().filter(is_missing) {
@@ -60,7 +66,7 @@ pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Registry {
     }
     let mut directories = global.include.clone();
     directories.extend(usual_directories());
-    let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new(), jobs });
+    let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new(), jobs })?;
     for note in &providers.notes {
         match note.level {
             Level::Warning | Level::Err => say::warning(note),
@@ -68,7 +74,7 @@ pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Registry {
             _ => {}
         }
     }
-    providers.registry
+    Ok(providers.registry)
 }
 
 /// The directories that are searched without being named.
@@ -77,10 +83,13 @@ pub(crate) fn usual_directories() -> impl Iterator<Item = PathBuf> {
 }
 
 /// All providers: those that kilter brings along, and scripts.
-pub(crate) fn collect(search: &Search) -> Providers {
+///
+/// # Errors
+/// When a signal has come.
+pub(crate) fn collect(search: &Search) -> Result<Providers, Exit> {
     let native = kilter_native::native(world::world());
     let of_mold: Vec<Arc<dyn Provider>> = mold::given().map(of_mold).unwrap_or_default();
-    let Scripts { providers, mut notes } = scripts(search);
+    let Scripts { providers, mut notes } = scripts(search)?;
     let is_taken = |provider: &dyn Provider| {
         native
             .iter()
@@ -95,7 +104,7 @@ pub(crate) fn collect(search: &Search) -> Providers {
     }
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
     let registry = Registry::new(native.iter().cloned().chain(of_mold.iter().cloned()).chain(free));
-    Providers { registry: recording::witnessed(registry).on_machine(world::host()), scripts, notes }
+    Ok(Providers { registry: recording::witnessed(registry).on_machine(world::host()), scripts, notes })
 }
 
 /// The providers that are scripts of mold.
@@ -104,24 +113,26 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 }
 
 /// The scripts of the directories.
-fn scripts(search: &Search) -> Scripts {
+fn scripts(search: &Search) -> Result<Scripts, Exit> {
     let mut surroundings = surroundings_with(&search.libexec, search.state_dir());
     if let Some(jobs) = search.jobs {
         surroundings.limits.jobs = jobs;
     }
     let surroundings = Arc::new(surroundings);
-    let found = recording::ask("scripts", || serde_json::Value::Null, || look(search, &surroundings));
-    Scripts::of(found, &surroundings)
+    let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
+    let look = || recording::ask("scripts", || serde_json::Value::Null, || look(&directories, search, &surroundings));
+    // Where there is no directory, nothing is asked.
+    let found = if directories.is_empty() { look() } else { signals::heeded(look)? };
+    Ok(Scripts::of(found, &surroundings))
 }
 
 /// What there is in the directories.
-fn look(search: &Search, surroundings: &Arc<Surroundings>) -> Found {
-    let directories: Vec<PathBuf> = search.directories.iter().filter(|path| path.exists()).cloned().collect();
+fn look(directories: &[PathBuf], search: &Search, surroundings: &Arc<Surroundings>) -> Found {
     if directories.is_empty() {
         return Found::default();
     }
     let cache = search.state_dir().map(|state| state.join("describe"));
-    Found::look(&directories, cache.as_deref(), surroundings)
+    Found::look(directories, cache.as_deref(), surroundings)
 }
 
 /// What scripts are given of the world; they keep things in a state directory, if there is one.

@@ -1,4 +1,5 @@
-//! Signals that end a run: noted from the start, forwarded to the run once there is one.
+//! Signals that end the program: noted while something heeds them, so that what it has started ends with it, and forwarded to
+//! the run once there is one. While nothing does, they end it as they end any program.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -12,12 +13,16 @@ use crate::exit::Exit;
 use crate::say;
 
 static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// Whether nothing heeds signals: what goes on then could not be ended otherwise.
+static UNHEEDED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 /// The last signal.
 static NUMBER: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
-static FORWARD: Mutex<Forward> = Mutex::new(Forward { coming: None, run: None });
+static FORWARD: Mutex<Forward> = Mutex::new(Forward { is_noting: false, coming: None, run: None });
 
 /// Where signals go.
 struct Forward {
+    /// Whether signals come here at all.
+    is_noting: bool,
     /// The signals that come, until there is a run that they could stop: until then a thread for them would be wasted.
     coming: Option<Signals>,
     /// The run to be stopped.
@@ -29,17 +34,43 @@ struct Forward {
 /// # Errors
 /// When the system does not let it; that has been said.
 pub(crate) fn listen() -> Result<(), Exit> {
-    note().map_err(|error| say::fail(format_args!("cannot listen to signals: {error}")))
+    note().map_err(|error| say::fail(format_args!("cannot listen to signals: {error}")))?;
+    UNHEEDED.store(false, Ordering::Release);
+    Ok(())
+}
+
+/// Does something that heeds signals, which are noted at least until it has ended.
+///
+/// # Errors
+/// When the system does not let it, or when a signal has come; it has been said, and is what to end with.
+pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
+    let was_unheeded = UNHEEDED.load(Ordering::Acquire);
+    listen()?;
+    let done = work();
+    UNHEEDED.store(was_unheeded, Ordering::Release);
+    // One that comes now ends the program by itself, if that was so before.
+    match exit() {
+        Some(exit) => {
+            say::line("interrupted");
+            Err(exit)
+        }
+        None => Ok(done),
+    }
 }
 
 fn note() -> std::io::Result<()> {
+    let mut forward = forward();
+    if std::mem::replace(&mut forward.is_noting, true) {
+        return Ok(());
+    }
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let numbers: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hang_up).collect();
     for number in &numbers {
+        flag::register_conditional_default(*number, Arc::clone(&UNHEEDED))?;
         flag::register_usize(*number, Arc::clone(&NUMBER), number.unsigned_abs() as usize)?;
         flag::register(*number, Arc::clone(&RAISED))?;
     }
-    forward().coming = Some(Signals::new(numbers)?);
+    forward.coming = Some(Signals::new(numbers)?);
     Ok(())
 }
 

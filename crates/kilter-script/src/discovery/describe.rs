@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ecow::{EcoString, eco_format};
 use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation};
@@ -85,7 +86,9 @@ fn described(
         return known;
     }
     let described = ask(candidate, surroundings, watch, notes);
-    if let Some(cache) = cache {
+    // What was ended by somebody who did not wait for it says nothing of the script.
+    let is_cut_short = surroundings.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Acquire));
+    if let Some(cache) = cache.filter(|_| !is_cut_short) {
         cache.put(&described);
     }
     described

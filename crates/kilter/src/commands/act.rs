@@ -19,17 +19,17 @@ pub(crate) fn run(args: &ActArgs, global: &Global) -> Exit {
 }
 
 fn act(args: &ActArgs, global: &Global) -> Result<Exit, Exit> {
-    let registry = providers::registry(global);
+    let registry = providers::registry(global)?;
     recording::settle();
     let (type_name, title, action) = said(args)?;
     let provider = providers::find(&registry, type_name)?;
     let name = named(provider, title)?;
     provider.check_action(action).map_err(|problem| say::fail_with(&problem.message, &problem.hint))?;
+    signals::listen()?;
     if let Suitability::Unsuitable(why) = provider.suitable() {
         let of = &provider.schema().name;
         return Err(say::fail(format_args!("the provider `{}` of {of} is not suitable here: {why}", provider.name())));
     }
-    signals::listen()?;
     let log = Lines { from: if global.verbose { Level::Debug } else { Level::Warning } };
     let interrupt = Interrupt::new(signals::raised(), None);
     let cx = Context::bare()

@@ -27,7 +27,10 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
     if args.input.manifests.is_empty() {
         return prescribed(args, pass, global);
     }
-    let registry = providers::registry_with(global, args.jobs.given());
+    let registry = match providers::registry_with(global, args.jobs.given()) {
+        Ok(registry) => registry,
+        Err(exit) => return exit,
+    };
     let loaded = match plan_file::read(&args.input, global) {
         Ok(Some(plan)) => load::prepare_plan(&plan, args.format.into(), &registry)
             .and_then(|loaded| still_planned(&plan, &loaded, pass, global).map(|()| loaded)),
@@ -48,7 +51,10 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
 
 /// Applies what is prescribed: by the choreographer, or else by the engine.
 fn prescribed(args: &ApplyArgs, pass: Pass, global: &Global) -> Exit {
-    let registry = routine::registry(global, args.jobs.given());
+    let registry = match routine::registry(global, args.jobs.given()) {
+        Ok(registry) => registry,
+        Err(exit) => return exit,
+    };
     let prescription = match routine::prescription(&args.input) {
         Ok(prescription) => prescription,
         Err(exit) => return exit,

@@ -18,7 +18,10 @@ pub(crate) fn run(args: &CompletionsArgs, global: &Global) -> Exit {
         }
         (Called::Kilter, _) => {}
     }
-    let registry = providers::registry(global);
+    let registry = match providers::registry(global) {
+        Ok(registry) => registry,
+        Err(exit) => return exit,
+    };
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(&registry), "kilter", &mut script);
     if args.shell == Shell::Fish {

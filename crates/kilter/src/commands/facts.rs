@@ -4,17 +4,21 @@ use kilter_model::{Value, to_json};
 
 use crate::cli::{FactsArgs, FactsFormat, Global};
 use crate::exit::Exit;
-use crate::facts;
 use crate::render::diff::visible;
 use crate::render::{NAME, styled};
 use crate::say;
 use crate::yaml::{Texts, Yaml};
+use crate::{facts, signals};
 
 pub(crate) fn run(args: &FactsArgs, global: &Global) -> Exit {
     let known = facts::gather(&args.facts_dirs, None);
-    let value = match &args.name {
+    let value = signals::heeded(|| match &args.name {
         None => Ok(Value::Hash(known.live().all().into())),
         Some(name) => known.live().lookup(name),
+    });
+    let value = match value {
+        Ok(value) => value,
+        Err(exit) => return exit,
     };
     if !global.quiet {
         facts::warn(&known);

@@ -14,7 +14,10 @@ use crate::resources::{self, Secrets};
 use crate::{providers, recording, say, signals, terminal, words, world};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
-    let registry = providers::registry(global);
+    let registry = match providers::registry(global) {
+        Ok(registry) => registry,
+        Err(exit) => return exit,
+    };
     let (type_name, first) = providers::split(&args.type_name);
     let provider = match providers::find(&registry, type_name) {
         Ok(provider) => provider,
@@ -29,9 +32,13 @@ pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
         Ok(names) => names,
         Err(exit) => return exit,
     };
-    if let Suitability::Unsuitable(why) = provider.suitable() {
-        let of = &provider.schema().name;
-        return say::fail(format_args!("the provider `{}` of {of} is not suitable here: {why}", provider.name()));
+    match signals::heeded(|| provider.suitable()) {
+        Ok(Suitability::Suitable) => {}
+        Ok(Suitability::Unsuitable(why)) => {
+            let of = &provider.schema().name;
+            return say::fail(format_args!("the provider `{}` of {of} is not suitable here: {why}", provider.name()));
+        }
+        Err(exit) => return exit,
     }
     if provider.is_external()
         && let Err(exit) = signals::listen()

@@ -5,11 +5,18 @@ use crate::cli::{Global, GraphArgs, GraphFormat};
 use crate::draw::{self, Drawing};
 use crate::exit::Exit;
 use crate::load::Audience;
-use crate::{load, providers, say};
+use crate::{load, providers, say, signals};
 
 pub(crate) fn run(args: &GraphArgs, global: &Global) -> Exit {
     let is_prescribed = args.input.manifests.is_empty();
+    if let Err(exit) = signals::listen() {
+        return exit;
+    }
     let registry = if is_prescribed { routine::registry(global, None) } else { providers::registry(global) };
+    let registry = match registry {
+        Ok(registry) => registry,
+        Err(exit) => return exit,
+    };
     let audience = if args.format == GraphFormat::Json { Audience::Programs } else { Audience::People };
     let loaded = match is_prescribed {
         true => routine::prescription(&args.input).and_then(|prescription| prescription.prepare(audience, &registry)),

@@ -53,6 +53,10 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         Some(_) => routine::registry(global, jobs),
         None => providers::registry_with(global, jobs),
     };
+    let registry = match registry {
+        Ok(registry) => registry,
+        Err(exit) => return exit,
+    };
     let loaded = match &prescription {
         Some(prescription) if args.output.is_some() => {
             let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };

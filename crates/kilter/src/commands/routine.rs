@@ -276,10 +276,14 @@ fn described(step: &Step) -> String {
 }
 
 /// The providers of a run that mold's directory directs: its scripts go before all others of their types.
-pub(crate) fn registry(global: &Global, jobs: Option<usize>) -> Registry {
-    let all = providers::registry_with(global, jobs);
-    let Some(mold) = mold::given() else { return all };
+///
+/// # Errors
+/// When a signal has come.
+pub(crate) fn registry(global: &Global, jobs: Option<usize>) -> Result<Registry, Exit> {
+    let all = providers::registry_with(global, jobs)?;
+    let Some(mold) = mold::given() else { return Ok(all) };
     let is_ours = |provider: &dyn Provider| mold.provider(provider.schema().name.as_str()).is_none();
     let of_mold = mold.providers().iter().map(|one| std::sync::Arc::clone(one) as std::sync::Arc<dyn Provider>);
-    Registry::new(all.iter().filter(|one| is_ours(one.as_ref())).cloned().chain(of_mold)).on_machine(all.hostname())
+    let chosen = all.iter().filter(|one| is_ours(one.as_ref())).cloned().chain(of_mold);
+    Ok(Registry::new(chosen).on_machine(all.hostname()))
 }

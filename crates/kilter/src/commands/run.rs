@@ -40,7 +40,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     signals::listen()?;
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
     are_files(&args.input.manifests)?;
-    let registry = providers::registry_with(global, args.jobs.given());
+    let registry = providers::registry_with(global, args.jobs.given())?;
     let noted = Noted::default();
     let loaded = load::prepare_noting(&args.input, Audience::People, &registry, &noted)?;
     let pass = pass(args);

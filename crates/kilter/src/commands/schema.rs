@@ -11,7 +11,10 @@ const MOLD: &str = include_str!("../../../../docs/schemas/mold.schema.json");
 pub(crate) fn run(args: &SchemaArgs, global: &Global) -> Exit {
     match args.of {
         SchemaOf::Manifest => {
-            let registry = providers::registry(global);
+            let registry = match providers::registry(global) {
+                Ok(registry) => registry,
+                Err(exit) => return exit,
+            };
             say::data(&format!("{:#}\n", kilter_manifest::json_schema(&Types(&registry))))
         }
         SchemaOf::Mold => say::data(MOLD),

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &SetArgs, global: &Global) -> Exit {
 }
 
 fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
-    let registry = providers::registry(global);
+    let registry = providers::registry(global)?;
     let Said { type_name, name, words } = said(args)?;
     let provider = providers::find(&registry, type_name).inspect_err(|_| learn(None, &words))?;
     let schema = provider.schema();
@@ -39,8 +39,9 @@ fn set(args: &SetArgs, global: &Global) -> Result<Exit, Exit> {
         resource.particulars_mut().provider = Some(provider.into());
     }
     let catalog = Catalog { resources: vec![resource], ..Catalog::default() };
-    let prepared = plan_of(catalog, &registry).map_err(|rejected| refuse(&rejected))?;
     signals::listen()?;
+    let prepared =
+        plan_of(catalog, &registry).map_err(|rejected| signals::exit().unwrap_or_else(|| refuse(&rejected)))?;
     let pass = Pass {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
         format: args.format,

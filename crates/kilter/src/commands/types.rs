@@ -4,15 +4,26 @@ mod human;
 mod json;
 mod page;
 
-use kilter_provider::Provider;
+use kilter_provider::{Provider, Registry};
 
 use crate::cli::{Global, TypesArgs, TypesFormat};
 use crate::exit::Exit;
-use crate::{providers, say};
+use crate::{providers, say, signals};
 
 pub(crate) fn run(args: &TypesArgs, global: &Global) -> Exit {
-    let registry = providers::registry(global);
-    let text = match &args.type_name {
+    let registry = match providers::registry(global) {
+        Ok(registry) => registry,
+        Err(exit) => return exit,
+    };
+    // Whether a provider is suitable may be asked of facts that scripts tell.
+    match signals::heeded(|| text(args, &registry)) {
+        Ok(Ok(text)) => say::data(&text),
+        Ok(Err(exit)) | Err(exit) => exit,
+    }
+}
+
+fn text(args: &TypesArgs, registry: &Registry) -> Result<String, Exit> {
+    Ok(match &args.type_name {
         None => {
             let one = |first: &'_ std::sync::Arc<dyn Provider>| {
                 let type_name = first.schema().name.text().clone();
@@ -20,19 +31,18 @@ pub(crate) fn run(args: &TypesArgs, global: &Global) -> Exit {
             };
             let all: Vec<&dyn Provider> = registry.types().map(|first| registry.at(one(first)).as_ref()).collect();
             match args.format {
-                TypesFormat::Human => human::list(&registry),
-                TypesFormat::Json => format!("{:#}\n", json::list(&all, &registry)),
+                TypesFormat::Human => human::list(registry),
+                TypesFormat::Json => format!("{:#}\n", json::list(&all, registry)),
                 TypesFormat::Markdown => page::list(&all),
             }
         }
-        Some(name) => match providers::find(&registry, name) {
-            Err(exit) => return exit,
-            Ok(provider) => match args.format {
+        Some(name) => {
+            let provider = providers::find(registry, name)?;
+            match args.format {
                 TypesFormat::Human => human::describe(provider, &registry.candidates(name)),
                 TypesFormat::Json => format!("{:#}\n", json::describe(provider, &registry.candidates(name))),
                 TypesFormat::Markdown => page::describe(provider),
-            },
-        },
-    };
-    say::data(&text)
+            }
+        }
+    })
 }

@@ -18,7 +18,7 @@ const LIBRALS: [(&str, &str); 4] =
 const DATA_DIRS: [&str; 2] = ["/usr/local/share/libral/data", "/usr/share/libral/data"];
 
 /// All providers. What is to be said of scripts is logged.
-pub(super) fn providers(args: &Args, logger: &Logger) -> Providers {
+pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Trouble> {
     let listed = |name: &str| env::var_os(name).map(|list| providers::directories(&list)).unwrap_or_default();
     let given = args.include.iter().filter(|directory| !directory.as_os_str().is_empty()).cloned();
     let data = given.chain(listed("RALSH_DATA_DIR"));
@@ -27,7 +27,8 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Providers {
     directories.extend(DATA_DIRS.map(|directory| PathBuf::from(directory).join("providers")));
     let libexec = listed("RALSH_LIBEXEC_DIR").into_iter().filter(|directory| directory.is_absolute()).collect();
     let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
-    let providers = providers::collect(&Search { directories, state_dir, libexec, jobs: None });
+    let providers =
+        providers::collect(&Search { directories, state_dir, libexec, jobs: None }).map_err(|_| Trouble::said())?;
     for note in &providers.notes {
         // What is wrong with one script is no error of a command that may be about another.
         logger.line(note.level.min(Level::Warning), &note.to_string());
@@ -38,7 +39,7 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Providers {
             logger.line(Level::Info, &message);
         }
     }
-    providers
+    Ok(providers)
 }
 
 /// The name of a provider with that of its type: `package::apt`.

@@ -104,7 +104,7 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<Ended, Trouble> {
         return Err(Trouble::new("please provide a type").hint("run 'ralsh' to see a list of all types"));
     }
     signals::listen().map_err(|_| Trouble::said())?;
-    let providers = lookup::providers(args, logger);
+    let providers = lookup::providers(args, logger)?;
     if let Some(what) = args.complete {
         return Ok(shown(say::data(&complete::words(what, args, &providers)?)));
     }

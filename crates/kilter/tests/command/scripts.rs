@@ -1,6 +1,6 @@
 //! Providers that are scripts.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
@@ -227,6 +227,56 @@ fn an_interrupt_ends_the_script_that_is_being_asked() {
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!std::path::Path::new(&format!("/proc/{script}")).exists());
     assert!(begun.elapsed().as_secs() < 30, "nobody waits for a minute");
+}
+
+#[test]
+fn a_script_that_hangs_before_its_type_is_known_ends_with_a_signal() {
+    let place = keeper();
+    let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let hanging = KEEPER.replace("describe)", &format!("describe) {}sleep 60;;\nnever)", telling("$$", &told)));
+    script(&place, "keeper.prov", &hanging);
+    place.file("site.yaml", "resources: {}\n");
+    let file = place.path().join("providers/keeper.prov");
+    let file = file.to_str().unwrap();
+    let commands: [&[&str]; 11] = [
+        &["types"],
+        &["get", "setting"],
+        &["set", "setting", "a", "ensure=present"],
+        &["act", "setting[a]", "go"],
+        &["apply", "site.yaml"],
+        &["plan", "site.yaml"],
+        &["graph", "site.yaml"],
+        &["schema", "manifest"],
+        &["completions", "bash"],
+        &["provider", "check", "setting"],
+        &["provider", "check", file],
+    ];
+    for words in commands {
+        let mut command = place.command(&[&["-I", "."][..], words].concat());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let script = heard(&told).trim().to_owned();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{words:?}: {said}");
+        assert!(said.ends_with("interrupted\n") || words[0] == "provider", "{words:?}: {said}");
+        assert!(!std::path::Path::new(&format!("/proc/{script}")).exists(), "{words:?}");
+    }
+    // What nobody waited for is asked again, and not believed to be wrong.
+    script(&place, "keeper.prov", KEEPER);
+    assert_eq!(run(&place, &["get", "setting", "a"]).code, 0);
+}
+
+#[test]
+fn what_heeds_no_signal_ends_with_one_as_any_program() {
+    let place = keeper();
+    let mut command = place.command(&["-I", ".", "set", "file", "/nowhere/a", "content=-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // More than a pipe holds: it is reading its input when that has gone.
+    child.stdin.as_mut().unwrap().write_all(&[b'a'; 1 << 18]).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let status = std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap());
+    assert_eq!(status, Some(rustix::process::Signal::INT.as_raw()));
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn of_mold(path: &Path) -> Found {
 fn known(word: &str, global: &Global) -> Result<Found, Exit> {
     let directories = global.include.iter().cloned().chain(providers::usual_directories()).collect();
     let search = Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new(), jobs: None };
-    let all = providers::collect(&search);
+    let all = providers::collect(&search)?;
     let provider = providers::find(&all.registry, word)?;
     let is_it = |one: &dyn Provider| one.schema().name == provider.schema().name && one.name() == provider.name();
     if let Some(script) = all.scripts.iter().find(|script| is_it(&***script)) {

@@ -91,9 +91,10 @@ pub(super) fn run(args: &CheckArgs, global: &Global) -> Exit {
 
 fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
     let begun = Instant::now();
+    signals::listen()?;
     let (candidate, mut findings) = match candidate::find(&args.provider, global)? {
         (Some(candidate), findings) => (candidate, findings),
-        (None, findings) => return Ok(unusable(args, &findings)),
+        (None, findings) => return Ok(signals::exit().unwrap_or_else(|| unusable(args, &findings))),
     };
     let file = specimens::file(args.file.as_deref(), &candidate)?;
     if args.example {
@@ -122,7 +123,6 @@ fn check(args: &CheckArgs, global: &Global) -> Result<Exit, Exit> {
         say::warning(worlds::SETUP_HERE);
     }
     findings.extend(place.findings(&specimens));
-    signals::listen()?;
     let card = Scorecard { candidate: &candidate, specimens: &specimens, findings: &findings, place: &place };
     let mut out = scorecard::Out::new(args.format, &card);
     let outcome = tried(args, &candidate, &specimens, &place, &mut out);

@@ -167,13 +167,13 @@ fn take_apart<'scope, 'r: 'scope>(scope: &'scope Scope<'scope, '_>, former: Load
         drop(named().spawn_scoped(scope, move || drop(former)));
         return;
     }
-    let take_apart = move || {
+    let and_give_back = move || {
         // What a thread has freed is free only once that has ended: it keeps some of it at hand, here and there.
         let taken_apart = named().spawn_scoped(scope, move || drop(former));
         drop(taken_apart.map(std::thread::ScopedJoinHandle::join));
         kilter_process::give_memory_back();
     };
-    drop(named().spawn_scoped(scope, take_apart));
+    drop(named().spawn_scoped(scope, and_give_back));
 }
 
 /// Where the run is asked for what it holds. One that changes nothing leaves no trace, and is asked nothing.

@@ -58,6 +58,9 @@ impl<'e, 't> Body<'e, 't> {
         entry: &Entry<'t>,
         catalog: &mut Catalog,
     ) -> Resource {
+        let provider = self.provider(type_, entry);
+        let own = provider.as_deref().and_then(|provider| self.index.types.of_provider(type_, provider));
+        let type_ = own.as_deref().unwrap_or(type_);
         let title = Title::from(title.clone());
         let mut resource = Resource {
             reference: ResourceRef { type_name: type_.name.clone(), title },
@@ -68,6 +71,9 @@ impl<'e, 't> Body<'e, 't> {
         };
         if let Some(meta) = self.begun(type_) {
             resource.particulars_mut().meta = Some(meta);
+        }
+        if let Some(provider) = provider {
+            resource.particulars_mut().provider = Some(provider);
         }
         self.given.clear();
         self.given.resize(type_.attributes().len(), false);
@@ -162,12 +168,8 @@ impl<'e, 't> Body<'e, 't> {
             return;
         }
         match name {
-            "when" => {}
-            "provider" => {
-                if let Some(provider) = self.provider(value) {
-                    resource.particulars_mut().provider = Some(provider);
-                }
-            }
+            // What decides over all the rest was looked at before.
+            "when" | "provider" => {}
             "meta" => {
                 let begun = resource.meta().cloned();
                 let meta = meta::compile(self.environment, value, values, begun);
@@ -186,8 +188,9 @@ impl<'e, 't> Body<'e, 't> {
     }
 
     /// The provider that is named for the resource.
-    fn provider(&self, value: View<'t>) -> Option<EcoString> {
-        if value.is_null() {
+    fn provider(&self, type_: &Type<'t>, entry: &Entry<'t>) -> Option<EcoString> {
+        let value = entry.body().get("provider").filter(|value| !value.is_null())?;
+        if type_.attributes().iter().any(|attribute| attribute.name == *"provider") {
             return None;
         }
         if !value.is_scalar() {

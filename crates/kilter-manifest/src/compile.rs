@@ -20,6 +20,18 @@ pub trait Schemas {
     fn schema(&self, type_name: &str) -> Option<&TypeSchema>;
     /// The names of all types.
     fn names(&self) -> Vec<&str>;
+
+    /// The type as the provider of a name has it, if there is one of that name. Providers of one type may take different
+    /// attributes.
+    fn schema_of(&self, type_name: &str, provider: &str) -> Option<&TypeSchema> {
+        let _ = provider;
+        self.schema(type_name)
+    }
+
+    /// The type as each of its providers has it, that of [`schema`](Schemas::schema) first.
+    fn variants(&self, type_name: &str) -> Vec<&TypeSchema> {
+        self.schema(type_name).into_iter().collect()
+    }
 }
 
 /// What the machine says of itself.

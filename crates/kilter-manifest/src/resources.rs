@@ -113,8 +113,11 @@ impl<'t> Index<'t> {
     /// The number of a resource among all, and the schema of its type if there is one.
     pub(crate) fn find(&self, type_name: &str, title: &str) -> Option<(u32, Option<&'t TypeSchema>)> {
         let type_id = self.types.known(type_name)?;
-        let at = self.entries.get_index_of(&Wanted(type_id, title))?;
-        Some((small(at), self.types.get(type_id).schema))
+        let (at, _, entry) = self.entries.get_full(&Wanted(type_id, title))?;
+        let type_ = self.types.get(type_id);
+        let provider = entry.body().get("provider").filter(|provider| !provider.is_null());
+        let named = provider.and_then(|provider| self.types.of_provider(type_, provider.text()));
+        Some((small(at), named.map_or(type_.schema, |named| named.schema)))
     }
 
     /// The number of a resource, looked for first where relations mostly point: at the one before.

@@ -1,6 +1,7 @@
 //! JSON Schema of manifests, for editors.
 
 use kilter_model::{AttributeSchema, Behaviour, DataType, TypeSchema, to_json};
+use serde_json::map::Entry;
 use serde_json::{Map, Value as Json, json};
 
 use crate::compile::Schemas;
@@ -19,7 +20,8 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
         })
         .collect();
     let mut definitions = common();
-    definitions.extend(types.iter().map(|schema| (definition(schema), resource(schema))));
+    definitions
+        .extend(types.iter().map(|schema| (definition(schema), resource(&schemas.variants(schema.name.as_str())))));
     definitions.insert("resources.composite".to_owned(), resources(with_others(&types, patterns.clone())));
     definitions.insert("resources".to_owned(), resources(patterns));
     let composite = composite();
@@ -242,10 +244,16 @@ fn or_expression(schema: Json, desc: &str) -> Json {
     json!({ "description": desc, "anyOf": [schema, { "$ref": "#/$defs/expression" }, { "type": "null" }] })
 }
 
-fn resource(schema: &TypeSchema) -> Json {
+/// A resource of a type, as any of its providers has it: which one it names may stand in a variable.
+fn resource(variants: &[&TypeSchema]) -> Json {
     let mut properties = Map::new();
-    for attribute in schema.attributes.iter().filter(|a| a.behaviour != Behaviour::ReadOnly) {
-        properties.insert(attribute.name.to_string(), attribute_schema(attribute));
+    let attributes = variants.iter().flat_map(|schema| &schema.attributes);
+    for attribute in attributes.filter(|a| a.behaviour != Behaviour::ReadOnly) {
+        let said = attribute_schema(attribute);
+        match properties.entry(attribute.name.to_string()) {
+            Entry::Vacant(free) => drop(free.insert(said)),
+            Entry::Occupied(mut known) => either(known.get_mut(), said),
+        }
     }
     for (word, desc) in [
         ("require", "Resources that come before this one."),
@@ -267,25 +275,42 @@ fn resource(schema: &TypeSchema) -> Json {
     });
     properties.entry("provider".to_owned()).or_insert(provider);
     properties.entry("meta".to_owned()).or_insert(json!({ "$ref": "#/$defs/meta" }));
-    let namevar = schema.namevars().next().map(|a| a.name.clone());
-    let required: Vec<&str> = schema
-        .attributes
-        .iter()
-        .filter(|a| a.required && a.default.is_none() && Some(&a.name) != namevar.as_ref())
-        .map(|a| a.name.as_str())
-        .collect();
+    let desc = variants.first().map_or("", |schema| schema.desc.as_str());
+    let required: Vec<&str> = variants.first().map(|schema| required(schema).collect()).unwrap_or_default();
+    let is_required_by_all = |name: &&str| variants.iter().all(|schema| self::required(schema).any(|one| one == *name));
+    let required: Vec<&str> = required.into_iter().filter(is_required_by_all).collect();
     let mut object = json!({
-        "description": schema.desc.as_str(),
-        "markdownDescription": schema.desc.as_str(),
+        "description": desc,
+        "markdownDescription": desc,
         "type": if required.is_empty() { json!(["object", "null"]) } else { json!("object") },
         "properties": properties,
-        "additionalProperties": schema.others.is_some(),
+        "additionalProperties": variants.iter().any(|schema| schema.others.is_some()),
     });
     if let (Some(object), false) = (object.as_object_mut(), required.is_empty()) {
         // Merge keys may bring required attributes in; they are resolved before validation.
         object.insert("required".to_owned(), json!(required));
     }
     object
+}
+
+/// The attributes that have to be given.
+fn required(schema: &TypeSchema) -> impl Iterator<Item = &str> {
+    let namevar = schema.namevars().next().map(|a| &a.name);
+    let required = schema.attributes.iter().filter(|a| a.required && a.default.is_none());
+    required.filter(move |a| Some(&a.name) != namevar).map(|a| a.name.as_str())
+}
+
+/// Adds the values that another provider takes to those that are known.
+fn either(known: &mut Json, other: Json) {
+    let alternatives = known.get_mut("anyOf").and_then(Json::as_array_mut);
+    let Some((known, Json::Object(mut other))) = alternatives.zip(Some(other)) else { return };
+    if let Some(Json::Array(others)) = other.remove("anyOf") {
+        others.into_iter().for_each(|one| {
+            if !known.contains(&one) {
+                known.push(one);
+            }
+        });
+    }
 }
 
 fn attribute_schema(attribute: &AttributeSchema) -> Json {

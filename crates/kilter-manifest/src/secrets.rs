@@ -53,7 +53,7 @@ pub(crate) fn find_secrets(
 }
 
 fn sensitive_names(schemas: &dyn Schemas, composites: &Composites<'_>) -> FxHashSet<EcoString> {
-    let types = schemas.names().into_iter().filter_map(|name| schemas.schema(name)).chain(composites.schemas());
+    let types = schemas.names().into_iter().flat_map(|name| schemas.variants(name)).chain(composites.schemas());
     let attributes = types.flat_map(|schema| &schema.attributes);
     let sealed = attributes.filter(|attribute| attribute.data_type.may_hold_secrets());
     sealed.map(|attribute| attribute.name.text().clone()).chain(["sensitive".into()]).collect()

@@ -1,5 +1,8 @@
 //! The types that a manifest names, each looked up once.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use ecow::EcoString;
 use kilter_model::{AttributeSchema, Behaviour, TypeName, TypeSchema};
 use rustc_hash::FxHashMap;
@@ -22,17 +25,22 @@ pub(crate) struct Type<'t> {
     pub(crate) required: Vec<usize>,
 }
 
+/// Types by name and provider; none where there is no such provider.
+type Named<'t> = FxHashMap<(EcoString, EcoString), Option<Rc<Type<'t>>>>;
+
 pub(crate) struct Types<'t> {
     schemas: &'t dyn Schemas,
     composites: &'t Composites<'t>,
     types: Vec<Type<'t>>,
     ids: FxHashMap<EcoString, u32>,
     last: u32,
+    /// Types as those providers have them that resources name.
+    named: RefCell<Named<'t>>,
 }
 
 impl<'t> Types<'t> {
     pub(crate) fn new(schemas: &'t dyn Schemas, composites: &'t Composites<'t>) -> Types<'t> {
-        Types { schemas, composites, types: Vec::new(), ids: FxHashMap::default(), last: 0 }
+        Types { schemas, composites, types: Vec::new(), ids: FxHashMap::default(), last: 0, named: RefCell::default() }
     }
 
     pub(crate) fn get(&self, id: u32) -> &Type<'t> {
@@ -66,6 +74,19 @@ impl<'t> Types<'t> {
             return Some(self.last);
         }
         self.ids.get(name).copied()
+    }
+
+    /// A type as a provider has it that a resource names, if there is one.
+    pub(crate) fn of_provider(&self, type_: &Type<'t>, provider: &str) -> Option<Rc<Type<'t>>> {
+        if type_.composite.is_some() {
+            return None;
+        }
+        let key = (type_.name.text().clone(), EcoString::from(provider));
+        let look_up = || {
+            let schema = self.schemas.schema_of(type_.name.as_str(), provider)?;
+            Some(Rc::new(Type::new(type_.name.as_str(), Some(schema))))
+        };
+        self.named.borrow_mut().entry(key).or_insert_with(look_up).clone()
     }
 
     pub(crate) fn names(&self) -> Vec<&'t str> {

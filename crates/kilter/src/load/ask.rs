@@ -32,6 +32,17 @@ impl Schemas for Types<'_> {
     fn names(&self) -> Vec<&str> {
         self.0.types().map(|provider| provider.schema().name.as_str()).collect()
     }
+
+    fn schema_of(&self, type_name: &str, provider: &str) -> Option<&TypeSchema> {
+        self.0.choose(type_name, Some(provider)).ok().map(|at| self.0.at(at).schema())
+    }
+
+    fn variants(&self, type_name: &str) -> Vec<&TypeSchema> {
+        let usual = self.schema(type_name);
+        let all = self.0.iter().filter(|provider| provider.type_name() == type_name).map(|provider| provider.schema());
+        let others = all.filter(|schema| usual.is_none_or(|usual| !std::ptr::eq(*schema, usual)));
+        usual.into_iter().chain(others).collect()
+    }
 }
 
 /// Facts that remember which of them were asked for.

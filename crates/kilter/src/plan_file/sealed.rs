@@ -22,7 +22,7 @@ const PURPOSE: &str = "kilter plan 2";
 pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool {
     let sealed = |attribute: &&AttributeSchema| attribute.data_type.may_hold_secrets();
     let schemas = Types(registry);
-    let types = schemas.names().into_iter().filter_map(|name| schemas.schema(name));
+    let types = schemas.names().into_iter().flat_map(|name| schemas.variants(name));
     let names = types.flat_map(|schema| schema.attributes.iter().filter(sealed)).map(|each| each.name.text().clone());
     let words: Vec<EcoString> = names.chain(["sensitive".into()]).collect();
     let texts = loaded.given.iter().chain(loaded.includes.values()).map(|source| &source.text);

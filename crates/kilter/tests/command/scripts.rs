@@ -267,6 +267,72 @@ fn a_script_that_hangs_before_its_type_is_known_ends_with_a_signal() {
     assert_eq!(run(&place, &["get", "setting", "a"]).code, 0);
 }
 
+/// The same type as another provider has it, which is not the usual one.
+const OTHER_KEEPER: &str = r#"#!/bin/bash
+eval "$@"
+[ "$ral_action" = describe ] && cat <<'END' && exit
+provider:
+  type: setting
+  invoke: simple
+  suitable: true
+  default: false
+  attributes:
+    name: {desc: Its name.}
+    ensure: {type: "enum[present, absent]"}
+    value: {type: "Integer"}
+    colour: {type: "string"}
+    password: {type: "Sensitive[String]"}
+END
+echo '# simple'
+[ "$ral_action" = find ] && printf 'name: %s
+ensure: absent
+' "$name"
+exit 0
+"#;
+
+#[test]
+fn a_resource_that_names_its_provider_has_the_attributes_of_that() {
+    let place = Place::new();
+    script(
+        &place,
+        "keeper.prov",
+        &KEEPER.replace(
+            "invoke: simple",
+            "invoke: simple
+  default: true",
+        ),
+    );
+    script(&place, "other.prov", OTHER_KEEPER);
+    let planned = |resources: &str| {
+        place.file(
+            "site.yaml",
+            format!(
+                "vars: {{p: other}}
+resources:
+{resources}
+"
+            ),
+        );
+        run(&place, &["plan", "site.yaml"])
+    };
+    let whole = "ensure: present, value: 7, colour: red, password: '${vars.p}'";
+    for provider in ["other", "${vars.p}"] {
+        let planned = planned(&format!("  setting[a]: {{{whole}, provider: '{provider}'}}"));
+        assert_eq!((planned.code, planned.stderr.as_str()), (2, ""), "{}", planned.stdout);
+        assert!(planned.stdout.contains("colour") && planned.stdout.contains("[redacted]"), "{}", planned.stdout);
+    }
+    let wrong = planned("  setting[a]: {ensure: present, provider: other, value: x}");
+    assert!(wrong.stderr.contains("`value` expects an Integer"), "{}", wrong.stderr);
+    let usual = planned("  setting[a]: {ensure: present, colour: red}");
+    assert!(usual.stderr.contains("`setting` has no attribute `colour`"), "{}", usual.stderr);
+    assert_eq!(planned("  setting[a]: {ensure: present, value: x, provider: keeper}").code, 2);
+    // An editor takes what any of them takes.
+    let schema: serde_json::Value = serde_json::from_str(&run(&place, &["schema", "manifest"]).stdout).unwrap();
+    let properties = &schema["$defs"]["type.setting"]["properties"];
+    let takes = |name: &str, what: &str| properties[name]["anyOf"].to_string().contains(what);
+    assert!(takes("colour", "string") && takes("value", "integer") && takes("value", "string"), "{properties}");
+}
+
 #[test]
 fn what_heeds_no_signal_ends_with_one_as_any_program() {
     let place = keeper();

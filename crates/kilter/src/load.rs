@@ -264,7 +264,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 /// One manifest: a file, the output of an executable, or standard input.
 fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Source, String> {
     if path.as_os_str() == "-" {
-        let text = std::io::read_to_string(std::io::stdin().lock())
+        let text = signals::unheeded(|| std::io::read_to_string(std::io::stdin().lock()))
             .map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;
         return Ok(Source::new("<stdin>", text));
     }
@@ -277,7 +277,7 @@ fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Sourc
         let text = executable::output(path, &found, facts, timeout)?;
         return Ok(Source::new(format!("{shown} (output)"), text));
     }
-    let text = text(path)?;
+    let text = if found.is_file() { text(path) } else { signals::unheeded(|| text(path)) }?;
     if plan_file::is_plan(&text) {
         return Err(format!("{shown} is a plan, not a manifest: `kilter apply {shown}` takes it, alone"));
     }

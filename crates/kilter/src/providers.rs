@@ -182,9 +182,10 @@ fn lazy_facts() -> impl Fn(&str) -> Option<kilter_model::Value> + Send + Sync + 
 /// The provider of a type, which may be written with the provider's name: `package::apt`.
 ///
 /// # Errors
-/// When there is none; it has been said.
+/// When there is none, or a signal has come; it has been said.
 pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dyn Provider, Exit> {
-    match registry.choose(type_name, None) {
+    // Facts that scripts tell may decide.
+    match signals::heeded(|| registry.choose(type_name, None))? {
         Ok(at) => return Ok(registry.at(at).as_ref()),
         Err(error @ ChoiceError::Ambiguous { .. }) => return Err(ambiguous(type_name, &error)),
         Err(_) => {}

@@ -58,6 +58,14 @@ pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
     }
 }
 
+/// Does something that heeds no signal, such as waiting for what somebody else writes: one that comes ends the program.
+pub(crate) fn unheeded<T>(work: impl FnOnce() -> T) -> T {
+    let was_unheeded = UNHEEDED.swap(true, Ordering::AcqRel);
+    let done = work();
+    UNHEEDED.store(was_unheeded, Ordering::Release);
+    done
+}
+
 fn note() -> std::io::Result<()> {
     let mut forward = forward();
     if std::mem::replace(&mut forward.is_noting, true) {

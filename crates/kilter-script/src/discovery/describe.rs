@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation};
+use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers};
 use kilter_provider::{Level, Seal};
 
 use super::cache::{Cache, Described};
@@ -107,7 +107,7 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes:
     let base = surroundings.invocation(&candidate.path);
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
     // Nobody knows yet what it may do.
-    let base = base.confined(Confinement::ReadOnly);
+    let base = base.confined(Confinement::ReadOnly).leftovers(Leftovers::Ended);
     // The answer to `describe` is the same in both conventions that have the word.
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
@@ -126,6 +126,10 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes:
         .run(&exchange, cancel, &mut |_| {})
         .map_err(|error| eco_format!("cannot be asked to describe itself: {}", error.with_sources()))?;
     notes.extend(warned(candidate, watch, &finished));
+    if finished.leaked {
+        let message = "it described itself and left a process behind that keeps its output open";
+        notes.push(Note::warning(&candidate.path, message));
+    }
     match convention.decode(&Request::Describe, &finished) {
         Ok(Reply::Described(text)) => {
             let lines = finished.stderr.text();

@@ -11,13 +11,16 @@ use crate::yaml::{Texts, Yaml};
 use crate::{facts, signals};
 
 pub(crate) fn run(args: &FactsArgs, global: &Global) -> Exit {
-    let known = facts::gather(&args.facts_dirs, None);
-    let value = signals::heeded(|| match &args.name {
-        None => Ok(Value::Hash(known.live().all().into())),
-        Some(name) => known.live().lookup(name),
+    let asked = signals::heeded(|| {
+        let known = facts::gather(&args.facts_dirs, None);
+        let value = match &args.name {
+            None => Ok(Value::Hash(known.live().all().into())),
+            Some(name) => known.live().lookup(name),
+        };
+        (known, value)
     });
-    let value = match value {
-        Ok(value) => value,
+    let (known, value) = match asked {
+        Ok(asked) => asked,
         Err(exit) => return exit,
     };
     if !global.quiet {

@@ -3,7 +3,7 @@
 use crate::cli::{Global, SchemaArgs, SchemaOf};
 use crate::exit::Exit;
 use crate::load::Types;
-use crate::{providers, say};
+use crate::{providers, say, signals};
 
 /// The schema of the documents of mold.
 const MOLD: &str = include_str!("../../../../docs/schemas/mold.schema.json");
@@ -15,7 +15,11 @@ pub(crate) fn run(args: &SchemaArgs, global: &Global) -> Exit {
                 Ok(registry) => registry,
                 Err(exit) => return exit,
             };
-            say::data(&format!("{:#}\n", kilter_manifest::json_schema(&Types(&registry))))
+            // Which provider of several is the usual one may be asked of facts that scripts tell.
+            match signals::heeded(|| kilter_manifest::json_schema(&Types(&registry))) {
+                Ok(schema) => say::data(&format!("{schema:#}\n")),
+                Err(exit) => exit,
+            }
         }
         SchemaOf::Mold => say::data(MOLD),
     }

@@ -336,13 +336,57 @@ resources:
 #[test]
 fn what_heeds_no_signal_ends_with_one_as_any_program() {
     let place = keeper();
-    let mut command = place.command(&["-I", ".", "set", "file", "/nowhere/a", "content=-"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // More than a pipe holds: it is reading its input when that has gone.
-    child.stdin.as_mut().unwrap().write_all(&[b'a'; 1 << 18]).unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
-    let status = std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap());
-    assert_eq!(status, Some(rustix::process::Signal::INT.as_raw()));
+    let commands: [&[&str]; 5] = [
+        &["set", "file", "/nowhere/a", "content=-"],
+        &["apply", "-"],
+        &["plan", "-"],
+        &["plan", "/dev/stdin"],
+        &["graph", "-"],
+    ];
+    for words in commands {
+        let mut command = place.command(&[&["-I", "."][..], words].concat());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // More than a pipe holds: it is reading its input when that has gone.
+        child.stdin.as_mut().unwrap().write_all(&[b'#'; 1 << 18]).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        let status = std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap());
+        assert_eq!(status, Some(rustix::process::Signal::INT.as_raw()), "{words:?}");
+    }
+}
+
+#[test]
+fn a_fact_that_hangs_ends_with_a_signal() {
+    let place = keeper();
+    let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    script(&place, "keeper.prov", &KEEPER.replace("suitable: {commands: [bash]}", "suitable: \"slow = 'x'\""));
+    let facts = place.path().join("facts");
+    std::fs::create_dir(&facts).unwrap();
+    std::fs::write(facts.join("slow"), format!("#!/bin/bash\n{}sleep 60\n", telling("$$", &told))).unwrap();
+    std::fs::set_permissions(facts.join("slow"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let commands: [&[&str]; 5] =
+        [&["facts"], &["facts", "slow"], &["types"], &["get", "setting"], &["set", "setting", "a", "ensure=present"]];
+    for words in commands {
+        let mut command = place.command(&[&["--mold", ".", "-I", "."][..], words].concat());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let script = heard(&told).trim().to_owned();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(143), "{words:?}: {said}");
+        assert!(!std::path::Path::new(&format!("/proc/{script}")).exists(), "{words:?}");
+    }
+}
+
+#[test]
+fn what_a_script_leaves_behind_that_describes_itself_is_ended() {
+    let place = keeper();
+    let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let leaving = format!("describe)\n  sleep 60 &\n  {}", telling("$!", &told));
+    script(&place, "keeper.prov", &KEEPER.replace("describe)\n", &leaving));
+    let ended = run(&place, &["types", "setting"]);
+    assert_eq!(ended.code, 0);
+    assert!(ended.stderr.contains("it described itself and left a process behind"), "{}", ended.stderr);
+    assert!(!std::path::Path::new(&format!("/proc/{}", heard(&told).trim())).exists());
 }
 
 #[test]

@@ -38,7 +38,7 @@ holds() {
 
 # value TYPE NAME ATTRIBUTE: what kilter reads; `-` where there is no such value.
 value() {
-    kilter get "$1" "$2" --show-sensitive --format json | python3 -c '
+    kilter get --show-sensitive --format json -- "$1" "$2" | python3 -c '
 import json, sys
 value = json.load(sys.stdin)[0]["attributes"].get(sys.argv[1], "-")
 print(value if isinstance(value, str) else json.dumps(value))' "$3"
@@ -58,7 +58,7 @@ count() { python3 -c 'import json, sys; print(json.loads(sys.argv[1])["counts"][
 changes() {
     local report errors=$place/errors
     checks=$((checks + 1))
-    if ! report=$(kilter set "$@" --format json 2>"$errors"); then
+    if ! report=$(kilter set --format json -- "$@" 2>"$errors"); then
         failed "set $*" "$report" "$(cat "$errors")"
     elif [ "$(count "$report" changed)" != 1 ]; then
         failed "set $* changes nothing" "$report"
@@ -71,7 +71,7 @@ changes() {
 keeps() {
     local report errors=$place/errors
     checks=$((checks + 1))
-    report=$(kilter set "$@" --format json 2>"$errors") || failed "set $* again" "$report" "$(cat "$errors")"
+    report=$(kilter set --format json -- "$@" 2>"$errors") || failed "set $* again" "$report" "$(cat "$errors")"
     [ "$(count "$report" in_sync)" = 1 ] || failed "set $* is not in its state" "$report"
 }
 
@@ -80,7 +80,7 @@ refuses() {
     local words=$1 output code
     shift
     checks=$((checks + 1))
-    output=$(kilter set "$@" 2>&1)
+    output=$(kilter set -- "$@" 2>&1)
     code=$?
     [ "$code" = 4 ] || [ "$code" = 1 ] || failed "set $* exited with $code" "$output"
     [[ $output == *"$words"* ]] || failed "set $* does not say: $words" "$output"

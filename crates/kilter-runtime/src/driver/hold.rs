@@ -83,8 +83,8 @@ pub(super) struct Holder<'hold> {
     flush_after: Timestamp,
     /// When it is told next that the run is well.
     alive_at: Timestamp,
-    /// Whether nothing is left to be done, and that has been told.
-    is_quiet: bool,
+    /// How often anything had settled when it was told that nothing is left to be done; none while something is.
+    quiet_at: Option<usize>,
     is_converged: bool,
     pub(super) is_enough: bool,
     pub(super) is_superseded: bool,
@@ -171,7 +171,7 @@ impl<'hold> Holder<'hold> {
         // It may have been edited since it was read, when nobody watched.
         let mut reading = Reading::begun();
         reading.read_again_after(hold.reread, now);
-        let (is_quiet, is_enough, is_superseded) = (false, false, false);
+        let (quiet_at, is_enough, is_superseded) = (None, false, false);
         if let Some(window) = hold.window {
             window.opens(Some(sender.clone()));
         }
@@ -187,7 +187,7 @@ impl<'hold> Holder<'hold> {
             listening,
             flush_after,
             alive_at,
-            is_quiet,
+            quiet_at,
             is_converged,
             is_enough,
             is_superseded,
@@ -266,13 +266,15 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let quiet_since = self.quiet_since();
         let Some(holder) = &mut self.holder else { return false };
         let Some(since) = quiet_since else {
-            holder.is_quiet = false;
+            holder.quiet_at = None;
             if std::mem::take(&mut holder.is_converged) {
                 self.observer.event(Event::Converged(false));
             }
             return false;
         };
-        if !std::mem::replace(&mut holder.is_quiet, true) {
+        // What was looked at by this thread itself began and ended between two rests.
+        let settled = self.board.settled().total;
+        if holder.quiet_at.replace(settled) != Some(settled) {
             self.observer.event(Event::Quiet(self.board.standing_counts()));
         }
         let quiet = Duration::from_millis(self.now.0.saturating_sub(since.0));

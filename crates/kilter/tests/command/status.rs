@@ -156,20 +156,26 @@ fn events_are_followed_as_they_happen() {
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     // It says nothing until something happens, so something happens until it has begun to listen.
     let a = place.path().join("a");
-    let settled = std::thread::scope(|scope| {
+    let (settled, quiet) = std::thread::scope(|scope| {
         let seen = scope.spawn(|| {
-            lines
-                .by_ref()
-                .map(|line| serde_json::from_str::<Json>(&line.unwrap()).unwrap())
-                .find(|event| event["event"] == "settled")
-                .unwrap()
+            let mut events = lines.by_ref().map(|line| serde_json::from_str::<Json>(&line.unwrap()).unwrap());
+            let settled = events.find(|event| event["event"] == "settled").unwrap();
+            (settled, events.find(|event| event["event"] == "quiet"))
         });
-        while !seen.is_finished() {
+        for _ in 0..40 {
+            if seen.is_finished() {
+                break;
+            }
             std::fs::write(&a, "changed").unwrap();
             std::thread::sleep(std::time::Duration::from_millis(300));
         }
+        if !seen.is_finished() {
+            follower.kill().unwrap();
+        }
         seen.join().unwrap()
     });
+    // How all stands is told again behind whatever was done.
+    assert_eq!(quiet.expect("it is quiet again")["counts"]["total"], 2);
     assert_eq!((&settled["status"], &settled["differences"][0]["attribute"]), (&"changed".into(), &"content".into()));
     assert!(settled["resource"].as_str().unwrap().ends_with("/a]") && settled["unix_ms"].is_u64(), "{settled}");
     running.end();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use kilter_model::ResourceRef;
@@ -81,6 +81,7 @@ impl Journal {
     /// # Errors
     /// When the journal cannot be written.
     pub fn owe(&mut self, debts: Vec<Debt>) -> Result<(), JournalError> {
+        self.is_there()?;
         let new: Vec<&Debt> = debts.iter().filter(|debt| self.owed.insert((*debt).clone())).collect();
         let written = self.append("owe", &debts);
         if written.is_err() {
@@ -104,6 +105,16 @@ impl Journal {
             return self.clear();
         }
         self.append("paid", debts)
+    }
+
+    /// What is written to a file that has no name any more would be lost with the run.
+    fn is_there(&self) -> Result<(), JournalError> {
+        let links = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|file| file.nlink());
+        if links != Some(0) {
+            return Ok(());
+        }
+        let source = io::Error::other("it was removed while the run held it: begin the run anew");
+        Err(JournalError::Io { attempt: "append to", path: self.path.clone(), source })
     }
 
     fn append(&mut self, word: &str, debts: &[Debt]) -> Result<(), JournalError> {
@@ -210,6 +221,17 @@ mod tests {
 
     fn owed(directory: &Path) -> Vec<Debt> {
         Journal::open(directory, Durability::Flushed).unwrap().owed().cloned().collect()
+    }
+
+    #[test]
+    fn nothing_is_owed_in_a_journal_that_was_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
+        journal.owe(vec![debt("a[x]", "b[y]")]).unwrap();
+        std::fs::remove_file(directory.path().join("journal")).unwrap();
+        let error = journal.owe(vec![debt("a[x]", "c[z]")]).unwrap_err().to_string();
+        assert!(error.contains("append to"), "{error}");
+        assert_eq!(journal.owed().count(), 1);
     }
 
     #[test]

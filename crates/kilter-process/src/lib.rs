@@ -102,7 +102,7 @@ pub use finished::{Captured, Ending, Finished, SpawnError, Status};
 pub use identity::Identity;
 pub use invocation::{Capture, Group, Invocation, Leftovers};
 pub use lines::{LineEnd, Lines, StreamLines};
-pub use memory::give_memory_back;
+pub use memory::{give_memory_back, keep_memory_together};
 pub use run::{Cancel, run, run_observed};
 pub use signal::Signal;
 pub use which::which;

@@ -38,6 +38,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global) -> Exit {
 
 fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     signals::listen()?;
+    kilter_process::keep_memory_together();
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
     are_files(&args.input.manifests)?;
     let registry = providers::registry_with(global, args.jobs.given())?;

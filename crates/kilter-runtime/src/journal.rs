@@ -81,7 +81,7 @@ impl Journal {
     /// # Errors
     /// When the journal cannot be written.
     pub fn owe(&mut self, debts: Vec<Debt>) -> Result<(), JournalError> {
-        self.is_there()?;
+        self.refuse_if_removed()?;
         let new: Vec<&Debt> = debts.iter().filter(|debt| self.owed.insert((*debt).clone())).collect();
         let written = self.append("owe", &debts);
         if written.is_err() {
@@ -108,7 +108,7 @@ impl Journal {
     }
 
     /// What is written to a file that has no name any more would be lost with the run.
-    fn is_there(&self) -> Result<(), JournalError> {
+    fn refuse_if_removed(&self) -> Result<(), JournalError> {
         let links = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|file| file.nlink());
         if links != Some(0) {
             return Ok(());

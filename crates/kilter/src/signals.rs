@@ -15,6 +15,8 @@ use crate::say;
 static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Whether nothing heeds signals: what goes on then could not be ended otherwise.
 static UNHEEDED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
+/// Whether it was said that one has ended what was going on.
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
 /// The last signal.
 static NUMBER: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 static FORWARD: Mutex<Forward> = Mutex::new(Forward { is_noting: false, coming: None, run: None });
@@ -51,7 +53,9 @@ pub(crate) fn heeded<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
     // One that comes now ends the program by itself, if that was so before.
     match exit() {
         Some(exit) => {
-            say::line("interrupted");
+            if !IS_TOLD.swap(true, Ordering::AcqRel) {
+                say::line("interrupted");
+            }
             Err(exit)
         }
         None => Ok(done),

@@ -144,8 +144,13 @@ impl Play {
             std::fs::read(entry.path().join("cmdline"))
                 .is_ok_and(|line| String::from_utf8_lossy(&line).contains(&directory))
         };
+        let nobody = || !std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).any(is_ours);
         wait("the end of what was begun", LONGEST, || {
-            !std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).any(is_ours)
+            // One that is just becoming another program has no arguments for a moment.
+            nobody() && {
+                std::thread::sleep(Duration::from_millis(20));
+                nobody()
+            }
         });
     }
 

@@ -1,8 +1,8 @@
 //! Which functions every run executes, for the linker to put side by side.
 //!
-//! Runs the command under valgrind, which counts every instruction, and writes the names of all functions
-//! that had any into `crates/kilter/hot.ld`. Hashes in the names are left open: they change with every
-//! compiler.
+//! Runs the command under valgrind, which counts every instruction, and writes the sections of all functions
+//! that had any into `crates/kilter/hot.ld`. Where a function is, and in which section it came, the map of the
+//! linker tells. Hashes in the names are left open: they change with every compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,6 +14,14 @@ use std::process::{Command, Stdio};
 /// How many resources the manifests of the runs have.
 const RESOURCES: usize = 40;
 
+/// The run, of [`runs`], that starts a script.
+const LISTING: usize = 5;
+
+/// What goes on behind the descriptor of a process and in a child that is confined, neither of which valgrind has: by
+/// their names in the sections.
+const UNSEEN: [&str; 5] =
+    ["8landlock", "11seccompiler", "14kilter_process7confine", "14kilter_process7running", "14kilter_process5pipes"];
+
 /// Writes the script.
 pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
     write(root).map_err(|problem| vec![problem])
@@ -21,14 +29,20 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
 
 fn write(root: &Path) -> Result<String, String> {
     let target = root.join("target/layout");
+    let map = target.join("map");
     let mut build = Command::new("cargo");
-    build.args(["build", "--release", "--locked", "-p", "kilter", "--bin", "kilter", "--target-dir"]).arg(&target);
+    build.args(["rustc", "--release", "--locked", "-p", "kilter", "--bin", "kilter", "--target-dir"]).arg(&target);
+    build.arg("--").arg(format!("-Clink-arg=-Wl,-Map={}", map.display()));
     build.current_dir(root).env("CARGO_PROFILE_RELEASE_STRIP", "none");
     // Valgrind knows what is in `.text` only.
     build.env("KILTER_LAYOUT", "off");
     finish(&mut build, "cargo")?;
     let program = target.join("release/kilter");
-    let functions = Functions::of(&program)?;
+    let text = fs::read_to_string(&map).map_err(|error| format!("{}: {error}", map.display()))?;
+    let sections = Sections::of(&text);
+    if sections.0.is_empty() {
+        return Err(format!("{}: no section of code; the map that lld writes was expected", map.display()));
+    }
     let mut executed: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (number, arguments) in runs(&target, &program)?.iter().enumerate() {
         let counts = target.join(format!("counts.{number}"));
@@ -40,13 +54,16 @@ fn write(root: &Path) -> Result<String, String> {
         // A plan with changes ends with 2.
         valgrind.status().map_err(|error| format!("cannot start valgrind, which counts what is executed: {error}"))?;
         let text = fs::read_to_string(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
-        for function in addresses(&text, &program).into_iter().filter_map(|at| functions.at(at)) {
-            executed.entry(stem(function)).or_default().insert(number);
+        for pattern in addresses(&text, &program).into_iter().filter_map(|at| sections.at(at)) {
+            executed.entry(pattern.to_owned()).or_default().insert(number);
         }
+    }
+    for pattern in sections.unseen() {
+        executed.entry(pattern.to_owned()).or_default().insert(LISTING);
     }
     let script = root.join("crates/kilter/hot.ld");
     fs::write(&script, rendered(&executed)).map_err(|error| format!("{}: {error}", script.display()))?;
-    Ok(format!("{}: {} functions", script.display(), executed.len()))
+    Ok(format!("{}: {} sections", script.display(), executed.len()))
 }
 
 /// The arguments of each run: what a machine is asked to do day by day.
@@ -113,23 +130,52 @@ fn script(place: &Path) -> Result<String, String> {
     Ok(place.display().to_string())
 }
 
-/// The functions of a program by where they start.
-struct Functions(BTreeMap<u64, String>);
+/// How the sections of code in a program are named to the linker, by where they start.
+struct Sections(BTreeMap<u64, Option<String>>);
 
-impl Functions {
-    fn of(program: &Path) -> Result<Functions, String> {
-        let listed = finish(Command::new("nm").arg("--numeric-sort").arg(program), "nm")?;
-        let function = |line: &str| {
-            let mut words = line.split(' ');
-            let (at, kind, name) = (words.next()?, words.next()?, words.next()?);
-            matches!(kind, "t" | "T" | "w" | "W").then(|| Some((u64::from_str_radix(at, 16).ok()?, name.to_owned())))?
+impl Sections {
+    /// What the map of a linker says ("LLD": `-Map`): address, address to load at, size, alignment, and under these
+    /// `file:(section)`.
+    fn of(map: &str) -> Sections {
+        let section = |line: &str| {
+            let mut words = line.split_whitespace();
+            let (at, _, size, _) = (words.next()?, words.next()?, words.next()?, words.next()?);
+            let at = u64::from_str_radix(at, 16).ok().filter(|_| size != "0")?;
+            let (file, section) = words.next()?.strip_suffix(')')?.rsplit_once(":(")?;
+            section.starts_with(".text").then(|| (at, pattern(file, section)))
         };
-        Ok(Functions(listed.lines().filter_map(function).collect()))
+        Sections(map.lines().filter_map(section).collect())
+    }
+
+    /// Those that valgrind cannot see executed.
+    fn unseen(&self) -> impl Iterator<Item = &str> {
+        let all = self.0.values().filter_map(Option::as_deref);
+        all.filter(|pattern| UNSEEN.iter().any(|name| pattern.contains(name)))
     }
 
     fn at(&self, address: u64) -> Option<&str> {
-        self.0.range(..=address).next_back().map(|(_, name)| name.as_str())
+        self.0.range(..=address).next_back().and_then(|(_, pattern)| pattern.as_deref())
     }
+}
+
+/// How the linker is told which section it is, in whatever directory the file. What is compiled for this program has a
+/// section for each function. A library in C has one for each of its files; of what it has for several processors all
+/// is taken, since valgrind has one that is older than the machine's.
+fn pattern(file: &str, section: &str) -> Option<String> {
+    if let Some((kind, function)) = section.split_once("._") {
+        let stem = stem(&format!("_{function}"));
+        let name = stem.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('.').unwrap_or(&stem);
+        return Some(match name.ends_with('*') {
+            true => format!("*({kind}.{name})"),
+            // The compiler adds a number to what has a name that is taken.
+            false => format!("*({kind}.{name} {kind}.{name}.*)"),
+        });
+    }
+    let (archive, member) = Path::new(file).file_name()?.to_str()?.strip_suffix(')')?.split_once('(')?;
+    let of_processors = ["avx", "evex", "sse", "erms"];
+    let base = member.split_once('-').filter(|(_, more)| of_processors.iter().any(|word| more.contains(word)));
+    let member = base.map_or(member.to_owned(), |(base, _)| format!("{base}-*.o"));
+    archive.ends_with(".a").then(|| format!("*{archive}:{member}(.text .text.*)"))
 }
 
 /// The addresses in `program` of all instructions that were executed ("Callgrind Format Specification").
@@ -194,7 +240,7 @@ fn rendered(functions: &BTreeMap<String, BTreeSet<usize>>) -> String {
         "/* What every run executes, side by side. Written by `cargo xtask layout`; see build.rs. */\nSECTIONS\n{\n  .text.hot :\n  {\n",
     );
     for (function, _) in functions {
-        let _ = writeln!(text, "    *(.text.{function})");
+        let _ = writeln!(text, "    {function}");
     }
     text.push_str("  }\n}\nINSERT BEFORE .text;\n");
     text
@@ -212,6 +258,32 @@ fn finish(command: &mut Command, name: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_section_is_named_by_its_function_or_by_its_file() {
+        assert_eq!(pattern("/a/b.o", ".text._ZN1a1b17h0123456789abcdefE").unwrap(), "*(.text._ZN1a1b17h*)");
+        let cold = pattern("/a/b.o", ".text.unlikely._RNvCs1_3a1b.685").unwrap();
+        assert_eq!(cold, "*(.text.unlikely._RNvCs*_3a1b .text.unlikely._RNvCs*_3a1b.*)");
+        assert_eq!(pattern("/l/libc.a(malloc.o)", ".text").unwrap(), "*libc.a:malloc.o(.text .text.*)");
+        assert_eq!(
+            pattern("/l/libc.a(memmove-avx-erms.o)", ".text.avx").unwrap(),
+            "*libc.a:memmove-*.o(.text .text.*)"
+        );
+        assert_eq!(pattern("/l/libring-0.rlib(x.o)", ".text"), None);
+        assert_eq!(pattern("/l/rcrt1.o", ".text"), None);
+    }
+
+    #[test]
+    fn the_map_of_the_linker_says_which_section_an_address_is_in() {
+        let map = "     VMA      LMA     Size Align Out     In      Symbol\n  1000     1000       40    16 .text\n  \
+                   1000     1000       20    16         /a/b.o:(.text._RNvCs1_3a1b)\n  1000     1000        0     1  \
+                   _RNvCs1_3a1b\n  1020     1020       20    16         /l/libc.a(malloc.o):(.text)\n  \
+                   2000     2000       20    16         /a/b.o:(.data.x)\n";
+        let sections = Sections::of(map);
+        assert_eq!(sections.at(0x101f), Some("*(.text._RNvCs*_3a1b .text._RNvCs*_3a1b.*)"));
+        assert_eq!(sections.at(0x1020), Some("*libc.a:malloc.o(.text .text.*)"));
+        assert_eq!(sections.at(0xfff), None);
+    }
 
     #[test]
     fn names_are_the_same_whatever_compiler_made_them() {

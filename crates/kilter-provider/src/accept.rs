@@ -15,14 +15,17 @@ use crate::seal::Seal;
 /// API: "It is an error to return values not matching the type"). What comes after the first that cannot be read is not
 /// asked for.
 pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-    let states = match query {
+    let mut states = match query {
         Query::Named(wanted) if provider.reads_singly() => {
             return wanted.iter().map(|one| accepted(provider, cx, provider.get_one(cx, *one)?)).collect();
         }
         Query::Named(wanted) => read_named(provider, cx, wanted)?,
         Query::All => provider.get(cx, query)?,
     };
-    states.into_iter().map(|state| accepted(provider, cx, state)).collect()
+    for state in &mut states {
+        accept(provider, cx, state)?;
+    }
+    Ok(states)
 }
 
 /// The name of a resource, and how it is, or why that cannot be read.
@@ -67,7 +70,13 @@ fn read_named(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) 
 /// When it is none of this, or could not be read. What is canonical and which title fits only counts where the context is
 /// strict.
 pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: State) -> Result<State, ProviderError> {
-    if let Some(why) = state.unreadable {
+    accept(provider, cx, &mut state)?;
+    Ok(state)
+}
+
+/// [`accepted`], where the state stays: of thousands, each would be moved.
+fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Result<(), ProviderError> {
+    if let Some(why) = state.unreadable.take() {
         return Err(ProviderError::new(why));
     }
     let schema = provider.schema();
@@ -82,13 +91,13 @@ pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: Sta
             return Err(broken(provider, &state.name, &why));
         }
     }
-    if let Some(why) = misnamed(schema, &state) {
+    if let Some(why) = misnamed(schema, state) {
         return Err(broken(provider, &state.name, &why));
     }
     if !state.exists || cx.strictness() == Strictness::Off {
-        return Ok(state);
+        return Ok(());
     }
-    if let Some(why) = untitled(provider, &state).or_else(|| changed_by_canonicalisation(provider, &state)) {
+    if let Some(why) = untitled(provider, state).or_else(|| changed_by_canonicalisation(provider, state)) {
         match cx.strictness() {
             Strictness::Error => return Err(broken(provider, &state.name, &why)),
             Strictness::Warning | Strictness::Off => {
@@ -101,7 +110,7 @@ pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: Sta
             }
         }
     }
-    Ok(state)
+    Ok(())
 }
 
 /// Whether the only namevar of a resource says another name than it has.

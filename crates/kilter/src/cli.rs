@@ -5,6 +5,7 @@ mod formats;
 mod parse;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -87,8 +88,13 @@ pub(crate) struct Global {
 impl Global {
     /// The state directory that was given, or the usual one, if there is one: by its whole path, since what is in it is watched.
     pub(crate) fn state_dir_if_any(&self) -> Option<PathBuf> {
-        let given = self.state_dir.as_deref().filter(|path| !path.as_os_str().is_empty());
-        given.map(paths::whole).or_else(paths::state_dir)
+        let Some(given) = self.state_dir.as_deref().filter(|path| !path.as_os_str().is_empty()) else {
+            return paths::state_dir();
+        };
+        // It is looked for several times by each command, and a path has many parts.
+        static FIRST: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+        let (first, whole) = FIRST.get_or_init(|| (given.to_owned(), paths::whole(given)));
+        Some(if first == given { whole.clone() } else { paths::whole(given) })
     }
 
     /// The same.

@@ -1,6 +1,8 @@
 //! Signals that end the program: noted while something heeds them, so that what it has started ends with it, and forwarded to
 //! the run once there is one. While nothing does, they end it as they end any program.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -98,7 +100,10 @@ pub(crate) fn end_programs() {
 
 /// Whether a signal was ignored when the program was started, as by nohup(1).
 fn is_ignored(number: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // It has some 1,500 bytes, and its size is not known before it is read: in parts it would be read seven times.
+    let mut status = Vec::with_capacity(4096);
+    let _ = File::open("/proc/self/status").and_then(|mut file| file.read_to_end(&mut status));
+    let status = String::from_utf8_lossy(&status);
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }

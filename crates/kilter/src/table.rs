@@ -40,26 +40,28 @@ impl Table {
         let mut text = String::with_capacity(self.text.len() + self.ends.len());
         let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
         line(&mut text, &headings[..count], &widths, |text, cell| text.push_str(&styled(NAME, cell)));
-        for row in self.rows() {
+        let (mut cells, mut row) = (self.cells(), Vec::with_capacity(self.headings.len()));
+        loop {
+            row.clear();
+            row.extend(cells.by_ref().take(self.headings.len()));
+            if row.is_empty() {
+                break;
+            }
             line(&mut text, &row[..count], &widths, String::push_str);
         }
         (text, headings[count..].to_vec())
     }
 
-    fn rows(&self) -> impl Iterator<Item = Vec<&str>> {
+    fn cells(&self) -> impl Iterator<Item = &str> {
         let mut start = 0;
-        self.ends.chunks(self.headings.len()).map(move |ends| {
-            let cell = |end: &usize| &self.text[std::mem::replace(&mut start, *end)..*end];
-            ends.iter().map(cell).collect()
-        })
+        self.ends.iter().map(move |end| &self.text[std::mem::replace(&mut start, *end)..*end])
     }
 
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.headings.iter().map(|heading| width(heading)).collect();
-        for row in self.rows() {
-            for (widest, cell) in widths.iter_mut().zip(row) {
-                *widest = width(cell).max(*widest);
-            }
+        for (at, cell) in self.cells().enumerate() {
+            let widest = &mut widths[at % self.headings.len()];
+            *widest = width(cell).max(*widest);
         }
         widths
     }

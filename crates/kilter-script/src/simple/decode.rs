@@ -34,8 +34,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let (mut rest, mut number) = (Some(text), 0);
     let lines = std::iter::from_fn(move || {
         let whole = rest?;
-        // Lines are short: a search that looks at many bytes at a time takes longer to begin.
-        let end = whole.bytes().position(|byte| byte == b'\n');
+        let end = memchr::memchr(b'\n', whole.as_bytes());
         rest = end.map(|end| &whole[end + 1..]);
         number += 1;
         Some((number, trim(&whole[..end.unwrap_or(whole.len())])))

@@ -14,6 +14,8 @@ use crate::resources::{self, Secrets};
 use crate::{providers, recording, say, signals, terminal, words, world};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
+    // A place for each thread that waits for a script costs more than to wait for each other now and then.
+    kilter_process::keep_memory_together();
     let registry = match providers::registry(global) {
         Ok(registry) => registry,
         Err(exit) => return exit,

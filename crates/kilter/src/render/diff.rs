@@ -20,6 +20,9 @@ fn coloured(line: &str) -> String {
 /// The line with control characters shown, those that turn the direction of writing included, so
 /// that content cannot steer a terminal or deceive its reader.
 pub(crate) fn visible(line: &str) -> String {
+    if line.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
+        return line.to_owned();
+    }
     let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
     let harmful = |c: char| (c.is_control() && c != '\t') || turns(c);
     if !line.contains(harmful) {

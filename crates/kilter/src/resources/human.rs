@@ -20,11 +20,11 @@ pub(crate) fn table(
     secrets: Secrets,
     room: Option<usize>,
 ) -> (String, Vec<String>) {
-    let columns: Vec<&AttributeSchema> =
-        schema.attributes.iter().filter(|attribute| is_telling(attribute, states, secrets)).collect();
-    let mut table = Table::new(["name"].into_iter().chain(columns.iter().map(|column| column.name.as_str())));
+    let columns: Vec<Column<'_>> =
+        schema.attributes.iter().map(Column::of).filter(|column| column.is_telling(states, secrets)).collect();
+    let mut table = Table::new(["name"].into_iter().chain(columns.iter().map(|column| column.schema.name.as_str())));
     for state in states {
-        let cells = columns.iter().map(|column| match shown(column, state) {
+        let cells = columns.iter().map(|column| match column.shown(state) {
             Some(value) => cell(&value, secrets, room.map(|_| WIDEST_CELL)),
             None => String::new(),
         });
@@ -41,34 +41,47 @@ pub(crate) fn table(
 /// So many resources that agree in an attribute need no column for it.
 const CROWD: usize = 5;
 
-/// Whether a column has something to tell: not the name again, no secret, not the same for a crowd,
-/// and for `ensure` more than that all are there.
-fn is_telling(attribute: &AttributeSchema, states: &[State], secrets: Secrets) -> bool {
-    let mut values = states.iter().map(|state| shown(attribute, state));
-    match attribute.behaviour {
-        Behaviour::Namevar | Behaviour::Parameter => false,
-        _ if attribute.data_type.is_sensitive() && secrets == Secrets::Hidden => false,
-        _ if attribute.name == "ensure" => {
-            let is_plain = |value: Option<Cow<'_, Value>>| value.is_none_or(|value| value.as_str() == Some("present"));
-            !values.all(is_plain)
-        }
-        _ if states.len() >= CROWD => {
-            let first = values.next();
-            values.any(|value| Some(value) != first)
-        }
-        _ => values.any(|value| value.is_some()),
-    }
+/// An attribute as it is shown of many resources.
+struct Column<'a> {
+    schema: &'a AttributeSchema,
+    may_hold_secrets: bool,
 }
 
-fn shown<'a>(attribute: &AttributeSchema, state: &'a State) -> Option<Cow<'a, Value>> {
-    if !state.exists && attribute.name == "ensure" {
-        return Some(Cow::Owned(Value::from("absent")));
+impl<'a> Column<'a> {
+    fn of(schema: &'a AttributeSchema) -> Column<'a> {
+        Column { schema, may_hold_secrets: schema.data_type.may_hold_secrets() }
     }
-    let value = state.attributes.get(attribute.name.as_str())?;
-    Some(match attribute.data_type.may_hold_secrets() {
-        true => Cow::Owned(attribute.data_type.sealed(value.clone())),
-        false => Cow::Borrowed(value),
-    })
+
+    /// Whether it has something to tell: not the name again, no secret, not the same for a crowd,
+    /// and for `ensure` more than that all are there.
+    fn is_telling(&self, states: &[State], secrets: Secrets) -> bool {
+        let mut values = states.iter().map(|state| self.shown(state));
+        match self.schema.behaviour {
+            Behaviour::Namevar | Behaviour::Parameter => false,
+            _ if self.schema.data_type.is_sensitive() && secrets == Secrets::Hidden => false,
+            _ if self.schema.name == "ensure" => {
+                let is_plain =
+                    |value: Option<Cow<'_, Value>>| value.is_none_or(|value| value.as_str() == Some("present"));
+                !values.all(is_plain)
+            }
+            _ if states.len() >= CROWD => {
+                let first = values.next();
+                values.any(|value| Some(value) != first)
+            }
+            _ => values.any(|value| value.is_some()),
+        }
+    }
+
+    fn shown<'b>(&self, state: &'b State) -> Option<Cow<'b, Value>> {
+        if !state.exists && self.schema.name == "ensure" {
+            return Some(Cow::Owned(Value::from("absent")));
+        }
+        let value = state.attributes.get(self.schema.name.as_str())?;
+        Some(match self.may_hold_secrets {
+            true => Cow::Owned(self.schema.data_type.sealed(value.clone())),
+            false => Cow::Borrowed(value),
+        })
+    }
 }
 
 /// One resource with all its attributes.
@@ -78,8 +91,9 @@ pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> Strin
         return text + "  does not exist\n";
     }
     let attributes = schema.attributes.iter().filter(|attribute| attribute.behaviour != Behaviour::Namevar);
-    let values: Vec<(&str, Cow<'_, Value>)> =
-        attributes.filter_map(|attribute| Some((attribute.name.as_str(), shown(attribute, state)?))).collect();
+    let values: Vec<(&str, Cow<'_, Value>)> = attributes
+        .filter_map(|attribute| Some((attribute.name.as_str(), Column::of(attribute).shown(state)?)))
+        .collect();
     let widest = values.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in values {
         text += &format!("  {}{}  {}\n", name, " ".repeat(widest - name.len()), lines(&value, secrets, widest + 4));

@@ -57,8 +57,8 @@ pub use reading::{Anew, Declared, Ring};
 pub(crate) use shelf::Read;
 use shelf::Shelves;
 use stop::Message;
-pub use stop::Stop;
 use stop::{Doing, Mail};
+pub use stop::{Fate, Stop};
 use surroundings::Lazy;
 use timeout::Timed;
 use treatment::Numbers;
@@ -227,7 +227,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
         if requests > self.seen_requests {
             self.seen_requests = requests;
-            self.observer.event(Event::Interrupted(self.calls.len()));
+            let fate = self.stop.fate_after(requests);
+            self.observer.event(Event::Interrupted { in_flight: self.calls.len(), fate });
         }
     }
 

@@ -36,7 +36,7 @@ pub mod watch;
 mod worker;
 
 pub use driver::{
-    Anew, Begun, CompositeStanding, Declared, Handover, Held, Hold, Mode, Options, Pause, Paused, Ring, RunError,
+    Anew, Begun, CompositeStanding, Declared, Fate, Handover, Held, Hold, Mode, Options, Pause, Paused, Ring, RunError,
     Standing, Standings, Stop, Takeover, Tally, Unseen, Watched, Which, Window,
 };
 pub use journal::{Journal, JournalError};

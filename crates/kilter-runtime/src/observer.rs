@@ -3,6 +3,7 @@
 use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
+use crate::driver::Fate;
 use crate::report::{Counts, ResourceReport};
 
 /// Something that happened during a run.
@@ -110,8 +111,13 @@ pub enum Event<'a> {
     Door,
     /// Something declared has changed, and is read anew.
     Reloading,
-    /// The run is to end; what is in flight is finished. With the number of calls in flight.
-    Interrupted(usize),
+    /// The run is to end.
+    Interrupted {
+        /// How many calls are in flight.
+        in_flight: usize,
+        /// What becomes of them.
+        fate: Fate,
+    },
 }
 
 /// Takes what happens during a run, on the thread that runs it.

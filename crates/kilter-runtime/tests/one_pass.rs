@@ -408,7 +408,7 @@ impl Observer for Impatient<'_> {
                 self.1.world().held = true;
                 self.0.request();
             }
-            Event::Interrupted(_) => {
+            Event::Interrupted { .. } => {
                 self.1.world().held = false;
                 self.1.bell.notify_all();
             }

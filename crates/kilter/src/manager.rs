@@ -21,7 +21,7 @@ pub(crate) fn tell(event: &Event<'_>) {
         Event::Paused { why, longest } => sd_notify::notify(&[NotifyState::Status(&paused(why, *longest))]),
         Event::Resumed => sd_notify::notify(&[NotifyState::Status("resumed")]),
         Event::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
-        Event::Interrupted(_) => sd_notify::notify(&[NotifyState::Stopping]),
+        Event::Interrupted { .. } => sd_notify::notify(&[NotifyState::Stopping]),
         _ => return,
     };
     // One that does not listen any more has its own ways to find out.

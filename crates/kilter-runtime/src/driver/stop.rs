@@ -19,11 +19,24 @@ use super::window::Question;
 use super::{LOOK, RunError};
 use crate::step::Done;
 
+/// What becomes of what is in flight when a run is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on to its end.
+    Finished,
+    /// It is told to end.
+    Ended,
+    /// It is killed.
+    Killed,
+}
+
 /// Ends a run from outside: the first request lets what is in flight finish, the second has that end
-/// too, the third kills it.
+/// too, the third kills it. Where nothing is changed that could be left half done, the first ends it already.
 #[derive(Debug)]
 pub struct Stop {
     requests: AtomicU32,
+    /// So many requests let what is in flight finish.
+    patience: u32,
     ending: AtomicBool,
     /// Ends all calls.
     alarm: Alarm,
@@ -38,12 +51,25 @@ impl Stop {
     /// # Errors
     /// When the system has no descriptor left.
     pub fn new() -> Result<Stop, RunError> {
+        Stop::with_patience(1)
+    }
+
+    /// The same, of a run that only looks: what is in flight need not be finished.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn of_looks() -> Result<Stop, RunError> {
+        Stop::with_patience(0)
+    }
+
+    fn with_patience(patience: u32) -> Result<Stop, RunError> {
         let alarm = Alarm::new();
         if let Err(errno) = alarm.event {
             return Err(RunError::Event(errno.into()));
         }
         Ok(Stop {
             requests: AtomicU32::new(0),
+            patience,
             ending: AtomicBool::new(false),
             alarm,
             calls: Mutex::default(),
@@ -54,12 +80,12 @@ impl Stop {
     /// Requests the end of the run; from any thread.
     pub fn request(&self) {
         self.ending.store(true, Ordering::Release);
-        let before = self.requests.fetch_add(1, Ordering::AcqRel);
-        if before > 1 {
+        let fate = self.fate_after(self.requests.fetch_add(1, Ordering::AcqRel).saturating_add(1));
+        if fate == Fate::Killed {
             self.alarm.urge();
             self.calls().iter().for_each(|call| call.alarm.urge());
         }
-        if before > 0 {
+        if fate != Fate::Finished {
             self.alarm.raise();
             self.calls().iter().for_each(|call| call.alarm.raise());
         }
@@ -74,26 +100,35 @@ impl Stop {
         self.requests.load(Ordering::Acquire)
     }
 
+    /// What becomes of what is in flight after so many requests.
+    pub(super) fn fate_after(&self, requests: u32) -> Fate {
+        match requests.saturating_sub(self.patience) {
+            0 => Fate::Finished,
+            1 => Fate::Ended,
+            _ => Fate::Killed,
+        }
+    }
+
     /// Whether the run is to end, as providers see it.
     pub(super) fn ending(&self) -> &AtomicBool {
         &self.ending
     }
 
-    /// The interrupt as providers see it: raised by the second request.
+    /// The interrupt as providers see it: raised by the request that ends what is in flight.
     pub(super) fn interrupt(&self) -> Interrupt<'_> {
         self.alarm.interrupt()
     }
 
-    /// Says when what is being ended is to be killed: behind the third request.
+    /// Says when what is being ended is to be killed.
     pub(super) fn urgent(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.alarm.urgent)
     }
 
-    /// Has the second request end this call too.
+    /// Has the request that ends what is in flight end this call too.
     pub(super) fn also_ends(&self, call: &Arc<Deadline>) {
         self.calls().push(Arc::clone(call));
         // It may have come before the call was there to be ended.
-        if self.requests() > 2 {
+        if self.fate_after(self.requests()) == Fate::Killed {
             call.alarm.urge();
         }
         if self.interrupt().is_raised() {

@@ -78,7 +78,7 @@ impl Pass {
     /// # Errors
     /// When it could not be started; that has been said.
     pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<Report, Exit> {
-        let stop = Arc::new(Stop::new().map_err(fail)?);
+        let stop = Arc::new(self.stop()?);
         signals::stop(&stop);
         let options = Options {
             mode: self.mode,
@@ -91,6 +91,15 @@ impl Pass {
         let result = prepared.execute(&options, &stop, &mut progress);
         progress.clear();
         result.map_err(fail)
+    }
+
+    /// What ends it: where nothing is changed, what is in flight is not waited for.
+    pub(crate) fn stop(self) -> Result<Stop, Exit> {
+        let stop = match self.mode {
+            Mode::Noop => Stop::of_looks(),
+            Mode::Apply => Stop::new(),
+        };
+        stop.map_err(fail)
     }
 
     pub(crate) fn shown(self, global: &Global) -> Shown {

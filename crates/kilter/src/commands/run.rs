@@ -51,7 +51,7 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let desk = desk(pass, global, &window)?;
     let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
     let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
-    let stop = Arc::new(Stop::new().map_err(fail)?);
+    let stop = Arc::new(pass.stop()?);
     signals::stop(&stop);
     let options = Options {
         mode: pass.mode,

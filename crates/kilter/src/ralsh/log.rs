@@ -10,6 +10,7 @@ use kilter_provider::{Level, Log};
 use kilter_runtime::{Event, Observer};
 
 use crate::render::diff::visible;
+use crate::render::progress::interrupted;
 use crate::render::{FAILED, FAINT, styled};
 use crate::say;
 
@@ -119,6 +120,7 @@ impl Observer for Listening<'_> {
             Event::Retrying { failure, delay, .. } => {
                 self.0.line(Level::Warning, &format!("{failure} (tried again in {delay} ms)"));
             }
+            Event::Interrupted { in_flight, fate } => self.0.line(Level::Warning, &interrupted(in_flight, fate)),
             _ => {}
         }
     }

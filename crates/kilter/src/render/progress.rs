@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use kilter_provider::Level;
-use kilter_runtime::{Event, Observer};
+use kilter_runtime::{Event, Fate, Observer};
 
 use super::diff::visible;
 use super::{CHANGED, FAILED, FAINT, report, styled};
@@ -36,7 +36,6 @@ pub(crate) struct Progress {
     settled: usize,
     total: usize,
     doing: String,
-    interrupts: u32,
     /// What of the report has not been written yet: a write each would cost more than a change does.
     held: String,
 }
@@ -45,7 +44,7 @@ impl Progress {
     pub(crate) fn new(shown: Shown, total: usize) -> Progress {
         let status_line = !shown.quiet && std::io::stderr().is_terminal();
         let (doing, held) = (String::new(), String::new());
-        Progress { shown, status_line, painted: None, settled: 0, total, doing, interrupts: 0, held }
+        Progress { shown, status_line, painted: None, settled: 0, total, doing, held }
     }
 
     /// Writes what was held back, and takes the status line away.
@@ -160,17 +159,18 @@ impl Observer for Progress {
             Event::Paused { why, longest } => self.tell(CHANGED, &paused(why, longest)),
             Event::Resumed => self.tell(CHANGED, "resumed: what was held back is begun"),
             Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
-            Event::Interrupted(in_flight) => {
-                self.interrupts += 1;
-                let what = match (in_flight, self.interrupts) {
-                    (0, _) => "interrupted".to_owned(),
-                    (n, 1) => format!("interrupted: {n} in flight will be finished; once more ends them too"),
-                    (n, 2) => format!("interrupted: {n} in flight are being ended; once more kills them"),
-                    (n, _) => format!("interrupted: {n} in flight are killed"),
-                };
-                self.say(&styled(FAILED, what));
-            }
+            Event::Interrupted { in_flight, fate } => self.say(&styled(FAILED, interrupted(in_flight, fate))),
         }
+    }
+}
+
+/// That a run is to end, and what becomes of what is in flight.
+pub(crate) fn interrupted(in_flight: usize, fate: Fate) -> String {
+    match (in_flight, fate) {
+        (0, _) => "interrupted".to_owned(),
+        (n, Fate::Finished) => format!("interrupted: {n} in flight will be finished; once more ends them too"),
+        (n, Fate::Ended) => format!("interrupted: {n} in flight are being ended; once more kills them"),
+        (n, Fate::Killed) => format!("interrupted: {n} in flight are killed"),
     }
 }
 

@@ -204,7 +204,7 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Paused { why, longest } => json!({"event": "paused", "why": why, "longest_ms": longest.map(ms)}),
         Event::Resumed => json!({"event": "resumed"}),
         Event::Reloading => json!({"event": "reloading"}),
-        Event::Interrupted(in_flight) => json!({"event": "interrupted", "in_flight": in_flight}),
+        Event::Interrupted { in_flight, .. } => json!({"event": "interrupted", "in_flight": in_flight}),
         Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
         Event::Flushed | Event::Alive | Event::Door | Event::Waiting { .. } | Event::Idle | Event::Progress { .. } => {
             return None;

@@ -4,12 +4,15 @@ mod completion;
 mod differences;
 mod search;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::run::wait;
 use crate::support::{Ended, Place, snapshot};
 
 /// Keeps resources as files beside itself, in the form of the convention simple.
@@ -326,4 +329,22 @@ fn a_list_of_providers_as_json_tells_all_of_them() {
     let setting = providers.iter().find(|provider| provider["type"] == "setting").unwrap();
     snapshot("ralsh-provider.json", &format!("{setting:#}\n"));
     assert_eq!(providers[0]["source"], "builtin");
+}
+
+#[test]
+fn an_interrupted_change_goes_on_and_a_line_says_so_until_it_is_interrupted_again() {
+    let place = Place::new();
+    script(&place, "setting.prov", &SETTING.replace("update)\n", "update)\n  touch begun; sleep 60\n"));
+    let mut command = place.command(&["-I", ".", "setting", "colour", "value=red"]);
+    command.arg0("ralsh").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    wait("the change", || place.path().join("providers/begun").exists());
+    let interrupt = |child: &Child| kill_process(Pid::from_child(child), Signal::INT).unwrap();
+    interrupt(&child);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.find(|line| line.contains("interrupted")).unwrap();
+    assert!(told.contains("1 in flight will be finished; once more ends them too"), "{told}");
+    interrupt(&child);
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }

@@ -234,6 +234,29 @@ fn an_interrupt_ends_the_script_that_is_being_asked() {
 }
 
 #[test]
+fn what_only_looks_finishes_no_script_that_is_being_asked() {
+    let place = keeper();
+    let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let find = format!("find) {}sleep 60;;\nnever)", telling("$$", &told));
+    script(&place, "keeper.prov", &KEEPER.replace("find)", &find));
+    place.file("site.yaml", "resources:\n  setting[a]: { value: x }\n");
+    run(&place, &["types"]);
+    let commands: [&[&str]; 4] = [
+        &["plan", "site.yaml"],
+        &["apply", "--noop", "site.yaml"],
+        &["run", "--noop", "site.yaml"],
+        &["set", "--noop", "setting", "a", "value=x"],
+    ];
+    for words in commands {
+        let begun = std::time::Instant::now();
+        let (code, said) = ended_by(Signal::INT, &place, &[&["-I", "."][..], words].concat(), &told);
+        assert_eq!(code, Some(130), "{words:?}: {said}");
+        assert!(said.contains("interrupted: 1 in flight are being ended; once more kills them"), "{words:?}: {said}");
+        assert!(begun.elapsed().as_secs() < 30, "{words:?}: nobody waits for a minute");
+    }
+}
+
+#[test]
 fn a_script_that_hangs_before_its_type_is_known_ends_with_a_signal() {
     let place = keeper();
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

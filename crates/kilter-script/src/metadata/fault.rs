@@ -4,6 +4,8 @@ use std::fmt;
 
 use ecow::EcoString;
 
+use crate::convention::beginning;
+
 /// A place in a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -33,7 +35,8 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn new(at: Place, message: impl Into<EcoString>) -> Fault {
-        Fault { at, message: message.into(), hint: None }
+        // It quotes what somebody else has written, and is a line.
+        Fault { at, message: beginning(&message.into(), usize::MAX), hint: None }
     }
 
     pub(crate) fn hint(self, hint: impl Into<EcoString>) -> Fault {

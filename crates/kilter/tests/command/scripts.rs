@@ -165,6 +165,21 @@ fn a_script_that_is_no_provider_is_told_and_disturbs_nothing() {
 }
 
 #[test]
+fn a_name_with_a_line_break_and_a_colour_forges_no_line() {
+    let place = keeper();
+    script(&place, "bad\nerror: \u{1b}[31mall is lost.prov", "#!/bin/sh\nexit 3\n");
+    let ended = run(&place, &["get", "setting", "nosuch"]);
+    let told = "warning: DIR/providers/bad\u{fffd}error: \u{fffd}[31mall is lost.prov: not used:";
+    assert!(ended.stderr.starts_with(told) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+    // Nor does what it says that it is.
+    let quoted = KEEPER.replace("invoke: simple", "invoke: \"a\\nerror: b\"");
+    script(&place, "bad\nerror: \u{1b}[31mall is lost.prov", &quoted);
+    let ended = run(&place, &["get", "setting", "nosuch"]);
+    assert!(ended.stderr.starts_with(told) && ended.stderr.contains("a\u{fffd}error: b"), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}
+
+#[test]
 fn between_two_scripts_of_a_type_one_is_named() {
     let place = keeper();
     script(&place, "other.prov", KEEPER);

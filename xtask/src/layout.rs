@@ -14,13 +14,21 @@ use std::process::{Command, Stdio};
 /// How many resources the manifests of the runs have.
 const RESOURCES: usize = 40;
 
-/// The run, of [`runs`], that starts a script.
+/// The run, of [`runs`], that starts a script; those from it on read what scripts print.
 const LISTING: usize = 5;
 
 /// What goes on behind the descriptor of a process and in a child that is confined, neither of which valgrind has: by
 /// their names in the sections.
-const UNSEEN: [&str; 5] =
-    ["8landlock", "11seccompiler", "14kilter_process7confine", "14kilter_process7running", "14kilter_process5pipes"];
+const UNSEEN: [&str; 8] = [
+    "8landlock",
+    "11seccompiler",
+    "14kilter_process7confine",
+    "14kilter_process7running",
+    "14kilter_process5pipes",
+    "libc.a:sigprocmask.o",
+    "libc.a:pthread_sigmask.o",
+    "libc.a:setpgid.o",
+];
 
 /// Writes the script.
 pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
@@ -171,6 +179,9 @@ fn pattern(file: &str, section: &str) -> Option<String> {
             false => format!("*({kind}.{name} {kind}.{name}.*)"),
         });
     }
+    if section == ".text.main" {
+        return Some("*(.text.main)".to_owned());
+    }
     let (archive, member) = Path::new(file).file_name()?.to_str()?.strip_suffix(')')?.split_once('(')?;
     let of_processors = ["avx", "evex", "sse", "erms"];
     let base = member.split_once('-').filter(|(_, more)| of_processors.iter().any(|word| more.contains(word)));
@@ -232,10 +243,16 @@ fn stem(name: &str) -> String {
     stem
 }
 
-/// What more runs execute comes first, and what the same runs execute is together.
+/// First what is executed with scripts and without, then what is with scripts alone, then all else. Of each, what more
+/// runs execute comes first, and what the same runs execute is together.
 fn rendered(functions: &BTreeMap<String, BTreeSet<usize>>) -> String {
     let mut functions: Vec<_> = functions.iter().collect();
-    functions.sort_by_key(|(name, runs)| (std::cmp::Reverse(runs.len()), *runs, *name));
+    let part = |runs: &BTreeSet<usize>| match (runs.iter().any(|run| *run < LISTING), runs.last() >= Some(&LISTING)) {
+        (true, true) => 0,
+        (false, _) => 1,
+        (true, false) => 2,
+    };
+    functions.sort_by_key(|(name, runs)| (part(runs), std::cmp::Reverse(runs.len()), *runs, *name));
     let mut text = String::from(
         "/* What every run executes, side by side. Written by `cargo xtask layout`; see build.rs. */\nSECTIONS\n{\n  .text.hot :\n  {\n",
     );

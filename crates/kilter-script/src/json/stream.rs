@@ -94,12 +94,16 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
-        let mut name = None;
+        let (mut name, mut repeated) = (None, Vec::new());
         let mut attributes = Attributes::with_capacity(map.size_hint().unwrap_or(self.1));
         self.0.begin();
         while let Some(key) = map.next_key_seed(Text)? {
             match key.as_str() {
-                "name" => name = Some(map.next_value_seed(Text)?),
+                "name" => {
+                    if name.replace(map.next_value_seed(Text)?).is_some() {
+                        repeated.push(key);
+                    }
+                }
                 "error" => return Err(other()),
                 // Each is compared with those before it; a tree is faster then.
                 _ if attributes.len() >= MOST => return Err(other()),
@@ -107,6 +111,7 @@ impl<'de> Visitor<'de> for One<'_> {
                     let (key, value) = (self.0.get(key), map.next_value_seed(Any)?);
                     let is_again = attributes.iter().any(|(known, _)| *known == key);
                     if is_again {
+                        repeated.push(key.text().clone());
                         attributes.set(key, value);
                     } else {
                         attributes.push(key, value);
@@ -115,7 +120,7 @@ impl<'de> Visitor<'de> for One<'_> {
             }
         }
         let name = name.filter(|name| !name.is_empty()).ok_or_else(other)?;
-        Ok(Record { name, attributes, ..Record::default() })
+        Ok(Record { name, attributes, repeated, ..Record::default() })
     }
 }
 
@@ -217,8 +222,20 @@ mod tests {
             r#" {"resources" : [ {"name" : "a" } ] } "#,
         ] {
             let tree = serde_json::from_str(text).ok().and_then(|json| decode::resources(&json).ok());
-            assert_eq!(resources(text), tree, "{text}");
+            let seen = resources(text).map(|records| {
+                // A tree has a key once.
+                let once = |record| Record { repeated: Vec::new(), ..record };
+                records.into_iter().map(once).collect::<Vec<_>>()
+            });
+            assert_eq!(seen, tree, "{text}");
         }
+    }
+
+    #[test]
+    fn of_a_key_that_is_there_twice_the_last_value_counts_and_it_is_told() {
+        let records = resources(r#"{"resources":[{"name":"a","v":1,"v":2,"name":"b"}]}"#).unwrap();
+        assert_eq!((records[0].name.as_str(), records[0].attributes.get("v")), ("b", Some(&Value::Integer(2))));
+        assert_eq!(records[0].repeated, ["v", "name"]);
     }
 
     #[test]

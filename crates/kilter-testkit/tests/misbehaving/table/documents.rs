@@ -259,7 +259,11 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             "duplicate-keys",
-            [warned("v=1", "more than once: the last value counts"), fine("v=1"), fine("v=1")],
+            [
+                warned("v=1", "more than once: the last value counts"),
+                warned("v=1", "more than once: the last value counts"),
+                fine("v=1"),
+            ],
             all(fine("v=1 again")),
         ),
         row(

@@ -80,7 +80,16 @@ fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Resul
         return Err(ProviderError::new(why));
     }
     let schema = provider.schema();
+    let mut next = 0;
     for (name, value) in state.attributes.iter_mut() {
+        // Most providers return them in the order of the schema.
+        let listed = (next..schema.attributes.len()).find(|at| schema.attributes[*at].name == *name);
+        if let Some(at) = listed {
+            next = at + 1;
+            if schema.attributes[at].data_type.is_plainly(value) {
+                continue;
+            }
+        }
         let Some(attribute) = schema.known(name.as_str()) else {
             let why = format!("it returned the unknown attribute `{name}`");
             return Err(broken(provider, &state.name, &why));

@@ -22,6 +22,19 @@ impl DataType {
         self.checked(value, Seals::Ignored)
     }
 
+    /// Whether a look shows that `value` is of this type and holds no secret by it: so it is with most values of most types.
+    /// Of another one it says nothing.
+    #[inline]
+    pub fn is_plainly(&self, value: &Value) -> bool {
+        match (self, value) {
+            (DataType::String(None, None), Value::String(_))
+            | (DataType::Integer(None, None), Value::Integer(_))
+            | (DataType::Boolean(None), Value::Boolean(_)) => true,
+            (DataType::Enum(words), Value::String(text)) => words.contains(text),
+            _ => false,
+        }
+    }
+
     /// Whether `value` is of this type: [`DataType::check`] for who does not ask why not. To say that of a large value
     /// takes more memory than the value itself.
     pub fn accepts(&self, value: &Value) -> bool {
@@ -262,6 +275,30 @@ mod tests {
 
     fn refused(data_type: &str, value: Value) -> String {
         data_type.parse::<DataType>().unwrap().check(&value).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_a_look_shows_is_so() {
+        let types =
+            ["String", "String[2]", "Integer", "Integer[2]", "Boolean", "Enum['a', 'b']", "Any", "Sensitive[String]"];
+        let values = [
+            Value::from("a"),
+            Value::from("c"),
+            Value::Integer(1),
+            Value::Boolean(true),
+            Value::Undef,
+            Value::array([]),
+        ];
+        let mut plain = Vec::new();
+        for data_type in types {
+            let parsed: DataType = data_type.parse().unwrap();
+            for value in values.iter().filter(|value| parsed.is_plainly(value)) {
+                assert!(parsed.accepts(value), "{data_type}: {value}");
+                assert_eq!(parsed.sealed(value.clone()), *value, "{data_type}");
+                plain.push(format!("{data_type}: {value}"));
+            }
+        }
+        assert_eq!(plain, ["String: a", "String: c", "Integer: 1", "Boolean: true", "Enum['a', 'b']: a"]);
     }
 
     #[test]

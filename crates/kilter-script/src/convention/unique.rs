@@ -1,12 +1,24 @@
 //! Names that two resources have.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::Record;
 use super::error::{ProtocolError, beginning};
 
 /// Resources of which no two have one name. The same one twice is one.
-pub(crate) fn unique(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolError> {
+pub(crate) fn unique(records: Vec<Record>) -> Result<Vec<Record>, ProtocolError> {
+    // Hashes alone take a third of the memory, and those of different names are nearly always different.
+    let mut hashes: FxHashSet<u64> = FxHashSet::default();
+    hashes.reserve(records.len());
+    match records.iter().all(|record| hashes.insert(FxBuildHasher.hash_one(&record.name))) {
+        true => Ok(records),
+        false => without_doubles(records),
+    }
+}
+
+fn without_doubles(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolError> {
     let mut places: FxHashMap<&str, usize> = FxHashMap::default();
     places.reserve(records.len());
     let mut doubles: Vec<usize> = Vec::new();

@@ -109,6 +109,9 @@ impl ScriptProvider {
                 return false;
             };
             next = at + 1;
+            if known[at].data_type.is_plainly(value) {
+                return true;
+            }
             match typed(&known[at].data_type, value) {
                 Ok(Some(typed)) => *value = typed,
                 Ok(None) => return false,

@@ -71,52 +71,102 @@ pub(super) fn compile(architecture: u32, mut refused: Vec<Refused>) -> BpfProgra
     program
 }
 
-/// The decision among some calls, in order of their numbers.
+/// How a call ends, in the order of the instructions behind a block.
+const ENDS: [u32; 3] = [ALLOW, REFUSE, libc::SECCOMP_RET_USER_NOTIF];
+
+/// Where a comparison leads.
+#[derive(Clone, Copy)]
+enum To {
+    /// To what comes so far behind the next instruction.
+    Over(usize),
+    /// To one of the ends of the block.
+    End(u32),
+}
+
+const NEXT: To = To::Over(0);
+
+/// An instruction of a block, which may lead to its ends.
+#[derive(Clone)]
+enum Step {
+    Itself(sock_filter),
+    Compare { code: u16, with: u32, yes: To, no: To },
+}
+
+/// The decision among some calls, in order of their numbers: blocks whose comparisons lead to ends that they share. A
+/// comparison can jump over 255 instructions only, so that a block is no longer.
 fn tree(ranges: &[Range]) -> BpfProgram {
+    let steps = steps(ranges);
+    // What is asked of a single call has to fit.
+    if ranges.len() < 2 || steps.len() + ENDS.len() <= usize::from(u8::MAX) {
+        return block(&steps);
+    }
+    let (low, high) = ranges.split_at(ranges.len() / 2);
+    let (below, above) = (tree(low), tree(high));
+    let over = u32::try_from(below.len()).expect("a program has less than 4096 instructions");
+    let mut program = vec![instruction(IS_AT_LEAST, 0, 1, high[0].first), instruction(GO_ON, 0, 0, over)];
+    program.extend(below);
+    program.extend(above);
+    program
+}
+
+/// The instructions, and behind them the ends.
+fn block(steps: &[Step]) -> BpfProgram {
+    let instructions = steps.iter().enumerate().map(|(at, step)| match step {
+        Step::Itself(itself) => itself.clone(),
+        Step::Compare { code, with, yes, no } => {
+            let jump = |to: &To| {
+                let over = match to {
+                    To::Over(over) => *over,
+                    To::End(end) => {
+                        let end = ENDS.iter().position(|known| known == end).expect("there are no other ends");
+                        steps.len() + end - at - 1
+                    }
+                };
+                u8::try_from(over).expect("a block is shorter than a jump")
+            };
+            instruction(*code, jump(yes), jump(no), *with)
+        }
+    });
+    instructions.chain(ENDS.map(|end| instruction(RETURN, 0, 0, end))).collect()
+}
+
+fn steps(ranges: &[Range]) -> Vec<Step> {
     match ranges {
-        [] => vec![permission()],
+        [] => vec![Step::Itself(permission())],
         [one] => leaf(one),
         many => {
             let (low, high) = many.split_at(many.len() / 2);
-            let (below, above) = (tree(low), tree(high));
-            let at = high[0].first;
-            // A comparison can jump over 255 instructions only.
-            let mut program = match u8::try_from(below.len()) {
-                Ok(over) => vec![instruction(IS_AT_LEAST, over, 0, at)],
-                Err(_) => {
-                    let over = u32::try_from(below.len()).expect("a program has less than 4096 instructions");
-                    vec![instruction(IS_AT_LEAST, 0, 1, at), instruction(GO_ON, 0, 0, over)]
-                }
-            };
-            program.extend(below);
-            program.extend(above);
-            program
+            let (below, above) = (steps(low), steps(high));
+            let yes = To::Over(below.len());
+            let mut steps = vec![Step::Compare { code: IS_AT_LEAST, with: high[0].first, yes, no: NEXT }];
+            steps.extend(below);
+            steps.extend(above);
+            steps
         }
     }
 }
 
-fn leaf(range: &Range) -> BpfProgram {
-    if range.first < range.last {
-        return vec![
-            instruction(IS_AT_LEAST, 1, 0, range.last + 1),
-            instruction(IS_AT_LEAST, 1, 0, range.first),
-            permission(),
-            end(&range.when),
-        ];
-    }
-    let mut program = vec![instruction(IS_EQUAL, 1, 0, range.first), permission()];
+fn leaf(range: &Range) -> Vec<Step> {
+    let allowed = To::End(ALLOW);
+    let is_first = |yes| Step::Compare { code: IS_EQUAL, with: range.first, yes, no: allowed };
+    let itself = |program: &[sock_filter]| program.iter().cloned().map(Step::Itself).collect::<Vec<_>>();
     match &range.when {
-        When::Always | When::Told => program.push(end(&range.when)),
+        When::Always | When::Told if range.first == range.last => vec![is_first(end(&range.when))],
+        When::Always | When::Told => vec![
+            Step::Compare { code: IS_AT_LEAST, with: range.last + 1, yes: allowed, no: NEXT },
+            Step::Compare { code: IS_AT_LEAST, with: range.first, yes: end(&range.when), no: allowed },
+        ],
         When::Rules(rules) => {
+            let mut steps = vec![is_first(NEXT)];
             for rule in rules {
-                program.extend(BpfProgram::from(rule.clone()));
-                program.push(refusal());
+                steps.extend(itself(&BpfProgram::from(rule.clone())));
+                steps.push(Step::Itself(refusal()));
             }
-            program.push(permission());
+            steps.push(Step::Itself(permission()));
+            steps
         }
-        When::Asked(asked) => program.extend_from_slice(asked),
+        When::Asked(asked) => [vec![is_first(NEXT)], itself(asked)].concat(),
     }
-    program
 }
 
 /// Whether two calls may be looked at as one.
@@ -125,8 +175,8 @@ fn is_same(one: &When, other: &When) -> bool {
 }
 
 /// What becomes of a call that nothing is looked at of.
-fn end(when: &When) -> sock_filter {
-    if let When::Told = when { question() } else { refusal() }
+fn end(when: &When) -> To {
+    To::End(if let When::Told = when { libc::SECCOMP_RET_USER_NOTIF } else { REFUSE })
 }
 
 /// Asks whoever listens. Where nobody does any more, the answer is ENOSYS.
@@ -223,6 +273,23 @@ mod tests {
         assert_eq!(outcome(&program, 1, 200, 7), REFUSE);
         assert_eq!(outcome(&program, 1, 200, (1 << 32) + 7), REFUSE);
     }
+
+    #[test]
+    fn a_long_program_has_several_blocks() {
+        for count in [1, 60, 100, 126, 127, 128, 200, 500] {
+            let refused = |at: i64| Refused { call: 3 * at, when: if at % 2 == 0 { When::Always } else { When::Told } };
+            let program = compile(1, (0..count).map(refused).collect());
+            for call in 0..1600 {
+                let expected = match (i64::from(call) / 3, call % 3) {
+                    (at, 0) if at < count && at % 2 == 0 => REFUSE,
+                    (at, 0) if at < count => libc::SECCOMP_RET_USER_NOTIF,
+                    _ => ALLOW,
+                };
+                assert_eq!(outcome(&program, 1, call, 0), expected, "{count}: {call}");
+            }
+        }
+    }
+
     #[test]
     fn neighbours_are_looked_at_as_one() {
         let told = [3, 4, 6, 7, 8].map(|call| Refused { call, when: When::Told });

@@ -203,6 +203,7 @@ impl Machine {
         }
         match verdict {
             Verdict::Failed => self.fail(vertex),
+            Verdict::Ended => self.settle(vertex, Settlement::Interrupted),
             Verdict::InSync => self.in_sync(vertex),
             Verdict::Unknown => self.settle_looked_at(vertex, Settlement::Unknown),
             Verdict::Differs if self.is_looked_at(vertex) => {

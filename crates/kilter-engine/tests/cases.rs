@@ -601,6 +601,16 @@ fn where_nothing_is_declared_everything_is_at_rest_from_the_beginning() {
 }
 
 #[test]
+fn a_check_that_an_interrupt_has_ended_has_not_failed_and_blocks_nothing() {
+    let mut run = Run::holding(&[before(A, B)], vertices(2));
+    run.machine.commands();
+    assert_eq!(run.give(Input::Interrupt), []);
+    let interrupted = |vertex| settled(vertex, Settlement::Interrupted);
+    assert_eq!(run.give(Input::Checked(A, Verdict::Ended)), [interrupted(A), interrupted(B)]);
+    assert!(run.machine.is_finished());
+}
+
+#[test]
 fn behind_an_interrupt_what_is_under_way_ends_and_the_chain_behind_it_does_not_begin() {
     let mut run = Run::holding(&[before(A, B), before(B, C)], vertices(3));
     run.machine.commands();

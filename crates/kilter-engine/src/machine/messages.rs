@@ -34,6 +34,8 @@ pub enum Verdict {
     Unknown,
     /// It could not be told.
     Failed,
+    /// It was not found out: the check was ended with the run, which the machine has been told of.
+    Ended,
 }
 
 /// What became of an apply.

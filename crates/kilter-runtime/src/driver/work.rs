@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kilter_engine::{Batch, Input, VertexId};
+use kilter_engine::{Batch, Input, Verdict, VertexId};
 
 use super::calls::{CallId, Target};
 use super::stop::{Doing, Message};
@@ -159,6 +159,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             let vertex = done.vertex;
             let owed_by = if self.holder.is_some() { self.owed_by(vertex) } else { Vec::new() };
             let input = match doing {
+                Doing::Check if done.result.is_err() && self.has_ended_calls() => {
+                    Input::Checked(vertex, Verdict::Ended)
+                }
                 Doing::Check => Input::Checked(vertex, self.board.checked(done)),
                 Doing::Apply => Input::Applied(vertex, self.board.applied(done, owed_by)),
                 Doing::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
@@ -167,6 +170,16 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             self.board.report_done(vertex, &self.machine, self.observer);
         }
         self.renew();
+    }
+
+    /// Whether what is in flight was told to end: that a look has failed says nothing of its resource then.
+    fn has_ended_calls(&mut self) -> bool {
+        if !self.stop.interrupt().is_raised() {
+            return false;
+        }
+        // The answer may come before the message that the run is to end.
+        self.heed_stop();
+        true
     }
 
     /// Those who have been sent something else than before are looked at.

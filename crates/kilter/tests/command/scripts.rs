@@ -172,11 +172,18 @@ fn a_name_with_a_line_break_and_a_colour_forges_no_line() {
     let told = "warning: DIR/providers/bad\u{fffd}error: \u{fffd}[31mall is lost.prov: not used:";
     assert!(ended.stderr.starts_with(told) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
     // Nor does what it says that it is.
-    let quoted = KEEPER.replace("invoke: simple", "invoke: \"a\\nerror: b\"");
-    script(&place, "bad\nerror: \u{1b}[31mall is lost.prov", &quoted);
-    let ended = run(&place, &["get", "setting", "nosuch"]);
-    assert!(ended.stderr.starts_with(told) && ended.stderr.contains("a\u{fffd}error: b"), "{}", ended.stderr);
-    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    for (known, said) in [
+        ("invoke: simple", "invoke: \"a\\nerror: b\""),
+        ("invoke: simple", "invoke: mold"),
+        ("invoke: simple", "invoke: simple\n  autorequire: {\"a\\nerror: b\": [x]}"),
+        ("    value:", "    \"v\\nerror: b\": {}\n    value:"),
+    ] {
+        assert!(KEEPER.contains(known));
+        script(&place, "bad\nerror: \u{1b}[31mall is lost.prov", &KEEPER.replacen(known, said, 1));
+        let ended = run(&place, &["get", "setting", "nosuch"]);
+        assert!(ended.stderr.starts_with(told), "{said}: {}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{said}: {}", ended.stderr);
+    }
 }
 
 #[test]
@@ -254,7 +261,7 @@ fn what_only_looks_finishes_no_script_that_is_being_asked() {
     let told = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let find = format!("find) {}sleep 60;;\nnever)", telling("$$", &told));
     script(&place, "keeper.prov", &KEEPER.replace("find)", &find));
-    place.file("site.yaml", "resources:\n  setting[a]: { value: x }\n");
+    place.file("site.yaml", "resources:\n  setting[a]: { value: x }\n  noop[b]: { require: 'setting[a]' }\n");
     run(&place, &["types"]);
     let commands: [&[&str]; 4] = [
         &["plan", "site.yaml"],
@@ -262,11 +269,19 @@ fn what_only_looks_finishes_no_script_that_is_being_asked() {
         &["run", "--noop", "site.yaml"],
         &["set", "--noop", "setting", "a", "value=x"],
     ];
+    let mut child = place.command(&["-I", ".", "plan", "--format", "json", "site.yaml"]);
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    heard(&told);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
+    let counts = |name: &str| report["counts"][name].as_u64();
+    assert_eq!((counts("failed"), counts("skipped"), counts("interrupted")), (Some(0), Some(0), Some(2)), "{report}");
     for words in commands {
         let begun = std::time::Instant::now();
         let (code, said) = ended_by(Signal::INT, &place, &[&["-I", "."][..], words].concat(), &told);
         assert_eq!(code, Some(130), "{words:?}: {said}");
         assert!(said.contains("interrupted: 1 in flight are being ended; once more kills them"), "{words:?}: {said}");
+        assert!(!said.contains("fail"), "it has failed at nothing: {words:?}: {said}");
         assert!(begun.elapsed().as_secs() < 30, "{words:?}: nobody waits for a minute");
     }
 }

@@ -126,7 +126,7 @@ pub struct Record {
     pub name: EcoString,
     /// Its attributes, without the name.
     pub attributes: Attributes,
-    /// Attributes that were written more than once; the last value counts.
+    /// Attributes that were written more than once; the last value counts. In JSON those of an answer in which all went well.
     pub repeated: Vec<EcoString>,
     /// Why it could not be read, or that it does not exist and cannot be created.
     pub error: Option<RecordError>,
@@ -191,7 +191,7 @@ pub struct AttributeChange {
     pub was: Value,
 }
 
-pub(crate) use error::{attribute_name, beginning, said, text};
+pub(crate) use error::{attribute_name, beginning, line, said, text};
 pub(crate) use keys::Keys;
 pub(crate) use unique::unique;
 

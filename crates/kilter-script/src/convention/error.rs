@@ -192,6 +192,11 @@ pub(crate) fn beginning(text: &str, count: usize) -> EcoString {
     cut(text, count, |c| c.is_control())
 }
 
+/// A text as a line, without what moves a cursor.
+pub(crate) fn line(text: &str) -> EcoString {
+    beginning(text, usize::MAX)
+}
+
 /// How many characters are taken of what a script says of a failure.
 const SAID: usize = 800;
 

@@ -25,7 +25,7 @@ fn without_doubles(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolErro
     for (at, record) in records.iter().enumerate() {
         match places.insert(&record.name, at) {
             None => {}
-            Some(first) if records[first] == *record => doubles.push(at),
+            Some(first) if is_same(&records[first], record) => doubles.push(at),
             Some(_) => return Err(ProtocolError::NamedTwice(beginning(&record.name, 80))),
         }
     }
@@ -37,4 +37,35 @@ fn without_doubles(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolErro
         });
     }
     Ok(records)
+}
+
+/// Whether two resources of a name are one: how often a value was written before the last one does not matter.
+fn is_same(one: &Record, other: &Record) -> bool {
+    one.attributes == other.attributes && one.error == other.error
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_model::{Attributes, Value};
+
+    use super::*;
+
+    fn record(name: &str, value: i64, repeated: &[&str]) -> Record {
+        let mut attributes = Attributes::new();
+        attributes.push("v", Value::Integer(value));
+        Record { attributes, repeated: repeated.iter().copied().map(Into::into).collect(), ..of(name) }
+    }
+
+    fn of(name: &str) -> Record {
+        Record { name: name.into(), ..Record::default() }
+    }
+
+    #[test]
+    fn the_same_resource_twice_is_one_however_often_its_values_were_written() {
+        let records = vec![record("a", 1, &[]), record("b", 1, &[]), record("a", 1, &["v"])];
+        let names: Vec<_> = unique(records).unwrap().into_iter().map(|record| record.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        let other = vec![record("a", 1, &[]), record("a", 2, &[])];
+        assert!(matches!(unique(other), Err(ProtocolError::NamedTwice(name)) if name == "a"));
+    }
 }

@@ -148,10 +148,7 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes:
             let said = last.map(|line| eco_format!(" (last on its standard error: {})", beginning(line, 200)));
             let beside = match error {
                 ProtocolError::Status(_) => {
-                    eco_format!(
-                        "; one of mold's convention needs {}.yaml beside it",
-                        beginning(&candidate.stem, usize::MAX)
-                    )
+                    eco_format!("; one of mold's convention needs {}.yaml beside it", candidate.stem)
                 }
                 _ => EcoString::new(),
             };

@@ -13,7 +13,7 @@ use ecow::EcoString;
 use kilter_provider::Level;
 
 use crate::confined::Watch;
-use crate::convention::beginning;
+use crate::convention::line;
 use crate::script::{self, Script};
 use crate::side_by_side::side_by_side;
 use crate::surroundings::Surroundings;
@@ -90,8 +90,8 @@ impl Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A name is chosen by whoever makes the file.
-        write!(f, "{}: {}", beginning(&self.file.display().to_string(), usize::MAX), self.message)
+        // Names are chosen by whoever makes the file, and messages quote what is in it.
+        write!(f, "{}: {}", line(&self.file.display().to_string()), line(&self.message))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ecow::EcoString;
 
-use crate::convention::beginning;
+use crate::convention::line;
 
 /// A place in a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,8 +35,7 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn new(at: Place, message: impl Into<EcoString>) -> Fault {
-        // It quotes what somebody else has written, and is a line.
-        Fault { at, message: beginning(&message.into(), usize::MAX), hint: None }
+        Fault { at, message: message.into(), hint: None }
     }
 
     pub(crate) fn hint(self, hint: impl Into<EcoString>) -> Fault {
@@ -48,10 +47,10 @@ impl Fault {
     }
 }
 
-/// `3:9: there is no type `…` (did you mean …?)`.
+/// `3:9: there is no type `…` (did you mean …?)`: a line, whatever was written that it quotes.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.at.line, self.at.column, self.message)?;
-        self.hint.iter().try_for_each(|hint| write!(f, " ({hint})"))
+        write!(f, "{}:{}: {}", self.at.line, self.at.column, line(&self.message))?;
+        self.hint.iter().try_for_each(|hint| write!(f, " ({})", line(hint)))
     }
 }

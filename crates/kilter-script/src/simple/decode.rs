@@ -35,7 +35,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = std::iter::from_fn(move || {
         let whole = rest?;
         // Lines are short: a search that looks at many bytes at a time takes longer to begin, and asks the processor first what
-        // it can do, which takes as long as a thousand lines.
+        // it can do, which a virtual machine answers slowly.
         let end = whole.bytes().position(|byte| byte == b'\n');
         rest = end.map(|end| &whole[end + 1..]);
         number += 1;

@@ -4,6 +4,7 @@ mod declared;
 
 use std::sync::Arc;
 
+use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Difference, State};
 use kilter_provider::{Durability, Level, Provider, Registry, Strictness};
 use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status, Stop};
@@ -110,7 +111,11 @@ fn tell(
     if form == Form::Quiet {
         return Ok(Ended::Well);
     }
-    let state = found(provider, name, should, logger)?;
+    // Behind an interrupt nothing is asked any more: what was to become of it has.
+    let state = match signals::exit() {
+        Some(_) => Some(State::present(EcoString::from(name), should.clone())),
+        None => found(provider, name, should, logger)?,
+    };
     let (name, mut attributes) = match state {
         Some(state) => (state.name, state.attributes),
         None => (name.into(), Attributes::new()),

@@ -9,6 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -337,7 +338,7 @@ fn an_interrupted_change_goes_on_and_a_line_says_so_until_it_is_interrupted_agai
     script(&place, "setting.prov", &SETTING.replace("update)\n", "update)\n  touch begun; sleep 60\n"));
     let mut command = place.command(&["-I", ".", "setting", "colour", "value=red"]);
     command.arg0("ralsh").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let (mut child, begun) = (command.spawn().unwrap(), Instant::now());
     wait("the change", || place.path().join("providers/begun").exists());
     let interrupt = |child: &Child| kill_process(Pid::from_child(child), Signal::INT).unwrap();
     interrupt(&child);
@@ -347,4 +348,22 @@ fn an_interrupted_change_goes_on_and_a_line_says_so_until_it_is_interrupted_agai
     interrupt(&child);
     lines.for_each(drop);
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(30), "nobody waits for a minute");
+}
+
+#[test]
+fn an_interrupted_change_is_told_as_it_was_made() {
+    let place = Place::new();
+    let slow = "update)\n  touch begun; while [ ! -e go ]; do sleep 0.01; done\n";
+    script(&place, "setting.prov", &SETTING.replace("update)\n", slow));
+    let mut command = place.command(&["-I", ".", "setting", "colour", "value=red"]);
+    command.arg0("ralsh").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait("the change", || place.path().join("providers/begun").exists());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    std::fs::write(place.path().join("providers/go"), "").unwrap();
+    let ended = place.ended(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, 130, "{}", ended.stderr);
+    assert!(ended.stdout.contains("setting::setting") && ended.stdout.contains("red"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("failed"), "{}", ended.stderr);
 }

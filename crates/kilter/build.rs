@@ -66,6 +66,12 @@ fn main() {
     let layout = format!("-Wl,-T,{}", script.display());
     if variable("KILTER_LAYOUT") != "off" && is_taken(&[&layout]) {
         println!("cargo::rustc-link-arg-bins={layout}");
+        if !variable("CARGO_ENCODED_RUSTFLAGS").contains("symbol-mangling-version=v0") {
+            println!(
+                "cargo::warning=functions lie where they come, which takes longer to start: the layout knows the names of \
+                 `-Csymbol-mangling-version=v0`, and RUSTFLAGS goes before .cargo/config.toml"
+            );
+        }
     }
     let is_asked = variable("KILTER_STATIC") != "off" && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     let Some(archives) = archives().filter(|_| is_asked) else { return };

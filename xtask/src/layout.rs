@@ -52,7 +52,11 @@ fn write(root: &Path) -> Result<String, String> {
         return Err(format!("{}: no section of code; the map that lld writes was expected", map.display()));
     }
     let mut executed: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    for (number, arguments) in runs(&target, &program)?.iter().enumerate() {
+    let runs = runs(&target, &program)?;
+    if !runs[LISTING].iter().any(|word| word == "listed") {
+        return Err("the run that starts a script is another one than is written here".to_owned());
+    }
+    for (number, arguments) in runs.iter().enumerate() {
         let counts = target.join(format!("counts.{number}"));
         let mut valgrind = Command::new("valgrind");
         valgrind

@@ -11,9 +11,9 @@ pub fn give_memory_back() {
     }
 }
 
-/// Has all threads that are begun from now on take memory from one place, for a program that goes on for long: with one for each
-/// thread, what stays of what one has made and another replaces lies here and there in all of them, and keeps as much again
-/// from being given back. Threads that take much memory at the same time wait for each other.
+/// Has all threads that are begun from now on take memory from one place: a place for each costs some system calls, and in a
+/// program that goes on for long what stays of what one has made and another replaces lies here and there in all of them, and
+/// keeps as much again from being given back. Threads that take much memory at the same time wait for each other.
 pub fn keep_memory_together() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it sets a number that the allocator reads under its own lock.

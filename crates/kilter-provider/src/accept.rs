@@ -175,7 +175,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use kilter_model::{Change, Outcome};
+    use kilter_model::{Attributes, Behaviour, Change, Outcome, Value};
 
     use super::*;
     use crate::context::Interrupt;
@@ -227,6 +227,31 @@ mod tests {
         let names: Vec<EcoString> = names.iter().map(|name| EcoString::from(*name)).collect();
         let wanted: Vec<Wanted<'_>> = names.iter().map(|name| Wanted::new(name, None)).collect();
         get_named(provider, &Context::bare().with_interrupt(Interrupt::new(&provider.flag, None)), &wanted)
+    }
+
+    #[test]
+    fn whatever_the_order_every_value_is_held_against_its_type_and_sealed() {
+        let schema = TypeSchema::new("t", "T.")
+            .attribute("name", "String", Behaviour::Namevar, "N.")
+            .attribute("size", "Integer", Behaviour::Property, "S.")
+            .attribute("pin", "Sensitive[String]", Behaviour::Property, "P.");
+        let provider = Single { schema, asked: Mutex::default(), flag: AtomicBool::new(false) };
+        let accepted = |values: &[(&str, Value)]| {
+            let mut attributes = Attributes::new();
+            values.iter().for_each(|(name, value)| attributes.push(*name, value.clone()));
+            accepted(&provider, &Context::bare(), State::present("a", attributes))
+        };
+        let (name, size, pin) = (("name", "a".into()), ("size", Value::Integer(1)), ("pin", Value::from("s")));
+        for values in [[&name, &size, &pin], [&pin, &size, &name], [&size, &pin, &size], [&pin, &pin, &name]] {
+            let values = values.map(Clone::clone);
+            let state = accepted(&values).unwrap();
+            assert!(state.attributes.iter().all(|(name, value)| value.holds_sensitive() == (name == "pin")));
+        }
+        let wrong = ("size", Value::from("x"));
+        for values in [[&name, &wrong, &pin], [&pin, &wrong, &name], [&size, &pin, &wrong]] {
+            let why = accepted(&values.map(Clone::clone)).unwrap_err().message;
+            assert!(why.contains("size expects an Integer"), "{why}");
+        }
     }
 
     #[test]

@@ -299,5 +299,6 @@ fn killed_at_any_moment_it_loses_no_refresh_and_repeats_none_that_was_recorded()
         }
     }
     eprintln!("{killed} kills: {fell:?}");
+    // It is a third and more, on a machine that is busy with something else too.
     assert!(fell.in_midst > killed / 8, "only {fell:?} of {killed}");
 }

@@ -279,8 +279,17 @@ mod tests {
 
     #[test]
     fn what_a_look_shows_is_so() {
-        let types =
-            ["String", "String[2]", "Integer", "Integer[2]", "Boolean", "Enum['a', 'b']", "Any", "Sensitive[String]"];
+        let types = [
+            "String",
+            "String[2]",
+            "Integer",
+            "Integer[2]",
+            "Boolean",
+            "Boolean[false]",
+            "Enum['a', 'b']",
+            "Any",
+            "Sensitive[String]",
+        ];
         let values = [
             Value::from("a"),
             Value::from("c"),

@@ -314,10 +314,12 @@ mod tests {
     #[test]
     fn the_program_is_small() {
         // The kernel translates it at each start of a confined child.
-        for (heard, most) in [(Heard::ByNobody, 220), (Heard::Asked, 250)] {
+        for (heard, most) in [(Heard::ByNobody, 230), (Heard::Asked, 260)] {
             for cutting in [Cutting::Ruled, Cutting::Refused] {
-                let length = program(Confinement::ReadOnly, heard, cutting).map_or(0, |program| program.len());
-                assert!((100..most).contains(&length), "{length}");
+                for confinement in [Confinement::ReadOnly, Confinement::ReadOnlyAlone] {
+                    let length = program(confinement, heard, cutting).map_or(0, |program| program.len());
+                    assert!((100..most).contains(&length), "{length}");
+                }
             }
         }
     }

@@ -277,15 +277,29 @@ mod tests {
     #[test]
     fn a_long_program_has_several_blocks() {
         for count in [1, 60, 100, 126, 127, 128, 200, 500] {
-            let refused = |at: i64| Refused { call: 3 * at, when: if at % 2 == 0 { When::Always } else { When::Told } };
-            let program = compile(1, (0..count).map(refused).collect());
-            for call in 0..1600 {
+            // Every third call, some with a neighbour, some for an argument only.
+            let asked = || vec![load_argument(1), mask(0xff), if_equal(7, 0, 1), refusal(), permission()];
+            let refused = |at: i64| {
+                let when = |call: i64| match at % 5 {
+                    0 | 1 => Refused { call, when: When::Always },
+                    2 => Refused { call, when: When::Asked(asked()) },
+                    _ => Refused { call, when: When::Told },
+                };
+                let neighbour = (at % 5 == 1 || at % 5 == 4).then(|| when(3 * at + 1));
+                [Some(when(3 * at)), neighbour].into_iter().flatten()
+            };
+            let program = compile(1, (0..count).flat_map(refused).collect());
+            for (call, argument) in (0..1600).flat_map(|call| [(call, 7), (call, 8)]) {
                 let expected = match (i64::from(call) / 3, call % 3) {
-                    (at, 0) if at < count && at % 2 == 0 => REFUSE,
-                    (at, 0) if at < count => libc::SECCOMP_RET_USER_NOTIF,
+                    (at, _) if at >= count => ALLOW,
+                    (at, 0) if at % 5 < 2 => REFUSE,
+                    (at, 1) if at % 5 == 1 => REFUSE,
+                    (at, 0) if at % 5 == 2 => [ALLOW, REFUSE][usize::from(argument == 7)],
+                    (_, 0) => libc::SECCOMP_RET_USER_NOTIF,
+                    (at, 1) if at % 5 == 4 => libc::SECCOMP_RET_USER_NOTIF,
                     _ => ALLOW,
                 };
-                assert_eq!(outcome(&program, 1, call, 0), expected, "{count}: {call}");
+                assert_eq!(outcome(&program, 1, call, argument), expected, "{count}: {call} {argument}");
             }
         }
     }

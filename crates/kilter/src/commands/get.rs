@@ -14,7 +14,7 @@ use crate::resources::{self, Secrets};
 use crate::{providers, recording, say, signals, terminal, words, world};
 
 pub(crate) fn run(args: &GetArgs, global: &Global) -> Exit {
-    // A place for each thread that waits for a script costs more than to wait for each other now and then.
+    // Its threads wait for scripts, not for memory.
     kilter_process::keep_memory_together();
     let registry = match providers::registry(global) {
         Ok(registry) => registry,

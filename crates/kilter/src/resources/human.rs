@@ -41,7 +41,7 @@ pub(crate) fn table(
 /// So many resources that agree in an attribute need no column for it.
 const CROWD: usize = 5;
 
-/// An attribute as it is shown of many resources.
+/// An attribute as it is shown, of many resources or of one.
 struct Column<'a> {
     schema: &'a AttributeSchema,
     may_hold_secrets: bool,

@@ -22,7 +22,7 @@ struct Tally {
 }
 
 /// What a provider did with a value.
-enum Fate {
+enum Reception {
     Taken,
     /// By validate or canonicalize.
     Refused,
@@ -31,11 +31,11 @@ enum Fate {
 }
 
 impl Tally {
-    fn count(&mut self, fate: Fate) {
-        match fate {
-            Fate::Taken => self.taken += 1,
-            Fate::Refused => self.refused += 1,
-            Fate::Failed => self.failed += 1,
+    fn count(&mut self, reception: Reception) {
+        match reception {
+            Reception::Taken => self.taken += 1,
+            Reception::Refused => self.refused += 1,
+            Reception::Failed => self.failed += 1,
         }
     }
 
@@ -63,12 +63,12 @@ pub(super) fn values_survive(bench: &Bench) -> Trial {
             tally.passed_over.push(format!("{name} (no edge of {} is known)", attribute.data_type));
         }
         for value in values {
-            let fate = attempt(bench, &format!("{name} = {value:?}"), |specimen, _| {
+            let reception = attempt(bench, &format!("{name} = {value:?}"), |specimen, _| {
                 let mut given = specimen.first().clone();
                 given.set(name, value.clone());
                 (specimen.clone(), given)
             })?;
-            tally.count(fate);
+            tally.count(reception);
         }
     }
     Ok(tally.note())
@@ -83,10 +83,10 @@ pub(super) fn names_survive(bench: &Bench) -> Trial {
             if namevar.data_type.check(&named(&world)).is_err() {
                 continue;
             }
-            let fate = attempt(bench, &format!("{} like {text:?}", namevar.name), |specimen, world| {
+            let reception = attempt(bench, &format!("{} like {text:?}", namevar.name), |specimen, world| {
                 (specimen.renamed(world.schema(), namevar.name.as_str(), named(world)), specimen.first().clone())
             })?;
-            tally.count(fate);
+            tally.count(reception);
         }
     }
     Ok(tally.note())
@@ -97,7 +97,7 @@ fn attempt(
     bench: &Bench,
     what: &str,
     declare: impl Fn(&Specimen, &World) -> (Specimen, Attributes),
-) -> Result<Fate, Stop> {
+) -> Result<Reception, Stop> {
     let world = bench.world()?;
     let (first, others) = world.subject.specimens().split_first().expect("a world has a specimen");
     for other in others {
@@ -106,7 +106,7 @@ fn attempt(
     let (specimen, given) = declare(first, &world);
     let tried = catch_unwind(AssertUnwindSafe(|| put_through(&world, &specimen, &given)));
     match tried {
-        Ok(Ok(fate)) => Ok(fate),
+        Ok(Ok(reception)) => Ok(reception),
         Ok(Err(Stop::Broken(seen))) => broken(format!("{what}: {seen}")),
         Ok(Err(stop)) => Err(stop),
         Err(panic) => match end_of(&*panic) {
@@ -116,14 +116,14 @@ fn attempt(
     }
 }
 
-fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result<Fate, Stop> {
-    let Ok(one) = world.declare(specimen, given) else { return Ok(Fate::Refused) };
+fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result<Reception, Stop> {
+    let Ok(one) = world.declare(specimen, given) else { return Ok(Reception::Refused) };
     ask_around(world, &one);
     let before = Others::of(world, &one)?;
-    let fate = brought(world, &one);
+    let reception = brought(world, &one);
     before.are_unchanged(world, &one)?;
-    if matches!(fate?, Fate::Failed) {
-        return Ok(Fate::Failed);
+    if matches!(reception?, Reception::Failed) {
+        return Ok(Reception::Failed);
     }
     // What can be made can be brought about as well, by another way in most providers. From some values
     // there is no way back, and to some there is none from another. Absence has laws of its own.
@@ -134,17 +134,17 @@ fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result
         before.are_unchanged(world, &one)?;
     }
     gone_again(world, &one)?;
-    Ok(Fate::Taken)
+    Ok(Reception::Taken)
 }
 
 /// Brings a resource to a declaration, which is taken as it is or fails with a reason.
-fn brought(world: &World, one: &Declared) -> Result<Fate, Stop> {
-    let Ok((is, differences)) = world.check(one) else { return Ok(Fate::Failed) };
+fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
+    let Ok((is, differences)) = world.check(one) else { return Ok(Reception::Failed) };
     if !differences.is_empty() {
         let change = Change::new(&one.name, &is, Some(&one.should), &differences);
         match world.set(&[change], Mode::Apply).into_iter().next().unwrap_or_default().failure {
             Some(failure) if failure.trim().is_empty() => return broken("it failed without a word"),
-            Some(_) => return Ok(Fate::Failed),
+            Some(_) => return Ok(Reception::Failed),
             None => {}
         }
     }
@@ -153,7 +153,7 @@ fn brought(world: &World, one: &Declared) -> Result<Fate, Stop> {
         Ok((_, left)) if !left.is_empty() => {
             broken(format!("it was taken, but something else is there: {}", told(&left)))
         }
-        Ok((state, _)) => still_canonical(world, one, &state.attributes).map(|()| Fate::Taken),
+        Ok((state, _)) => still_canonical(world, one, &state.attributes).map(|()| Reception::Taken),
     }
 }
 

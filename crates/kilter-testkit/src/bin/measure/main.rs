@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         }
     };
     let scratch = std::env::temp_dir().join(format!("kilter-measure-{}", std::process::id()));
-    let bench = run::Bench::new(kilter, scratch.clone());
+    let bench = run::Bench::new(&kilter, scratch.clone());
     let mut table = Table::default();
     // A child counts the memory of who starts it as its own: what is measured of it comes before this has grown.
     let (of_gates, others): (Vec<_>, Vec<_>) = suite::ALL.iter().partition(|(_, is_gate, _)| *is_gate);

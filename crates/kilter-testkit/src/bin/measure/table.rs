@@ -19,10 +19,15 @@ struct Row {
 impl Table {
     /// A figure that must not exceed a limit.
     pub(crate) fn limit(&mut self, what: &str, measured: f64, unit: &str, limit: f64) {
+        self.limit_beside(what, measured, String::new(), unit, limit);
+    }
+
+    /// The same, with what else there is to know of it.
+    pub(crate) fn limit_beside(&mut self, what: &str, measured: f64, beside: String, unit: &str, limit: f64) {
         self.rows.push(Row {
             what: what.to_owned(),
             measured: format!("{measured:.2} {unit}"),
-            beside: String::new(),
+            beside,
             target: format!("≤ {} {unit}", (limit * 100.0).round() / 100.0),
             holds: measured <= limit,
         });

@@ -25,7 +25,7 @@ pub use title::{TitleError, TitlePattern};
 
 use crate::catalog::RelationKind;
 use crate::data_type::{Aliases, DataType};
-use crate::names::TypeName;
+use crate::names::{AttributeName, TypeName};
 use crate::value::{Hash, Value};
 
 /// A type of resources: what it is for and which attributes it has.
@@ -261,6 +261,15 @@ impl TypeSchema {
     /// The attribute of a name.
     pub fn find(&self, name: &str) -> Option<&AttributeSchema> {
         self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// The place of an attribute, looked for from `next` on, which is the place behind it then: most who tell of many
+    /// resources do so in the order of the schema.
+    pub fn place_of(&self, name: &AttributeName, next: &mut usize) -> Option<usize> {
+        let count = self.attributes.len();
+        let at = (*next..count).chain(0..(*next).min(count)).find(|at| self.attributes[*at].name == *name)?;
+        *next = at + 1;
+        Some(at)
     }
 
     /// What is known of an attribute: it is listed, or the type has others.

@@ -1,5 +1,7 @@
 //! What a provider returned, held against its promises.
 
+use std::borrow::Cow;
+
 use ecow::EcoString;
 use kilter_model::{Feature, State, TypeSchema};
 
@@ -82,18 +84,14 @@ fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Resul
     let schema = provider.schema();
     let mut next = 0;
     for (name, value) in state.attributes.iter_mut() {
-        // Most providers return them in the order of the schema.
-        let listed = (next..schema.attributes.len()).find(|at| schema.attributes[*at].name == *name);
-        if let Some(at) = listed {
-            next = at + 1;
-            if schema.attributes[at].data_type.is_plainly(value) {
-                continue;
-            }
-        }
-        let Some(attribute) = schema.known(name.as_str()) else {
+        let listed = schema.place_of(name, &mut next).map(|at| Cow::Borrowed(&schema.attributes[at]));
+        let Some(attribute) = listed.or_else(|| schema.known(name.as_str())) else {
             let why = format!("it returned the unknown attribute `{name}`");
             return Err(broken(provider, &state.name, &why));
         };
+        if attribute.data_type.is_plainly(value) {
+            continue;
+        }
         *value = attribute.data_type.sealed(std::mem::take(value));
         if let Err(mismatch) = attribute.data_type.check(value) {
             let why = format!("it returned data that does not match the schema: {name} {mismatch}");

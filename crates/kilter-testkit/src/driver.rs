@@ -11,7 +11,7 @@ use crate::observed::{Act, Mode, Observed};
 use crate::properties::{Property, Violation, order};
 use crate::simulation::Counts;
 use crate::stream::digest;
-use crate::system::{Heard, System};
+use crate::system::{Heard, System, told};
 use crate::world::{World, chance};
 
 /// How a run came to its end.
@@ -314,11 +314,9 @@ impl<'a> Driver<'a> {
     fn heard(&mut self, flight: Flight) -> Input {
         let in_sync = self.lasting.system.is_in_sync(flight.vertex);
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
-            // Half of what fails behind an interrupt was ended by it.
-            (_, Answer::Found(Verdict::Failed)) if self.machine.is_interrupted() && self.lasting.rng.bool() => {
-                Input::Checked(flight.vertex, Verdict::Ended)
+            (_, Answer::Found(verdict)) => {
+                Input::Checked(flight.vertex, told(verdict, &self.machine, &mut self.lasting.rng))
             }
-            (_, Answer::Found(verdict)) => Input::Checked(flight.vertex, verdict),
             (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(flight.vertex, heard != Heard::Failed),
             (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => {
                 Input::Applied(flight.vertex, Ran::Done { refreshed })

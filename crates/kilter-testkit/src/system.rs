@@ -1,7 +1,7 @@
 //! The system that a simulated run manages: what is in its state, and what goes wrong.
 
 use fastrand::Rng;
-use kilter_engine::{Verdict, VertexId};
+use kilter_engine::{Machine, Verdict, VertexId};
 
 use crate::world::{World, chance, temper};
 
@@ -71,6 +71,14 @@ fn failures(rng: &mut Rng, percent: u32) -> u32 {
         (false, _) => 0,
         (true, 0) => ALWAYS,
         (true, _) => rng.u32(1..4),
+    }
+}
+
+/// What is told of a check: half of what fails behind an interrupt was ended by it.
+pub(crate) fn told(verdict: Verdict, machine: &Machine, rng: &mut Rng) -> Verdict {
+    match verdict {
+        Verdict::Failed if machine.is_interrupted() && rng.bool() => Verdict::Ended,
+        other => other,
     }
 }
 

@@ -40,28 +40,25 @@ impl Table {
         let mut text = String::with_capacity(self.text.len() + self.ends.len());
         let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
         line(&mut text, &headings[..count], &widths, |text, cell| text.push_str(&styled(NAME, cell)));
-        let (mut cells, mut row) = (self.cells(), Vec::with_capacity(self.headings.len()));
-        loop {
+        let mut row = Vec::with_capacity(count);
+        for first in (0..self.ends.len()).step_by(self.headings.len()) {
             row.clear();
-            row.extend(cells.by_ref().take(self.headings.len()));
-            if row.is_empty() {
-                break;
-            }
-            line(&mut text, &row[..count], &widths, String::push_str);
+            row.extend((first..first + count).map(|at| self.cell(at)));
+            line(&mut text, &row, &widths, String::push_str);
         }
         (text, headings[count..].to_vec())
     }
 
-    fn cells(&self) -> impl Iterator<Item = &str> {
-        let mut start = 0;
-        self.ends.iter().map(move |end| &self.text[std::mem::replace(&mut start, *end)..*end])
+    fn cell(&self, at: usize) -> &str {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start..self.ends[at]]
     }
 
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.headings.iter().map(|heading| width(heading)).collect();
-        for (at, cell) in self.cells().enumerate() {
+        for at in 0..self.ends.len() {
             let widest = &mut widths[at % self.headings.len()];
-            *widest = width(cell).max(*widest);
+            *widest = width(self.cell(at)).max(*widest);
         }
         widths
     }

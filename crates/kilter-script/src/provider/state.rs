@@ -94,12 +94,10 @@ impl ScriptProvider {
     /// The declared attributes and outputs of a record, and what is wrong with those that are not here.
     fn attributes(&self, record: Record, odd: &mut Odd) -> (Attributes, Attributes, Vec<EcoString>) {
         let Record { name: of, mut attributes, repeated, error: _ } = record;
-        let known = &self.metadata.schema.attributes;
+        let schema = &self.metadata.schema;
         let (mut next, mut wrong, mut outputs) = (0, Vec::new(), Attributes::new());
         attributes.retain_mut(|name, value| {
-            // Most scripts write them in the order of the metadata.
-            let at = (next..known.len()).chain(0..next).find(|at| known[*at].name == *name);
-            let Some(at) = at else {
+            let Some(at) = schema.place_of(name, &mut next) else {
                 match self.metadata.sent(name.as_str(), value) {
                     Some(Ok(Some(sent))) => outputs.set(name.clone(), sent),
                     Some(Ok(None)) => {}
@@ -108,11 +106,11 @@ impl ScriptProvider {
                 }
                 return false;
             };
-            next = at + 1;
-            if known[at].data_type.is_plainly(value) {
+            let data_type = &schema.attributes[at].data_type;
+            if data_type.is_plainly(value) {
                 return true;
             }
-            match typed(&known[at].data_type, value) {
+            match typed(data_type, value) {
                 Ok(Some(typed)) => *value = typed,
                 Ok(None) => return false,
                 Err(why) => {

@@ -17,7 +17,7 @@ use crate::journal::Journal;
 use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure};
 use crate::simulation::Counts;
-use crate::system::{Heard, System};
+use crate::system::{Heard, System, told};
 
 /// What outlives a run.
 pub(super) struct Lasting {
@@ -275,11 +275,7 @@ impl<'a> Driver<'a> {
         };
         let in_sync = self.lasting.system.is_in_sync(VertexId(flight.part));
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
-            // Half of what fails behind an interrupt was ended by it.
-            (_, Answer::Found(Verdict::Failed)) if self.machine.is_interrupted() && self.lasting.rng.bool() => {
-                Input::Checked(vertex, Verdict::Ended)
-            }
-            (_, Answer::Found(verdict)) => Input::Checked(vertex, verdict),
+            (_, Answer::Found(verdict)) => Input::Checked(vertex, told(verdict, &self.machine, &mut self.lasting.rng)),
             (Act::Refresh, Answer::Heard(heard)) => Input::Refreshed(vertex, heard != Heard::Failed),
             (_, Answer::Heard(Heard::Done { refreshed })) if in_sync => Input::Applied(vertex, Ran::Done { refreshed }),
             (_, Answer::Heard(_)) => Input::Applied(vertex, Ran::Failed),

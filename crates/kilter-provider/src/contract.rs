@@ -42,19 +42,27 @@ pub struct Wanted<'a> {
     pub should: Option<&'a Attributes>,
     /// Which of its attributes hold values that other resources have sent.
     pub received: &'a [Receipt],
+    /// True if the run does not change the resource: `plan`, `--noop`, or the metaparameters `noop` and `policy`.
+    pub noop: bool,
 }
 
 impl<'a> Wanted<'a> {
     /// A resource whose type has one namevar, or one that was declared: its namevars are then among
     /// what should be.
     pub fn new(name: &'a EcoString, should: Option<&'a Attributes>) -> Wanted<'a> {
-        Wanted { name, namevars: should, should, received: &[] }
+        Wanted { name, namevars: should, should, received: &[], noop: false }
     }
 
     /// The same, and these are the values that others have sent.
     #[must_use]
     pub fn receiving(self, received: &'a [Receipt]) -> Wanted<'a> {
         Wanted { received, ..self }
+    }
+
+    /// The same resource in a run that does, or does not, change it.
+    #[must_use]
+    pub fn with_noop(self, noop: bool) -> Wanted<'a> {
+        Wanted { noop, ..self }
     }
 
     /// Whether something is wanted of `attribute`, so that even a lazy one is to be read.

@@ -101,7 +101,13 @@ impl Reversals {
         if path.exists() {
             return self.read(&path).map(drop).map_err(|why| eco_format!("{}: {why}", path.display()));
         }
-        let wanted = Wanted { name: &resource.name, namevars: Some(&resource.attributes), should: None, received: &[] };
+        let wanted = Wanted {
+            name: &resource.name,
+            namevars: Some(&resource.attributes),
+            should: None,
+            received: &[],
+            noop: false,
+        };
         let found = provider.get(cx, Query::Named(&[wanted])).map_err(|error| error.message)?;
         let is = found.into_iter().find(|state| state.name == resource.name);
         let is = is.unwrap_or_else(|| State::absent(resource.name.clone()));

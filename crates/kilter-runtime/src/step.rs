@@ -67,7 +67,8 @@ pub(crate) struct Item<'a> {
 
 impl<'a> Item<'a> {
     fn wanted(&self) -> Wanted<'_> {
-        Wanted::new(self.name, Some(self.should.get())).receiving(self.should.received())
+        let wanted = Wanted::new(self.name, Some(self.should.get()));
+        wanted.receiving(self.should.received()).with_noop(self.noop)
     }
 
     /// The answer to a check. Of a resource that is in its state nothing is kept but what others use.

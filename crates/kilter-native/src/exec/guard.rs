@@ -1,17 +1,21 @@
 //! Whether a command has to run.
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::Attributes;
-use kilter_process::{Ending, Status};
+use kilter_process::{Capture, Confinement, Ending, Invocation, Status};
 use kilter_provider::ProviderError;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use super::command::{Command, guards_of};
+use super::confined::Naming;
 use super::expected::Expected;
 use super::launch::Launch;
 use super::secrets::Secrets;
 use crate::words::texts;
+
+/// Number of bytes of a confined guard's error output that are searched for a refusal.
+const STDERR_BYTES: usize = 4096;
 
 /// What the guards of a resource say.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,11 +36,11 @@ pub(super) fn spawns(should: &Attributes) -> bool {
     should.get("unless").is_some() || should.get("onlyif").is_some()
 }
 
-/// Asks the guards, the cheap ones first, until one says no.
+/// Asks the guards, the cheap ones first, until one says no. Warnings about confined guards name the resource `naming`.
 ///
 /// # Errors
 /// When one cannot answer.
-pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
+pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Verdict, ProviderError> {
     let mut reasons = Vec::new();
     for path in texts(launch.should.get("creates")) {
         if exists(&path)? {
@@ -53,7 +57,7 @@ pub(super) fn ask(launch: &Launch<'_>) -> Result<Verdict, ProviderError> {
                 reasons.push(format!("its working directory {cwd} does not exist yet"));
                 return Ok(Verdict::Due(reasons.join(", ").into()));
             }
-            let (succeeds, how) = match answer(launch, attribute, &guard, &Expected::of(&declared))? {
+            let (succeeds, how) = match answer(launch, (&guard, attribute), &Expected::of(&declared), naming)? {
                 Answer::NotYet(why) => {
                     reasons.push(format!("`{}` ({attribute}) cannot be asked yet: {why}", guard.shown));
                     return Ok(Verdict::Due(reasons.join(", ").into()));
@@ -97,23 +101,34 @@ fn exists(path: &str) -> Result<bool, ProviderError> {
 
 fn answer(
     launch: &Launch<'_>,
-    attribute: &str,
-    guard: &Command,
+    (guard, attribute): (&Command, &str),
     expected: &Expected<'_>,
+    naming: Option<Naming<'_>>,
 ) -> Result<Answer, ProviderError> {
     let unanswered =
         |why: EcoString| ProviderError::new(format!("the guard `{}` ({attribute}) did not answer: {why}", guard.shown));
-    let finished = match launch.run(guard, |invocation| expected.keep(invocation)) {
+    let keep = |invocation: &mut Invocation| {
+        if invocation.confinement != Confinement::None {
+            // Its last words may say that it was refused something.
+            invocation.stderr = Capture::Last(STDERR_BYTES);
+        }
+        expected.keep(invocation);
+    };
+    let finished = match launch.run(guard, keep) {
         Ok(finished) => finished,
         Err(why) if launch.cx.only_looks() => return Ok(Answer::NotYet(why)),
         Err(why) => return Err(unanswered(why)),
     };
+    let secrets = Secrets::of(launch.should);
+    let refused = naming.is_some_and(|naming| naming.report(launch.cx, (guard, attribute), &finished, &secrets));
+    let no =
+        |how: EcoString| Answer::No(if refused { eco_format!("{how}, perhaps because noop confines it") } else { how });
     match (finished.ending, finished.status) {
-        (Ending::Exited, Status::Code(0)) => Ok(match expected.met(&finished, &Secrets::of(launch.should)) {
+        (Ending::Exited, Status::Code(0)) => Ok(match expected.met(&finished, &secrets) {
             (true, how) => Answer::Yes(how),
-            (false, how) => Answer::No(how),
+            (false, how) => no(how),
         }),
-        (Ending::Exited, Status::Code(_)) => Ok(Answer::No("fails".into())),
+        (Ending::Exited, Status::Code(_)) => Ok(no("fails".into())),
         (Ending::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
         (Ending::Deadline, _) => {
             let timeout = launch.timeout().unwrap_or_default().as_secs_f64();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Value};
-use kilter_process::{DEFAULT_PATH, Finished, Identity, Invocation, Signal, SpawnError};
+use kilter_process::{Confinement, DEFAULT_PATH, Finished, Identity, Invocation, Leftovers, Signal, SpawnError};
 use kilter_provider::{Context, Problem};
 
 use super::command::Command;
@@ -16,6 +16,17 @@ pub(super) struct Launch<'a> {
     pub(super) cx: &'a Context<'a>,
     pub(super) should: &'a Attributes,
     pub(super) accounts: &'a Accounts,
+    /// What the commands are kept from doing.
+    pub(super) confinement: Confinement,
+}
+
+/// The confinement of guards and watches. A noop run changes nothing, so its guards must not either. The attribute
+/// `confine` lifts that.
+pub(super) fn confinement_of(should: &Attributes, noop: bool) -> Confinement {
+    match noop && should.truth("confine") != Some(false) {
+        true => Confinement::ReadOnly,
+        false => Confinement::None,
+    }
 }
 
 impl Launch<'_> {
@@ -52,6 +63,11 @@ impl Launch<'_> {
         invocation.stop_signal = self.should.text("stop_signal").and_then(Signal::named).unwrap_or(Signal::TERM);
         invocation.identity = self.identity()?;
         invocation.umask = self.should.text("umask").and_then(|umask| u32::from_str_radix(umask, 8).ok());
+        if self.confinement != Confinement::None {
+            invocation.confinement = self.confinement;
+            // The kernel asks kilter about the writes of a confined process until kilter stops to wait for it.
+            invocation.leftovers = Leftovers::Ended;
+        }
         Ok(invocation)
     }
 

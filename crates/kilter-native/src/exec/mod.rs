@@ -1,6 +1,7 @@
 //! The type `exec`.
 
 mod command;
+mod confined;
 mod expected;
 mod guard;
 mod launch;
@@ -16,6 +17,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
+use kilter_process::Confinement;
 use kilter_provider::{
     Batch, Context, Insync, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Seal, Tell, Wanted,
     Watch, Wish, get_each,
@@ -25,8 +27,9 @@ use rustc_hash::FxHashSet;
 use crate::accounts::{Accounts, System};
 use crate::words::{known_before, texts};
 use command::{command_of, done_of, option_problem, others_of, refresh_of};
+use confined::{ConfinedGuards, Naming};
 use guard::Verdict;
-use launch::{Launch, account_problems, environment};
+use launch::{Launch, account_problems, confinement_of, environment};
 use secrets::Secrets;
 use stamp::Seen;
 
@@ -40,6 +43,7 @@ pub struct ExecProvider {
     /// The resources whose command succeeded and which have not been checked since: that check tells
     /// whether it has done its work, all others whether it has to run.
     ran: Mutex<FxHashSet<EcoString>>,
+    confined: ConfinedGuards,
 }
 
 impl ExecProvider {
@@ -50,7 +54,12 @@ impl ExecProvider {
 
     /// A provider that shares what is read of users and groups with others.
     pub(crate) fn sharing(accounts: Arc<Accounts>) -> ExecProvider {
-        ExecProvider { schema: LazyLock::new(schema::schema), accounts, ran: Mutex::default() }
+        ExecProvider {
+            schema: LazyLock::new(schema::schema),
+            accounts,
+            ran: Mutex::default(),
+            confined: ConfinedGuards::default(),
+        }
     }
 
     fn ran(&self) -> MutexGuard<'_, FxHashSet<EcoString>> {
@@ -58,10 +67,11 @@ impl ExecProvider {
     }
 
     fn launch<'a>(&'a self, cx: &'a Context<'a>, should: &'a Attributes) -> Launch<'a> {
-        Launch { cx, should, accounts: &self.accounts }
+        Launch { cx, should, accounts: &self.accounts, confinement: Confinement::None }
     }
 
-    fn verdict(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Result<Verdict, ProviderError> {
+    fn verdict(&self, cx: &Context<'_>, wanted: Wanted<'_>, should: &Attributes) -> Result<Verdict, ProviderError> {
+        let name = wanted.name;
         let has_run = self.ran().remove(name);
         let is_trusted = !guard::has_guards(should) || should.truth("verify") == Some(false);
         if should.truth("refreshonly") == Some(true) || (has_run && is_trusted) {
@@ -74,7 +84,8 @@ impl ExecProvider {
         if let Some(why) = stamp::newer(cx, name, should).map_err(ProviderError::new)?.filter(|_| !has_run) {
             return Ok(Verdict::Due(why));
         }
-        Ok(match guard::ask(&self.launch(cx, should))? {
+        let launch = Launch { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, should) };
+        Ok(match guard::ask(&launch, Some(Naming { confined: &self.confined, name }))? {
             Verdict::Due(why) if has_run => {
                 Verdict::Due(format!("the command succeeded, but its guard still asks for it: {why}").into())
             }
@@ -146,7 +157,7 @@ impl ExecProvider {
     fn refreshed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Result<Outcome, EcoString> {
         self.sound(name, should).map_err(|problem| problem.to_string())?;
         let launch = self.launch(cx, should);
-        if guard::has_guards(should) && guard::ask(&launch).map_err(|error| error.message)? == Verdict::Settled {
+        if guard::has_guards(should) && guard::ask(&launch, None).map_err(|error| error.message)? == Verdict::Settled {
             return Ok(Outcome { refreshed: true, ..Outcome::done() });
         }
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
@@ -188,7 +199,7 @@ impl Provider for ExecProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let Some(should) = wanted.should else { return Ok(State::absent(wanted.name.clone())) };
         let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
-        let verdict = self.verdict(cx, wanted.name, should);
+        let verdict = self.verdict(cx, wanted, should);
         let verdict = verdict.map_err(|error| ProviderError::new(Secrets::of(should).redact(&error.message)))?;
         if let Verdict::Due(why) = verdict {
             let why = Secrets::of(should).redact(&why);
@@ -281,7 +292,7 @@ impl Provider for ExecProvider {
     }
 
     fn apart_from_outputs(&self) -> &'static [&'static str] {
-        &["fallback", "stop_signal"]
+        &["confine", "fallback", "stop_signal"]
     }
 
     fn fallback(&self, should: &Attributes) -> Attributes {

@@ -27,8 +27,15 @@ resources:
 ```
 
 **When it runs.** Always, unless a guard says that it need not: `creates`, `unless`, `onlyif`, `refreshonly`. All of those given must ask \
-for it. Guards are commands too: they also run for a plan and with noop, and should change nothing. After the command the guards are \
+for it. After the command the guards are \
 asked again: one that still asks for the command makes the resource a failure. Without a guard the exit code is trusted.
+
+**Guards in a plan.** Guards also run for `plan`, for `--noop` and for resources with `meta: { noop: true }` or a `policy` that does not repair. \
+There the kernel confines them, and the command of `watch`, as it [confines scripts that only read](../provider-environment.md#confinement). A guard \
+can read files, keep temporary files in `TMPDIR`, write to `/dev/null`, and connect to sockets and the network (`systemctl is-active`, `docker`, `psql`). It \
+cannot write elsewhere, signal other processes (`kill -0`: use `test -d /proc/PID`), or read what the kernel shows only to a process that may change it \
+(`iptables -C`, `lvs`). A warning names each guard that tried to write, with the file. `confine: false` lifts the confinement for a guard that has to write. \
+In a run that changes the resource, guards are not confined.
 
 **More of one command.** `unless`, `onlyif`, `done`, `refresh` and `watch` take, in the place of a text or a list of words, a mapping as well: \
 its `command`, and a `cwd` and a `shell` of its own where they are not those of the resource (`shell: false` for none). That of a guard may also say what is \
@@ -159,6 +166,14 @@ fn guards(schema: TypeSchema) -> TypeSchema {
             "Boolean",
             parameter,
             "Whether the guards are asked again after the command, so that one that still asks for it is a failure.",
+        )
+        .default(Value::Boolean(true))
+        .attribute(
+            "confine",
+            "Boolean",
+            parameter,
+            "Whether the kernel keeps the guards and `watch` from changing the machine in a plan and with noop. `false` is for a guard that has to \
+             write, such as one that takes a lock, or has to see what only root may change: `iptables -C INPUT -j DROP`.",
         )
         .default(Value::Boolean(true))
         .attribute(

@@ -7,6 +7,7 @@ use kilter_provider::{Interrupt, check};
 
 use super::*;
 
+mod confined;
 mod guards;
 mod surroundings;
 

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_model::Attributes;
 use kilter_process::{Capture, Event, Stream};
 use kilter_provider::{Context, Level, Tell, Wanted};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::command::watch_of;
-use super::launch::Launch;
+use super::launch::{Launch, confinement_of};
 use super::secrets::Secrets;
 use super::{ExecProvider, guard};
 use crate::words::{cancel, ending_of};
@@ -30,10 +29,11 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
     // What happens before the command has begun is not told; from now on it begins.
     tell.watching();
     let mut pause = FIRST;
+    let launch = Launch { confinement: confinement_of(should, wanted.noop), ..provider.launch(cx, should) };
     let secrets = Secrets::of(should);
     loop {
         let begun = Instant::now();
-        let why = once(provider, cx, name, should, tell);
+        let why = once(&launch, name, tell);
         if cx.interrupt().is_raised() {
             return;
         }
@@ -56,15 +56,8 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
 }
 
 /// Runs the command to its end; why it has ended.
-fn once(
-    provider: &ExecProvider,
-    cx: &Context<'_>,
-    name: &EcoString,
-    should: &Attributes,
-    tell: &dyn Tell,
-) -> EcoString {
-    let launch = Launch { cx, should, accounts: &provider.accounts };
-    let command = match watch_of(should) {
+fn once(launch: &Launch<'_>, name: &EcoString, tell: &dyn Tell) -> EcoString {
+    let command = match watch_of(launch.should) {
         Ok(command) => command,
         Err(problem) => return problem.to_string().into(),
     };
@@ -92,7 +85,7 @@ fn once(
             tell.changed(name);
         }
     };
-    match kilter_process::run_observed(&invocation, Some(cancel(cx)), &mut hear) {
+    match kilter_process::run_observed(&invocation, Some(cancel(launch.cx)), &mut hear) {
         Err(_) if command.is_sealed => "its sensitive command cannot be started".into(),
         Err(error) => error.with_sources().into(),
         Ok(finished) => {

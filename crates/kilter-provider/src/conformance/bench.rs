@@ -241,7 +241,13 @@ impl World {
     /// A question for a resource that nothing is wanted of.
     pub(super) fn nameless<'a>(&self, declared: &'a Declared) -> Wanted<'a> {
         let has_several = self.schema().namevars().nth(1).is_some();
-        Wanted { name: &declared.name, namevars: has_several.then_some(&declared.should), should: None, received: &[] }
+        Wanted {
+            name: &declared.name,
+            namevars: has_several.then_some(&declared.should),
+            should: None,
+            received: &[],
+            noop: false,
+        }
     }
 
     /// The state of a resource by some provider.

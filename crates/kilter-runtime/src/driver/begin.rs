@@ -143,7 +143,7 @@ impl Prepared<'_> {
             }
             let wakes = wakes.into_iter().filter_map(|(at, old)| Some((at, kept.new_of(old)?))).collect();
             if let Some(holder) = &mut holder {
-                holder.listening.begin(self, &sender, stop);
+                holder.listening.begin(self, options.mode, &sender, stop);
             }
             // What was begun before counts.
             let jobs = options.jobs.max(1).saturating_sub(calls.len());

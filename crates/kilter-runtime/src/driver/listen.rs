@@ -14,6 +14,7 @@ use kilter_engine::{Timestamp, VertexId};
 use kilter_model::Attributes;
 use kilter_provider::{Context, Provider, Registry, Tell, Wanted};
 
+use super::Mode;
 use super::stop::{Alarm, Mail, Message, Stop};
 
 /// For how long a watch that has ended is left alone: twice as long each time,
@@ -53,12 +54,21 @@ pub(super) enum Status {
     Lost(EcoString),
 }
 
+/// A resource with a watch of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct WatchedResource {
+    pub(super) name: EcoString,
+    pub(super) should: Attributes,
+    /// True if its metaparameters forbid changes, so that its watch must not change anything either.
+    pub(super) noop: bool,
+}
+
 /// What a provider is asked to tell of.
 #[derive(Debug)]
 pub(super) struct Listened {
     pub(super) provider: u16,
     /// The only resource that it tells of; none if it tells of all.
-    alone: Option<(EcoString, Attributes)>,
+    alone: Option<WatchedResource>,
     heard: Mutex<Heard>,
     ending: Alarm,
 }
@@ -71,12 +81,12 @@ struct Heard {
 
 impl Listened {
     /// Whether the same is asked of it.
-    pub(super) fn is_asked(&self, provider: u16, alone: Option<(&EcoString, &Attributes)>) -> bool {
-        self.provider == provider && self.alone.as_ref().map(|(name, should)| (name, should)) == alone
+    pub(super) fn is_asked(&self, provider: u16, alone: Option<&WatchedResource>) -> bool {
+        self.provider == provider && self.alone.as_ref() == alone
     }
 
     pub(super) fn asked(&self) -> (u16, Option<EcoString>) {
-        (self.provider, self.alone.as_ref().map(|(name, _)| name.clone()))
+        (self.provider, self.alone.as_ref().map(|alone| alone.name.clone()))
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -138,13 +148,13 @@ pub(super) enum State {
 }
 
 impl Listener {
-    pub(super) fn new(provider: u16, alone: Option<(EcoString, Attributes)>, since: Timestamp) -> Listener {
+    pub(super) fn new(provider: u16, alone: Option<WatchedResource>, since: Timestamp) -> Listener {
         let told = Listened { provider, alone, heard: Mutex::default(), ending: Alarm::new() };
         Listener { told: Arc::new(told), state: State::Silent, since, thread: None }
     }
 
     /// Begins to listen, unless somebody does.
-    pub(super) fn begin(&mut self, registry: &Registry, sender: &Sender<Message>, stop: &Stop) {
+    pub(super) fn begin(&mut self, registry: &Registry, mode: Mode, sender: &Sender<Message>, stop: &Stop) {
         if self.thread.is_some() {
             return;
         }
@@ -154,7 +164,7 @@ impl Listener {
         let thread = Builder::new().name("listen".into());
         let thread = if told.alone.is_some() { thread.stack_size(STACK) } else { thread };
         let listened = thread.spawn(move || {
-            listen(provider.as_ref(), &told, &to_driver, &urgent, &hostname);
+            listen(provider.as_ref(), mode, &told, &to_driver, &urgent, &hostname);
             // Without a driver nobody waits for it but at the end.
             let _ = to_driver.send(Message::Left(told));
         });
@@ -241,6 +251,7 @@ impl Tell for Teller<'_> {
 /// Listens to a provider, again and again, until it is to end.
 fn listen(
     provider: &dyn Provider,
+    mode: Mode,
     told: &Arc<Listened>,
     sender: &Sender<Message>,
     urgent: &AtomicBool,
@@ -253,7 +264,10 @@ fn listen(
     while !interrupt.is_raised() {
         let begun = Instant::now();
         let cx = Context::bare().with_log(&mail).with_interrupt(interrupt).with_hostname(hostname);
-        let alone = told.alone.as_ref().map(|(name, should)| Wanted::new(name, Some(should)));
+        let alone = told.alone.as_ref();
+        let alone = alone.map(|WatchedResource { name, should, noop }| {
+            Wanted::new(name, Some(should)).with_noop(*noop || mode == Mode::Noop)
+        });
         let ended = catch_unwind(AssertUnwindSafe(|| provider.watch(&cx, alone, &teller)));
         if interrupt.is_raised() {
             return;

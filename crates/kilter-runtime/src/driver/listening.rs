@@ -6,12 +6,13 @@ use std::sync::mpsc::Sender;
 
 use ecow::{EcoString, eco_format};
 use kilter_engine::{Timestamp, VertexId};
+use kilter_model::Meta;
 use kilter_provider::POLL;
 
-use super::Driver;
-use super::listen::{Listened, Listener, Names, News, State, Status};
+use super::listen::{Listened, Listener, Names, News, State, Status, WatchedResource};
 use super::polls::Missing;
 use super::stop::{Message, Stop};
+use super::{Driver, Mode};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 
@@ -55,11 +56,15 @@ impl Listening {
         let mut former = std::mem::take(&mut self.listeners);
         let unwatched = std::mem::take(&mut self.unwatched);
         for ((provider, alone), names) in asked {
-            let of = |(name, (_, vertex)): (_, &(_, VertexId))| (name, &prepared.resource(*vertex).attributes);
+            let of = |(name, (_, vertex)): (&EcoString, &(_, VertexId))| {
+                let resource = prepared.resource(*vertex);
+                let noop = resource.meta().is_some_and(Meta::only_looks);
+                WatchedResource { name: name.clone(), should: resource.attributes.clone(), noop }
+            };
             let alone = alone.as_ref().zip(names.first()).map(of);
-            let found = former.iter().position(|listener| listener.told.is_asked(provider, alone));
+            let found = former.iter().position(|listener| listener.told.is_asked(provider, alone.as_ref()));
             let found = found.map(|at| former.swap_remove(at));
-            let anew = || Listener::new(provider, alone.map(|(name, should)| (name.clone(), should.clone())), now);
+            let anew = || Listener::new(provider, alone.clone(), now);
             let listener = match found {
                 // It is tried again at once.
                 Some(lost) if lost.state == State::Lost => {
@@ -83,8 +88,8 @@ impl Listening {
     }
 
     /// Begins to listen to those that nobody listens to yet.
-    pub(super) fn begin(&mut self, prepared: &Prepared<'_>, sender: &Sender<Message>, stop: &Stop) {
-        self.listeners.iter_mut().for_each(|listener| listener.begin(prepared.registry, sender, stop));
+    pub(super) fn begin(&mut self, prepared: &Prepared<'_>, mode: Mode, sender: &Sender<Message>, stop: &Stop) {
+        self.listeners.iter_mut().for_each(|listener| listener.begin(prepared.registry, mode, sender, stop));
     }
 
     /// The one that tells this, unless it is listened to no longer.

@@ -143,7 +143,13 @@ fn read(provider: &dyn Provider, cx: &Context<'_>, names: &[Named]) -> Result<(V
     }
     let wanted = names.iter();
     let wanted: Vec<Wanted<'_>> = wanted
-        .map(|one| Wanted { name: &one.name, namevars: one.namevars.as_ref(), should: None, received: &[] })
+        .map(|one| Wanted {
+            name: &one.name,
+            namevars: one.namevars.as_ref(),
+            should: None,
+            received: &[],
+            noop: false,
+        })
         .collect();
     let mut found = get_named(provider, cx, &wanted)?;
     let (mut states, mut failed) = (Vec::with_capacity(names.len()), Vec::new());

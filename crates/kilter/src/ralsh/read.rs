@@ -52,7 +52,7 @@ pub(super) fn one(
 ) -> Result<Option<State>, Trouble> {
     let (name, namevars) = identified(provider, title)?;
     let cx = surroundings(logger);
-    let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters, received: &[] }];
+    let wanted = [Wanted { name: &name, namevars: namevars.as_ref(), should: parameters, received: &[], noop: false }];
     let read = || {
         provider.open(&cx)?;
         get_checked(provider, &cx, Query::Named(&wanted))

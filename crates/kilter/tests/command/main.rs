@@ -12,6 +12,7 @@ mod facts;
 mod foresee;
 mod get;
 mod graph;
+mod guards;
 mod guide;
 mod help;
 mod history;

@@ -5,8 +5,8 @@
 mod unedited;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use kilter_model::{
     Attributes, Behaviour, Catalog, Change, Meta, Outcome, Resource, ResourceRef, SourceId, Span, State, TypeSchema,
@@ -18,24 +18,51 @@ use kilter_provider::{
 use kilter_runtime::{Event, Held, Hold, Mode, Observer, Options, Report, Stop, plan_of};
 use unedited::Fixed;
 
-/// A provider that cannot set what is called `bad`.
+/// A call that requests the end of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// A change of `good`.
+    Change,
+    /// The flush with this number; the first is 1.
+    Flush(usize),
+    /// The check of `bad` that follows its first failure.
+    CheckAfterFailure,
+    /// The driver's wait for the retry of `bad`, when that retry is due.
+    WaitForRetry,
+}
+
+/// A provider that cannot set the slot `bad`.
 struct Slots {
     schema: TypeSchema,
     set: Mutex<BTreeSet<String>>,
     tries: Mutex<u32>,
-    /// How often it cannot be flushed.
+    /// Number of flushes that fail.
     stuck: Mutex<u32>,
-    /// How often `bad` had been tried at each flush.
+    /// Number of tries of `bad` at each flush.
     flushes: Mutex<Vec<u32>>,
+    /// Slots that were set since the last flush.
+    unflushed: Mutex<BTreeSet<String>>,
+    /// True after the run has announced the retry of `bad`.
+    is_retrying: AtomicBool,
+    ends: Ends,
+    stop: Stop,
 }
 
 impl Slots {
-    fn new(stuck: u32) -> Arc<Slots> {
+    fn new(stuck: u32, ends: Ends) -> Arc<Slots> {
         let schema = TypeSchema::new("slot", "A slot in memory.")
             .attribute("name", "String", Behaviour::Namevar, "Its name.")
             .attribute("value", "String", Behaviour::Property, "What it holds.");
-        let (set, tries, flushes) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Slots { schema, set, tries, stuck: Mutex::new(stuck), flushes })
+        let (set, tries, flushes, unflushed) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        let (stuck, is_retrying, stop) = (Mutex::new(stuck), AtomicBool::new(false), Stop::new().unwrap());
+        Arc::new(Slots { schema, set, tries, stuck, flushes, unflushed, is_retrying, ends, stop })
+    }
+
+    /// Requests the end of the run, once, at this call.
+    fn reaches(&self, call: Ends) {
+        if self.ends == call && self.stop.requests() == 0 {
+            self.stop.request();
+        }
     }
 }
 
@@ -49,6 +76,9 @@ impl Provider for Slots {
     }
 
     fn get(&self, _: &Context<'_>, _: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        if self.is_retrying.load(Ordering::Acquire) {
+            self.reaches(Ends::CheckAfterFailure);
+        }
         let of = |name: &String| State::present(name.as_str(), [("value", Value::from("x"))].into_iter().collect());
         Ok(self.set.lock().unwrap().iter().map(of).collect())
     }
@@ -59,105 +89,129 @@ impl Provider for Slots {
                 *self.tries.lock().unwrap() += 1;
                 return Outcome::failed("never");
             }
+            self.reaches(Ends::Change);
             self.set.lock().unwrap().insert(change.name.to_string());
+            self.unflushed.lock().unwrap().insert(change.name.to_string());
             Outcome::done()
         };
         changes.iter().map(set).collect()
     }
 
     fn flush(&self, _: &Context<'_>) -> Result<(), ProviderError> {
-        self.flushes.lock().unwrap().push(*self.tries.lock().unwrap());
+        let count = {
+            let mut flushes = self.flushes.lock().unwrap();
+            flushes.push(*self.tries.lock().unwrap());
+            flushes.len()
+        };
+        self.reaches(Ends::Flush(count));
         let mut stuck = self.stuck.lock().unwrap();
         if *stuck > 0 {
             *stuck -= 1;
             return Err(ProviderError::new("stuck"));
         }
+        self.unflushed.lock().unwrap().clear();
         Ok(())
     }
 }
 
-/// What is logged. It may be slow.
-#[derive(Default)]
-struct Logged(Vec<String>, Duration);
+/// The log lines of a run.
+struct Logged<'a> {
+    slots: &'a Slots,
+    lines: Vec<String>,
+}
 
-impl Observer for Logged {
+impl Observer for Logged<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Log { message, .. } => self.0.push(message.to_owned()),
-            Event::Retrying { .. } => std::thread::sleep(self.1),
+            Event::Log { message, .. } => self.lines.push(message.to_owned()),
+            Event::Retrying { .. } => self.slots.is_retrying.store(true, Ordering::Release),
+            // The driver waits for its next message and for the retry.
+            Event::Idle if self.slots.is_retrying.load(Ordering::Acquire) => self.slots.reaches(Ends::WaitForRetry),
             _ => {}
         }
     }
 }
 
-fn slot(name: &str, retry: i32) -> Resource {
+fn slot(name: &str, retry: i32, delay: u64) -> Resource {
     let attributes: Attributes = [("value", Value::from("x"))].into_iter().collect();
     let (reference, span) = (ResourceRef::new("slot", name), Span::new(SourceId(0), 0, 0));
     let mut resource = Resource { reference, name: name.into(), attributes, particulars: None, span };
-    resource.particulars_mut().meta = Some(Meta { retry, delay: 50, ..Meta::default() });
+    resource.particulars_mut().meta = Some(Meta { retry, delay, ..Meta::default() });
     resource
 }
 
-/// Holds what can be set, and what is tried for ever.
-fn held(slots: &Arc<Slots>, millis: u64) -> (Report, Vec<String>) {
-    held_before(slots, millis, Logged::default())
-}
-
-/// The same before such an observer.
-fn held_before(slots: &Arc<Slots>, millis: u64, logged: Logged) -> (Report, Vec<String>) {
+/// Holds one slot that can be set, and one that the run retries without end.
+fn held(slots: &Arc<Slots>) -> (Report, Vec<String>) {
     let registry = Registry::new([Arc::clone(slots) as Arc<dyn Provider>]);
-    held_of(&registry, vec![slot("good", 0), slot("bad", -1)], millis, logged)
+    let delay = if slots.ends == Ends::WaitForRetry { 0 } else { 20 };
+    held_of(&registry, slots, vec![slot("good", 0, 0), slot("bad", -1, delay)])
 }
 
-/// Holds some resources.
-fn held_of(registry: &Registry, resources: Vec<Resource>, millis: u64, mut logged: Logged) -> (Report, Vec<String>) {
+/// Holds resources until `slots` requests the end.
+fn held_of(registry: &Registry, slots: &Slots, resources: Vec<Resource>) -> (Report, Vec<String>) {
     let catalog = Catalog { resources, ..Catalog::default() };
     let prepared = plan_of(catalog, registry).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs: 2, durability, strictness, state_dir: None };
-    let longest = Some(Duration::from_millis(millis));
+    let mut logged = Logged { slots, lines: Vec::new() };
     let hold = Hold {
         converged: None,
         until_converged: false,
-        longest,
+        longest: None,
         declared: &mut Fixed,
         reread: None,
         alive: None,
         window: None,
         door: None,
     };
-    let held = prepared.hold(&options, hold, &Stop::new().unwrap(), &mut logged).unwrap();
+    let held = prepared.hold(&options, hold, &slots.stop, &mut logged).unwrap();
     let Held::Ended(report) = held else { panic!("nothing else is declared") };
-    (*report, logged.0)
+    (*report, logged.lines)
 }
 
 #[test]
 fn what_was_done_is_flushed_while_something_is_tried_for_ever() {
-    let slots = Slots::new(0);
-    let (report, logged) = held(&slots, 2600);
+    // The run ends at its third flush, however long that takes; the fourth is the one at the end.
+    let slots = Slots::new(0, Ends::Flush(3));
+    let (report, logged) = held(&slots);
     assert_eq!((report.counts.failed, report.counts.in_sync, logged.len()), (1, 1, 0));
     let flushes = slots.flushes.lock().unwrap().clone();
-    let tries = *slots.tries.lock().unwrap();
-    assert!(tries > 5, "it was tried {tries} times");
-    assert!(flushes[0] <= 2, "nothing waits for what never comes: {flushes:?}");
+    assert!(flushes.len() >= 3 && flushes[0] <= 2, "nothing waits for what never comes: {flushes:?}");
+    assert!(flushes[..3].is_sorted_by(|before, after| before < after), "it is tried between two flushes: {flushes:?}");
     // At the beginning, each second, and at the end.
     let most = usize::try_from(report.duration.as_secs()).unwrap() + 2;
-    assert!((2..=most).contains(&flushes.len()), "once in a second at most: {flushes:?} of {tries}");
+    assert!(flushes.len() <= most, "once in a second at most: {flushes:?} in {:?}", report.duration);
 }
 
 #[test]
-fn what_is_about_to_be_tried_again_at_the_end_has_failed() {
-    // Both times are over when it goes on.
-    let logged = Logged(Vec::new(), Duration::from_millis(500));
-    let (report, _) = held_before(&Slots::new(0), 400, logged);
+fn a_change_that_waits_for_a_worker_is_flushed_after_it_was_made() {
+    for _ in 0..20 {
+        let slots = Slots::new(0, Ends::Change);
+        let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]);
+        let (report, _) = held_of(&registry, &slots, vec![slot("good", 0, 0)]);
+        assert_eq!(report.counts.failed, 0);
+        assert_eq!(*slots.unflushed.lock().unwrap(), BTreeSet::new(), "{:?}", slots.flushes.lock().unwrap());
+    }
+}
+
+#[test]
+fn a_run_that_ends_when_a_retry_is_due_reports_the_failure() {
+    let (report, _) = held(&Slots::new(0, Ends::WaitForRetry));
+    assert_eq!((report.counts.failed, report.counts.interrupted), (1, 0));
+    assert_eq!(report.resources[0].failure.as_deref(), Some("never"));
+}
+
+#[test]
+fn a_run_that_ends_while_a_retry_checks_reports_the_failure() {
+    let (report, _) = held(&Slots::new(0, Ends::CheckAfterFailure));
     assert_eq!((report.counts.failed, report.counts.interrupted), (1, 0));
     assert_eq!(report.resources[0].failure.as_deref(), Some("never"));
 }
 
 #[test]
 fn what_could_not_be_flushed_is_flushed_later() {
-    let slots = Slots::new(1);
-    let (report, logged) = held(&slots, 300);
+    let slots = Slots::new(1, Ends::Flush(1));
+    let (report, logged) = held(&slots);
     assert_eq!(logged, ["slot: stuck"]);
     assert_eq!(report.unflushed, Vec::<String>::new(), "it was tried once more at the end");
     assert_eq!(slots.flushes.lock().unwrap().len(), 2);
@@ -201,6 +255,7 @@ impl Provider for Guest {
 
     fn flush(&self, cx: &Context<'_>) -> Result<(), ProviderError> {
         self.note("flush", cx);
+        self.inner.reaches(Ends::Flush(1));
         Ok(())
     }
 
@@ -218,10 +273,10 @@ impl Provider for Guest {
 #[test]
 fn a_provider_is_told_who_runs_it_and_what_its_machine_is_called() {
     for (is_named, hostname) in [(true, "web1"), (false, "localhost")] {
-        let guest = Arc::new(Guest { inner: Slots::new(0), calls: Mutex::default() });
+        let guest = Arc::new(Guest { inner: Slots::new(0, Ends::Flush(1)), calls: Mutex::default() });
         let registry = Registry::new([Arc::clone(&guest) as Arc<dyn Provider>]);
         let registry = if is_named { registry.on_machine(hostname) } else { registry };
-        let (report, _) = held_of(&registry, vec![slot("good", 0)], 300, Logged::default());
+        let (report, _) = held_of(&registry, &guest.inner, vec![slot("good", 0, 0)]);
         assert_eq!(report.counts.failed, 0);
         let expected = ["flush", "get", "open", "set", "watch"].map(|call| format!("{call} by kilter on {hostname}"));
         assert!(guest.calls.lock().unwrap().iter().eq(&expected), "{:?}", guest.calls.lock().unwrap());

@@ -89,6 +89,9 @@ pub(super) struct Draft {
     is_unsettled: bool,
     unknown: Vec<(EcoString, EcoString)>,
     failure: Option<EcoString>,
+    /// True if a change failed, not a check. Only a change that succeeds, or a check that finds the resource in sync, ends
+    /// such a failure.
+    is_change_failure: bool,
     notes: Vec<EcoString>,
     changed: bool,
     refreshed: bool,
@@ -229,7 +232,6 @@ impl<'run> Board<'run> {
         vertices
             .iter()
             .map(|&vertex| {
-                self.used.insert(self.prepared.providers[vertex.0 as usize]);
                 self.forget(vertex);
                 let mut item = self.item(vertex);
                 item.found = self.found.remove(&vertex);
@@ -247,6 +249,7 @@ impl<'run> Board<'run> {
         let why = self.seal(vertex).hide(why);
         let draft = self.draft(vertex);
         draft.failure = Some(why);
+        draft.is_change_failure = false;
         draft.tries += 1;
     }
 
@@ -274,7 +277,7 @@ impl<'run> Board<'run> {
                 Verdict::InSync
             }
             Ok(found) => {
-                if let Some(draft) = self.drafts.get_mut(&done.vertex) {
+                if let Some(draft) = self.drafts.get_mut(&done.vertex).filter(|draft| !draft.is_change_failure) {
                     draft.failure = None;
                 }
                 if self.is_looked_at(done.vertex) {
@@ -317,6 +320,7 @@ impl<'run> Board<'run> {
     /// Takes what came of a change, and of a refresh that was owed for these.
     pub(super) fn applied(&mut self, done: Done, owed_by: Vec<ResourceRef>) -> Ran {
         let outcome = done.outcome.unwrap_or_default();
+        self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
         let ran = match &done.result {
             Ok(_) => Ran::Done { refreshed: outcome.refreshed },
             Err(_) => Ran::Failed,
@@ -330,6 +334,7 @@ impl<'run> Board<'run> {
         draft.differences = done.differences.into_iter().map(|each| seal.hide_in(each)).collect();
         draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
         draft.is_unsettled = done.result.is_err() && outcome.failure.is_none();
+        draft.is_change_failure = done.result.is_err();
         draft.failure = done.result.err().map(|why| seal.hide(why));
         draft.changed |= ran != Ran::Failed;
         if ran != Ran::Failed {
@@ -343,7 +348,7 @@ impl<'run> Board<'run> {
     /// Takes what came of a refresh that was owed for these.
     pub(super) fn refreshed(&mut self, done: Done, owed_by: Vec<ResourceRef>) -> bool {
         let outcome = done.outcome.unwrap_or_default();
-        self.used.insert(self.prepared.providers[done.vertex.0 as usize]);
+        self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
         let seal = self.seal(done.vertex);
         let draft = self.draft(done.vertex);
         draft.duration += done.duration;
@@ -389,6 +394,12 @@ impl<'run> Board<'run> {
             }
         }
         unflushed
+    }
+
+    /// Registers a provider for the next flush. The driver calls this after a change, never before: a flush that runs while
+    /// the call still waits for a worker must not count for that change.
+    pub(super) fn needs_flush(&mut self, provider: u16) {
+        self.used.insert(provider);
     }
 
     /// Whether a provider changed something that need not be durable yet.

@@ -57,6 +57,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             done.result = Err(why);
         }
         let (provider, name) = (former.of.0, &former.of.1);
+        self.board.needs_flush(provider);
         let type_name = self.prepared.registry.at(usize::from(provider)).schema().name.clone();
         let (level, message) = match &done.result {
             Ok(_) => (Level::Notice, "what was begun before the manifest was edited has ended".to_owned()),

@@ -20,7 +20,7 @@ mod yielding;
 pub use cycle::Cycle;
 pub use graph::{Edge, EdgeId, Graph, Origin, Reason, VertexId};
 pub use machine::{
-    Backoff, Batch, Budget, Command, Holding, Input, Limit, Machine, Ran, Replacement, Semaphores, Stage, Timestamp,
-    Token, Verdict,
+    Backoff, Batch, Budget, Command, Contest, Holding, Input, Limit, Machine, Ran, Replacement, Semaphores, Stage,
+    Timestamp, Token, Verdict,
 };
 pub use vertex::{Settlement, Vertex};

@@ -1,5 +1,6 @@
 //! The reconcile machine: one input in, the commands that follow from it out.
 
+mod contest;
 mod debts;
 mod hold;
 mod messages;
@@ -15,6 +16,7 @@ use std::collections::BinaryHeap;
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
+pub use contest::Contest;
 use hold::Hold;
 pub use hold::Holding;
 pub use messages::{Batch, Command, Input, Ran, Timestamp, Token, Verdict};
@@ -206,7 +208,7 @@ impl Machine {
             Verdict::Ended => self.settle(vertex, Settlement::Interrupted),
             Verdict::InSync => self.in_sync(vertex),
             Verdict::Unknown => self.settle_looked_at(vertex, Settlement::Unknown),
-            Verdict::Differs if self.is_looked_at(vertex) => {
+            Verdict::Differs if self.is_looked_at(vertex) || self.is_held_off(vertex) => {
                 self.settle_looked_at(vertex, Settlement::WouldChange);
             }
             Verdict::Differs if self.interrupted => self.settle(vertex, Settlement::Interrupted),
@@ -378,7 +380,11 @@ impl Machine {
             }
             found => found,
         };
-        let would = matches!(settlement, Settlement::WouldChange | Settlement::WouldRefresh);
+        let would = match settlement {
+            // It will be changed, and then notifies.
+            Settlement::WouldChange => !self.is_held_off(vertex),
+            settlement => settlement == Settlement::WouldRefresh,
+        };
         for edge in self.graph.leaving(vertex) {
             self.would[edge.at()] = would && self.graph.edge(edge).notify;
         }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kilter_engine::{
-    Backoff, Batch, Command, Edge, Graph, Holding, Input, Machine, Origin, Ran, Reason, Replacement, Semaphores,
-    Settlement, Timestamp, Token, Verdict, Vertex, VertexId,
+    Backoff, Batch, Budget, Command, Edge, Graph, Holding, Input, Machine, Origin, Ran, Reason, Replacement,
+    Semaphores, Settlement, Timestamp, Token, Verdict, Vertex, VertexId,
 };
 
 const A: VertexId = VertexId(0);
@@ -623,4 +623,90 @@ fn behind_an_interrupt_what_is_under_way_ends_and_the_chain_behind_it_does_not_b
     assert_eq!(rest[0], first);
     assert!(rest[1..].iter().all(|command| [interrupted(B), interrupted(C)].contains(command)), "{rest:?}");
     assert!(run.machine.is_finished());
+}
+
+/// Times in seconds at which a vertex was repaired that another program changes at once after each repair, until a time.
+fn repairs_of_contested(holding: Holding, until: u64) -> (Run, Vec<u64>) {
+    let mut run = Run::holding_as(&[], vertices(1), holding);
+    let (mut repairs, mut wakes) = (Vec::new(), Vec::new());
+    let mut commands = run.machine.commands();
+    loop {
+        while let Some(command) = commands.pop() {
+            match command {
+                Command::Check(_) => commands.extend(run.give(Input::Checked(A, Verdict::Differs))),
+                Command::Apply(_) => {
+                    repairs.push(run.now.0 / 1000);
+                    commands.extend(run.give(Input::Applied(A, DONE)));
+                    commands.extend(run.give(Input::Stale(A)));
+                }
+                Command::Wake(_, at) => wakes.push(at),
+                _ => {}
+            }
+        }
+        let Some(next) = wakes.iter().min().copied().filter(|at| at.0 <= until * 1000) else { return (run, repairs) };
+        wakes.retain(|at| *at != next);
+        run.now = next;
+        commands = run.give(Input::Due(A));
+    }
+}
+
+#[test]
+fn contested_vertex_is_repaired_at_growing_intervals_up_to_the_cap() {
+    let budget = Budget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
+    let (run, repairs) = repairs_of_contested(Holding { budget, ..Holding::default() }, 300);
+    assert_eq!(repairs, [0, 0, 0, 0, 5, 15, 35, 75, 135, 195, 255]);
+    assert_eq!(run.machine.settlement(A), Some(Settlement::WouldChange));
+    let contest = run.machine.contest(A).expect("it is contested");
+    assert_eq!((contest.repairs, contest.since, contest.next), (11, Timestamp(0), Timestamp(315_000)));
+    assert!(run.machine.quiet_since().is_some(), "a contested vertex that waits is at rest");
+}
+
+#[test]
+fn contested_vertex_that_yields_is_only_watched() {
+    let budget = Budget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
+    let holding = Holding { budget, yielding: [A].into(), ..Holding::default() };
+    let (run, repairs) = repairs_of_contested(holding, 300);
+    assert_eq!(repairs, [0, 0, 0, 0]);
+    assert!(run.machine.is_watched_only(A) && run.machine.contest(A).is_none());
+}
+
+#[test]
+fn contest_ends_after_one_quiet_interval_and_on_reinstatement() {
+    let budget = Budget { repairs: 3, within: 60_000, first: 5_000, longest: 60_000 };
+    let (mut run, _) = repairs_of_contested(Holding { budget, ..Holding::default() }, 0);
+    run.now = Timestamp(5_000);
+    assert_eq!(run.give(Input::Due(A)), [check(A)]);
+    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [apply(A)]);
+    // The next repair may come at 15 s, so the contest is over at 25 s.
+    let wake = Command::Wake(A, Timestamp(25_000));
+    assert_eq!(run.give(Input::Applied(A, DONE)), [Command::Contested(A), wake, settled(A, Settlement::Changed)]);
+    run.now = Timestamp(6_000);
+    assert_eq!(run.give(Input::Stale(A)), [check(A)]);
+    assert_eq!(run.give(Input::Checked(A, Verdict::InSync)), [settled(A, Settlement::InSync)], "it is woken once");
+    let mut reinstated = Run { machine: run.machine.clone(), now: run.now };
+    assert_eq!(reinstated.give(Input::Reinstate(A)), [Command::Uncontested(A)]);
+    run.now = Timestamp(25_000);
+    assert_eq!(run.give(Input::Due(A)), [Command::Uncontested(A)]);
+    assert_eq!((run.machine.contest(A), run.machine.contested()), (None, 0));
+}
+
+#[test]
+fn contested_vertex_is_still_refreshed_and_notifies_when_it_is_repaired() {
+    let budget = Budget { repairs: 0, within: 60_000, first: 5_000, longest: 60_000 };
+    let mut run =
+        Run::holding_as(&[notify(A, B)], vertices(2), Holding { budget, yielding: [B].into(), ..Holding::default() });
+    run.machine.commands();
+    run.give(Input::Checked(A, Verdict::Differs));
+    run.give(Input::Applied(A, DONE));
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
+    run.give(Input::Refreshed(B, true));
+    run.give(Input::Stale(A));
+    run.give(Input::Checked(A, Verdict::Differs));
+    assert_eq!(run.machine.settlement(A), Some(Settlement::WouldChange));
+    run.give(Input::Stale(B));
+    assert!(run.give(Input::Checked(B, Verdict::InSync)).contains(&settled(B, Settlement::InSync)));
+    run.now = Timestamp(5_000);
+    run.give(Input::Due(A));
+    let owe = Command::Owe(vec![Token { first: A, second: B }]);
+    assert_eq!(run.give(Input::Checked(A, Verdict::Differs)), [owe, apply(A)]);
 }

@@ -1,7 +1,7 @@
 //! The engine's metaparameters: those of a resource, and those that types and all resources begin with.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Behaviour, DataType, EventLimit, Meta, Policy, Poll, Semaphore, TypeSchema, Value};
+use kilter_model::{Behaviour, Contested, DataType, EventLimit, Meta, Policy, Poll, Semaphore, TypeSchema, Value};
 use rustc_hash::FxHashMap;
 
 use crate::attributes::{KNOWN_BEFORE, mismatched};
@@ -13,12 +13,17 @@ use crate::tree::View;
 use crate::value::{Built, Values};
 
 /// Metaparameters that are known, with their data types and what they mean.
-pub(crate) const META: [(&str, &str, &str); 19] = [
+pub(crate) const META: [(&str, &str, &str); 20] = [
     ("noop", "Boolean", "Whether the resource is only looked at, never changed."),
     (
         "policy",
         "Enum[repair, warn, observe]",
         "What is done when it is not in its state: it is repaired, or a warning is given, or the report tells.",
+    ),
+    (
+        "contested",
+        "Enum[repair, observe]",
+        "What happens if another program keeps undoing repairs while the state is held: they are made at growing intervals, or no more.",
     ),
     ("retry", "Integer[-1, 2147483647]", "How often a failure is tried again; -1 without end."),
     ("retryreset", "Boolean", "Whether all tries are there again when the resource is in its state."),
@@ -254,6 +259,9 @@ fn set(meta: &mut Meta, name: &str, value: &Value) {
                 Some("observe") => Policy::Observe,
                 _ => Policy::Repair,
             }
+        }
+        "contested" => {
+            meta.contested = if value.as_str() == Some("observe") { Contested::Observe } else { Contested::Repair };
         }
         "retry" => meta.retry = i32::try_from(whole).unwrap_or(i32::MAX),
         "retryreset" => meta.retry_reset = truth,

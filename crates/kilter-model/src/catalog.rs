@@ -126,6 +126,8 @@ pub struct Meta {
     pub timeout: u64,
     /// When it is looked at while its state is held.
     pub poll: Poll,
+    /// What is done if another program keeps undoing its repairs while its state is held.
+    pub contested: Contested,
     /// How many events it heeds while its state is held; none for all.
     pub limit: Option<EventLimit>,
     /// What it has for itself, or with few others, while something is done to it.
@@ -164,6 +166,16 @@ pub enum Policy {
     /// It is left as it is, with a warning.
     Warn,
     /// It is left as it is; the report tells.
+    Observe,
+}
+
+/// Treatment of a resource whose repairs another program keeps undoing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Contested {
+    /// Repair it at growing intervals.
+    #[default]
+    Repair,
+    /// Only watch it until the manifest is edited.
     Observe,
 }
 

@@ -30,7 +30,8 @@ mod value;
 pub use bytes::{base64, from_base64};
 pub use canonical::{CanonicalError, from_canonical_json, to_canonical_json, to_canonical_json_clear};
 pub use catalog::{
-    Catalog, Composite, Deferred, EventLimit, Meta, Policy, Poll, Relation, RelationKind, Resource, Semaphore,
+    Catalog, Composite, Contested, Deferred, EventLimit, Meta, Policy, Poll, Relation, RelationKind, Resource,
+    Semaphore,
 };
 pub use change::{Change, Difference, Outcome, Receipt, State};
 pub use data_type::{

@@ -62,7 +62,7 @@ pub use stop::{Fate, Stop};
 use surroundings::Lazy;
 use timeout::Timed;
 use treatment::Numbers;
-pub use window::{Begun, CompositeStanding, Standing, Standings, Tally, Unseen, Watched, Which, Window};
+pub use window::{Begun, CompositeStanding, Contest, Standing, Standings, Tally, Unseen, Watched, Which, Window};
 
 /// Resources whose states are held at the same time, at most.
 pub(crate) const CHUNK: usize = 64;
@@ -369,6 +369,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 self.board.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
+            Command::Contested(vertex) => self.contested(vertex),
+            Command::Uncontested(vertex) => self.uncontested(vertex),
             // Watches that end are begun anew by those who have them.
             Command::Watch(vertex) => self.machine.input(self.now, Input::Watching(vertex)),
             _ if self.broken.is_some() => {}

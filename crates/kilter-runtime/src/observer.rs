@@ -66,7 +66,23 @@ pub enum Event<'a> {
     Flushed,
     /// A state is held, and the run is well: told as often as was asked for, however little happens.
     Alive,
-    /// A resource was repaired too often and is only watched from now on: somebody else wants it otherwise.
+    /// Another program undoes the repairs of a resource, which has been repaired once more. Later repairs come at growing intervals.
+    Contested {
+        /// The resource.
+        reference: &'a ResourceRef,
+        /// Number of repairs so far.
+        repairs: u32,
+        /// Time until the next repair, at the earliest.
+        next: std::time::Duration,
+        /// Differences that the last repair removed: the values of the other program, and the declared ones.
+        differences: &'a [Difference],
+    },
+    /// No program undoes the repairs of a resource any more.
+    Uncontested {
+        /// The resource.
+        reference: &'a ResourceRef,
+    },
+    /// A resource was repaired too often and yields (`contested: observe`): it is only watched from now on.
     Demoted {
         /// The resource.
         reference: &'a ResourceRef,

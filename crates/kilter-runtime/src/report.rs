@@ -74,6 +74,8 @@ pub struct ResourceReport {
     pub refreshed_by: Vec<ResourceRef>,
     /// Lines of the provider for the person who reads the report.
     pub notes: Vec<EcoString>,
+    /// True if it has to wait for its repair because another program undoes its repairs.
+    pub is_contested: bool,
     /// How often it was tried.
     pub tries: u32,
     /// How long its changes took.

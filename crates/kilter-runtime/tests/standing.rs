@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use kilter_model::expr::Template;
 use kilter_model::{
-    Attributes, Behaviour, Catalog, Change, Composite, Deferred, EventLimit, Feature, Meta, Outcome, Relation,
-    RelationKind, Resource, ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
+    Attributes, Behaviour, Catalog, Change, Composite, Contested, Deferred, EventLimit, Feature, Meta, Outcome,
+    Relation, RelationKind, Resource, ResourceRef, Semaphore, SourceId, Span, State, TypeSchema, Value,
 };
 use kilter_provider::{
     Batch, Context, Durability, Mode as Setting, Provider, ProviderError, Query, Registry, Strictness, Tell, Wanted,
@@ -179,9 +179,9 @@ impl Observer for Heard {
             Event::Settled(report) => format!("{} {}", report.reference.title, report.status.word()),
             Event::Unwatched { count, why, .. } => format!("{count} unwatched: {why}"),
             Event::Rewatched { count } => format!("{count} rewatched"),
-            Event::Demoted { reference, differences, .. } => {
+            Event::Demoted { reference, differences, .. } | Event::Contested { reference, differences, .. } => {
                 let values = differences.iter().map(|each| format!(" {} → {}", each.is, each.should));
-                format!("{} demoted:{}", reference.title, values.collect::<String>())
+                format!("{} contested:{}", reference.title, values.collect::<String>())
             }
             _ => return,
         };
@@ -282,14 +282,31 @@ fn every_change_is_told_though_something_happens_while_it_is_made() {
 }
 
 #[test]
-fn what_is_repaired_too_often_is_told_with_both_values_though_something_happens_each_time() {
+fn contested_resource_is_reported_with_both_values_and_its_next_repair() {
     let slots = Slots::new(&[("busy", Script { disturbed: 1000, ..Script::default() })]);
     let told = hold(&slots, vec![slot("busy", Meta::default())], Vec::new(), 2, |seen| {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
-        assert_eq!((one(&standings, "busy").tally.changes, one(&standings, "busy").word), (21, "would_change"));
+        let busy = one(&standings, "busy");
+        assert_eq!((busy.tally.changes, busy.word, standings.contested), (21, "would_change", 1));
+        let contest = busy.contest.as_ref().unwrap();
+        assert_eq!((contest.repairs, contest.differences.len()), (21, 1));
+        let next = busy.next_look.unwrap();
+        assert!(next <= Duration::from_secs(5) && contest.next_repair <= next, "{busy:?}");
     });
-    let demoted: Vec<&String> = told.iter().filter(|line| line.contains("demoted")).collect();
-    assert_eq!(demoted, ["busy demoted: undef → x"]);
+    let contested: Vec<&String> = told.iter().filter(|line| line.contains("contested")).collect();
+    assert_eq!(contested, ["busy contested: undef → x"]);
+}
+
+#[test]
+fn contested_resource_that_yields_is_demoted() {
+    let slots = Slots::new(&[("busy", Script { disturbed: 1000, ..Script::default() })]);
+    let yields = Meta { contested: Contested::Observe, ..Meta::default() };
+    hold(&slots, vec![slot("busy", yields)], Vec::new(), 2, |seen| {
+        let standings = seen.when(|standings| standings.quiet_for.is_some());
+        let busy = one(&standings, "busy");
+        assert_eq!((busy.tally.changes, busy.watched_only, standings.contested), (21, true, 0));
+        assert_eq!((busy.contest.as_ref(), busy.next_look), (None, None));
+    });
 }
 
 #[test]

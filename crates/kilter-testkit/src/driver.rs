@@ -163,7 +163,11 @@ impl<'a> Driver<'a> {
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
             Command::Wake(vertex, at) => self.wakes.push((at, vertex)),
             // The others are of machines that hold a state.
-            Command::Settled(..) | Command::Watch(_) | Command::Demoted(_) => {}
+            Command::Settled(..)
+            | Command::Watch(_)
+            | Command::Contested(_)
+            | Command::Uncontested(_)
+            | Command::Demoted(_) => {}
         }
         Ok(())
     }

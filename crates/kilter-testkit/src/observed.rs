@@ -137,9 +137,10 @@ impl<'a> Observed<'a> {
                 Ok(())
             }
             Command::Settled(vertex, settlement) => self.settle(*vertex, *settlement, tick),
-            Command::Watch(vertex) | Command::Demoted(vertex) => {
-                Err(Violation::at(Property::Ending, *vertex, "one pass watches nothing"))
-            }
+            Command::Watch(vertex)
+            | Command::Contested(vertex)
+            | Command::Uncontested(vertex)
+            | Command::Demoted(vertex) => Err(Violation::at(Property::Ending, *vertex, "one pass watches nothing")),
         }
     }
 

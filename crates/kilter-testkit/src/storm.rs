@@ -238,15 +238,15 @@ impl Place {
         status["resources"].as_array().expect("there are some").clone()
     }
 
-    /// Writes what is contested until it is given up.
+    /// Writes what is contested until it is repaired at growing intervals only.
     fn contest(&self, running: &Running) {
-        wait("the contested files to be given up", LONGEST, || {
+        wait("the contested files to be called so", LONGEST, || {
             let amiss = self.amiss("contested", CONTESTED);
             for path in (0..CONTESTED).map(|number| self.path("contested", number)).filter(|path| !amiss.contains(path))
             {
                 fs::write(path, "struck").expect("there is room");
             }
-            self.status(running, "contested", CONTESTED).iter().all(|one| one["watched_only"] == true)
+            self.status(running, "contested", CONTESTED).iter().all(|one| one["contested"].is_object())
         });
     }
 
@@ -306,7 +306,7 @@ pub fn storm(storm: Storm, kilter: impl Fn(&[&str]) -> Command, directory: &Path
     place.contest(&running);
     for calm in place.status(&running, "calm", CALM) {
         // It was made, and mended once for each blow.
-        assert!(calm["watched_only"].is_null() && calm["state"] == "in_sync", "{calm}");
+        assert!(calm["contested"].is_null() && calm["state"] == "in_sync", "{calm}");
         assert!(calm["changes"] == bursts + 1 && calm["failures"] == 0, "{calm}");
     }
     place.declare(&format!("{text}# What was given up is repaired again.\n"));

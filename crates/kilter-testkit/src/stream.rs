@@ -31,6 +31,14 @@ pub(crate) fn digest(stream: &mut FxHasher, command: &Command) {
             stream.write_u8(8);
             return stream.write_u32(vertex.0);
         }
+        Command::Contested(vertex) => {
+            stream.write_u8(9);
+            return stream.write_u32(vertex.0);
+        }
+        Command::Uncontested(vertex) => {
+            stream.write_u8(10);
+            return stream.write_u32(vertex.0);
+        }
         Command::Settled(vertex, settlement) => {
             stream.write_u8(6);
             stream.write_u32(vertex.0);

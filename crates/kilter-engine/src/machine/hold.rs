@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::contest::Contest;
 use super::pace::{Backoff, Budget, LeftAlone, Limit, Repairs};
 use super::{Command, Machine, Timestamp};
 use crate::graph::{Graph, VertexId};
@@ -23,6 +24,8 @@ pub struct Holding {
     pub forgiving: BTreeSet<VertexId>,
     /// Vertices that have no budget: nobody undoes what is done to them, it is to be done anew.
     pub tireless: BTreeSet<VertexId>,
+    /// Vertices that are only watched when their budget is used up, instead of repaired at growing intervals.
+    pub yielding: BTreeSet<VertexId>,
 }
 
 /// The changing part of holding.
@@ -47,9 +50,11 @@ pub(super) struct Hold {
     /// Vertices that are not in their state and left so for now, and how: to come to that again is nothing new.
     left: BTreeMap<VertexId, Settlement>,
     /// When a vertex was repaired.
-    repairs: BTreeMap<VertexId, Repairs>,
-    /// Vertices whose budget is used up.
-    watched_only: BTreeSet<VertexId>,
+    pub(super) repairs: BTreeMap<VertexId, Repairs>,
+    /// Vertices whose repairs another program undoes.
+    pub(super) contests: BTreeMap<VertexId, Contest>,
+    /// Vertices whose budget is used up, and that yield then.
+    pub(super) watched_only: BTreeSet<VertexId>,
     /// When something last happened that was more than finding a vertex in its state.
     quiet_since: Timestamp,
 }
@@ -90,7 +95,7 @@ impl Machine {
         self.hold.as_ref().is_some_and(|hold| hold.is_limited(vertex))
     }
 
-    /// Whether a vertex is only watched since its budget of repairs is used up.
+    /// Returns true if a vertex is only watched because its repair budget is used up and it yields.
     pub fn is_watched_only(&self, vertex: VertexId) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.watched_only.contains(&vertex))
     }
@@ -222,8 +227,12 @@ impl Machine {
 
     /// The time of a settled vertex has come that something happened to.
     pub(super) fn take_up_pending(&mut self, vertex: VertexId) {
-        if self.hold.as_mut().is_some_and(|hold| hold.pending.remove(&vertex)) && !self.interrupted {
-            self.take_up(vertex);
+        if self.interrupted {
+            return;
+        }
+        match self.hold.as_mut().is_some_and(|hold| hold.pending.remove(&vertex)) {
+            true => self.take_up(vertex),
+            false => self.contest_due(vertex),
         }
     }
 
@@ -246,31 +255,6 @@ impl Machine {
             let progress = &mut self.progress[vertex.at()];
             progress.changed = false;
             progress.refreshed = false;
-        }
-    }
-
-    /// Counts a repair. A vertex that is repaired too often is only watched from now on.
-    pub(super) fn repaired(&mut self, vertex: VertexId) {
-        let now = self.now;
-        let Some(hold) = self.hold.as_mut().filter(|hold| !hold.settings.tireless.contains(&vertex)) else { return };
-        let Budget { repairs, within } = hold.settings.budget;
-        let times = hold.repairs.entry(vertex).and_modify(|times| times.add(now, within)).or_insert(Repairs::Once(now));
-        if times.count() > repairs as usize {
-            hold.repairs.remove(&vertex);
-            hold.watched_only.insert(vertex);
-            self.commands.push(Command::Demoted(vertex));
-        }
-    }
-
-    /// A vertex is repaired again, with a fresh budget.
-    pub(super) fn reinstate(&mut self, vertex: VertexId) {
-        if let Some(hold) = &mut self.hold {
-            hold.repairs.remove(&vertex);
-        }
-        if self.hold.as_mut().is_some_and(|hold| hold.watched_only.remove(&vertex))
-            && let Phase::Settled(settlement) = self.progress[vertex.at()].phase
-        {
-            self.happened(vertex, settlement);
         }
     }
 
@@ -305,6 +289,7 @@ impl Machine {
         if settlement != Settlement::InSync && is_news {
             self.stir();
         }
+        self.wake_contested(vertex, settlement);
     }
 
     /// A vertex that failed wakes by itself: what it failed for may be over, and nobody would tell.
@@ -384,6 +369,7 @@ impl Hold {
             failed: map(self.failed, new_of),
             left: map(lasting, new_of),
             repairs: map(self.repairs, new_of),
+            contests: map(self.contests, new_of),
             watched_only: set(self.watched_only),
             quiet_since: now,
             settings,

@@ -79,8 +79,7 @@ pub enum Input {
     Resume,
     /// What a graph before had under way, and this one has not, has ended, and held this semaphore.
     Freed(u16),
-    /// What was done to a vertex is not held against it any more; if it is only watched since it was repaired too often, it is
-    /// repaired again.
+    /// A vertex gets a fresh repair budget; if it is contested or demoted, it is repaired again.
     Reinstate(VertexId),
 }
 
@@ -113,6 +112,11 @@ pub enum Command {
     Settled(VertexId, Settlement),
     /// Start the watch of a vertex anew: nothing is done to it. Answer with [`Input::Watching`].
     Watch(VertexId),
-    /// The vertex was repaired too often and is only watched from now on.
+    /// Another program undoes the repairs of the vertex, which has been repaired once more. [`Machine::contest`](super::Machine::contest)
+    /// has the time of the next repair.
+    Contested(VertexId),
+    /// The contest over the vertex has ended.
+    Uncontested(VertexId),
+    /// The vertex was repaired too often and yields: it is only watched from now on.
     Demoted(VertexId),
 }

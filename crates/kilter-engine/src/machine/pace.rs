@@ -2,18 +2,22 @@
 
 use super::Timestamp;
 
-/// How often something is repaired before it is only watched: somebody else wants it otherwise.
+/// Rate limit of repairs: a vertex that needs more is contested, because another program undoes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// So many repairs are made.
+    /// Maximum number of repairs in `within`.
     pub repairs: u32,
-    /// In so many milliseconds.
+    /// Length of the window, in milliseconds.
     pub within: u64,
+    /// Milliseconds between a repair and the next one when a vertex becomes contested. Doubles with each further repair.
+    pub first: u64,
+    /// Maximum milliseconds between two repairs of a contested vertex.
+    pub longest: u64,
 }
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget { repairs: 20, within: 60_000 }
+        Budget { repairs: 20, within: 60_000, first: 5_000, longest: 300_000 }
     }
 }
 

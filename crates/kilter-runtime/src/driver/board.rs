@@ -71,6 +71,8 @@ pub(super) struct Board<'run> {
     standing: Option<BTreeMap<VertexId, ResourceReport>>,
     /// What was done to resources while a state is held.
     tallies: Tallies,
+    /// Differences that the last repair of a contested resource removed.
+    contested: FxHashMap<VertexId, Box<[Difference]>>,
     /// What resources were before; none if nothing of that is kept.
     before: Option<Before>,
     /// Which resources have settled once, while a state is held.
@@ -146,6 +148,7 @@ impl<'run> Board<'run> {
             reports: Vec::new(),
             standing: None,
             tallies: Tallies::default(),
+            contested: FxHashMap::default(),
             before: Before::of(prepared, options),
             settled_once: Vec::new(),
             polled: FxHashSet::default(),

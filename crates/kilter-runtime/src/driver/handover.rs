@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use kilter_engine::{Machine, Settlement, Timestamp, VertexId};
 use kilter_model::expr::{Name, Template};
-use kilter_model::{Attributes, Catalog, Meta, Resource, Value};
+use kilter_model::{Attributes, Catalog, Difference, Meta, Resource, Value};
 use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -155,6 +155,7 @@ pub(super) struct Carried {
     pub(super) drafts: FxHashMap<VertexId, Draft>,
     pub(super) standing: BTreeMap<VertexId, ResourceReport>,
     pub(super) tallies: Tallies,
+    pub(super) contested: FxHashMap<VertexId, Box<[Difference]>>,
     pub(super) settled_once: Vec<bool>,
     pub(super) used: FxHashSet<u16>,
     pub(super) counts: Counts,

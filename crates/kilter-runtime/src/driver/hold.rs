@@ -377,9 +377,29 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         holder.is_enough |= holder.hold.longest.is_some_and(|longest| self.start.elapsed() >= longest);
     }
 
-    /// Somebody else wants a resource otherwise.
+    /// Another program undoes the repairs of a resource.
+    pub(super) fn contested(&mut self, vertex: VertexId) {
+        // The contest may have ended with the command that came with this one.
+        let Some(contest) = self.machine.contest(vertex) else { return };
+        self.board.is_contested(vertex);
+        self.observer.event(Event::Contested {
+            reference: &self.prepared.resource(vertex).reference,
+            repairs: contest.repairs,
+            next: Duration::from_millis(contest.next.0.saturating_sub(self.now.0)),
+            differences: self.board.contested(vertex),
+        });
+    }
+
+    /// The contest over a resource has ended.
+    pub(super) fn uncontested(&mut self, vertex: VertexId) {
+        if self.board.is_uncontested(vertex) {
+            self.observer.event(Event::Uncontested { reference: &self.prepared.resource(vertex).reference });
+        }
+    }
+
+    /// A resource whose repairs another program undoes is only watched from now on.
     pub(super) fn demoted(&mut self, vertex: VertexId) {
-        let Budget { repairs, within } = Budget::default();
+        let Budget { repairs, within, .. } = Budget::default();
         let reference = &self.prepared.resource(vertex).reference;
         let differences = self.board.repaired(vertex);
         self.observer.event(Event::Demoted { reference, repairs, within, differences });

@@ -8,7 +8,7 @@ use kilter_provider::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::composite::Asked;
-use super::window::{Question, Standing, Standings, Watched, Which};
+use super::window::{Contest, Question, Standing, Standings, Watched, Which};
 use super::{Driver, Mode, hold};
 
 impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
@@ -58,6 +58,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             in_flight: self.in_flight(),
             counts: self.board.standing_counts(),
             in_sync_now: all().filter(is_at_rest).count(),
+            contested: self.machine.contested(),
             under_way,
             settled: self.board.settled(),
             watches: watches.watches,
@@ -78,7 +79,10 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     fn is_notable(&self, vertex: VertexId) -> bool {
-        self.is_open(vertex) || self.board.standing_of(vertex).is_some() || self.machine.is_watched_only(vertex)
+        self.is_open(vertex)
+            || self.board.standing_of(vertex).is_some()
+            || self.machine.is_watched_only(vertex)
+            || self.machine.contest(vertex).is_some()
     }
 
     fn standing(&self, vertex: VertexId, next_look: Option<Duration>, queued: &FxHashSet<VertexId>) -> Standing {
@@ -112,11 +116,24 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             report: report.cloned(),
             received: self.board.received(vertex),
             watched_only: self.machine.is_watched_only(vertex),
+            contest: self.contest(vertex),
             watched: self.watched(vertex),
             unwatched: self.unwatched(vertex).cloned(),
             next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
             tally: self.board.tally(vertex),
         }
+    }
+
+    /// Contest over a resource, if there is one.
+    fn contest(&self, vertex: VertexId) -> Option<Contest> {
+        let contest = self.machine.contest(vertex)?;
+        let between = |from: Timestamp, to: Timestamp| Duration::from_millis(to.0.saturating_sub(from.0));
+        Some(Contest {
+            repairs: contest.repairs,
+            since: between(contest.since, self.now),
+            next_repair: between(self.now, contest.next),
+            differences: self.board.contested(vertex).to_vec(),
+        })
     }
 
     /// A word for where a resource stands.

@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_engine::{
     Holding, Input, Limit, Machine, Replacement, Semaphores, Settlement, Timestamp, Token, Vertex, VertexId,
 };
-use kilter_model::{EventLimit, Feature, Meta, Resource};
+use kilter_model::{Contested, EventLimit, Feature, Meta, Resource};
 use kilter_provider::{Batch as Batching, Placement};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -65,8 +65,8 @@ impl Prepared<'_> {
             if heeds || machine.settlement(vertex) == Some(Settlement::Failed) {
                 machine.input(now, Input::Stale(vertex));
             }
-            // Who wanted it otherwise may be declared no longer.
-            if machine.is_watched_only(vertex) {
+            // Whoever wanted it otherwise may not be declared any more.
+            if machine.is_watched_only(vertex) || machine.contest(vertex).is_some() {
                 machine.input(now, Input::Reinstate(vertex));
             }
         }
@@ -84,6 +84,9 @@ impl Prepared<'_> {
             }
             if meta.retry_reset {
                 holding.forgiving.insert(vertex);
+            }
+            if meta.contested == Contested::Observe {
+                holding.yielding.insert(vertex);
             }
         }
         for (resource, vertex) in self.resources().iter().zip((0..).map(VertexId)) {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ecow::EcoString;
-use kilter_model::{AttributeName, Receipt, ResourceRef};
+use kilter_model::{AttributeName, Difference, Receipt, ResourceRef};
 
 use super::paused::{Pause, Paused};
 use super::stop::Message;
@@ -110,6 +110,8 @@ pub struct Standings {
     pub counts: Counts,
     /// How many are in their state, and nothing is to be done to them.
     pub in_sync_now: usize,
+    /// Number of resources whose repairs another program undoes.
+    pub contested: usize,
     /// Of how many resources it is not known yet, or not any more, whether they are in their state.
     pub under_way: usize,
     /// How often anything has settled since the run began, and how.
@@ -170,8 +172,10 @@ pub struct Standing {
     pub report: Option<ResourceReport>,
     /// Which of its attributes others have sent, and whether it has yet to become what they have sent.
     pub received: Vec<Receipt>,
-    /// Whether it was repaired too often and is only watched.
+    /// True if it was repaired too often and yields: it is only watched.
     pub watched_only: bool,
+    /// Contest over it, if another program undoes its repairs.
+    pub contest: Option<Contest>,
     /// What tells that it may have changed.
     pub watched: Watched,
     /// Why its provider does not tell of it, though it should.
@@ -180,6 +184,19 @@ pub struct Standing {
     pub next_look: Option<Duration>,
     /// What was done to it since the run began, or since it is declared as it is.
     pub tally: Tally,
+}
+
+/// A resource whose repairs another program undoes: they come at growing intervals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contest {
+    /// Number of repairs, those that used up the budget included.
+    pub repairs: u32,
+    /// Time since the budget was used up.
+    pub since: Duration,
+    /// Time until the next repair, at the earliest.
+    pub next_repair: Duration,
+    /// Differences that the last repair removed: the values of the other program, and the declared ones.
+    pub differences: Vec<Difference>,
 }
 
 /// Something that was begun for a resource and goes on.

@@ -205,6 +205,11 @@ impl<'a> Driver<'a> {
                     self.reinstate();
                     continue;
                 }
+                let contested = self.machine.contested();
+                if contested > 0 {
+                    let what = format!("{contested} are contested, and nobody disturbs them");
+                    return Err(Violation::of(Property::Converges, what));
+                }
                 return self.is_as_declared();
             }
         }

@@ -84,12 +84,47 @@ pub(super) struct Repairs {
     at: VecDeque<Timestamp>,
     /// Whether it is only watched since these were too many.
     pub(super) is_watched_only: bool,
+    /// Back-off of a contested part.
+    pub(super) contest: Option<Contest>,
+}
+
+/// Back-off of a contested part: the time before which it is not repaired, and its distance from the last repair.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contest {
+    pub(super) next: Timestamp,
+    interval: u64,
+}
+
+impl Contest {
+    /// Returns true if the part has stayed in its state for one interval after it could be repaired again.
+    pub(super) fn is_over(self, now: Timestamp) -> bool {
+        now.0 >= self.next.0 + self.interval
+    }
 }
 
 impl Repairs {
+    /// Counts a repair. One in a contest starts the next interval, unless the contest is over.
     pub(super) fn add(&mut self, now: Timestamp, budget: Budget) {
-        self.at.push_back(now);
-        self.at.retain(|at| now.0 - at.0 < budget.within);
+        match self.contest.filter(|contest| !contest.is_over(now)) {
+            Some(Contest { interval, .. }) => {
+                let interval = (interval * 2).min(budget.longest);
+                self.contest = Some(Contest { next: Timestamp(now.0 + interval), interval });
+            }
+            None => {
+                self.contest = None;
+                self.at.push_back(now);
+                self.at.retain(|at| now.0 - at.0 < budget.within);
+            }
+        }
+    }
+
+    /// Starts the back-off of a part whose budget is used up.
+    pub(super) fn contend(&mut self, now: Timestamp, budget: Budget) {
+        if self.contest.is_none() {
+            let interval = budget.first.min(budget.longest);
+            self.contest = Some(Contest { next: Timestamp(now.0 + interval), interval });
+            self.at.clear();
+        }
     }
 
     /// How many there are.

@@ -26,7 +26,7 @@ pub enum Fault {
     WatchesTooLate,
     /// What is owed is not journalled.
     OwesNothing,
-    /// A demoted vertex is given back its budget at once.
+    /// A demoted or contested vertex is given back its budget at once.
     NeverTires,
     /// What a swap does not change is begun anew with nothing known of what is under way.
     SwapsBlindly,
@@ -58,6 +58,8 @@ pub enum Fault {
     ForgetsBackoff,
     /// What has failed is not woken.
     ForgetsWakes,
+    /// A contested vertex is not woken for its next repair.
+    ForgetsContests,
     /// What is tried again is not left alone before that.
     HurriesRetries,
     /// What has failed is tried once more than was asked for.
@@ -84,7 +86,7 @@ pub enum Fault {
 
 impl Fault {
     /// Each bug, and the property that notices it.
-    pub const ALL: [(Fault, Property); 30] = [
+    pub const ALL: [(Fault, Property); 31] = [
         (Fault::LosesEvents, Property::Converges),
         (Fault::WatchesTooLate, Property::Watched),
         (Fault::OwesNothing, Property::Refreshes),
@@ -104,6 +106,7 @@ impl Fault {
         (Fault::ForgetsLimits, Property::Limits),
         (Fault::ForgetsBackoff, Property::Retries),
         (Fault::ForgetsWakes, Property::Begins),
+        (Fault::ForgetsContests, Property::Converges),
         (Fault::HurriesRetries, Property::Retries),
         (Fault::RetriesTooOften, Property::Retries),
         (Fault::NeverForgives, Property::Retries),

@@ -50,6 +50,8 @@ pub(super) struct Site {
     forgiving: BTreeSet<u32>,
     /// Parts to which no budget applies.
     pub(super) tireless: BTreeSet<u32>,
+    /// Parts that are only watched when their budget is used up.
+    pub(super) yielding: BTreeSet<u32>,
     /// What is declared of a part now.
     declared: Vec<(u32, Vertex)>,
     notifying: u32,
@@ -73,12 +75,18 @@ impl Site {
         let noop = temper(rng) / 2;
         let mut site = Site {
             is_watched: (0..count).map(|_| chance(rng, watched)).collect(),
-            budget: Budget { repairs: rng.u32(1..12), within: rng.u64(1..20) * 500 },
+            budget: Budget {
+                repairs: rng.u32(1..12),
+                within: rng.u64(1..20) * 500,
+                first: rng.u64(1..20) * 50,
+                longest: rng.u64(1..100) * 50,
+            },
             backoff: backoff(rng),
             limits: BTreeMap::new(),
             semaphores: BTreeMap::new(),
             forgiving: (0..count).filter(|_| chance(rng, forgiving)).collect(),
             tireless: (0..count).filter(|_| chance(rng, 10)).collect(),
+            yielding: (0..count).filter(|_| chance(rng, 30)).collect(),
             declared: Vec::new(),
             notifying: [10, 50, 100][rng.usize(..3)],
             noop,
@@ -158,6 +166,7 @@ impl Site {
                 .filter_map(|part| vertex(&part))
                 .collect(),
             tireless: self.tireless.iter().filter_map(vertex).collect(),
+            yielding: self.yielding.iter().filter_map(vertex).collect(),
         }
     }
 

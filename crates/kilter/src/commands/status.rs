@@ -46,7 +46,9 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
     Ok(match shown {
         Exit::Done if unknown > 0 => Exit::NotStarted,
         Exit::Done if count("failed") + count("skipped") > 0 => Exit::Failed,
-        Exit::Done if count("would_change") + count("would_refresh") + count("unknown") > 0 => Exit::Pending,
+        Exit::Done if count("would_change") + count("would_refresh") + count("unknown") + count("contested") > 0 => {
+            Exit::Pending
+        }
         other => other,
     })
 }

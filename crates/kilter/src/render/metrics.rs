@@ -28,6 +28,8 @@ pub(crate) fn text(status: &Json) -> String {
     for state in STATES {
         let _ = writeln!(text, "kilter_resources{{state=\"{state}\"}} {}", number(&counts[state]));
     }
+    metric(&mut text, "kilter_resources_contested", "gauge", "Resources whose repairs another program undoes.");
+    let _ = writeln!(text, "kilter_resources_contested {}", number(&counts["contested"]));
     metric(&mut text, "kilter_resources_under_way", "gauge", "Resources of which it is not known yet.");
     let _ = writeln!(text, "kilter_resources_under_way {}", number(&counts["under_way"]));
     metric(&mut text, "kilter_resources_notable", "gauge", "Resources that are not in their state, by type and state.");

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use kilter_model::Difference;
 use kilter_provider::Level;
 use kilter_runtime::{Event, Fate, Observer};
 
@@ -133,17 +134,24 @@ impl Observer for Progress {
             }
             Event::Converged(true) => self.tell(FAINT, "converged: everything is settled"),
             Event::Converged(false) => {}
+            Event::Contested { reference, repairs, next, differences } => {
+                let what = format!(
+                    "{reference} is contested: another program undoes its repairs ({repairs} so far). The next repair \
+                     comes in {} s at the earliest",
+                    next.as_secs_f64().ceil()
+                );
+                self.contest(&what, differences);
+            }
+            Event::Uncontested { reference } => {
+                self.tell(CHANGED, &format!("{reference} is no longer contested"));
+            }
             Event::Demoted { reference, repairs, within, differences } => {
                 let what = format!(
-                    "{reference} was repaired more than {repairs} times in {} s, so somebody else wants it otherwise: it is only \
-                     watched from now on, until the manifest is edited",
+                    "{reference} is contested: it was repaired more than {repairs} times in {} s. It is only watched \
+                     until the manifest is edited (`contested: observe`)",
                     within / 1000
                 );
-                self.tell(FAILED, &what);
-                let values: String = differences.iter().map(report::attribute).collect();
-                if !values.is_empty() {
-                    self.say(values.trim_end());
-                }
+                self.contest(&what, differences);
             }
             Event::Unwatched { count, why, every } => self.tell(CHANGED, &unwatched(count, why, every)),
             Event::DeclaredUnwatched { why, every } => {
@@ -160,6 +168,17 @@ impl Observer for Progress {
             Event::Resumed => self.tell(CHANGED, "resumed: what was held back is begun"),
             Event::Reloading => self.tell(FAINT, "what is declared has changed: it is read anew"),
             Event::Interrupted { in_flight, fate } => self.say(&styled(FAILED, interrupted(in_flight, fate))),
+        }
+    }
+}
+
+impl Progress {
+    /// Reports a contest with the values of both sides.
+    fn contest(&mut self, what: &str, differences: &[Difference]) {
+        self.tell(FAILED, what);
+        let values: String = differences.iter().map(report::attribute).collect();
+        if !values.is_empty() {
+            self.say(values.trim_end());
         }
     }
 }

@@ -67,6 +67,7 @@ fn kind(report: &ResourceReport) -> Kind {
 
 fn headline(report: &ResourceReport, noop: bool) -> String {
     let text = match report.status {
+        Status::WouldChange if report.is_contested => " contested: its repair has to wait".to_owned(),
         Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only looked at".to_owned(),
         Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
         Status::Failed => " failed".to_owned(),

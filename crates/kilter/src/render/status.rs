@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_model::{Receipt, ResourceRef};
-use kilter_runtime::{Begun, CompositeStanding, Counts, Event, Paused, Standing, Standings, Watched};
+use kilter_runtime::{Begun, CompositeStanding, Contest, Counts, Event, Paused, Standing, Standings, Watched};
 use serde_json::{Map, Value as Json, json};
 
 use super::diff::visible;
@@ -48,6 +48,7 @@ fn of_all(standings: &Standings) -> Json {
     let mut of_all = json::counts(&standings.counts);
     of_all["under_way"] = standings.under_way.into();
     of_all["in_sync_now"] = standings.in_sync_now.into();
+    of_all["contested"] = standings.contested.into();
     json!({
         "process": std::process::id(),
         "held_for_ms": ms(standings.held_for),
@@ -135,6 +136,9 @@ fn standing(standing: &Standing) -> Json {
     if standing.watched_only {
         put("watched_only", true.into());
     }
+    if let Some(contest) = &standing.contest {
+        put("contested", contested(contest));
+    }
     put("watched", standing.watched.word().into());
     if let Watched::Polled(interval) = standing.watched {
         put("every_ms", ms(interval));
@@ -157,6 +161,18 @@ fn standing(standing: &Standing) -> Json {
         put("last_refresh", json!({"unix_ms": unix(*at), "by": names(by)}));
     }
     Json::Object(json)
+}
+
+/// A contest over a resource.
+fn contested(contest: &Contest) -> Json {
+    json!({
+        "repairs": contest.repairs,
+        "for_ms": ms(contest.since),
+        "next_repair_ms": ms(contest.next_repair),
+        // The kernel names the process of a change to fanotify only, which is not in use.
+        "opponent": "unknown",
+        "differences": contest.differences.iter().map(json::difference).collect::<Vec<_>>(),
+    })
 }
 
 fn names(resources: &[ResourceRef]) -> Json {
@@ -190,6 +206,11 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             json!({"event": "log", "level": level.word(), "type": type_name, "name": name, "message": message})
         }
         Event::Converged(converged) => json!({"event": "converged", "converged": converged}),
+        Event::Contested { reference, repairs, next, differences } => {
+            let differences: Vec<Json> = differences.iter().map(json::difference).collect();
+            json!({"event": "contested", "resource": reference.to_string(), "repairs": repairs, "next_repair_ms": ms(*next), "differences": differences})
+        }
+        Event::Uncontested { reference } => json!({"event": "uncontested", "resource": reference.to_string()}),
         Event::Demoted { reference, repairs, within, differences } => {
             let differences: Vec<Json> = differences.iter().map(json::difference).collect();
             json!({"event": "demoted", "resource": reference.to_string(), "repairs": repairs, "within_ms": within, "differences": differences})
@@ -235,6 +256,7 @@ pub(crate) fn text(json: &Json) -> String {
         ("failed", "failed"),
         ("skipped", "skipped"),
         ("interrupted", "interrupted"),
+        ("contested", "contested"),
     ];
     parts.extend(
         words.into_iter().filter(|(key, _)| count(key) > 0).map(|(key, word)| format!("{} {word}", count(key))),
@@ -341,9 +363,13 @@ fn one(json: &Json) -> String {
     for line in json["failure"].as_str().into_iter().flat_map(str::lines) {
         text += &format!("    {}\n", styled(FAILED, visible(line)));
     }
-    for difference in json["differences"].as_array().into_iter().flatten() {
-        text +=
-            &format!("    {} is not as it should be\n", visible(difference["attribute"].as_str().unwrap_or_default()));
+    if json["contested"].is_object() {
+        text += &contest(&json["contested"]);
+    } else {
+        for difference in json["differences"].as_array().into_iter().flatten() {
+            let attribute = visible(difference["attribute"].as_str().unwrap_or_default());
+            text += &format!("    {attribute} is not as it should be\n");
+        }
     }
     for unknown in json["unknown"].as_array().into_iter().flatten() {
         let part = |key: &str| visible(unknown[key].as_str().unwrap_or_default());
@@ -371,6 +397,35 @@ fn one(json: &Json) -> String {
     text + &format!("    {}\n", styled(FAINT, circumstances(json).join("; ")))
 }
 
+/// A contest over a resource, with the values of both sides.
+fn contest(json: &Json) -> String {
+    let next = match json["next_repair_ms"].as_u64() {
+        Some(0) | None => "immediately after the next change".to_owned(),
+        Some(_) => format!("in {} at the earliest", long(&json["next_repair_ms"])),
+    };
+    let what = format!(
+        "contested for {}: another program (process {}) undoes its repairs ({} so far). Next repair: {next}",
+        long(&json["for_ms"]),
+        json["opponent"].as_str().unwrap_or("unknown"),
+        json["repairs"],
+    );
+    let mut text = format!("    {}\n", styled(FAILED, what));
+    for difference in json["differences"].as_array().into_iter().flatten() {
+        let shown = |key: &str| match &difference[key] {
+            Json::String(text) => text.clone(),
+            Json::Null => "(none)".to_owned(),
+            value => value.to_string(),
+        };
+        let change = match difference["message"].as_str() {
+            Some(message) => message.to_owned(),
+            None => format!("{} → {}", shown("is"), shown("should")),
+        };
+        let line: String = format!("{}: {change}", shown("attribute")).chars().take(200).collect();
+        text += &format!("    {}\n", visible(&line));
+    }
+    text
+}
+
 /// What was begun before an edit, and for how long it has gone on.
 fn former(json: &Json) -> String {
     let shown = |key: &str| visible(json[key].as_str().unwrap_or_default());
@@ -386,7 +441,7 @@ fn circumstances(json: &Json) -> Vec<String> {
         _ => "watched".to_owned(),
     });
     if json["watched_only"] == true {
-        parts.push("no longer repaired, since somebody else wants it otherwise".to_owned());
+        parts.push("contested, and no longer repaired (`contested: observe`)".to_owned());
     }
     if !json["next_look_ms"].is_null() {
         parts.push(format!("next look in {}", long(&json["next_look_ms"])));

@@ -176,16 +176,16 @@ fn what_heeds_others_is_looked_at_when_they_change() {
 }
 
 #[test]
-fn what_was_given_up_is_repaired_again() {
+fn contested_resource_is_repaired_again_after_an_edit() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
     let text = "resources:\n  file[DIR/f]: {content: one, notify: \"exec[rival]\"}\n";
     let rival = "  exec[rival]: {command: [sh, -c, \"echo two > DIR/g; mv DIR/g DIR/f\"], refreshonly: true}\n";
     let running = Running::begin(&place, &["--quiet", &manifest(&place, &format!("{text}{rival}"))]);
     let f = format!("file[{}]", file("f").display());
-    wait("the end of its budget", || status(&place, &[&f])["resources"][0]["watched_only"] == true);
-    wait("both values", || running.told("-two") == 1 && running.told("+one") == 1);
-    assert_eq!(running.told("it is only watched from now on"), 1);
+    wait("the contest", || status(&place, &[&f])["resources"][0]["contested"]["repairs"].as_u64() >= Some(21));
+    wait("both values", || running.told("-two") > 0 && running.told("+one") > 0);
+    assert!(running.told("is contested") > 0);
     manifest(&place, &text.replace(", notify: \"exec[rival]\"", ""));
     wait("the file, without its rival", || content(&file("f")) == "one");
     running.end();

@@ -82,7 +82,7 @@ fn a_command_that_is_woken_does_its_job_however_often() {
         place.file("job", "");
     }
     let (_, _, err) = running.end();
-    assert!(!err.contains("only watched"), "{err}");
+    assert!(!err.contains("contested"), "{err}");
 }
 
 #[test]

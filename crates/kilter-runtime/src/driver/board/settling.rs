@@ -57,7 +57,8 @@ impl Board<'_> {
         if self.standing.is_some() && status == Status::Failed {
             self.tallies.failed(vertex);
         }
-        let report = self.report_of(vertex, status, settlement, refreshed.then_some(would), draft);
+        let mut report = self.report_of(vertex, status, settlement, refreshed.then_some(would), draft);
+        report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
         // What is so still is not told again, however often somebody looks.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {
@@ -109,6 +110,7 @@ impl Board<'_> {
         let resource = self.prepared.resource(vertex);
         ResourceReport {
             reference: resource.reference.clone(),
+            is_contested: false,
             span: resource.span,
             status,
             otherwise: otherwise(self.prepared.provider(vertex).schema(), &draft.told, &draft.differences),

@@ -46,6 +46,7 @@ impl Board<'_> {
         self.found = kept.map(carried.found);
         self.drafts = kept.map(carried.drafts);
         self.tallies = carried.tallies.renumbered(kept);
+        self.contested = kept.map(carried.contested);
         let had_settled =
             |old: &Option<VertexId>| old.is_some_and(|old| carried.settled_once.get(old.0 as usize) == Some(&true));
         self.settled_once = kept.old_of.iter().map(had_settled).collect();
@@ -89,6 +90,7 @@ impl Board<'_> {
             drafts,
             standing,
             tallies,
+            contested,
             settled_once,
             ..
         } = self;
@@ -105,6 +107,7 @@ impl Board<'_> {
             drafts,
             standing,
             tallies,
+            contested,
             settled_once,
             used,
             counts,
@@ -115,6 +118,22 @@ impl Board<'_> {
     pub(in super::super) fn repaired(&self, vertex: VertexId) -> &[Difference] {
         let Some(draft) = self.drafts.get(&vertex) else { return &[] };
         if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
+    }
+
+    /// A resource is contested: remembers the differences that its last repair removed.
+    pub(in super::super) fn is_contested(&mut self, vertex: VertexId) {
+        let differences = self.repaired(vertex).into();
+        self.contested.insert(vertex, differences);
+    }
+
+    /// The contest over a resource has ended. Returns true if it was known as contested.
+    pub(in super::super) fn is_uncontested(&mut self, vertex: VertexId) -> bool {
+        self.contested.remove(&vertex).is_some()
+    }
+
+    /// Differences that the last repair of a contested resource removed.
+    pub(in super::super) fn contested(&self, vertex: VertexId) -> &[Difference] {
+        self.contested.get(&vertex).map_or(&[], |differences| differences)
     }
 
     /// Gives the room back that was needed while much was under way: where a run has made everything it is as much as all the

@@ -87,8 +87,13 @@ impl Driver<'_> {
         let Some(at) = self.wakes.iter().position(|(at, _)| *at <= self.now) else { return Ok(()) };
         let (_, part) = self.wakes.swap_remove(at);
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
-        // What has failed may come back without an event.
-        self.heed(vertex, Input::Due(vertex), |settlement| settlement != Settlement::Failed)
+        // A contested part is repaired when its time has come.
+        let (now, is_left) = (self.now, self.machine.settlement(vertex) == Some(Settlement::WouldChange));
+        let seen = self.seen_of(part);
+        let is_repaired = is_left && seen.repairs.contest.is_some_and(|contest| now >= contest.next);
+        seen.stirred |= is_repaired;
+        // What has failed may come back without an event, as a contested part does.
+        self.heed(vertex, Input::Due(vertex), |settlement| settlement != Settlement::Failed && !is_repaired)
     }
 
     /// A watch starts that has to; not before what its vertex replaced has landed.
@@ -167,14 +172,16 @@ impl Driver<'_> {
     }
 
     pub(super) fn reinstate(&mut self) {
-        let all: Vec<VertexId> = self.graph.graph.vertices().filter(|v| self.machine.is_watched_only(*v)).collect();
+        let is_meant = |v: &VertexId| self.machine.is_watched_only(*v) || self.machine.contest(*v).is_some();
+        let all: Vec<VertexId> = self.graph.graph.vertices().filter(is_meant).collect();
         let Some(vertex) = self.lasting.rng.choice(all) else { return };
         let part = self.part(vertex);
-        // What is under way goes on, and is not looked at for that.
-        let flies = self.flies(part);
+        // What is under way goes on, and is not looked at for that. A contested part that is in its state stays so.
+        let is_left = self.machine.settlement(vertex) == Some(Settlement::WouldChange);
+        let is_checked = !self.flies(part) && (is_left || self.machine.is_watched_only(vertex));
         let seen = self.seen_of(part);
         seen.repairs = Repairs::default();
-        seen.stirred |= !flies;
+        seen.stirred |= is_checked;
         self.give(Input::Reinstate(vertex));
     }
 

@@ -72,6 +72,9 @@ impl Driver<'_> {
             Command::Wake(vertex, _)
                 if self.lasting.fault == Some(Fault::ForgetsWakes)
                     && self.machine.settlement(vertex) == Some(Settlement::Failed) => {}
+            Command::Wake(vertex, _)
+                if self.lasting.fault == Some(Fault::ForgetsContests)
+                    && self.machine.settlement(vertex) == Some(Settlement::WouldChange) => {}
             Command::Wake(vertex, at) => self.wakes.push((at, self.part(vertex))),
             Command::Settled(vertex, settlement) => self.settled(vertex, settlement)?,
             Command::Watch(_) if self.paused && self.lasting.fault == Some(Fault::WatchesNotWhilePaused) => {}
@@ -81,13 +84,38 @@ impl Driver<'_> {
                 let flying = self.flights.iter().any(|flight| flight.part == self.part(vertex) && !flight.is_orphan);
                 ensure(!flying, Property::Watched, vertex, || "its watch starts while it is worked on".into())?;
             }
-            Command::Demoted(vertex) if self.lasting.fault == Some(Fault::NeverTires) => {
+            Command::Demoted(vertex) | Command::Contested(vertex) if self.lasting.fault == Some(Fault::NeverTires) => {
                 let part = self.part(vertex);
                 self.seen_of(part).stirred = true;
                 self.give(Input::Reinstate(vertex));
             }
+            Command::Contested(vertex) => self.contested(vertex)?,
+            Command::Uncontested(vertex) => self.uncontested(vertex)?,
             Command::Demoted(vertex) => self.demoted(vertex)?,
         }
+        Ok(())
+    }
+
+    /// Only a part that was repaired more often than its budget allows is contested.
+    fn contested(&mut self, vertex: VertexId) -> Result<(), Violation> {
+        let (part, budget, now) = (self.part(vertex), self.lasting.site.budget, self.now);
+        let may_be = !self.lasting.site.tireless.contains(&part) && !self.lasting.site.yielding.contains(&part);
+        ensure(may_be, Property::Limits, vertex, || "it has no budget, or yields, and is contested".to_owned())?;
+        let repairs = &mut self.seen_of(part).repairs;
+        let is_used_up = repairs.contest.is_some() || repairs.count() > budget.repairs;
+        let what = || format!("it is contested after {} repairs in {} ms", repairs.count(), budget.within);
+        ensure(is_used_up, Property::Limits, vertex, what)?;
+        repairs.contend(now, budget);
+        Ok(())
+    }
+
+    /// A contest ends after one quiet interval only, or when somebody ends it.
+    fn uncontested(&mut self, vertex: VertexId) -> Result<(), Violation> {
+        let (part, now) = (self.part(vertex), self.now);
+        let contest = self.seen_of(part).repairs.contest;
+        let is_over = contest.is_none_or(|contest| contest.is_over(now));
+        ensure(is_over, Property::Limits, vertex, || format!("the contest ends at {now:?}, of {contest:?}"))?;
+        self.seen_of(part).repairs.contest = None;
         Ok(())
     }
 
@@ -95,7 +123,8 @@ impl Driver<'_> {
     fn demoted(&mut self, vertex: VertexId) -> Result<(), Violation> {
         let (part, budget) = (self.part(vertex), self.lasting.site.budget);
         let is_tireless = self.lasting.site.tireless.contains(&part);
-        ensure(!is_tireless, Property::Limits, vertex, || "it has no budget, and is given up".to_owned())?;
+        let may_be = !is_tireless && self.lasting.site.yielding.contains(&part);
+        ensure(may_be, Property::Limits, vertex, || "it has no budget, or does not yield, and is given up".to_owned())?;
         let repairs = &mut self.seen_of(part).repairs;
         let what = || format!("it is given up behind {} repairs in {} ms", repairs.count(), budget.within);
         ensure(repairs.count() > budget.repairs, Property::Limits, vertex, what)?;
@@ -280,6 +309,8 @@ impl Driver<'_> {
         if act != Act::Check {
             let is_watched_only = seen.repairs.is_watched_only;
             ensure(!is_watched_only, Property::Limits, vertex, || format!("{act:?} of what is given up"))?;
+            let contest = seen.repairs.contest.filter(|contest| act == Act::Apply && now < contest.next);
+            ensure(contest.is_none(), Property::Limits, vertex, || format!("a repair at {now:?}, before {contest:?}"))?;
             let described = self.graph.vertices[vertex.0 as usize];
             ensure(!described.noop, Property::Entitled, vertex, || format!("{act:?} of what is only looked at"))?;
         }

@@ -1,0 +1,152 @@
+//! Contested vertices: another program undoes their repairs, so they are repaired at growing intervals.
+
+use super::pace::{Budget, Repairs};
+use super::{Command, Machine, Timestamp};
+use crate::graph::VertexId;
+use crate::vertex::{Phase, Settlement};
+
+/// State of a contested vertex.
+///
+/// The contest ends when the vertex stays in its state for one whole interval after it may be repaired again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contest {
+    /// Number of repairs, those that used up the budget included.
+    pub repairs: u32,
+    /// Time at which the budget was used up.
+    pub since: Timestamp,
+    /// Time before which the vertex is not repaired.
+    pub next: Timestamp,
+    /// Milliseconds between the last repair and `next`.
+    interval: u64,
+    /// Time of the last wake that the driver was asked for.
+    wake: Option<Timestamp>,
+}
+
+impl Contest {
+    fn begun(repairs: u32, now: Timestamp, Budget { first, longest, .. }: Budget) -> Contest {
+        let interval = first.min(longest);
+        Contest { repairs, since: now, next: later(now, interval), interval, wake: None }
+    }
+
+    /// Counts one more repair: the next one comes after twice the time.
+    fn goes_on(&mut self, now: Timestamp, Budget { longest, .. }: Budget) {
+        self.repairs = self.repairs.saturating_add(1);
+        self.interval = self.interval.saturating_mul(2).min(longest);
+        self.next = later(now, self.interval);
+    }
+
+    /// Time at which the contest ends if the vertex stays in its state.
+    fn end(&self) -> Timestamp {
+        later(self.next, self.interval)
+    }
+
+    /// Time at which a vertex that has settled is due.
+    fn due(&self, settlement: Settlement) -> Option<Timestamp> {
+        match settlement {
+            Settlement::WouldChange => Some(self.next),
+            Settlement::InSync | Settlement::Changed | Settlement::Refreshed | Settlement::WouldRefresh => {
+                Some(self.end())
+            }
+            Settlement::Unknown | Settlement::Failed | Settlement::Blocked(_) | Settlement::Interrupted => None,
+        }
+    }
+}
+
+fn later(at: Timestamp, milliseconds: u64) -> Timestamp {
+    Timestamp(at.0.saturating_add(milliseconds))
+}
+
+impl Machine {
+    /// Returns the contest over a vertex, if another program undoes its repairs.
+    pub fn contest(&self, vertex: VertexId) -> Option<Contest> {
+        self.hold.as_ref()?.contests.get(&vertex).copied()
+    }
+
+    /// Number of contested vertices.
+    pub fn contested(&self) -> usize {
+        self.hold.as_ref().map_or(0, |hold| hold.contests.len())
+    }
+
+    /// Returns true if a vertex is contested and its next repair has to wait.
+    pub(super) fn is_held_off(&self, vertex: VertexId) -> bool {
+        let now = self.now;
+        self.hold.as_ref().and_then(|hold| hold.contests.get(&vertex)).is_some_and(|contest| now < contest.next)
+    }
+
+    /// Counts a repair. A vertex that is repaired too often is contested, or demoted if that is its policy.
+    pub(super) fn repaired(&mut self, vertex: VertexId) {
+        let now = self.now;
+        let Some(hold) = self.hold.as_mut().filter(|hold| !hold.settings.tireless.contains(&vertex)) else { return };
+        let budget = hold.settings.budget;
+        match hold.contests.get_mut(&vertex) {
+            Some(contest) if now < contest.end() => {
+                contest.goes_on(now, budget);
+                return self.commands.push(Command::Contested(vertex));
+            }
+            Some(_) => {
+                hold.contests.remove(&vertex);
+                self.commands.push(Command::Uncontested(vertex));
+            }
+            None => {}
+        }
+        let times = hold.repairs.entry(vertex);
+        let times = times.and_modify(|times| times.add(now, budget.within)).or_insert(Repairs::Once(now));
+        let count = times.count();
+        if count <= budget.repairs as usize {
+            return;
+        }
+        hold.repairs.remove(&vertex);
+        if hold.settings.yielding.contains(&vertex) {
+            hold.watched_only.insert(vertex);
+            self.commands.push(Command::Demoted(vertex));
+        } else {
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            hold.contests.insert(vertex, Contest::begun(count, now, budget));
+            self.commands.push(Command::Contested(vertex));
+        }
+    }
+
+    /// A contested vertex has settled: wakes it for its next repair, or for the end of the contest.
+    pub(super) fn wake_contested(&mut self, vertex: VertexId, settlement: Settlement) {
+        let now = self.now;
+        let Some(hold) = self.hold.as_mut().filter(|_| !self.interrupted) else { return };
+        let Some(contest) = hold.contests.get_mut(&vertex) else { return };
+        let Some(at) = contest.due(settlement) else { return };
+        hold.due.insert(vertex, at);
+        // However often it is checked until then, the driver is asked once. A wake in the past has been delivered.
+        if contest.wake.replace(at) != Some(at) || at <= now {
+            self.commands.push(Command::Wake(vertex, at));
+        }
+    }
+
+    /// The time of a contested vertex has come: it is repaired, or the contest is over.
+    pub(super) fn contest_due(&mut self, vertex: VertexId) {
+        let now = self.now;
+        let Phase::Settled(settlement) = self.progress[vertex.at()].phase else { return };
+        let Some(hold) = self.hold.as_mut() else { return };
+        let Some(contest) = hold.contests.get_mut(&vertex) else { return };
+        contest.wake = None;
+        if settlement == Settlement::WouldChange {
+            self.take_up(vertex);
+        } else if settlement.lets_pass() && now >= contest.end() {
+            hold.contests.remove(&vertex);
+            self.commands.push(Command::Uncontested(vertex));
+        }
+    }
+
+    /// Gives a vertex a fresh budget, and repairs it again.
+    pub(super) fn reinstate(&mut self, vertex: VertexId) {
+        let Some(hold) = &mut self.hold else { return };
+        hold.repairs.remove(&vertex);
+        let is_contested = hold.contests.remove(&vertex).is_some();
+        let is_demoted = hold.watched_only.remove(&vertex);
+        if is_contested {
+            self.commands.push(Command::Uncontested(vertex));
+        }
+        if let Phase::Settled(settlement) = self.progress[vertex.at()].phase
+            && (is_demoted || is_contested && settlement == Settlement::WouldChange)
+        {
+            self.happened(vertex, settlement);
+        }
+    }
+}

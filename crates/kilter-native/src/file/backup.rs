@@ -103,7 +103,7 @@ impl Keeper<'_> {
         let opened = open_seen(directory, leaf, path, &old.stat, LIST)?;
         for name in list(&opened, path)? {
             let path = format!("{path}/{}", String::from_utf8_lossy(&name));
-            let entry = match look_within(&opened, old.stat.st_dev, &name, &path)? {
+            let entry = match look_within(&opened, &name, &path)? {
                 Entry::Here(entry) => entry,
                 Entry::Missing => continue,
                 // It will not be removed either.

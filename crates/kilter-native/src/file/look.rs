@@ -1,7 +1,7 @@
 //! What is at a path, through one descriptor.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, openat, openat2, statx};
 use rustix::io::Errno;
 
 use super::error::FileError;
@@ -66,25 +66,42 @@ pub(super) enum Entry {
     Missing,
     /// This.
     Here(Looked),
-    /// Something that is mounted there, even if from the same file system, or on another device.
+    /// Something that is mounted there, even if from the same file system.
     Mounted,
 }
 
-/// What an entry of a directory is, as far as it lies on the same mount and on this device.
-pub(super) fn look_within(directory: &OwnedFd, device: u64, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
-    let looked = match openat2(directory, leaf, LOOK, Mode::empty(), ResolveFlags::NO_XDEV) {
-        Ok(fd) => Some(Looked::of(fd, path, false)?),
-        Err(Errno::NOENT) => None,
-        Err(Errno::XDEV) => return Ok(Entry::Mounted),
-        // No openat2 on this kernel: a mount from the same device passes for a directory.
-        Err(Errno::NOSYS | Errno::PERM) => look_at(directory, leaf, path)?,
-        Err(errno) => return Err(FileError::io("open", path, errno)),
+/// What an entry of a directory is, if it lies on the same mount.
+///
+/// Device numbers do not tell that: on overlay file systems, files and directories of one mount can differ in theirs.
+pub(super) fn look_within(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
+    match openat2(directory, leaf, LOOK, Mode::empty(), ResolveFlags::NO_XDEV) {
+        Ok(fd) => Ok(Entry::Here(Looked::of(fd, path, false)?)),
+        Err(Errno::NOENT) => Ok(Entry::Missing),
+        Err(Errno::XDEV) => Ok(Entry::Mounted),
+        // Linux before 5.6, or a container that forbids the call.
+        Err(Errno::NOSYS | Errno::PERM) => look_within_by_mount(directory, leaf, path),
+        Err(errno) => Err(FileError::io("open", path, errno)),
+    }
+}
+
+fn look_within_by_mount(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<Entry, FileError> {
+    let Some(looked) = look_at(directory, leaf, path)? else { return Ok(Entry::Missing) };
+    let failed = |errno| FileError::io("inspect", path, errno);
+    let is_here = match (mount_of(directory).map_err(failed)?, mount_of(&looked.fd).map_err(failed)?) {
+        (Some(one), Some(other)) => one == other,
+        // Linux before 5.8: a mount from the same device passes for a directory.
+        _ => fstat(directory).map_err(failed)?.st_dev == looked.stat.st_dev,
     };
-    Ok(match looked {
-        None => Entry::Missing,
-        Some(looked) if looked.stat.st_dev != device => Entry::Mounted,
-        Some(looked) => Entry::Here(looked),
-    })
+    Ok(if is_here { Entry::Here(looked) } else { Entry::Mounted })
+}
+
+/// The id of the mount that an open file lies on; none if the kernel does not tell it.
+fn mount_of(fd: &OwnedFd) -> Result<Option<u64>, Errno> {
+    match statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID) {
+        Ok(found) => Ok((found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Opens an entry that was looked at, to read it, and makes sure that it is the same.

@@ -1,7 +1,7 @@
 //! Removing what is there.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, fstat, unlinkat};
+use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use super::error::{FileError, MAX_DEPTH};
@@ -9,10 +9,9 @@ use super::kind::Kind;
 use super::look::{Entry, Looked, each_name, look_within, open_seen};
 use super::place::LIST;
 
-/// Removes a directory and everything below it, never beyond its file system or what is mounted.
+/// Removes a directory and everything below it, never what is mounted below it.
 pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {
-    let device = fstat(directory).map_err(|errno| FileError::io("inspect", path, errno))?.st_dev;
-    match look_within(directory, device, leaf, path)? {
+    match look_within(directory, leaf, path)? {
         Entry::Here(looked) => below(directory, leaf, path, &looked, 0),
         Entry::Missing => Ok(()),
         Entry::Mounted => Err(FileError::OtherFileSystem(path.to_owned())),
@@ -31,7 +30,7 @@ fn below(directory: &OwnedFd, leaf: &[u8], path: &str, looked: &Looked, depth: u
     each_name(&opened, &mut |name| names.push(name.to_vec())).map_err(|errno| FileError::io("list", path, errno))?;
     for name in names {
         let path = format!("{path}/{}", String::from_utf8_lossy(&name));
-        match look_within(&opened, looked.stat.st_dev, &name, &path)? {
+        match look_within(&opened, &name, &path)? {
             Entry::Here(entry) => below(&opened, &name, &path, &entry, depth + 1)?,
             Entry::Missing => {}
             Entry::Mounted => return Err(FileError::OtherFileSystem(path)),

@@ -39,8 +39,7 @@ pub(super) fn differences(
         Some(Err(error)) => return Err(error),
         None => None,
     };
-    let device = there.as_ref().map_or(0, |there| there.stat.st_dev);
-    let mut tree = Tree { cx, accounts, path, spec, device, found: Vec::new() };
+    let mut tree = Tree { cx, accounts, path, spec, found: Vec::new() };
     if let (Some(there), Some(source)) = (&there, &source) {
         tree.found.extend(mode_difference(spec, &there.stat, there.stat.st_mode, Some(&source.stat)));
     }
@@ -76,7 +75,6 @@ struct Tree<'a> {
     accounts: &'a Ids,
     path: &'a str,
     spec: &'a Spec<'a>,
-    device: u64,
     found: Vec<Difference>,
 }
 
@@ -134,7 +132,7 @@ impl Tree<'_> {
             return Ok(());
         }
         let copy = match there {
-            Some(directory) => match look_within(directory, self.device, name, &path)? {
+            Some(directory) => match look_within(directory, name, &path)? {
                 Entry::Here(copy) => Some(copy),
                 Entry::Missing => None,
                 // What is mounted has its own contents, and nothing takes its place.
@@ -226,7 +224,7 @@ impl Tree<'_> {
         if self.is_managed(&path) {
             return Ok(());
         }
-        let Entry::Here(is) = look_within(directory, self.device, name, &path)? else { return Ok(()) };
+        let Entry::Here(is) = look_within(directory, name, &path)? else { return Ok(()) };
         self.ownership(&is.stat, None, below);
         if is.kind == Kind::Directory {
             let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
@@ -241,7 +239,7 @@ impl Tree<'_> {
         if depth > MAX_DEPTH {
             return Err(FileError::TooDeep(path));
         }
-        let is = match look_within(directory, self.device, name, &path)? {
+        let is = match look_within(directory, name, &path)? {
             Entry::Here(is) => is,
             Entry::Missing => return Ok(true),
             Entry::Mounted => return Ok(false),

@@ -2,19 +2,72 @@
 
 use rustix::io::Errno;
 
-/// The extended attribute that holds the list.
+/// The extended attribute that holds the access list.
 pub(super) const ACL: &str = "system.posix_acl_access";
+/// The extended attribute of a directory that holds the list for new entries.
+pub(super) const DEFAULT_ACL: &str = "system.posix_acl_default";
 
 const HEADER: usize = 4;
 const ENTRY: usize = 8;
 const WRITE: u8 = 2;
 
-const USER_OBJ: u16 = 0x01;
-const USER: u16 = 0x02;
-const GROUP_OBJ: u16 = 0x04;
-const GROUP: u16 = 0x08;
-const MASK: u16 = 0x10;
-const OTHER: u16 = 0x20;
+pub(super) const USER_OBJ: u16 = 0x01;
+pub(super) const USER: u16 = 0x02;
+pub(super) const GROUP_OBJ: u16 = 0x04;
+pub(super) const GROUP: u16 = 0x08;
+pub(super) const MASK: u16 = 0x10;
+pub(super) const OTHER: u16 = 0x20;
+/// The id of entries that name nobody.
+pub(super) const NO_ID: u32 = u32::MAX;
+
+/// One entry of a list. Entries sort in the order that the kernel demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AclEntry {
+    pub(super) tag: u16,
+    /// The user or group of a named entry, [`NO_ID`] otherwise.
+    pub(super) id: u32,
+    /// `rwx` as three bits.
+    pub(super) permissions: u32,
+}
+
+impl AclEntry {
+    /// Returns the user or group that the entry names.
+    pub(super) fn named(&self) -> Option<Named> {
+        match self.tag {
+            USER => Some(Named::User(self.id)),
+            GROUP => Some(Named::Group(self.id)),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a list; None if the system's format is unknown.
+pub(super) fn decode(list: &[u8]) -> Option<Vec<AclEntry>> {
+    let entry = |entry: &[u8]| AclEntry {
+        tag: tag(entry),
+        id: u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]),
+        permissions: u32::from(u16::from_le_bytes([entry[2], entry[3]])) & 7,
+    };
+    Some(entries(list)?.map(entry).collect())
+}
+
+/// Writes a list in the system's format.
+pub(super) fn encode(entries: &[AclEntry]) -> Vec<u8> {
+    let mut sorted = entries.to_vec();
+    sorted.sort_unstable();
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for AclEntry { tag, id, permissions } in sorted {
+        list.extend_from_slice(&tag.to_le_bytes());
+        list.extend_from_slice(&(permissions as u16).to_le_bytes());
+        list.extend_from_slice(&id.to_le_bytes());
+    }
+    list
+}
+
+/// Permissions of the entry with a tag that names nobody.
+pub(super) fn permissions_of(entries: &[AclEntry], tag: u16) -> Option<u32> {
+    entries.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions)
+}
 
 /// The list that chmod(2) with `bits` would make of a list: the named entries stay, and the mask
 /// lets through what the group has.
@@ -86,7 +139,7 @@ pub(super) mod tests {
         list
     }
 
-    const NONE: u32 = u32::MAX;
+    const NONE: u32 = NO_ID;
 
     #[test]
     fn a_mode_limits_the_mask_and_leaves_the_named_entries() {

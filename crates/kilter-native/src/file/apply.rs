@@ -172,10 +172,13 @@ impl<'a> Batch<'a> {
         staged: Staged,
         old: Looked,
     ) -> Result<(), FileError> {
-        let Staged { temporary, fd, lost } = staged;
-        if !lost.is_empty() {
-            let path = parent.join(leaf);
-            self.tell(index, format!("{path}: could not keep {}", lost.join(", ")));
+        let Staged { temporary, fd, not_kept } = staged;
+        let path = || parent.join(leaf);
+        if !not_kept.lost.is_empty() {
+            self.tell(index, format!("{}: could not keep {}", path(), not_kept.lost.join(", ")));
+        }
+        if not_kept.capabilities {
+            self.tell(index, format!("{}: the capabilities of the old content were not given to the new one", path()));
         }
         if self.is_durable() {
             self.barrier.add(parent.stat.st_dev, fd, parent.join(leaf))?;

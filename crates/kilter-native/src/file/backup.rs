@@ -11,6 +11,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, linkat, statat};
 use rustix::io::Errno;
 
+use super::acl_policy::AclPolicy;
 use super::content;
 use super::copy::Source;
 use super::durable::Barrier;
@@ -82,7 +83,7 @@ impl Keeper<'_> {
             gid: Some(old.stat.st_gid),
             bits: Some(old.stat.st_mode & ALL & !SET_ID),
         };
-        let staged = stage(parent, leaf, &Data::Copy(&source, true), wanted, Some(old))?;
+        let staged = stage(parent, leaf, &Data::Copy(&source, true), wanted, Some(old), &AclPolicy::Keep)?;
         if self.durable {
             self.barrier.add(parent.stat.st_dev, staged.fd, parent.join(name))?;
         }

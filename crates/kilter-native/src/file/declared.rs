@@ -4,8 +4,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Value};
 use kilter_provider::{Declared, Match, Problem, Wish};
 
+use super::acl_policy::{self, DeclaredEntry};
 use super::{accept, mode, place};
-use crate::accounts::{number, number_problem};
+use crate::accounts::{number, number_of, number_problem};
 use crate::words::{sealed_like, texts};
 
 /// What the schema cannot say.
@@ -39,14 +40,14 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
         Some("absent") => unused(
             &given,
             "absent",
-            &["content", "source", "fragments", "target", "mode", "create", "parents"],
+            &["content", "source", "fragments", "target", "mode", "acl", "create", "parents"],
             &mut problems,
         ),
         Some("directory") => {
             unused(&given, "directory", &["content", "fragments", "target", "validate_cmd"], &mut problems)
         }
         Some("link") => {
-            unused(&given, "link", &["content", "source", "fragments", "mode", "validate_cmd"], &mut problems)
+            unused(&given, "link", &["content", "source", "fragments", "mode", "acl", "validate_cmd"], &mut problems)
         }
         Some("file") => unused(&given, "file", &["target"], &mut problems),
         _ => {}
@@ -101,6 +102,7 @@ fn unused(given: &dyn Fn(&str) -> bool, ensure: &str, attributes: &[&str], probl
             ("absent", _) => problem.hint(eco_format!("remove `{attribute}`, or `ensure: absent`")),
             (_, "target") => problem.hint("a link needs `ensure: link`"),
             ("link", "mode") => problem.hint("links have no mode of their own; declare what it points to"),
+            ("link", "acl") => problem.hint("links have no list of their own; declare what it points to"),
             _ => problem.hint("`content`, `source`, `fragments` and `validate_cmd` are for `ensure: file`"),
         });
     }
@@ -164,8 +166,49 @@ fn values(should: &Attributes, given: &dyn Fn(&str) -> bool, problems: &mut Vec<
     {
         problems.push(Problem::with("target", "a link cannot point to nothing").hint("give the path it points to"));
     }
+    acl(should, problems);
     accounts(should, problems);
     validate_cmd(should, given, problems);
+}
+
+fn acl(should: &Attributes, problems: &mut Vec<Problem>) {
+    let Some(acl) = should.get("acl") else { return };
+    if acl.as_str() == Some("keep") && should.get("content").is_some_and(Value::holds_sensitive) {
+        let message = "with a sensitive content, a list that somebody else has set cannot be kept";
+        problems.push(Problem::with("acl", message).hint("name those who may read it: `acl: { managed: [...] }`"));
+    }
+    let group = should.text("mode").and_then(mode::octal).map(|bits| bits >> 3 & 7);
+    let is_directory = should.text("ensure") == Some("directory")
+        || ["recurse", "purge"].iter().any(|word| should.truth(word) == Some(true));
+    let mut seen: Vec<EcoString> = Vec::new();
+    for text in acl_policy::managed(acl) {
+        let Some(entry) = DeclaredEntry::parse(&text) else {
+            let problem = Problem::with("acl", eco_format!("`{text}` is not an entry of an access list"));
+            problems.push(problem.hint(
+                "an entry is `user:NAME:rwx` or `group:NAME:r-x`, with `default:` before it for new files; the mode has the rest",
+            ));
+            continue;
+        };
+        if entry.is_default && !is_directory {
+            let problem = Problem::with("acl", eco_format!("`{text}` is for new files in a directory"));
+            problems.push(problem.hint("add `ensure: directory`, or take `default:` out"));
+        }
+        if let Some(group) = group.filter(|group| !entry.is_default && entry.permissions & !group != 0) {
+            let mode = should.text("mode").unwrap_or_default();
+            let problem = Problem::with(
+                "acl",
+                eco_format!("`{text}` gives more than the mask, which is the group digit {group} of the mode {mode}"),
+            );
+            problems.push(problem.hint("a higher group digit, or fewer permissions in the entry"));
+        }
+        let canonical = entry.text();
+        let whom: EcoString = canonical.rsplit_once(':').map_or("", |(whom, _)| whom).into();
+        if seen.contains(&whom) {
+            problems
+                .push(Problem::with("acl", eco_format!("`{whom}` is given twice")).hint("keep one of both entries"));
+        }
+        seen.push(whom);
+    }
 }
 
 fn accounts(should: &Attributes, problems: &mut Vec<Problem>) {
@@ -210,6 +253,16 @@ pub(super) fn canonicalize(should: &mut Attributes) -> Result<(), Problem> {
         }
     }
     ensure(should);
+    if let Some(given) = should.get("acl")
+        && given.as_hash().is_some()
+    {
+        let mut entries: Vec<EcoString> =
+            acl_policy::managed(given).iter().filter_map(|text| Some(DeclaredEntry::parse(text)?.text())).collect();
+        entries.sort_unstable();
+        entries.dedup();
+        let canonical = sealed_like(given, acl_policy::value_of(&entries));
+        should.set("acl", canonical);
+    }
     if let Some(given) = should.get("mode")
         && let Some(text) = given.as_str()
         && let Some(bits) = mode::octal(text)
@@ -287,6 +340,14 @@ pub(super) fn wishes(name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<
                 Some(number) => wish(Wish { by: Match::Number, ..Wish::require(type_name, &number.to_string()) }),
                 None => wish(Wish::require(type_name, account.as_str().unwrap_or_default())),
             }
+        }
+    }
+    for text in should.get("acl").map(acl_policy::managed).unwrap_or_default() {
+        let Some(entry) = DeclaredEntry::parse(&text).filter(|entry| !entry.name.is_empty()) else { continue };
+        let type_name = if entry.is_user() { "user" } else { "group" };
+        match number_of(&entry.name) {
+            Some(number) => wish(Wish { by: Match::Number, ..Wish::require(type_name, &number.to_string()) }),
+            None => wish(Wish::require(type_name, &entry.name)),
         }
     }
     if let Some(source) = should.text("source") {

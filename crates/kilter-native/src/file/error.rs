@@ -48,6 +48,9 @@ pub(super) enum FileError {
         /// Its name.
         name: String,
     },
+    /// An entry of `acl` that is none.
+    #[error("`{0}` is not an entry of an access list")]
+    AclEntry(String),
     /// The file has further names, which a change of owner or mode would reach.
     #[error("{path} has {links} hard links: {why}")]
     Shared {

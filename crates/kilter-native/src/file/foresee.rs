@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kilter_model::{Attributes, Change};
 use kilter_provider::Context;
 
+use super::acl_policy::AclPolicy;
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
@@ -40,7 +41,17 @@ fn foreseen(
     }
     source(cx, path, spec)?;
     force(cx, change, path, spec)?;
-    owners(cx, accounts, spec)
+    owners(cx, accounts, spec)?;
+    listed(cx, accounts, spec)
+}
+
+/// Users and groups that `acl` names.
+fn listed(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileError> {
+    let is_declared = |kind, name: &str| cx.outlook().declared(kind, name).is_some();
+    match AclPolicy::for_new(spec, accounts) {
+        Err(FileError::NoAccount { kind, name }) if is_declared(kind, &name) || is_declared("user", &name) => Ok(()),
+        other => other.map(|_| ()),
+    }
 }
 
 fn parent(cx: &Context<'_>, path: &str) -> Result<(), FileError> {

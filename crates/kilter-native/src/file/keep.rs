@@ -1,60 +1,88 @@
-//! What a file that takes the place of another one takes over from it: access control lists and
-//! other extended attributes.
+//! Extended attributes that a file takes over from the file that it replaces.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat};
 use rustix::io::Errno;
 
 use super::acl::{self, ACL};
+use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs};
+use super::kind::Kind;
 
-const CAPABILITIES: &str = "security.capability";
+/// The extended attribute that holds the capabilities of a program.
+pub(super) const CAPABILITIES: &str = "security.capability";
 
-/// Copies what the old file had to a new one that will have the mode `bits`. `Err` names the
-/// attribute that could not be kept.
+/// Extended attributes that were not taken over.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct NotKept {
+    /// Attributes that the system did not accept.
+    pub(super) lost: Vec<String>,
+    /// True if the old file had capabilities.
+    pub(super) capabilities: bool,
+}
+
+/// Copies extended attributes of the old file to the new one that will have the mode `bits`. `Err` names the attribute that
+/// could not be kept.
 ///
-/// An access control list is cut to the mode at once: with it, the new file would have the old one's
-/// permissions, and its content may be for fewer eyes. The capabilities of a program are not given
-/// to another owner, as with chown(2).
-///
-/// Access control lists and `user.*` must be kept. Labels and capabilities (`security.*`) are kept where the
-/// system allows it; otherwise they are returned, to be told. `trusted.*` belongs to the file system's
-/// own layers and is not copied.
-pub(super) fn keep(old: &OwnedFd, new: &OwnedFd, bits: u32) -> Result<Vec<String>, (String, Errno)> {
+/// - The access control list is copied if `policy` allows it, and limited to the mode at once: otherwise the new file would
+///   have the permissions of the old one, and its content may be for fewer eyes.
+/// - Capabilities are not copied: root gave them to the old content. The system removes them at each write(2) as well.
+/// - `user.*` is copied unless the owner changes: the old owner wrote it.
+/// - Labels (`security.*`) are copied if the system allows it; otherwise they are returned.
+/// - `trusted.*` belongs to the layers of the file system and is not copied.
+pub(super) fn keep(old: &OwnedFd, new: &OwnedFd, bits: u32, policy: &AclPolicy) -> Result<NotKept, (String, Errno)> {
     let names = match read(|buffer| flistxattr(old, buffer)) {
         Ok(names) => names,
-        Err(Errno::NOTSUP) => return Ok(Vec::new()),
+        Err(Errno::NOTSUP) => return Ok(NotKept::default()),
         Err(errno) => return Err(("the list of extended attributes".to_owned(), errno)),
     };
     let names: Vec<&str> = names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok()).collect();
-    if !names.contains(&ACL) {
+    let owner_changes = changes_owner(old, new).map_err(|errno| ("the owner".to_owned(), errno))?;
+    let keeps_list =
+        names.contains(&ACL) && keeps_list(old, new, bits, policy).map_err(|errno| (ACL.to_owned(), errno))?;
+    if !keeps_list {
         // The directory may have given the new file a list that the old one did not have.
         match fremovexattr(new, ACL) {
             Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => {}
             Err(errno) => return Err((ACL.to_owned(), errno)),
         }
     }
-    let mut lost = Vec::new();
+    let mut not_kept = NotKept { capabilities: names.contains(&CAPABILITIES), ..NotKept::default() };
     for name in names {
-        let must = name == ACL || name.starts_with("user.");
-        if !must && !name.starts_with("security.") {
-            continue;
-        }
-        if name == CAPABILITIES && moves(old, new).map_err(|errno| (name.to_owned(), errno))? {
+        let must = match name {
+            ACL if keeps_list => true,
+            ACL | CAPABILITIES => continue,
+            name if name.starts_with("user.") => !owner_changes,
+            name if name.starts_with("security.") => false,
+            _ => continue,
+        };
+        if name.starts_with("user.") && owner_changes {
             continue;
         }
         match copy(old, new, name, bits) {
             Ok(()) | Err(Errno::NODATA) => {}
             Err(errno) if must => return Err((name.to_owned(), errno)),
-            Err(_) => lost.push(name.to_owned()),
+            Err(_) => not_kept.lost.push(name.to_owned()),
         }
     }
-    Ok(lost)
+    Ok(not_kept)
 }
 
-/// Whether the new file belongs to somebody else than the old one.
-fn moves(old: &OwnedFd, new: &OwnedFd) -> Result<bool, Errno> {
-    let (old, new) = (fstat(old)?, fstat(new)?);
-    Ok((old.st_uid, old.st_gid) != (new.st_uid, new.st_gid))
+fn keeps_list(old: &OwnedFd, new: &OwnedFd, bits: u32, policy: &AclPolicy) -> Result<bool, Errno> {
+    match policy {
+        AclPolicy::Keep => Ok(true),
+        AclPolicy::Exact { .. } => Ok(false),
+        AclPolicy::NoForeign => {
+            let stat = fstat(new)?;
+            let after = FinalOwnership { uid: stat.st_uid, gid: stat.st_gid, bits };
+            let changes = policy.changes(&Xattrs::open(old), Kind::File, after)?;
+            Ok(!changes_owner(old, new)? && changes.is_empty())
+        }
+    }
+}
+
+/// Returns true if the new file belongs to another user than the old one.
+fn changes_owner(old: &OwnedFd, new: &OwnedFd) -> Result<bool, Errno> {
+    Ok(fstat(old)?.st_uid != fstat(new)?.st_uid)
 }
 
 fn copy(old: &OwnedFd, new: &OwnedFd, name: &str, bits: u32) -> Result<(), Errno> {
@@ -102,7 +130,7 @@ mod tests {
             [(1, 6, u32::MAX), (2, 4, 7), (4, 4, u32::MAX), (0x10, mask, u32::MAX), (0x20, other, u32::MAX)]
         };
         let (old, new) = files(&home, &entries(4, 4));
-        keep(&old, &new, 0o600).unwrap();
+        keep(&old, &new, 0o600, &AclPolicy::Keep).unwrap();
         assert_eq!(fstat(&new).unwrap().st_mode & 0o7777, 0o600, "the mode was not set yet, and is none too many");
         let kept = read(|buffer| fgetxattr(&new, ACL, buffer)).unwrap();
         assert_eq!(kept, acl::tests::list(&entries(0, 0)), "whom it names is kept");

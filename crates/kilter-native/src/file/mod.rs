@@ -8,6 +8,7 @@
 
 mod accept;
 mod acl;
+mod acl_policy;
 mod apply;
 mod backup;
 mod branches;
@@ -209,6 +210,7 @@ impl Provider for FileProvider {
             "ensure" => ensure_insync(is, should),
             "mode" => mode_insync(is, should),
             "content" => content_insync(is, should),
+            "acl" if should.text("acl") == Some("keep") => Insync::Same,
             "target" if should.truth("replace") == Some(false) => Insync::Same,
             _ => Insync::Default,
         }

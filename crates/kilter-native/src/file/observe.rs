@@ -7,6 +7,7 @@ use rustix::fd::AsFd;
 use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
 
+use super::acl_policy::{self, AclPolicy, Xattrs};
 use super::content::{self, SHOWN};
 use super::copy::Source;
 use super::error::FileError;
@@ -51,7 +52,9 @@ pub(super) fn declared(
         if let Some(wanted) = spec.content.filter(|_| to_read) {
             compare_content(path, &spec, &looked, wanted, &mut attributes)?;
         }
+        let foreign = access(accounts, path, &spec, &looked, &mut attributes)?;
         state.drift = drift(cx, accounts, name, path, &spec, looked)?;
+        state.drift.extend(foreign);
     }
     state.attributes = attributes;
     Ok(state)
@@ -67,6 +70,34 @@ fn ownership(accounts: &Ids, spec: &Spec<'_>, looked: &Looked, attributes: &mut 
     if spec.mode.is_some() && looked.kind != Kind::Link {
         attributes.push("mode", mode::text(looked.stat.st_mode));
     }
+}
+
+/// Compares the access list: `acl` if it is declared, otherwise what nobody declared is a difference.
+fn access(
+    accounts: &Ids,
+    path: &str,
+    spec: &Spec<'_>,
+    looked: &Looked,
+    attributes: &mut Attributes,
+) -> Result<Vec<Difference>, FileError> {
+    let policy = match AclPolicy::of(spec, accounts) {
+        Ok(policy) => policy,
+        // Another resource may be going to create the account.
+        Err(FileError::NoAccount { .. }) => {
+            let entries = acl_policy::shown(accounts, &Xattrs::of(looked), looked.kind);
+            let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
+            attributes.push("acl", acl_policy::value_of(&entries));
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let after = tree::final_ownership(accounts, spec, looked, None);
+    let mut compared = policy.compare(accounts, path, looked, after)?;
+    if let Some(declared) = spec.acl {
+        let found = compared.acl.take();
+        attributes.push("acl", found.map_or_else(|| declared.clone(), |found| acl_policy::value_of(&found)));
+    }
+    Ok(compared.differences(None).collect())
 }
 
 /// The owner in the form in which it was declared: as a name or as a number.
@@ -206,6 +237,13 @@ pub(super) fn whole(accounts: &Ids, name: &EcoString, path: &str) -> Result<Stat
     match looked.kind {
         Kind::Link => attributes.push("target", target_of(path, &looked, None)?),
         _ => attributes.push("mode", mode::text(looked.stat.st_mode)),
+    }
+    if matches!(looked.kind, Kind::File | Kind::Directory) {
+        let entries = acl_policy::shown(accounts, &Xattrs::of(&looked), looked.kind);
+        let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
+        if !entries.is_empty() {
+            attributes.push("acl", acl_policy::value_of(&entries));
+        }
     }
     if looked.kind == Kind::File {
         whole_content(path, &looked, &mut attributes)?;

@@ -4,6 +4,7 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Stat, Uid, chmodat, chownat, fchmod};
 use rustix::io::Errno;
 
+use super::acl_policy::{AclPolicy, FinalOwnership, XattrChange, Xattrs, without_list};
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{Looked, open_seen};
@@ -29,7 +30,15 @@ impl Ownership {
 ///
 /// Between the two steps it has the permissions that both the old and the new mode give, and no
 /// setuid bits: at no time is it more open than before or after.
-pub(super) fn settle(parent: &Parent, leaf: &[u8], looked: &Looked, wanted: Ownership) -> Result<bool, FileError> {
+///
+/// The access list is changed after the owner: until then, the old owner could set it again.
+pub(super) fn settle(
+    parent: &Parent,
+    leaf: &[u8],
+    looked: &Looked,
+    wanted: Ownership,
+    policy: &AclPolicy,
+) -> Result<bool, FileError> {
     let path = parent.join(leaf);
     let uid = wanted.uid.filter(|uid| *uid != looked.stat.st_uid);
     let gid = wanted.gid.filter(|gid| *gid != looked.stat.st_gid);
@@ -41,7 +50,13 @@ pub(super) fn settle(parent: &Parent, leaf: &[u8], looked: &Looked, wanted: Owne
         None if owner_changes && is_armed(looked) => Some(disarmed(current, looked.kind)),
         bits => bits,
     };
-    if !owner_changes && bits.is_none_or(|bits| bits == current) {
+    let after = FinalOwnership {
+        uid: uid.unwrap_or(looked.stat.st_uid),
+        gid: gid.unwrap_or(looked.stat.st_gid),
+        bits: bits.unwrap_or(current),
+    };
+    let mut lists = list_changes(looked, policy, after, &path)?;
+    if !owner_changes && bits.is_none_or(|bits| bits == current) && lists.is_empty() {
         return Ok(false);
     }
     refuse_shared(parent, &path, looked, current, bits)?;
@@ -53,11 +68,24 @@ pub(super) fn settle(parent: &Parent, leaf: &[u8], looked: &Looked, wanted: Owne
             place.chmod(current & bits & !SET_ID)?;
         }
         chown(&looked.fd, uid, gid).map_err(|errno| FileError::io("change the owner of", &path, errno))?;
+        lists = list_changes(looked, policy, after, &path)?;
     }
-    if let Some(bits) = bits {
+    Xattrs::of(looked).perform(&lists).map_err(|errno| FileError::io("change the access list of", &path, errno))?;
+    let left = without_list(&lists, current);
+    if let Some(bits) = bits.or((left != current).then_some(left)) {
         place.chmod(bits)?;
     }
     Ok(true)
+}
+
+fn list_changes(
+    looked: &Looked,
+    policy: &AclPolicy,
+    after: FinalOwnership,
+    path: &str,
+) -> Result<Vec<XattrChange>, FileError> {
+    let changes = policy.changes(&Xattrs::of(looked), looked.kind, after);
+    changes.map_err(|errno| FileError::io("read the access list of", path, errno))
 }
 
 /// Whoever can write in a directory can give a foreign file a name in it.

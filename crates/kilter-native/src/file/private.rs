@@ -6,6 +6,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
+use super::acl_policy::AclPolicy;
 use super::error::FileError;
 use super::kind::Kind;
 use super::leftover::temporary_name;
@@ -52,9 +53,9 @@ impl<'a> Private<'a> {
     }
 
     /// Gives the directory its owner and mode, and then its place, where nothing may be yet.
-    pub(super) fn place(self, made: &Looked, wanted: Ownership) -> Result<(), FileError> {
+    pub(super) fn place(self, made: &Looked, wanted: Ownership, policy: &AclPolicy) -> Result<(), FileError> {
         let path = || self.parent.join(self.leaf);
-        settle(&self.inside, self.leaf, made, wanted)?;
+        settle(&self.inside, self.leaf, made, wanted, policy)?;
         let rename = || rename_new(&self.inside.fd, self.leaf, &self.parent.fd, self.leaf);
         let renamed = match (rename(), wanted.bits) {
             // Whoever is not root moves only directories that they may write in.

@@ -44,6 +44,9 @@ pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoS
             before.set(name, value.clone());
         }
     }
+    if should.get("acl").is_some() && kind != "link" {
+        before.set("acl", is.attributes.get("acl").cloned().unwrap_or_else(|| "none".into()));
+    }
     // What not everybody may read is shown to nobody.
     let is_private = is.attributes.text("mode").and_then(mode::octal).is_none_or(|mode| mode & 0o004 == 0);
     if kind == "file" && (is_private || should.truth("show_diff") == Some(false)) {

@@ -7,6 +7,7 @@ use rustix::fs::{Stat, symlinkat};
 use rustix::io::Errno;
 
 use super::accept::{self, Told};
+use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs, without_list};
 use super::apply::{Batch, disarm};
 use super::copy::Source;
 use super::error::FileError;
@@ -180,7 +181,8 @@ pub(super) fn ownership(
 pub(super) fn adjust(batch: &Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     let wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
-    if settle(site.parent, site.leaf, old, wanted)? {
+    let policy = AclPolicy::of(site.spec, batch.around.accounts)?;
+    if settle(site.parent, site.leaf, old, wanted, &policy)? {
         batch.note(site.parent);
     }
     Ok(())
@@ -192,7 +194,14 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     let kept = old.as_ref().filter(|old| old.kind == Kind::File);
     let is_secret = spec.content.is_some_and(kilter_model::Value::holds_sensitive);
     let new = if is_secret { 0o600 } else { 0o644 };
-    let current = kept.map_or(new, |old| old.stat.st_mode & mode::ALL);
+    let policy = match kept {
+        Some(_) => AclPolicy::of(spec, batch.around.accounts)?,
+        None => AclPolicy::for_new(spec, batch.around.accounts)?,
+    };
+    let current = match kept {
+        Some(old) => bits_of(old, spec, &policy, &parent.join(leaf))?,
+        None => new,
+    };
     let mut wanted = ownership(batch, spec, Kind::File, current, kept.map(|kept| &kept.stat), source)?;
     // A new owner gets the setuid bits of the old one only if they were declared.
     let moves = kept.is_some_and(|kept| wanted.moves(&kept.stat));
@@ -202,11 +211,11 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
         wanted.gid = wanted.gid.or(Some(kept.stat.st_gid));
     }
     if old.is_none() && spec.validate_cmd.is_none() {
-        create(parent, leaf, data, wanted)?;
+        create(parent, leaf, data, wanted, &policy)?;
         batch.note(parent);
         return Ok(());
     }
-    let staged = stage(parent, leaf, data, wanted, kept)?;
+    let staged = stage(parent, leaf, data, wanted, kept, &policy)?;
     if let Some(command) = spec.validate_cmd {
         let secret = command.holds_sensitive() || spec.content.is_some_and(kilter_model::Value::holds_sensitive);
         let told = if secret { Told::Ending } else { Told::Output };
@@ -227,6 +236,18 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     }
 }
 
+/// The mode of a file that is going to be replaced, without permissions that it has only by an access list that is dropped.
+fn bits_of(old: &Looked, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
+    let bits = old.stat.st_mode & mode::ALL;
+    if spec.mode.is_some() {
+        return Ok(bits);
+    }
+    let after = FinalOwnership { uid: old.stat.st_uid, gid: old.stat.st_gid, bits };
+    let changes = policy.changes(&Xattrs::of(old), old.kind, after);
+    let changes = changes.map_err(|errno| FileError::io("read the access list of", path, errno))?;
+    Ok(without_list(&changes, bits))
+}
+
 fn make_directory(batch: &mut Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let (parent, leaf) = (site.parent, site.leaf);
     // Nothing is removed for an owner that does not exist.
@@ -239,7 +260,8 @@ fn make_directory(batch: &mut Batch<'_>, site: &Site<'_>, source: Option<&Source
     let mut wanted = ownership(batch, site.spec, Kind::Directory, current, None, source)?;
     wanted.bits = wanted.bits.or(Some(current));
     batch.note(parent);
-    private.place(&made, wanted)
+    let policy = AclPolicy::for_new(site.spec, batch.around.accounts)?;
+    private.place(&made, wanted, &policy)
 }
 
 fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), FileError> {

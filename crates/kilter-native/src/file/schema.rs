@@ -36,7 +36,8 @@ file[/etc/localtime]:
 
 A new content appears at once and whole, with its final owner and mode; whoever reads the file sees
 the old content or the new one. A file that is replaced keeps what was not declared: owner, group,
-mode, access control lists and extended attributes.
+mode, labels and, unless the owner changes, `user.*` attributes. Capabilities were given to the old content and go with
+it. `acl` has what happens to access control lists.
 
 The path itself is meant, never what a link at the path points to (Puppet's `links => manage`).
 A link among the parents is followed only if it and the directory that holds it belong to root
@@ -134,6 +135,7 @@ fn who(schema: TypeSchema) -> TypeSchema {
         .attribute("owner", "Variant[String[1], Integer[0]]", Behaviour::Property, OWNER)
         .attribute("group", "Variant[String[1], Integer[0]]", Behaviour::Property, GROUP)
         .attribute("mode", "String[1]", Behaviour::Property, MODE)
+        .attribute("acl", "Variant[Enum[none, keep], Struct[{managed => Array[String[1]]}]]", Behaviour::Property, ACL)
 }
 
 const OWNER: &str = "\
@@ -162,6 +164,31 @@ file system does not keep are a failure. Links have no mode.
 The setuid and setgid bits of a file with several hard links are not set, nor is the owner or
 mode of such a file changed in a directory that others can write in: one of its other names could be
 a file that was never meant.";
+
+const ACL: &str = "\
+The access control list of a file or directory.
+
+- `none`: no list; the mode alone says who has access.
+- `managed`: exactly these entries beside the mode, written as for setfacl(1): `user:NAME:rwx`, `group:NAME:r-x`. With
+  `default:` before it, an entry is for new files in a directory.
+- `keep`: the list is left alone, and new files inherit that of their directory. Not for a sensitive `content`.
+
+```yaml
+file[/srv/app/key.pem]:
+  source: /etc/ssl/key.pem
+  mode: \"0640\"
+  acl: { managed: [\"user:www-data:r\"] }
+```
+
+The group digit of the mode is the mask of the list: no entry gives more than that.
+
+If it is not given, and `content`, `source`, `owner`, `group` or `mode` is: a list that gives a named user or group more than the
+mode gives to everybody is a difference, and the change removes it. The user that prepared a file keeps no access to it. A list
+that gives no more stays. A directory's list for new files is a difference if it names somebody, or lets more write than the
+mode of the directory. What kilter creates does not inherit such a list. With `recurse`, all this applies to everything below.
+
+[Decision 13](../../decisions/0013-access-lists-and-extended-attributes.md) has the reasons, and what happens to
+capabilities and other extended attributes.";
 
 fn trees(schema: TypeSchema) -> TypeSchema {
     schema
@@ -253,9 +280,14 @@ file[/etc/sudoers.d/app]:
   validate_cmd: visudo -cf %
 ```";
 
+const CAPABILITIES: &str = "\
+Only in reports: `namespaced` if a program has capabilities that were set in a user namespace, where any user can set them. They
+are removed if `content`, `source`, `owner`, `group` or `mode` is declared.";
+
 fn found(schema: TypeSchema) -> TypeSchema {
     let kind = "Enum[file, directory, link, fifo, socket, block, char]";
     schema
+        .attribute("capabilities", "Enum[none, namespaced]", Behaviour::ReadOnly, CAPABILITIES)
         .attribute("kind", kind, Behaviour::ReadOnly, "What is there, where `ensure` has no word for it as well.")
         .attribute("size", "Integer[0]", Behaviour::ReadOnly, "The size of a file in bytes.")
         .attribute("mtime", "String", Behaviour::ReadOnly, "When the content was last changed, in UTC.")

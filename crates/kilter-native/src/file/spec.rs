@@ -41,6 +41,7 @@ pub(super) struct Spec<'a> {
     pub(super) owner: Option<&'a Value>,
     pub(super) group: Option<&'a Value>,
     pub(super) mode: Option<&'a Value>,
+    pub(super) acl: Option<&'a Value>,
     pub(super) backup: Option<&'a Value>,
     pub(super) validate_cmd: Option<&'a Value>,
     pub(super) checksum: Checksum,
@@ -62,6 +63,7 @@ impl<'a> Spec<'a> {
             owner: None,
             group: None,
             mode: None,
+            acl: None,
             backup: None,
             validate_cmd: None,
             checksum: Checksum::Sha256,
@@ -87,6 +89,7 @@ impl<'a> Spec<'a> {
             "owner" => self.owner = Some(value),
             "group" => self.group = Some(value),
             "mode" => self.mode = Some(value),
+            "acl" => self.acl = Some(value),
             "backup" => self.backup = Some(value).filter(|value| value.as_bool() != Some(false)),
             "validate_cmd" => self.validate_cmd = Some(value),
             "checksum" => self.checksum = checksum(value.as_str().unwrap_or_default()),
@@ -97,6 +100,15 @@ impl<'a> Spec<'a> {
             "show_diff" => self.show_diff = truth(),
             _ => {}
         }
+    }
+
+    /// Returns true if the declaration says who may have access: a content, an owner, a group or a mode is given.
+    pub(super) fn restricts_access(&self) -> bool {
+        self.content.is_some()
+            || self.source.is_some()
+            || self.owner.is_some()
+            || self.group.is_some()
+            || self.mode.is_some()
     }
 
     /// The mode that was declared.

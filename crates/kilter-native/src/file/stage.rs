@@ -9,10 +9,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs};
 use super::content;
 use super::copy::Source;
 use super::error::FileError;
-use super::keep;
+use super::keep::{self, NotKept};
+use super::kind::Kind;
 use super::leftover::temporary_name;
 use super::look::{Looked, open_seen};
 use super::own::Ownership;
@@ -101,21 +103,28 @@ pub(super) struct Staged {
     pub(super) temporary: Temporary,
     /// The file.
     pub(super) fd: OwnedFd,
-    /// Extended attributes of the old file that could not be kept.
-    pub(super) lost: Vec<String>,
+    /// Extended attributes of the old file that were not kept.
+    pub(super) not_kept: NotKept,
 }
 
 /// Makes a file where none is yet, with its final content, owner and mode.
 ///
 /// It has no name until it is complete: a run that is killed leaves nothing, and the directory is
 /// changed once. File systems that have no files without names get it by way of a temporary one.
-pub(super) fn create(parent: &Rc<Parent>, leaf: &[u8], data: &Data<'_>, wanted: Ownership) -> Result<(), FileError> {
+pub(super) fn create(
+    parent: &Rc<Parent>,
+    leaf: &[u8],
+    data: &Data<'_>,
+    wanted: Ownership,
+    policy: &AclPolicy,
+) -> Result<(), FileError> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(fd) = openat(&parent.fd, c".", flags, Mode::RUSR | Mode::WUSR) {
         let path = parent.join(leaf);
         fill(&fd, data, &path)?;
-        own(&fd, wanted, &path)?;
-        finish(&fd, data, wanted.bits.unwrap_or(0o600), &path)?;
+        let after = own(&fd, wanted, &path)?;
+        set_list(&fd, policy, after, &path)?;
+        finish(&fd, data, after.bits, &path)?;
         match name(&fd, parent, leaf) {
             Ok(()) => return Ok(()),
             Err(Errno::EXIST) => return Err(FileError::Appeared(path)),
@@ -123,7 +132,7 @@ pub(super) fn create(parent: &Rc<Parent>, leaf: &[u8], data: &Data<'_>, wanted: 
             Err(_) => {}
         }
     }
-    stage(parent, leaf, data, wanted, None)?.temporary.become_new(leaf)
+    stage(parent, leaf, data, wanted, None, policy)?.temporary.become_new(leaf)
 }
 
 /// Gives a file without a name one that nothing has yet.
@@ -148,6 +157,7 @@ pub(super) fn stage(
     data: &Data<'_>,
     wanted: Ownership,
     old: Option<&Looked>,
+    policy: &AclPolicy,
 ) -> Result<Staged, FileError> {
     let path = parent.join(leaf);
     let temporary = Temporary::new(parent);
@@ -155,14 +165,14 @@ pub(super) fn stage(
     let fd = openat(&parent.fd, temporary.name(), flags, Mode::RUSR | Mode::WUSR)
         .map_err(|errno| FileError::io("create a file beside", &path, errno))?;
     fill(&fd, data, &path)?;
-    own(&fd, wanted, &path)?;
-    let bits = wanted.bits.unwrap_or(0o600);
-    let lost = match old {
-        Some(old) => take_over(parent, leaf, &path, old, &fd, bits)?,
-        None => Vec::new(),
+    let after = own(&fd, wanted, &path)?;
+    let not_kept = match old {
+        Some(old) => take_over(parent, leaf, &path, old, &fd, after.bits, policy)?,
+        None => NotKept::default(),
     };
-    finish(&fd, data, bits, &path)?;
-    Ok(Staged { temporary, fd, lost })
+    set_list(&fd, policy, after, &path)?;
+    finish(&fd, data, after.bits, &path)?;
+    Ok(Staged { temporary, fd, not_kept })
 }
 
 /// Sets what comes last: the mode, and the time where it is to be that of the source.
@@ -196,20 +206,31 @@ fn fill(fd: &OwnedFd, data: &Data<'_>, path: &str) -> Result<(), FileError> {
     }
 }
 
-/// Sets owner and group where they are not right yet: whoever is not root may still do what
-/// changes nothing.
-fn own(fd: &OwnedFd, wanted: Ownership, path: &str) -> Result<(), FileError> {
+/// Removes a list that the directory gave the new file, or sets the declared one.
+fn set_list(fd: &OwnedFd, policy: &AclPolicy, after: FinalOwnership, path: &str) -> Result<(), FileError> {
+    let file = Xattrs::open(fd);
+    let changes = policy.changes(&file, Kind::File, after);
+    let set = changes.and_then(|changes| file.perform(&changes));
+    set.map_err(|errno| FileError::io("set the access list of", path, errno))
+}
+
+/// Sets owner and group if they are not right yet: a user who is not root may do what changes nothing.
+fn own(fd: &OwnedFd, wanted: Ownership, path: &str) -> Result<FinalOwnership, FileError> {
+    let bits = wanted.bits.unwrap_or(0o600);
     if wanted.uid.is_none() && wanted.gid.is_none() {
-        return Ok(());
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        return Ok(FinalOwnership { uid, gid, bits });
     }
     let stat = fstat(fd).map_err(|errno| FileError::io("inspect", path, errno))?;
+    let after = FinalOwnership { uid: wanted.uid.unwrap_or(stat.st_uid), gid: wanted.gid.unwrap_or(stat.st_gid), bits };
     let uid = wanted.uid.filter(|uid| *uid != stat.st_uid);
     let gid = wanted.gid.filter(|gid| *gid != stat.st_gid);
     if uid.is_none() && gid.is_none() {
-        return Ok(());
+        return Ok(after);
     }
     fchown(fd, uid.map(Uid::from_raw), gid.map(Gid::from_raw))
-        .map_err(|errno| FileError::io("set the owner of the new content of", path, errno))
+        .map_err(|errno| FileError::io("set the owner of the new content of", path, errno))?;
+    Ok(after)
 }
 
 fn take_over(
@@ -219,14 +240,15 @@ fn take_over(
     old: &Looked,
     fd: &OwnedFd,
     bits: u32,
-) -> Result<Vec<String>, FileError> {
+    policy: &AclPolicy,
+) -> Result<NotKept, FileError> {
     match open_seen(&parent.fd, leaf, path, &old.stat, READ) {
-        Ok(old) => keep::keep(&old, fd, bits).map_err(|(name, errno)| {
+        Ok(old) => keep::keep(&old, fd, bits, policy).map_err(|(name, errno)| {
             FileError::io("keep the access list and extended attributes of", format!("{path} ({name})"), errno)
         }),
         // Who may not read the old file cannot know what it had.
         Err(FileError::Io { errno: Errno::ACCESS, .. }) => {
-            Ok(vec!["extended attributes of an unreadable file".to_owned()])
+            Ok(NotKept { lost: vec!["extended attributes of an unreadable file".to_owned()], capabilities: false })
         }
         Err(error) => Err(error),
     }

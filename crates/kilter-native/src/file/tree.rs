@@ -6,6 +6,7 @@ use kilter_provider::Context;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Stat, readlinkat};
 
+use super::acl_policy::{AclPolicy, FinalOwnership};
 use super::copy::Source;
 use super::entry;
 use super::error::{FileError, MAX_DEPTH};
@@ -39,7 +40,8 @@ pub(super) fn differences(
         Some(Err(error)) => return Err(error),
         None => None,
     };
-    let mut tree = Tree { cx, accounts, path, spec, found: Vec::new() };
+    let policy = AclPolicy::of(spec, accounts)?;
+    let mut tree = Tree { cx, accounts, path, spec, policy, found: Vec::new() };
     if let (Some(there), Some(source)) = (&there, &source) {
         tree.found.extend(mode_difference(spec, &there.stat, there.stat.st_mode, Some(&source.stat)));
     }
@@ -70,11 +72,28 @@ pub(super) fn wanted_bits(spec: &Spec<'_>, kind: Kind, current: u32, source: Opt
     spec.bits(base.unwrap_or(current), kind).or(base)
 }
 
+/// The owner, group and mode that a file has after the declaration was applied.
+pub(super) fn final_ownership(
+    accounts: &Ids,
+    spec: &Spec<'_>,
+    looked: &Looked,
+    source: Option<&Stat>,
+) -> FinalOwnership {
+    let is = &looked.stat;
+    let of = |declared: Option<&Value>, id: &dyn Fn(&str) -> Option<u32>| id(&declared?.to_text()?);
+    FinalOwnership {
+        uid: of(spec.owner, &|name| accounts.uid(name)).unwrap_or(is.st_uid),
+        gid: of(spec.group, &|name| accounts.gid(name)).unwrap_or(is.st_gid),
+        bits: wanted_bits(spec, looked.kind, is.st_mode, source).unwrap_or(is.st_mode & mode::ALL),
+    }
+}
+
 struct Tree<'a> {
     cx: &'a Context<'a>,
     accounts: &'a Ids,
     path: &'a str,
     spec: &'a Spec<'a>,
+    policy: AclPolicy,
     found: Vec<Difference>,
 }
 
@@ -196,12 +215,12 @@ impl Tree<'_> {
             }
             _ => {}
         }
-        self.ownership(&copy.stat, Some(&wanted.stat), below);
-        Ok(())
+        self.ownership(copy, Some(&wanted.stat), below)
     }
 
     /// Owner, group and mode of an entry.
-    fn ownership(&mut self, is: &Stat, source: Option<&Stat>, below: &[u8]) {
+    fn ownership(&mut self, looked: &Looked, source: Option<&Stat>, below: &[u8]) -> Result<(), FileError> {
+        let is = &looked.stat;
         let accounts = self.accounts;
         let owner = self.spec.owner.map(|owner| ("owner", owner, owner_value(accounts, owner, is.st_uid)));
         let group = self.spec.group.map(|group| ("group", group, group_value(accounts, group, is.st_gid)));
@@ -216,6 +235,10 @@ impl Tree<'_> {
         if let Some(difference) = mode_difference(self.spec, is, current, source) {
             self.say(below, difference);
         }
+        let after = final_ownership(accounts, self.spec, looked, source);
+        let compared = self.policy.compare(accounts, &self.full(below), looked, after)?;
+        compared.differences(self.spec.acl).for_each(|difference| self.say(below, difference));
+        Ok(())
     }
 
     /// An entry that has no source: the declared owner, group and mode apply to it.
@@ -225,7 +248,7 @@ impl Tree<'_> {
             return Ok(());
         }
         let Entry::Here(is) = look_within(directory, name, &path)? else { return Ok(()) };
-        self.ownership(&is.stat, None, below);
+        self.ownership(&is, None, below)?;
         if is.kind == Kind::Directory {
             let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
             self.walk(Some(&opened), None, below, depth + 1)?;

@@ -11,6 +11,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, fsync, ftruncate, statat};
 use rustix::io::Errno;
 
+use super::acl_policy::AclPolicy;
 use super::error::FileError;
 use super::kind::Kind;
 use super::look::{Looked, look_at, open_seen};
@@ -125,7 +126,7 @@ impl Whole {
             }
             None => Ownership { bits: Some(new_mode), ..Ownership::default() },
         };
-        let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref())?;
+        let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref(), &AclPolicy::Keep)?;
         let is_flushed = durability == Durability::Flushed;
         if is_flushed {
             fsync(&staged.fd).map_err(|errno| FileError::io("flush", &self.path, errno))?;
@@ -133,7 +134,7 @@ impl Whole {
         let Some(old) = &self.old else {
             staged.temporary.become_new(leaf)?;
             self.settle(is_flushed)?;
-            return Ok(staged.lost);
+            return Ok(staged.not_kept.lost);
         };
         // Writing and flushing takes its time.
         self.still_holds(old, leaf)?;
@@ -145,7 +146,7 @@ impl Whole {
             }
             Err(error) => return Err(error.into()),
         }
-        Ok(staged.lost)
+        Ok(staged.not_kept.lost)
     }
 
     /// Makes sure that what was read is still there, and as it was.

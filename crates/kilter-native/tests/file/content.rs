@@ -142,7 +142,7 @@ fn a_replaced_file_keeps_owner_mode_access_list_and_attributes() {
     rustix::fs::setxattr(&path, "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
     let inode = fs::metadata(&path).unwrap().ino();
     let before = mode(&path);
-    bring(&file(&path, [("content", text("new"))]));
+    bring(&file(&path, [("content", text("new")), ("acl", text("keep"))]));
     assert_ne!(fs::metadata(&path).unwrap().ino(), inode);
     assert_eq!((owner(&path), mode(&path)), ((12, 34), before));
     let read = |name: &str| {

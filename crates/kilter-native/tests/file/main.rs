@@ -1,5 +1,6 @@
 //! The type `file` on a real file system. Some tests need root; each says how to get it.
 
+mod access;
 mod content;
 mod declared;
 mod ensure;

@@ -134,7 +134,7 @@ fn a_symbolic_mode_of_a_tree_gives_no_setuid_bits_to_the_new_owner() {
 }
 
 #[test]
-fn capabilities_go_with_their_owner_and_stay_without_a_new_one() {
+fn capabilities_go_with_the_content_and_with_the_owner() {
     need_root();
     let home = directory();
     let path = home.path().join("x");
@@ -143,9 +143,12 @@ fn capabilities_go_with_their_owner_and_stay_without_a_new_one() {
     let has = || rustix::fs::getxattr(&path, "security.capability", &mut [0; 64][..]).is_ok();
     armed(&path, 0o755);
     rustix::fs::setxattr(&path, "security.capability", &capabilities, rustix::fs::XattrFlags::empty()).unwrap();
+    bring(&file(&path, [("mode", text("0711"))]));
+    assert!(has(), "owner and content are the same");
     bring(&file(&path, [("content", text("new"))]));
-    assert!(has(), "the owner is the same");
-    bring(&file(&path, [("content", text("newer")), ("owner", text("root"))]));
+    assert!(!has(), "they were given to the old content");
+    rustix::fs::setxattr(&path, "security.capability", &capabilities, rustix::fs::XattrFlags::empty()).unwrap();
+    bring(&file(&path, [("owner", text("root"))]));
     assert!(!has());
 }
 

@@ -1,0 +1,575 @@
+//! Which access control lists and capabilities a managed file may have (`acl`).
+//!
+//! Without `acl`, a list is foreign if it gives a named user or group more than the mode gives to everybody. The mask of a
+//! list is the group digit of the mode, so a list on a file with a mode such as 0644, 0600 or 0755 cannot: these files cost no
+//! system call.
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Difference, Value};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{
+    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, listxattr, removexattr, setxattr,
+};
+use rustix::io::Errno;
+
+use super::acl::{
+    ACL, AclEntry, DEFAULT_ACL, GROUP, GROUP_OBJ, MASK, NO_ID, Named, OTHER, USER, USER_OBJ, decode, encode,
+    permissions_of,
+};
+use super::error::FileError;
+use super::keep::{self, CAPABILITIES};
+use super::kind::Kind;
+use super::look::Looked;
+use super::spec::Spec;
+use crate::accounts::Ids;
+use crate::words::texts;
+
+/// Which lists a file may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AclPolicy {
+    /// Any: the list is left alone.
+    Keep,
+    /// None that gives more access than the mode.
+    NoForeign,
+    /// Exactly these entries beside those of the mode.
+    Exact {
+        /// Named entries of the access list.
+        access: Vec<AclEntry>,
+        /// Entries of a directory's list for new files.
+        default: Vec<AclEntry>,
+    },
+}
+
+/// The owner, group and permission bits that a file has after a change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FinalOwnership {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) bits: u32,
+}
+
+/// One change of an extended attribute.
+#[derive(Debug)]
+pub(super) enum XattrChange {
+    /// Removes it.
+    Remove(&'static str),
+    /// Removes the access list. The group then has the permissions that its own entry gave it, if no mode is declared.
+    RemoveAccess { group: u32 },
+    /// Sets it.
+    Set(&'static str, Vec<u8>),
+}
+
+impl AclPolicy {
+    /// Reads what is declared for a file that exists.
+    pub(super) fn of(spec: &Spec<'_>, accounts: &Ids) -> Result<AclPolicy, FileError> {
+        if spec.acl.is_none() && !spec.restricts_access() {
+            return Ok(AclPolicy::Keep);
+        }
+        AclPolicy::for_new(spec, accounts)
+    }
+
+    /// Reads what is declared for a file that is created: it inherits nothing unless `acl` is `keep`.
+    pub(super) fn for_new(spec: &Spec<'_>, accounts: &Ids) -> Result<AclPolicy, FileError> {
+        let Some(acl) = spec.acl else { return Ok(AclPolicy::NoForeign) };
+        let (mut access, mut default) = (Vec::new(), Vec::new());
+        match acl.as_str() {
+            Some("keep") => return Ok(AclPolicy::Keep),
+            Some(_) => {}
+            None => {
+                for text in managed(acl) {
+                    let declared = DeclaredEntry::parse(&text).ok_or_else(|| FileError::AclEntry(text.to_string()))?;
+                    let entry = declared.resolve(accounts)?;
+                    if declared.is_default { default.push(entry) } else { access.push(entry) }
+                }
+            }
+        }
+        Ok(AclPolicy::Exact { access, default })
+    }
+
+    /// Returns the changes that bring the extended attributes of a file into line; no system call is made for files that
+    /// cannot need one.
+    pub(super) fn changes(
+        &self,
+        file: &Xattrs<'_>,
+        kind: Kind,
+        after: FinalOwnership,
+    ) -> Result<Vec<XattrChange>, Errno> {
+        if !matches!(kind, Kind::File | Kind::Directory) || *self == AclPolicy::Keep {
+            return Ok(Vec::new());
+        }
+        let is_program = kind == Kind::File && after.bits & 0o111 != 0;
+        let is_exact = matches!(self, AclPolicy::Exact { .. });
+        if !is_exact && !is_program && kind == Kind::File && !group_exceeds_others(after.bits) {
+            return Ok(Vec::new());
+        }
+        let names = match file.names() {
+            Ok(names) => names,
+            Err(Errno::NOTSUP) => Vec::new(),
+            Err(errno) => return Err(errno),
+        };
+        let has = |name: &str| names.split(|byte| *byte == 0).any(|found| found == name.as_bytes());
+        let mut changes = Vec::new();
+        let access = if has(ACL) { Some(file.value(ACL)?) } else { None };
+        changes.extend(self.access_change(access.as_deref(), after));
+        if kind == Kind::Directory {
+            let default = if has(DEFAULT_ACL) { Some(file.value(DEFAULT_ACL)?) } else { None };
+            changes.extend(self.default_change(default.as_deref(), after));
+        }
+        if is_program && has(CAPABILITIES) && is_foreign_capability(&file.value(CAPABILITIES)?) {
+            changes.push(XattrChange::Remove(CAPABILITIES));
+        }
+        Ok(changes)
+    }
+
+    fn access_change(&self, list: Option<&[u8]>, after: FinalOwnership) -> Option<XattrChange> {
+        let found = list.map(|list| decode(list).unwrap_or_default());
+        let remove = |found: &[AclEntry]| {
+            let mask = permissions_of(found, MASK).unwrap_or(7);
+            XattrChange::RemoveAccess { group: permissions_of(found, GROUP_OBJ).unwrap_or(0) & mask }
+        };
+        match (self, found) {
+            (AclPolicy::Exact { access, .. }, found) => {
+                let found_named = found.as_deref().map(named).unwrap_or_default();
+                let group = |found: &[AclEntry]| {
+                    permissions_of(found, MASK).is_none_or(|mask| permissions_of(found, GROUP_OBJ) == Some(mask))
+                };
+                if access.is_empty() {
+                    return found.map(|found| remove(&found));
+                }
+                let mut wanted = access.clone();
+                wanted.sort_unstable();
+                let is_same = wanted == found_named && found.as_deref().is_none_or(group);
+                (!is_same).then(|| XattrChange::Set(ACL, encode(&access_list(access, after.bits))))
+            }
+            (_, None) => None,
+            (_, Some(found)) => {
+                let everybody = after.bits & 7;
+                let mask = after.bits >> 3 & 7;
+                // A list that cannot be read could give anything.
+                let is_foreign = found.is_empty()
+                    || found.iter().any(|entry| {
+                        entry.named().is_some_and(|named| !after.knows(named))
+                            && entry.permissions & mask & !everybody != 0
+                    });
+                is_foreign.then(|| remove(&found))
+            }
+        }
+    }
+
+    fn default_change(&self, list: Option<&[u8]>, after: FinalOwnership) -> Option<XattrChange> {
+        match (self, list) {
+            (AclPolicy::Exact { default, .. }, list) => {
+                if default.is_empty() {
+                    return list.map(|_| XattrChange::Remove(DEFAULT_ACL));
+                }
+                let wanted = encode(&default_list(default, after.bits));
+                (list != Some(&*wanted)).then_some(XattrChange::Set(DEFAULT_ACL, wanted))
+            }
+            (_, None) => None,
+            (_, Some(list)) => {
+                let is_foreign = decode(list).is_none_or(|list| default_is_foreign(&list, after));
+                is_foreign.then_some(XattrChange::Remove(DEFAULT_ACL))
+            }
+        }
+    }
+
+    /// Compares a file with the policy. Returns the value of the attribute `acl` if it differs, and whether the file has
+    /// capabilities that it must not have.
+    pub(super) fn compare(
+        &self,
+        accounts: &Ids,
+        path: &str,
+        looked: &Looked,
+        after: FinalOwnership,
+    ) -> Result<AclComparison, FileError> {
+        let failed = |errno| FileError::io("read the access list of", path, errno);
+        let file = Xattrs::of(looked);
+        let changes = self.changes(&file, looked.kind, after).map_err(failed)?;
+        let is_acl = |change: &XattrChange| !matches!(change, XattrChange::Remove(CAPABILITIES));
+        let capabilities = changes.iter().any(|change| !is_acl(change));
+        let acl = match changes.iter().any(is_acl) {
+            true => Some(shown(accounts, &file, looked.kind).map_err(failed)?),
+            false => None,
+        };
+        Ok(AclComparison { acl, capabilities })
+    }
+}
+
+/// The result of a comparison with an [`AclPolicy`].
+#[derive(Debug, Default)]
+pub(super) struct AclComparison {
+    /// The entries that were found, if they differ.
+    pub(super) acl: Option<Vec<EcoString>>,
+    /// True if the file has capabilities that somebody else than root gave it.
+    pub(super) capabilities: bool,
+}
+
+impl AclComparison {
+    /// Returns the differences of a file, `should` being the declared `acl`.
+    pub(super) fn differences(self, should: Option<&Value>) -> impl Iterator<Item = Difference> {
+        let acl = self.acl.map(|entries| {
+            let is = value_of(&entries);
+            match should {
+                Some(should) => Difference::new("acl", is, should.clone()),
+                None => {
+                    let message = eco_format!("{} → none (nobody declared it)", entries.join(", "));
+                    Difference::new("acl", is, "none".into()).saying(message)
+                }
+            }
+        });
+        let capabilities = self.capabilities.then(|| {
+            let message = "capabilities of a user namespace → none";
+            Difference::new("capabilities", "namespaced".into(), "none".into()).saying(message)
+        });
+        acl.into_iter().chain(capabilities)
+    }
+}
+
+/// The value of the attribute `acl` that stands for these entries.
+pub(super) fn value_of(entries: &[EcoString]) -> Value {
+    match entries {
+        [] => "none".into(),
+        entries => Value::hash([("managed", Value::strings(entries.iter().cloned()))]),
+    }
+}
+
+/// Returns the entries of a file as `acl` shows them: those of the access list that name somebody, and a directory's
+/// entries for new files.
+pub(super) fn shown(accounts: &Ids, file: &Xattrs<'_>, kind: Kind) -> Result<Vec<EcoString>, Errno> {
+    let read = |name| match file.value(name) {
+        Ok(list) => Ok(decode(&list).unwrap_or_default()),
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(Vec::new()),
+        Err(errno) => Err(errno),
+    };
+    let access = read(ACL)?;
+    let mask = permissions_of(&access, MASK);
+    let names_nobody = named(&access).is_empty();
+    let is_plain = |entry: &&AclEntry| match entry.tag {
+        GROUP_OBJ => mask != Some(entry.permissions),
+        MASK => names_nobody,
+        _ => entry.named().is_some(),
+    };
+    let mut shown: Vec<EcoString> =
+        access.iter().filter(is_plain).map(|entry| text_of(accounts, entry, false)).collect();
+    if kind == Kind::Directory {
+        shown.extend(read(DEFAULT_ACL)?.iter().map(|entry| text_of(accounts, entry, true)));
+    }
+    Ok(shown)
+}
+
+fn text_of(accounts: &Ids, entry: &AclEntry, is_default: bool) -> EcoString {
+    let (word, name) = match entry.tag {
+        USER => ("user", accounts.user(entry.id)),
+        GROUP => ("group", accounts.group(entry.id)),
+        USER_OBJ => ("user", EcoString::new()),
+        GROUP_OBJ => ("group", EcoString::new()),
+        MASK => ("mask", EcoString::new()),
+        _ => ("other", EcoString::new()),
+    };
+    let default = if is_default { "default:" } else { "" };
+    eco_format!("{default}{word}:{name}:{}", letters(entry.permissions))
+}
+
+fn letters(permissions: u32) -> EcoString {
+    let letter = |(bit, letter)| if permissions & bit != 0 { letter } else { '-' };
+    [(4, 'r'), (2, 'w'), (1, 'x')].into_iter().map(letter).collect()
+}
+
+fn named(entries: &[AclEntry]) -> Vec<AclEntry> {
+    let mut named: Vec<_> = entries.iter().copied().filter(|entry| entry.named().is_some()).collect();
+    named.sort_unstable();
+    named
+}
+
+/// Returns true if an access list can give somebody more than the mode gives to everybody.
+fn group_exceeds_others(bits: u32) -> bool {
+    bits >> 3 & 7 & !bits != 0
+}
+
+/// Returns true if a list for new entries gives more than a directory of this mode would without it: access to named users or
+/// groups, or permission to write where the directory itself has none.
+fn default_is_foreign(list: &[AclEntry], after: FinalOwnership) -> bool {
+    let everybody = permissions_of(list, OTHER).unwrap_or(0);
+    let mask = permissions_of(list, MASK).unwrap_or(7);
+    let group = permissions_of(list, GROUP_OBJ).unwrap_or(0) & mask;
+    let opens = everybody & 2 & !after.bits != 0 || group & 2 & !(after.bits >> 3) != 0;
+    opens
+        || list.iter().any(|entry| {
+            entry.named().is_some_and(|named| !after.knows(named)) && entry.permissions & mask & !everybody != 0
+        })
+}
+
+/// Returns true for capabilities that were set in a user namespace, where any user is root (revision 3 of the format with a
+/// root other than that of the machine). All others were set by root.
+fn is_foreign_capability(value: &[u8]) -> bool {
+    let word = |at: usize| Some(u32::from_le_bytes(value.get(at..at + 4)?.try_into().ok()?));
+    match (word(0).map(|magic| magic & 0xff00_0000), word(20)) {
+        (Some(0x0300_0000), Some(root)) => root != 0,
+        (Some(0x0100_0000 | 0x0200_0000), _) => false,
+        _ => true,
+    }
+}
+
+fn access_list(named: &[AclEntry], bits: u32) -> Vec<AclEntry> {
+    let base = [(USER_OBJ, bits >> 6), (GROUP_OBJ, bits >> 3), (MASK, bits >> 3), (OTHER, bits)];
+    let base = base.map(|(tag, bits)| AclEntry { tag, id: NO_ID, permissions: bits & 7 });
+    base.into_iter().chain(named.iter().copied()).collect()
+}
+
+/// As setfacl(1) completes a list: what is not given comes from the mode, and the mask lets everything through.
+fn default_list(declared: &[AclEntry], bits: u32) -> Vec<AclEntry> {
+    let mut list = declared.to_vec();
+    for (tag, bits) in [(USER_OBJ, bits >> 6), (GROUP_OBJ, bits >> 3), (OTHER, bits)] {
+        if permissions_of(&list, tag).is_none() {
+            list.push(AclEntry { tag, id: NO_ID, permissions: bits & 7 });
+        }
+    }
+    let is_masked = |entry: &&AclEntry| entry.named().is_some() || entry.tag == GROUP_OBJ;
+    let permissions = list.iter().filter(is_masked).fold(0, |all, entry| all | entry.permissions);
+    if list.iter().any(|entry| entry.named().is_some()) && permissions_of(&list, MASK).is_none() {
+        list.push(AclEntry { tag: MASK, id: NO_ID, permissions });
+    }
+    list
+}
+
+impl FinalOwnership {
+    /// Returns true for users and groups that have access anyway.
+    fn knows(&self, named: Named) -> bool {
+        match named {
+            Named::User(uid) => uid == 0 || uid == self.uid || uid == rustix::process::geteuid().as_raw(),
+            Named::Group(gid) => gid == 0 || gid == self.gid,
+        }
+    }
+}
+
+/// Returns the permission bits that stay when an access list is removed and no mode is declared.
+pub(super) fn without_list(changes: &[XattrChange], bits: u32) -> u32 {
+    let group = changes.iter().find_map(|change| match change {
+        XattrChange::RemoveAccess { group } => Some(*group),
+        _ => None,
+    });
+    group.map_or(bits, |group| bits & !0o070 | group << 3 & bits)
+}
+
+/// Extended attributes of an open file, which may be open only to be looked at.
+pub(super) struct Xattrs<'a> {
+    fd: &'a OwnedFd,
+    /// Calls on such a descriptor go through /proc.
+    path: Option<String>,
+}
+
+impl<'a> Xattrs<'a> {
+    /// Of a file that was looked at.
+    pub(super) fn of(looked: &'a Looked) -> Xattrs<'a> {
+        let path = (!looked.readable).then(|| format!("/proc/self/fd/{}", looked.fd.as_raw_fd()));
+        Xattrs { fd: &looked.fd, path }
+    }
+
+    /// Of a file that is open to be read or written.
+    pub(super) fn open(fd: &'a OwnedFd) -> Xattrs<'a> {
+        Xattrs { fd, path: None }
+    }
+
+    fn names(&self) -> Result<Vec<u8>, Errno> {
+        keep::read(|buffer| match &self.path {
+            Some(path) => listxattr(&**path, buffer),
+            None => flistxattr(self.fd, buffer),
+        })
+    }
+
+    fn value(&self, name: &str) -> Result<Vec<u8>, Errno> {
+        keep::read(|buffer| match &self.path {
+            Some(path) => getxattr(&**path, name, buffer),
+            None => fgetxattr(self.fd, name, buffer),
+        })
+    }
+
+    /// Makes the changes.
+    pub(super) fn perform(&self, changes: &[XattrChange]) -> Result<(), Errno> {
+        changes.iter().try_for_each(|change| match change {
+            XattrChange::Remove(name) => self.remove(name),
+            XattrChange::RemoveAccess { .. } => self.remove(ACL),
+            XattrChange::Set(name, value) => match &self.path {
+                Some(path) => setxattr(&**path, *name, value, XattrFlags::empty()),
+                None => fsetxattr(self.fd, *name, value, XattrFlags::empty()),
+            },
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Errno> {
+        let removed = match &self.path {
+            Some(path) => removexattr(&**path, name),
+            None => fremovexattr(self.fd, name),
+        };
+        match removed {
+            Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// The entries of `acl: { managed: … }`.
+pub(super) fn managed(acl: &Value) -> Vec<EcoString> {
+    texts(acl.as_hash().and_then(|acl| acl.get("managed")))
+}
+
+/// One entry as it is declared: `user:NAME:rwx`, `group:NAME:rwx`, with `default:` before it for new files in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeclaredEntry {
+    pub(super) is_default: bool,
+    tag: u16,
+    /// The user or group; empty for entries that name nobody.
+    pub(super) name: EcoString,
+    pub(super) permissions: u32,
+}
+
+impl DeclaredEntry {
+    /// Reads an entry; None if it is none.
+    pub(super) fn parse(text: &str) -> Option<DeclaredEntry> {
+        let (is_default, rest) = match text.split_once(':')? {
+            ("default" | "d", rest) => (true, rest),
+            _ => (false, text),
+        };
+        let (word, rest) = rest.split_once(':')?;
+        let (name, permissions) = rest.rsplit_once(':')?;
+        let is_named = !name.is_empty();
+        let tag = match (word, is_named) {
+            ("user" | "u", true) => USER,
+            ("group" | "g", true) => GROUP,
+            ("user" | "u", false) if is_default => USER_OBJ,
+            ("group" | "g", false) if is_default => GROUP_OBJ,
+            ("mask" | "m", false) if is_default => MASK,
+            ("other" | "o", false) if is_default => OTHER,
+            _ => return None,
+        };
+        if name.contains([':', '\0', '\n']) {
+            return None;
+        }
+        Some(DeclaredEntry { is_default, tag, name: name.into(), permissions: permission_bits(permissions)? })
+    }
+
+    /// Returns true if the entry is for a user.
+    pub(super) fn is_user(&self) -> bool {
+        self.tag == USER
+    }
+
+    /// Returns the canonical text.
+    pub(super) fn text(&self) -> EcoString {
+        let word = match self.tag {
+            USER | USER_OBJ => "user",
+            GROUP | GROUP_OBJ => "group",
+            MASK => "mask",
+            _ => "other",
+        };
+        let default = if self.is_default { "default:" } else { "" };
+        eco_format!("{default}{word}:{}:{}", self.name, letters(self.permissions))
+    }
+
+    fn resolve(&self, accounts: &Ids) -> Result<AclEntry, FileError> {
+        let missing = |kind| FileError::NoAccount { kind, name: self.name.to_string() };
+        let id = match self.tag {
+            USER => accounts.uid(&self.name).ok_or_else(|| missing("user"))?,
+            GROUP => accounts.gid(&self.name).ok_or_else(|| missing("group"))?,
+            _ => NO_ID,
+        };
+        Ok(AclEntry { tag: self.tag, id, permissions: self.permissions })
+    }
+}
+
+fn permission_bits(text: &str) -> Option<u32> {
+    if let [digit @ b'0'..=b'7'] = text.as_bytes() {
+        return Some(u32::from(digit - b'0'));
+    }
+    let bit = |letter| match letter {
+        'r' => Some(4),
+        'w' => Some(2),
+        'x' => Some(1),
+        '-' => Some(0),
+        _ => None,
+    };
+    if text.is_empty() || text.len() > 3 {
+        return None;
+    }
+    text.chars().try_fold(0, |bits, letter| Some(bits | bit(letter)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(bits: u32) -> FinalOwnership {
+        FinalOwnership { uid: 0, gid: 0, bits }
+    }
+
+    fn list(entries: &[(u16, u32, u32)]) -> Vec<u8> {
+        let entries =
+            entries.iter().map(|(tag, id, permissions)| AclEntry { tag: *tag, id: *id, permissions: *permissions });
+        encode(&entries.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_list_is_foreign_only_if_it_gives_more_than_the_mode() {
+        let eve =
+            list(&[(USER_OBJ, NO_ID, 6), (USER, 1000, 6), (GROUP_OBJ, NO_ID, 4), (MASK, NO_ID, 6), (OTHER, NO_ID, 0)]);
+        let change = |bits| AclPolicy::NoForeign.access_change(Some(&eve), after(bits)).is_some();
+        assert!(change(0o640) && change(0o660) && change(0o664));
+        assert!(!change(0o600) && !change(0o644) && !change(0o604) && !change(0o666));
+        let own = FinalOwnership { uid: 1000, gid: 0, bits: 0o640 };
+        assert!(AclPolicy::NoForeign.access_change(Some(&eve), own).is_none(), "the owner has access anyway");
+        assert!(AclPolicy::NoForeign.access_change(Some(b"?"), after(0o640)).is_some(), "an unknown format");
+    }
+
+    #[test]
+    fn a_default_list_is_foreign_if_it_names_somebody_or_opens_new_files() {
+        let of = |group, other, named: Option<u32>| {
+            let mut entries = vec![(USER_OBJ, NO_ID, 7), (GROUP_OBJ, NO_ID, group), (OTHER, NO_ID, other)];
+            entries.extend(named.map(|permissions| (USER, 1000, permissions)));
+            entries.extend(named.map(|_| (MASK, NO_ID, 7)));
+            decode(&list(&entries)).unwrap()
+        };
+        assert!(default_is_foreign(&of(5, 0, Some(4)), after(0o755)));
+        assert!(default_is_foreign(&of(5, 7, None), after(0o755)), "new files could be written by everybody");
+        assert!(default_is_foreign(&of(7, 5, None), after(0o755)));
+        assert!(!default_is_foreign(&of(7, 5, None), after(0o2775)), "the group may write in the directory itself");
+        assert!(!default_is_foreign(&of(5, 5, Some(5)), after(0o755)));
+    }
+
+    #[test]
+    fn removing_a_list_gives_the_group_no_more_than_its_own_entry_did() {
+        let hidden =
+            list(&[(USER_OBJ, NO_ID, 6), (USER, 1000, 4), (GROUP_OBJ, NO_ID, 0), (MASK, NO_ID, 4), (OTHER, NO_ID, 0)]);
+        let change = AclPolicy::NoForeign.access_change(Some(&hidden), after(0o640)).unwrap();
+        assert_eq!(without_list(&[change], 0o640), 0o600);
+        assert_eq!(without_list(&[], 0o640), 0o640);
+    }
+
+    #[test]
+    fn entries_are_read_as_setfacl_reads_them() {
+        let canonical = |text: &str| DeclaredEntry::parse(text).map(|entry| entry.text().to_string());
+        for (text, expected) in [
+            ("u:eve:r", "user:eve:r--"),
+            ("group:adm:rx", "group:adm:r-x"),
+            ("d:u:1000:6", "default:user:1000:rw-"),
+            ("default:group::r-x", "default:group::r-x"),
+            ("d:o::0", "default:other::---"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Some(expected), "{text}");
+        }
+        for bad in
+            ["eve:r", "user::rwx", "user:eve", "user:eve:rwq", "user:eve:", "mask::rwx", "x:eve:r", "user:eve:rwxr"]
+        {
+            assert_eq!(canonical(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn capabilities_of_a_user_namespace_are_foreign() {
+        let of = |magic: u32, words: &[u32]| {
+            std::iter::once(magic).chain(words.iter().copied()).flat_map(u32::to_le_bytes).collect::<Vec<_>>()
+        };
+        assert!(!is_foreign_capability(&of(0x0200_0001, &[128, 0, 0, 0])));
+        assert!(!is_foreign_capability(&of(0x0300_0001, &[128, 0, 0, 0, 0])));
+        assert!(is_foreign_capability(&of(0x0300_0001, &[128, 0, 0, 0, 1000])));
+        assert!(is_foreign_capability(b"?"));
+    }
+}

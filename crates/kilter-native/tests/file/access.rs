@@ -1,0 +1,228 @@
+//! Access control lists, capabilities and other extended attributes.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::Command;
+
+use kilter_model::Value;
+use rustix::fs::XattrFlags;
+
+use crate::harness::*;
+
+/// The user who prepares files: nobody.
+const EVE: u32 = 65534;
+const NO_ID: u32 = u32::MAX;
+
+/// `user::rw- user:EVE:PERMISSIONS group::GROUP mask::MASK other::---`
+fn list_for_eve(permissions: u16, group: u16, mask: u16) -> [(u16, u16, u32); 5] {
+    [(1, 6, NO_ID), (2, permissions, EVE), (4, group, NO_ID), (0x10, mask, NO_ID), (0x20, 0, NO_ID)]
+}
+
+fn default_list_for_eve() -> Vec<u8> {
+    let entries: [(u16, u16, u32); 5] = [(1, 7, NO_ID), (2, 7, EVE), (4, 5, NO_ID), (0x10, 7, NO_ID), (0x20, 5, NO_ID)];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+fn has(path: &Path, name: &str) -> bool {
+    rustix::fs::getxattr(path, name, &mut [0; 256][..]).is_ok()
+}
+
+/// Returns true if eve can read a file.
+fn eve_reads(path: &Path) -> bool {
+    let options = ["--reuid=65534", "--regid=65534", "--clear-groups", "cat"];
+    let output = Command::new("setpriv").args(options).arg(path).output();
+    output.expect("setpriv is missing: install the package util-linux").status.success()
+}
+
+/// A directory in which everybody can create files.
+fn shared_directory() -> tempfile::TempDir {
+    need_root();
+    let home = directory();
+    set_mode(home.path(), 0o1777);
+    home
+}
+
+/// A file that eve has prepared for herself.
+fn prepared(path: &Path, content: &str, owner: u32) {
+    let _ = fs::remove_file(path);
+    fs::write(path, content).unwrap();
+    set_access_list(path, &list_for_eve(6, 4, 4));
+    chown(path, Some(owner), Some(owner)).unwrap();
+}
+
+#[test]
+fn user_who_prepared_a_file_cannot_read_it_afterwards() {
+    let home = shared_directory();
+    let path = home.path().join("secret");
+    let attributes = || [("owner", text("root")), ("group", text("root")), ("mode", text("0640"))];
+    let [owner, group, mode] = attributes();
+    let secret = file(&path, [("content", text("secret")), owner, group, mode]);
+    for (content, prepared_by) in [("secret", EVE), ("bait", EVE), ("secret", 0), ("bait", 0)] {
+        prepared(&path, content, prepared_by);
+        let planned = told(&plan(&secret));
+        assert!(planned.contains(&"acl".to_owned()), "{content} of {prepared_by}: {planned:?}");
+        bring(&secret);
+        assert!(!eve_reads(&path), "{content} of {prepared_by}");
+        assert!(!has(&path, "system.posix_acl_access"));
+        assert_eq!(crate::harness::mode(&path), 0o640);
+    }
+    prepared(&path, "theirs", EVE);
+    bring(&file(&path, attributes()));
+    assert!(!eve_reads(&path), "without a declared content");
+}
+
+#[test]
+fn removed_list_is_reported_with_its_entries() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    prepared(&path, "", 0);
+    let planned = plan(&file(&path, [("mode", text("0640"))]));
+    let message = planned[0].message.as_deref().unwrap();
+    assert!(message.ends_with(":rw- → none (nobody declared it)"), "{message}");
+    assert_eq!(planned[0].is.as_hash().unwrap()["managed"].as_list().len(), 1, "{planned:?}");
+}
+
+#[test]
+fn list_that_gives_no_more_than_the_mode_is_left_alone() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    for mode in ["0600", "0644", "0755", "0604"] {
+        prepared(&path, "same", 0);
+        bring(&file(&path, [("mode", text(mode))]));
+        assert!(has(&path, "system.posix_acl_access"), "{mode}");
+        assert_eq!(plan(&file(&path, [("content", text("same")), ("mode", text(mode))])), []);
+        assert_eq!(plan(&file(&path, [("ensure", text("file"))])), []);
+    }
+    assert_eq!(plan(&file(&path, [("mode", text("0750"))])).len(), 2, "the new mode would open it");
+    bring(&file(&path, [("mode", text("0750"))]));
+    assert!(!has(&path, "system.posix_acl_access"));
+}
+
+#[test]
+fn list_is_removed_without_giving_the_group_more() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    for content in [None, Some("new")] {
+        fs::write(&path, "old").unwrap();
+        set_access_list(&path, &list_for_eve(4, 0, 4));
+        match content {
+            None => bring(&file(&path, [("owner", text("root"))])),
+            Some(content) => bring(&file(&path, [("content", text(content))])),
+        };
+        assert_eq!(mode(&path), 0o600, "{content:?}: group::---");
+    }
+}
+
+#[test]
+fn directory_of_another_user_does_not_open_files_made_in_it() {
+    let home = shared_directory();
+    let path = home.path().join("d");
+    let prepare = || {
+        fs::create_dir(&path).unwrap();
+        rustix::fs::setxattr(&path, "system.posix_acl_default", &default_list_for_eve(), XattrFlags::empty()).unwrap();
+        chown(&path, Some(EVE), Some(EVE)).unwrap();
+    };
+    prepare();
+    bring(&file(path.join("first"), [("content", text("secret")), ("mode", text("0640"))]));
+    assert!(!eve_reads(&path.join("first")), "a new file inherits nothing");
+    bring(&file(path.join("made"), [("ensure", text("directory"))]));
+    assert!(!has(&path.join("made"), "system.posix_acl_default"), "nor does a new directory");
+    let attributes = [("ensure", text("directory")), ("owner", text("root")), ("mode", text("0755"))];
+    let declared = file(&path, attributes);
+    assert_eq!(told(&bring(&declared)), ["owner", "acl"]);
+    assert!(!has(&path, "system.posix_acl_default"));
+    fs::write(path.join("second"), "secret").unwrap();
+    set_mode(path.join("second"), 0o640);
+    assert!(!eve_reads(&path.join("second")), "a file that another program made");
+    fs::remove_dir_all(&path).unwrap();
+    prepare();
+    bring(&file(path.join("kept"), [("content", text("")), ("mode", text("0640")), ("acl", text("keep"))]));
+    assert!(eve_reads(&path.join("kept")), "that was declared");
+}
+
+#[test]
+fn lists_below_a_directory_are_removed_as_well() {
+    let home = shared_directory();
+    let (source, path) = (home.path().join("source"), home.path().join("copy"));
+    grow(&source, &[("sub/a", "a"), ("b", "b")]);
+    set_mode(source.join("sub/a"), 0o640);
+    set_mode(source.join("b"), 0o640);
+    let copied = file(&path, [("source", path_text(&source)), ("recurse", yes())]);
+    bring(&copied);
+    prepared(&path.join("sub/a"), "a", 0);
+    prepared(&path.join("b"), "changed", 0);
+    let planned = told(&plan(&copied));
+    assert!(planned.iter().any(|line| line.starts_with("acl of sub/a: ")), "{planned:?}");
+    bring(&copied);
+    assert!(!eve_reads(&path.join("sub/a")) && !eve_reads(&path.join("b")));
+    prepared(&path.join("b"), "b", 0);
+    let owned = file(&path, [("recurse", yes()), ("mode", text("0640"))]);
+    bring(&owned);
+    assert!(!eve_reads(&path.join("b")));
+}
+
+#[test]
+fn managed_entries_are_set_exactly_and_none_removes_all() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    let managed = |entries: &[&str]| Value::hash([("managed", Value::strings(entries.iter().copied()))]);
+    let declare = |acl: Value| file(&path, [("content", text("x")), ("mode", text("0640")), ("acl", acl)]);
+    let eve = declare(managed(&["u:65534:r"]));
+    bring(&eve);
+    assert!(eve_reads(&path));
+    assert_eq!((mode(&path), plan(&eve)), (0o640, vec![]));
+    set_access_list(&path, &[(1, 6, NO_ID), (2, 4, EVE), (2, 4, 1), (4, 4, NO_ID), (0x10, 4, NO_ID), (0x20, 0, NO_ID)]);
+    let differences = bring(&eve);
+    assert_eq!(differences.len(), 1, "{differences:?}");
+    assert_eq!(differences[0].is.as_hash().unwrap()["managed"].as_list().len(), 2);
+    let changed = file(&path, [("content", text("y")), ("mode", text("0640")), ("acl", managed(&["g:daemon:r"]))]);
+    bring(&changed);
+    assert!(!eve_reads(&path));
+    let none = file(&path, [("mode", text("0644")), ("acl", text("none"))]);
+    bring(&none);
+    assert!(!has(&path, "system.posix_acl_access"));
+    set_access_list(&path, &list_for_eve(4, 4, 4));
+    assert_eq!(told(&plan(&file(&path, [("acl", text("none"))]))), ["acl"]);
+    let below = home.path().join("d");
+    let directory = file(&below, [("ensure", text("directory")), ("acl", managed(&["d:u:65534:rx", "u:65534:rx"]))]);
+    bring(&directory);
+    assert_eq!(plan(&directory), []);
+    assert!(has(&below, "system.posix_acl_default"));
+}
+
+#[test]
+fn attributes_of_the_old_owner_are_not_given_to_the_new_file() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    for (owner, kept) in [(0, true), (EVE, false)] {
+        let _ = fs::remove_file(&path);
+        fs::write(&path, "old").unwrap();
+        rustix::fs::setxattr(&path, "user.note", b"x", XattrFlags::empty()).unwrap();
+        chown(&path, Some(owner), Some(owner)).unwrap();
+        bring(&file(&path, [("content", text("new")), ("owner", text("root"))]));
+        assert_eq!(has(&path, "user.note"), kept, "{owner}");
+    }
+}
+
+#[test]
+fn capabilities_of_a_user_namespace_are_a_difference() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    fs::write(&path, "").unwrap();
+    set_mode(&path, 0o755);
+    // Revision 3, effective: cap_setuid (7) for the namespace whose root is uid 1000; and revision 2, by root.
+    let namespaced = [0x0300_0001u32, 1 << 7, 0, 0, 0, 1000].map(u32::to_le_bytes).concat();
+    let by_root = [0x0200_0001u32, 1 << 7, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let declared = file(&path, [("mode", text("0755")), ("owner", text("root"))]);
+    rustix::fs::setxattr(&path, "security.capability", &by_root, XattrFlags::empty()).unwrap();
+    assert_eq!(plan(&declared), [], "root gave them");
+    rustix::fs::setxattr(&path, "security.capability", &namespaced, XattrFlags::empty()).unwrap();
+    assert_eq!(told(&bring(&declared)), ["capabilities"]);
+    assert!(!has(&path, "security.capability"));
+}

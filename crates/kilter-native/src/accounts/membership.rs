@@ -1,39 +1,125 @@
-//! Users and groups that are declared with different ideas of who is in which group.
+//! Memberships that both a user and a group declare.
+//!
+//! A membership is one relation. Declarations that contradict each other are problems before the run. If they agree, the
+//! resource that runs last makes the membership: the first one cannot, because the other one does not exist yet.
 
-use ecow::eco_format;
-use kilter_model::Attributes;
-use kilter_provider::{Declared, Problem};
+use std::borrow::Cow;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, State, Value};
+use kilter_provider::{Context, Declared, Problem};
 
 use crate::words::texts;
 
-/// Groups of a user that are declared without them.
-pub(crate) fn of_user(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
-    let without = |group: &&ecow::EcoString| {
-        is_present(should) && declared("group", group).is_some_and(|other| excludes_user(other, name))
+/// Returns the members of a group that do not exist yet and that their own resources add to it.
+pub(crate) fn left_to_users(
+    cx: &Context<'_>,
+    group: &str,
+    should: &Attributes,
+    exists: impl Fn(&str) -> bool,
+) -> Vec<EcoString> {
+    let joins = |user: &EcoString| {
+        let user = cx.outlook().declared("user", user);
+        user.is_some_and(|user| is_present(user) && lists(user, "groups", group))
     };
+    left(should, "members", joins, exists)
+}
+
+/// Returns the groups of a user that do not exist yet and that take the user in when they are created.
+pub(crate) fn left_to_groups(
+    cx: &Context<'_>,
+    user: &str,
+    should: &Attributes,
+    exists: impl Fn(&str) -> bool,
+) -> Vec<EcoString> {
+    let takes = |group: &EcoString| {
+        let group = cx.outlook().declared("group", group);
+        group.is_some_and(|group| is_present(group) && lists(group, "members", user))
+    };
+    left(should, "groups", takes, exists)
+}
+
+fn left(
+    should: &Attributes,
+    attribute: &str,
+    agrees: impl Fn(&EcoString) -> bool,
+    exists: impl Fn(&str) -> bool,
+) -> Vec<EcoString> {
+    let mut names = texts(should.get(attribute));
+    names.retain(|name| agrees(name) && !exists(name));
+    names
+}
+
+/// Reports memberships that another resource makes as if they were there.
+pub(crate) fn report(state: &mut State, attribute: &str, left: &[EcoString]) {
+    if left.is_empty() || !state.exists {
+        return;
+    }
+    let mut names = texts(state.attributes.get(attribute));
+    names.extend(left.iter().cloned());
+    names.sort();
+    names.dedup();
+    state.attributes.set(attribute, Value::strings(names));
+}
+
+/// Returns the declaration without memberships that another resource makes.
+pub(crate) fn without<'a>(should: &'a Attributes, attribute: &str, left: &[EcoString]) -> Cow<'a, Attributes> {
+    if left.is_empty() {
+        return Cow::Borrowed(should);
+    }
+    let mut names = texts(should.get(attribute));
+    names.retain(|name| !left.contains(name));
+    let mut rest = should.clone();
+    rest.set(attribute, Value::strings(names));
+    Cow::Owned(rest)
+}
+
+fn lists(should: &Attributes, attribute: &str, name: &str) -> bool {
+    texts(should.get(attribute)).iter().any(|listed| listed == name)
+}
+
+/// Returns the groups of a user that are declared without the user, or as absent.
+pub(crate) fn of_user(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
+    if !is_present(should) {
+        return Vec::new();
+    }
     let groups = texts(should.get("groups"));
+    let is_absent = |group: &&EcoString| declared("group", group).is_some_and(|other| !is_present(other));
+    let gone = groups.iter().filter(is_absent).map(|group| {
+        let message = eco_format!("user[{name}] is declared to be in `{group}`, and group[{group}] to be absent");
+        Problem::with("groups", message)
+            .hint(eco_format!("take `{group}` out of the groups of user[{name}], or keep group[{group}]"))
+    });
+    let without = |group: &&ecow::EcoString| declared("group", group).is_some_and(|other| excludes_user(other, name));
     let problem = |group| {
         let message =
             eco_format!("user[{name}] is declared to be in `{group}`, and group[{group}] to be without `{name}`");
         Problem::with("groups", message)
             .hint(eco_format!("add `{name}` to the members of group[{group}], or give that `auth_membership: false`"))
     };
-    groups.iter().filter(without).map(problem).collect()
+    groups.iter().filter(without).map(problem).chain(gone).collect()
 }
 
-/// Members of a group that are declared to be in other groups only.
+/// Returns the members of a group that are declared to be in other groups only, or as absent.
 pub(crate) fn of_group(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<Problem> {
-    let without = |user: &&ecow::EcoString| {
-        is_present(should) && declared("user", user).is_some_and(|other| excludes_group(other, name))
-    };
+    if !is_present(should) {
+        return Vec::new();
+    }
     let members = texts(should.get("members"));
+    let is_absent = |user: &&EcoString| declared("user", user).is_some_and(|other| !is_present(other));
+    let gone = members.iter().filter(is_absent).map(|user| {
+        let message = eco_format!("group[{name}] is declared with `{user}`, and user[{user}] to be absent");
+        Problem::with("members", message)
+            .hint(eco_format!("take `{user}` out of the members of group[{name}], or keep user[{user}]"))
+    });
+    let without = |user: &&ecow::EcoString| declared("user", user).is_some_and(|other| excludes_group(other, name));
     let problem = |user| {
         let message =
             eco_format!("group[{name}] is declared with `{user}`, and user[{user}] to be in other groups only");
         Problem::with("members", message)
             .hint(eco_format!("add `{name}` to the groups of user[{user}], or give that `membership: minimum`"))
     };
-    members.iter().filter(without).map(problem).collect()
+    members.iter().filter(without).map(problem).chain(gone).collect()
 }
 
 fn is_present(should: &Attributes) -> bool {
@@ -56,8 +142,8 @@ fn excludes_group(user: &Attributes, group: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kilter_model::Value;
-    use kilter_provider::Provider;
+    use kilter_model::Change;
+    use kilter_provider::{Mode, Outlook, Provider, Wanted, check};
 
     use crate::accounts::fake::Fake;
     use crate::{GroupProvider, UserProvider};
@@ -97,7 +183,73 @@ mod tests {
         assert_eq!(said(&inside, &[("members", list(&["adam", "zoe"]))]), [""; 0]);
         assert_eq!(said(&inside, &[]), [""; 0]);
         assert_eq!(said(&inside, &[("members", list(&["zoe"])), ("auth_membership", false.into())]), [""; 0]);
-        assert_eq!(said(&inside, &[("members", list(&["zoe"])), ("ensure", "absent".into())]), [""; 0]);
+        assert_eq!(
+            said(&inside, &[("ensure", "absent".into())]),
+            ["user[adam] is declared to be in `wheel`, and group[wheel] to be absent"]
+        );
+        assert_eq!(
+            said(&[("ensure", "absent".into())], &[("members", list(&["adam"]))]),
+            ["group[wheel] is declared with `adam`, and user[adam] to be absent"]
+        );
+    }
+
+    /// The catalog of a run that declares the user `adam` and the group `wheel`.
+    struct Catalog {
+        user: Attributes,
+        group: Attributes,
+    }
+
+    impl Outlook for Catalog {
+        fn is_open_before(&self, _: &str) -> bool {
+            false
+        }
+
+        fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+            match (type_name, name) {
+                ("user", "adam") => Some(&self.user),
+                ("group", "wheel") => Some(&self.group),
+                _ => None,
+            }
+        }
+    }
+
+    /// Brings a resource to its state; returns what the tools were told, and what differs when they have done their work.
+    fn bring(
+        fake: &Fake,
+        provider: &dyn Provider,
+        catalog: &Catalog,
+        name: &str,
+        after: (&str, &str),
+    ) -> (Vec<String>, usize) {
+        let should = if name == "adam" { &catalog.user } else { &catalog.group };
+        let (cx, name) = (Context::bare().with_outlook(catalog), EcoString::from(name));
+        let wanted = || Wanted::new(&name, Some(should));
+        let found = check(provider, &cx, &[wanted()]).remove(0).unwrap();
+        let change = Change::new(&name, &found.state, Some(should), &found.differences);
+        let outcome = provider.set(&cx, &[change], Mode::Apply).remove(0);
+        assert_eq!(outcome.failure, None, "{name}");
+        fake.write(after.0, after.1);
+        (fake.argvs(), check(provider, &cx, &[wanted()]).remove(0).unwrap().differences.len())
+    }
+
+    #[test]
+    fn membership_that_both_declare_is_made_by_the_resource_that_runs_last() {
+        let present = |other: (&str, Value)| attributes(&[("ensure", "present".into()), other]);
+        let catalog =
+            Catalog { user: present(("groups", list(&["wheel"]))), group: present(("members", list(&["adam"]))) };
+        let fake = Fake::new("", "", "");
+        let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
+        let made = bring(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:\n"));
+        assert_eq!(made, (vec!["groupadd -- wheel".to_owned()], 0), "the group first");
+        fake.write("passwd", "adam:x:1000:1000::/:\n");
+        let joined = bring(&fake, &users, &catalog, "adam", ("group", "wheel:x:10:adam\n"));
+        assert_eq!(joined, (vec!["usermod -a -G wheel -- adam".to_owned()], 0));
+        let fake = Fake::new("", "", "");
+        let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
+        let made = bring(&fake, &users, &catalog, "adam", ("passwd", "adam:x:1000:1000::/:\n"));
+        assert_eq!(made, (vec!["useradd -M -- adam".to_owned()], 0), "the user first");
+        let taken = bring(&fake, &groups, &catalog, "wheel", ("group", "wheel:x:10:adam\n"));
+        assert_eq!(taken, (vec!["groupadd -- wheel".to_owned(), "gpasswd -M adam -- wheel".to_owned()], 0));
     }
 
     #[test]

@@ -28,9 +28,10 @@ resources:
     ensure: absent
 ```
 
-Users come after the groups they name by themselves, so there is no automatic edge from members to their group: it \
-would close a cycle wherever both say so. A group that lists members which the same manifest creates needs `require`, as above; \
-`groups: [ops]` on the users does without.";
+A user comes after the groups that it names, so a group does not come after its members by itself. A group that lists \
+members which the same manifest creates needs `require`, as above. It does not if those users name the group in `groups`: both \
+declare one membership, and the resource that runs last makes it. Declarations that contradict each other are an error before \
+anything is changed.";
 
 /// Provides the type `group` through the shadow tools.
 pub struct GroupProvider {
@@ -99,12 +100,18 @@ impl GroupProvider {
                 if let Some(problem) = self.validate(change.name, should, &[]).first() {
                     return Err(problem.to_string().into());
                 }
+                let left = membership::left_to_users(cx, change.name, should, |user| self.has_user(cx, user));
+                let should = &*membership::without(should, "members", &left);
                 self.have_members(cx, should)?;
                 if change.is.exists { tools::modify(change, should) } else { tools::create(change.name, should) }
             }
             _ => tools::remove(change.name),
         };
         self.accounts.change(cx, tools)
+    }
+
+    fn has_user(&self, cx: &Context<'_>, user: &str) -> bool {
+        self.accounts.user(cx, user).is_ok_and(|user| user.is_some())
     }
 
     /// Before anything is changed: gpasswd would refuse as well, but with a group half made.
@@ -152,7 +159,12 @@ impl Provider for GroupProvider {
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
         let row = self.accounts.group(cx, wanted.name)?;
-        Ok(row.as_ref().map_or_else(|| State::absent(wanted.name.clone()), state))
+        let mut state = row.as_ref().map_or_else(|| State::absent(wanted.name.clone()), state);
+        if let Some(should) = wanted.should.filter(|_| state.exists) {
+            let left = membership::left_to_users(cx, wanted.name, should, |user| self.has_user(cx, user));
+            membership::report(&mut state, "members", &left);
+        }
+        Ok(state)
     }
 
     fn reads_singly(&self) -> bool {

@@ -40,16 +40,22 @@ impl UserProvider {
                 if let Some(problem) = self.validate(change.name, should, &[]).first() {
                     return Err(problem.to_string().into());
                 }
+                let groups = self.accounts.groups().map_err(|error| error.message)?;
+                let left = membership::left_to_groups(cx, change.name, should, |group| self.has_group(cx, group));
+                let should = &*membership::without(should, "groups", &left);
                 if change.is.exists {
                     tools::modify(change, should)
                 } else {
-                    let groups = self.accounts.groups().map_err(|error| error.message)?;
                     tools::create(change.name, should, &groups)
                 }
             }
             should => tools::remove(change.name, should, self.has_home(change.is)),
         };
         self.accounts.change(cx, tools)
+    }
+
+    fn has_group(&self, cx: &Context<'_>, group: &str) -> bool {
+        self.accounts.group(cx, group).is_ok_and(|group| group.is_some())
     }
 
     fn has_home(&self, is: &State) -> bool {
@@ -111,7 +117,12 @@ impl Provider for UserProvider {
     }
 
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        state::one(&self.accounts, cx, wanted)
+        let mut state = state::one(&self.accounts, cx, wanted)?;
+        if let Some(should) = wanted.should.filter(|_| state.exists) {
+            let left = membership::left_to_groups(cx, wanted.name, should, |group| self.has_group(cx, group));
+            membership::report(&mut state, "groups", &left);
+        }
+        Ok(state)
     }
 
     fn reads_singly(&self) -> bool {

@@ -20,6 +20,7 @@ resources:
 ```
 
 A user comes after the groups it names, if they are declared too; a user that is to be absent comes before them. \
+If a group lists the user in its `members` as well, the resource that runs last makes the membership. \
 What nothing is said of stays as it is, or gets the default of `useradd` when the user is created.
 
 Passwords and their ages are in `/etc/shadow`: without the right to read it they are not reported, and a user of which \

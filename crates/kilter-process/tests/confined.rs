@@ -5,12 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -159,6 +160,20 @@ const CHANGES_OF_ROOT: &[&str] = &[
     "install -o 12 f g",
 ];
 
+/// Waits for the next tick of the clock that file systems take their times from: a change in the same tick does not show.
+fn until_next_tick() {
+    let file = rustix::fs::memfd_create("tick", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let now = || {
+        rustix::io::pwrite(&file, b"x", 0).unwrap();
+        let found = rustix::fs::fstat(&file).unwrap();
+        (found.st_mtime, found.st_mtime_nsec)
+    };
+    let before = now();
+    while now() == before {
+        std::thread::yield_now();
+    }
+}
+
 fn attempt(script: &str, user: u32) {
     let world = World::of(user);
     let before = world.state();
@@ -168,8 +183,7 @@ fn attempt(script: &str, user: u32) {
     assert!(world.state() == before, "`{script}` by {user} changes something: {said}");
     assert!(refused.refusal_hint.is_some(), "`{script}` by {user} is refused without a hint: {said}");
 
-    // Times are counted in ticks of the kernel: a change in the same tick would not be seen.
-    std::thread::sleep(Duration::from_millis(20));
+    until_next_tick();
     let done = run(&bash(script, user).cwd(&world.path), None).unwrap();
     assert!(done.is_success(), "`{script}` by {user} is no attempt: {}", done.stderr.text());
     assert!(world.state() != before, "`{script}` by {user} would change nothing anyway");
@@ -287,11 +301,16 @@ struct Outside(Child);
 
 impl Outside {
     fn of(user: u32) -> Outside {
-        Outside(Command::new("sleep").arg("60").uid(user).gid(user).spawn().unwrap())
+        let mut cat = Command::new("cat");
+        cat.stdin(Stdio::piped()).stdout(Stdio::piped()).uid(user).gid(user);
+        Outside(cat.spawn().unwrap())
     }
 
+    /// Returns true if the process answers: the kernel delivers a signal before the process runs on.
     fn is_alive(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
+        let (input, output) = (self.0.stdin.as_mut().unwrap(), self.0.stdout.as_mut().unwrap());
+        let mut answer = [0; 2];
+        input.write_all(b"?\n").is_ok() && output.read_exact(&mut answer).is_ok() && answer == *b"?\n"
     }
 }
 
@@ -311,7 +330,6 @@ fn no_process_outside_can_be_signalled() {
         for script in [format!("kill {pid}"), format!("kill -9 {pid}"), format!("setsid -w kill -9 {pid}"), by_name] {
             let refused = confined(bash(&script, user));
             assert!(!refused.is_success() && refused.refusal_hint.is_some(), "{}", refused.stderr.text());
-            std::thread::sleep(Duration::from_millis(20));
             assert!(outside.is_alive(), "`{script}` by {user}");
         }
         assert!(free(&format!("kill -9 {pid}"), user).is_success());

@@ -27,6 +27,16 @@ fn is_running(pid: &str) -> bool {
     stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with(['Z', 'X']))
 }
 
+/// Waits until a process whose number a child printed has ended, no longer than only a hang takes.
+fn until_ended(pid: &str) {
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    // Without a process of that number it has ended, and somebody has waited for it.
+    let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return };
+    let longest = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
+    let mut ended = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+    assert_eq!(rustix::event::poll(&mut ended, Some(&longest)), Ok(1), "{pid:?} goes on");
+}
+
 fn kill(pid: &str) {
     let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -46,7 +56,7 @@ fn what_outlives_a_child_ends_if_that_is_asked_for() {
             assert!(ended.is_success());
             assert_eq!(ended.leaked, script != quiet, "{script}");
             assert!(!is_running(&ended.stdout.text()), "{script}");
-            assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(50), "{:?}", start.elapsed());
         }
     }
 }
@@ -80,35 +90,30 @@ fn a_leftover_that_ignores_the_polite_signal_or_is_stopped_ends_too() {
 
 #[test]
 fn a_child_without_leftovers_is_not_slower_for_it() {
+    // Whoever waited for the grace would wait for an hour.
+    let mut invocation = sh("exit 0").leftovers(Leftovers::Ended);
+    invocation.grace = Duration::from_secs(3600);
     let start = Instant::now();
-    (0..20).for_each(|_| assert!(finished(&sh("exit 0").leftovers(Leftovers::Ended)).is_success()));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    (0..20).for_each(|_| assert!(finished(&invocation).is_success()));
+    assert!(start.elapsed() < Duration::from_secs(600), "{:?}", start.elapsed());
 }
 
 #[test]
 fn a_descendant_that_floods_after_the_childs_end_is_ended() {
-    let mut invocation = sh("echo $$ >&2; cat /dev/zero & exit 0");
+    let mut invocation = sh("cat /dev/zero & echo $! >&2; exit 0");
     invocation.stdout = Capture::AtMost(1 << 20);
     let ended = finished(&invocation);
     assert_eq!(ended.ending, Ending::Flooded);
-    let group = ended.stderr.text().trim().parse().unwrap();
-    let group = rustix::process::Pid::from_raw(group).unwrap();
-    let gone = || rustix::process::test_kill_process_group(group).is_err();
-    // What has ended is waited for by init, in its own time.
-    let until = Instant::now() + Duration::from_secs(5);
-    while !gone() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(gone());
+    until_ended(&ended.stderr.text());
 }
 
 #[test]
 fn at_the_deadline_every_process_of_the_group_has_ended_when_run_returns() {
     // The leader ends at the polite signal; what it leaves behind ignores it and holds the pipes.
     let script = "(trap '' TERM; echo $(sh -c 'echo $PPID'); while :; do sleep 0.02; done) & wait";
-    let mut invocation = sh(script).deadline(Duration::from_millis(300));
+    let mut invocation = sh(script).deadline(Duration::from_secs(2));
     invocation.grace = Duration::from_millis(200);
-    for _ in 0..5 {
+    for _ in 0..2 {
         let ended = finished(&invocation);
         assert_eq!(ended.ending, Ending::Deadline);
         assert!(!ended.leaked);
@@ -174,11 +179,7 @@ fn the_group_is_killed_in_the_end_where_proc_tells_nothing() {
     });
     assert_eq!(ended.ending, Ending::Deadline);
     // Nobody could tell when it was gone.
-    let until = Instant::now() + Duration::from_secs(5);
-    while is_running(&ended.stdout.text()) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(!is_running(&ended.stdout.text()));
+    until_ended(&ended.stdout.text());
 }
 
 /// For this thread, which does not come back from there, and for what it starts.

@@ -4,7 +4,13 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Cancel, Capture, Ending, Finished, Group, Identity, Invocation, Signal, SpawnError, Status, run};
+use kilter_process::{
+    Cancel, Capture, Ending, Event, Finished, Group, Identity, Invocation, Signal, SpawnError, Status, Stream, run,
+    run_observed,
+};
+
+/// Less than any of the `sleep`s below, and more than a busy machine needs: only a hang takes so long.
+const HANGS: Duration = Duration::from_secs(60);
 
 fn sh(script: &str) -> Invocation {
     Invocation::new("sh").args(["-c", script]).captured(64 * 1024)
@@ -12,6 +18,32 @@ fn sh(script: &str) -> Invocation {
 
 fn finished(invocation: &Invocation) -> Finished {
     run(invocation, None).expect("the child starts")
+}
+
+/// The end of a child that another thread cancels after the child has written its first line.
+fn cancelled(invocation: &Invocation) -> Finished {
+    let flag = AtomicBool::new(false);
+    observed(invocation, Cancel::new(&flag), |_| flag.store(true, Ordering::Release))
+}
+
+/// Runs a child and gives each output that it has written so far to `hear`, on another thread.
+fn observed(invocation: &Invocation, cancel: Cancel<'_>, mut hear: impl FnMut(&[u8]) + Send) -> Finished {
+    let (sender, receiver) = std::sync::mpsc::channel::<Vec<u8>>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut output = Vec::new();
+            for bytes in receiver {
+                output.extend(bytes);
+                hear(&output);
+            }
+        });
+        let mut observe = move |event: Event<'_>| {
+            if let Event::Chunk { stream: Stream::Stdout, bytes, .. } = event {
+                sender.send(bytes.to_vec()).expect("somebody listens");
+            }
+        };
+        run_observed(invocation, Some(cancel), &mut observe).expect("the child starts")
+    })
 }
 
 fn output(script: &str) -> String {
@@ -99,51 +131,49 @@ fn a_descendant_that_keeps_the_pipe_open_costs_a_moment_and_is_left_alone() {
 #[test]
 fn at_the_deadline_the_whole_group_ends() {
     let start = Instant::now();
-    let finished = finished(&sh("sleep 27.1828 & sleep 27.1828; true").deadline(Duration::from_millis(100)));
+    let finished = finished(&sh("sleep 271.828 & sleep 271.828; true").deadline(Duration::from_millis(100)));
     assert_eq!(finished.ending, Ending::Deadline);
     assert_eq!(finished.status, Status::Signal(15));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert!(!is_running("27.1828"));
+    assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
+    assert!(!is_running("271.828"));
 }
 
 #[test]
 fn what_ignores_the_polite_signal_is_killed() {
     let mut invocation = sh("trap '' TERM; echo armed; while :; do sleep 0.05; done");
-    invocation.deadline = Some(Duration::from_millis(300));
     invocation.grace = Duration::from_millis(200);
-    let finished = finished(&invocation);
-    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(9)));
+    let finished = cancelled(&invocation);
+    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Signal(9)));
     assert_eq!(finished.stdout.text(), "armed\n");
 }
 
 #[test]
 fn a_descendant_that_ignores_the_polite_signal_is_killed_too() {
-    let mut invocation = sh("(trap '' TERM; while :; do sleep 0.0577; done) & wait");
-    invocation.deadline = Some(Duration::from_millis(300));
+    let mut invocation = sh("(trap '' TERM; echo armed; while :; do sleep 0.0577; done) & wait");
     invocation.grace = Duration::from_millis(200);
-    assert_eq!(finished(&invocation).ending, Ending::Deadline);
+    assert_eq!(cancelled(&invocation).ending, Ending::Cancelled);
     assert!(!is_running("0.0577"));
 }
 
 #[test]
 fn a_child_may_use_its_grace_to_tidy_up() {
-    let finished = finished(
-        &sh("trap 'sleep 0.2; echo tidied; exit 0' TERM; while :; do sleep 0.01; done")
-            .deadline(Duration::from_millis(300)),
-    );
-    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Code(0)));
-    assert_eq!(finished.stdout.text(), "tidied\n");
+    let mut invocation = sh("trap 'sleep 0.2; echo tidied; exit 0' TERM; echo armed; while :; do sleep 0.01; done");
+    invocation.grace = HANGS;
+    let finished = cancelled(&invocation);
+    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Code(0)));
+    assert_eq!(finished.stdout.text(), "armed\ntidied\n");
     assert!(!finished.is_success());
 }
 
 #[test]
 fn another_signal_ends_what_knows_what_to_do_with_it() {
-    let mut invocation = sh("trap 'echo hung up; exit 0' HUP; trap 'exit 9' TERM; while :; do sleep 0.01; done");
-    invocation.deadline = Some(Duration::from_millis(300));
+    let script = "trap 'echo hung up; exit 0' HUP; trap 'exit 9' TERM; echo armed; while :; do sleep 0.01; done";
+    let mut invocation = sh(script);
+    invocation.grace = HANGS;
     invocation.stop_signal = Signal::named("SIGHUP").unwrap();
-    let finished = finished(&invocation);
-    assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Code(0)));
-    assert_eq!(finished.stdout.text(), "hung up\n");
+    let finished = cancelled(&invocation);
+    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Code(0)));
+    assert_eq!(finished.stdout.text(), "armed\nhung up\n");
 }
 
 #[test]
@@ -151,7 +181,7 @@ fn a_stopped_child_ends_at_the_deadline() {
     let start = Instant::now();
     let finished = finished(&sh("kill -STOP $$").deadline(Duration::from_millis(100)));
     assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(15)));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -161,36 +191,31 @@ fn a_cancel_ends_the_child_at_once() {
     for fd in [None, Some(wake.as_fd())] {
         flag.store(false, Ordering::Release);
         let start = Instant::now();
-        let finished = std::thread::scope(|scope| {
-            let child = scope.spawn(|| run(&sh("sleep 60"), Some(Cancel { flag: &flag, fd, urgent: None })));
-            std::thread::sleep(Duration::from_millis(100));
+        let cancel = Cancel { flag: &flag, fd, urgent: None };
+        let finished = observed(&sh("echo begun; sleep 600"), cancel, |_| {
             flag.store(true, Ordering::Release);
             rustix::io::write(&waker, b"x").unwrap();
-            child.join().unwrap().unwrap()
         });
         assert_eq!(finished.ending, Ending::Cancelled);
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
     }
 }
 
 #[test]
 fn what_is_urgent_is_killed_without_more_grace() {
-    let (flag, urgent) = (AtomicBool::new(true), AtomicBool::new(false));
+    let (flag, urgent) = (AtomicBool::new(false), AtomicBool::new(false));
     let start = Instant::now();
-    let finished = std::thread::scope(|scope| {
-        flag.store(false, Ordering::Release);
-        let deaf = Invocation { grace: Duration::from_secs(600), ..sh("trap '' TERM; sleep 60 & sleep 60; wait") };
-        let cancel = Cancel { flag: &flag, fd: None, urgent: Some(&urgent) };
-        let child = scope.spawn(move || run(&deaf, Some(cancel)));
-        std::thread::sleep(Duration::from_millis(100));
-        flag.store(true, Ordering::Release);
-        std::thread::sleep(Duration::from_millis(300));
-        assert!(!child.is_finished(), "it has its time");
-        urgent.store(true, Ordering::Release);
-        child.join().unwrap().unwrap()
+    // It reports the polite signal, and goes on: it has its time.
+    let script = "trap 'echo deaf' TERM; echo armed; while :; do sleep 0.05; done";
+    let deaf = Invocation { grace: Duration::from_secs(600), ..sh(script) };
+    let cancel = Cancel { flag: &flag, fd: None, urgent: Some(&urgent) };
+    let finished = observed(&deaf, cancel, |output| match output {
+        b"armed\n" => flag.store(true, Ordering::Release),
+        _ => urgent.store(output == b"armed\ndeaf\n", Ordering::Release),
     });
     assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Signal(9)));
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert_eq!(finished.stdout.text(), "armed\ndeaf\n");
+    assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -247,10 +272,10 @@ fn another_user_gets_a_session_without_the_callers_terminal() {
 #[test]
 fn the_session_of_another_user_ends_as_a_whole_at_the_deadline() {
     let start = Instant::now();
-    let finished = finished(&as_nobody("sleep 14.1421 & sleep 14.1421; true").deadline(Duration::from_millis(100)));
+    let finished = finished(&as_nobody("sleep 141.421 & sleep 141.421; true").deadline(Duration::from_millis(100)));
     assert_eq!((finished.ending, finished.status), (Ending::Deadline, Status::Signal(15)));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert!(!is_running("14.1421"));
+    assert!(start.elapsed() < HANGS, "{:?}", start.elapsed());
+    assert!(!is_running("141.421"));
 }
 
 #[test]
@@ -327,6 +352,14 @@ fn a_script_without_its_interpreter_is_told_as_that() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// Waits until a thread of this process sleeps in the kernel.
+fn until_asleep(thread: rustix::process::Pid) {
+    let stat = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+    while !std::fs::read_to_string(&stat).unwrap().rsplit(')').next().unwrap().starts_with(" S") {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_program_that_is_just_being_written_is_tried_again() {
     use std::os::unix::fs::PermissionsExt;
@@ -335,8 +368,14 @@ fn a_program_that_is_just_being_written_is_tried_again() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     let told = std::thread::scope(|scope| {
-        let run = scope.spawn(|| run(&Invocation::new(path.as_os_str()).captured(100), None));
-        std::thread::sleep(Duration::from_millis(50));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let invocation = Invocation::new(path.as_os_str()).captured(100);
+        let run = scope.spawn(move || {
+            sender.send(rustix::thread::gettid()).unwrap();
+            run(&invocation, None)
+        });
+        // It sleeps between two tries.
+        until_asleep(receiver.recv().unwrap());
         drop(writer);
         run.join().unwrap()
     });

@@ -36,6 +36,8 @@ struct World {
     running: usize,
     most_running: usize,
     held: bool,
+    /// Number of changes that have to run at the same time before any of them goes on.
+    meeting: usize,
 }
 
 impl Things {
@@ -114,9 +116,10 @@ impl Provider for Things {
             world.batches.push(changes.len());
             world.running += 1;
             world.most_running = world.most_running.max(world.running);
-        }
-        if self.placement == Placement::Worker {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            self.bell.notify_all();
+            let alone = |world: &mut World| world.most_running < world.meeting;
+            let longest = std::time::Duration::from_secs(120);
+            drop(self.bell.wait_timeout_while(world, longest, alone).unwrap());
         }
         let outcomes = changes.iter().map(|change| self.set_one(change)).collect();
         self.world().running -= 1;
@@ -392,6 +395,7 @@ fn what_is_in_its_state_and_never_sent_anything_sends_what_was_said_for_that() {
 #[test]
 fn independent_branches_run_side_by_side() {
     let fixture = Fixture::new(Placement::Worker, Batch::One);
+    fixture.things.world().meeting = 2;
     let names: Vec<EcoString> = (0..4).map(|n| eco_format!("t{n}")).collect();
     let report = fixture.run(Mode::Apply, names.iter().map(|name| valued(name)).collect(), &[]);
     assert_eq!(report.counts.changed, 4);

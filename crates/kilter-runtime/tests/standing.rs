@@ -7,7 +7,7 @@ mod unedited;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kilter_model::expr::Template;
 use kilter_model::{
@@ -214,11 +214,13 @@ impl Seen<'_> {
 
     /// What is held, as soon as it is like this.
     fn when(&self, is_so: impl Fn(&Standings) -> bool) -> Standings {
-        for _ in 0..10_000 {
+        // The run answers between two things that it does: there is nothing to wait for but its answer.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(120) {
             if let Some(standings) = self.all().filter(|standings| is_so(standings)) {
                 return standings;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::yield_now();
         }
         panic!("it never was: {:?}", self.all());
     }

@@ -1,18 +1,18 @@
 //! A provider of things on a shelf in memory, with at most one defect.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Difference, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{Context, Level, Mode, Problem, Provider, ProviderError, Query, Suitability, Wanted};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::defect::Defect;
 
 /// The shelf.
 #[derive(Clone, Default)]
-pub(crate) struct Store(Arc<Mutex<Things>>);
+pub(crate) struct Store(Arc<Mutex<Things>>, Arc<Condvar>);
 
 #[derive(Default)]
 struct Things {
@@ -35,6 +35,11 @@ impl Store {
 
     pub(crate) fn is_waiting(&self) -> bool {
         self.things().is_waiting
+    }
+
+    /// Blocks until a change waits for its interrupt.
+    pub(crate) fn until_waiting(&self) {
+        drop(self.1.wait_while(self.things(), |things| !things.is_waiting).unwrap());
     }
 }
 
@@ -177,6 +182,7 @@ impl Shelf {
                 }
                 if should.text("note") == Some("wait") {
                     things.is_waiting = true;
+                    self.store.1.notify_all();
                     drop(things);
                     return self.wait(cx);
                 }
@@ -239,16 +245,15 @@ impl Shelf {
         }
     }
 
-    /// Waits for somebody to interrupt it.
+    /// Waits for its interrupt, or ignores that for two minutes.
     fn wait(&self, cx: &Context<'_>) -> Result<(), EcoString> {
-        let begun = Instant::now();
-        while self.has(Defect::IgnoresInterrupt) || !cx.interrupt().is_raised() {
-            std::thread::sleep(Duration::from_millis(1));
-            if begun.elapsed() > Duration::from_secs(120) {
-                return Err("nobody came".into());
-            }
+        let (interrupt, timeout) = (cx.interrupt(), Timespec { tv_sec: 120, tv_nsec: 0 });
+        let fd = interrupt.fd().filter(|_| !self.has(Defect::IgnoresInterrupt));
+        let mut awaited: Vec<PollFd<'_>> = fd.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        match poll(&mut awaited, Some(&timeout)) {
+            Ok(1) if interrupt.is_raised() => Err("interrupted".into()),
+            answer => Err(eco_format!("nobody came: {answer:?}")),
         }
-        Err("interrupted".into())
     }
 
     fn preview(&self) -> Outcome {

@@ -182,7 +182,10 @@ impl<'e, 't> Body<'e, 't> {
                 Some(other) => {
                     self.attribute(&other, key, value, values, resource, catalog);
                 }
-                None => self.unknown(type_, key),
+                None => {
+                    self.unknown(type_, key);
+                    resource.particulars_mut().broken.push(name.into());
+                }
             },
         }
     }
@@ -234,12 +237,16 @@ impl<'e, 't> Body<'e, 't> {
         if attribute.behaviour == Behaviour::ReadOnly {
             let message = eco_format!("`{}` is read_only: it is reported, and cannot be set", attribute.name);
             self.environment.report(Diagnostic::new(message).at(key.span()).hint("take it out"));
+            resource.particulars_mut().broken.push(attribute.name.text().clone());
             return true;
         }
         match values.of_attribute(attribute.name.as_str()).build(view, &attribute.data_type) {
             Built::Value(Value::Undef) => false,
+            Built::Value(value) if !self.check(attribute, &value, view) => {
+                resource.particulars_mut().broken.push(attribute.name.text().clone());
+                true
+            }
             Built::Value(value) => {
-                self.check(attribute, &value, view);
                 resource.attributes.push(attribute.name.clone(), attribute.data_type.sealed(value));
                 true
             }
@@ -251,20 +258,25 @@ impl<'e, 't> Body<'e, 't> {
                 resource.particulars_mut().deferred.push(deferred);
                 true
             }
-            Built::Skipped | Built::Broken => true,
+            Built::Broken => {
+                resource.particulars_mut().broken.push(attribute.name.text().clone());
+                true
+            }
+            Built::Skipped => true,
         }
     }
 
-    fn check(&self, attribute: &AttributeSchema, value: &Value, view: View<'t>) {
+    /// Reports a value that is not of the type of its attribute. Returns true if it is.
+    fn check(&self, attribute: &AttributeSchema, value: &Value, view: View<'t>) -> bool {
         // Nearly every value is a text where any text will do.
         if matches!((&attribute.data_type, value), (DataType::String(None, None), Value::String(_))) {
-            return;
+            return true;
         }
-        if let Err(mismatch) = attribute.data_type.check(value) {
-            let name = self.environment.terms.field(view.span()).unwrap_or(attribute.name.as_str());
-            let problem = mismatched(name, &attribute.data_type, value, &mismatch, Some(view));
-            self.environment.report(problem.at(view.span()));
-        }
+        let Err(mismatch) = attribute.data_type.check(value) else { return true };
+        let name = self.environment.terms.field(view.span()).unwrap_or(attribute.name.as_str());
+        let problem = mismatched(name, &attribute.data_type, value, &mismatch, Some(view));
+        self.environment.report(problem.at(view.span()));
+        false
     }
 
     /// Puts the variables and facts of a template into the catalog, for the run.
@@ -320,6 +332,7 @@ impl<'e, 't> Body<'e, 't> {
                     let problem = mismatched(namevar.name.as_str(), &namevar.data_type, &value, &mismatch, None);
                     let hint = eco_format!("the title is the `{}` unless that is given", namevar.name);
                     self.environment.report(problem.at(entry.key.span()).hint(hint));
+                    resource.particulars_mut().broken.push(namevar.name.text().clone());
                 }
             }
         }
@@ -341,6 +354,8 @@ impl<'e, 't> Body<'e, 't> {
                 let hint = (!forms.is_empty()).then(|| eco_format!("titles have these forms: {}", forms.join("; ")));
                 let problem = Diagnostic::new(eco_format!("{error}")).at(entry.key.span());
                 self.environment.report(problem.hint_if(hint));
+                let namevars = schema.namevars().map(|namevar| namevar.name.text().clone());
+                resource.particulars_mut().broken.extend(namevars);
                 return false;
             }
         };
@@ -384,6 +399,7 @@ impl<'e, 't> Body<'e, 't> {
         for &at in &type_.required {
             if !self.given[at] && attributes[at].default.is_none() {
                 self.report_missing(type_, &attributes[at], entry.key.span(), &resource.reference);
+                resource.particulars_mut().broken.push(attributes[at].name.text().clone());
             }
         }
     }

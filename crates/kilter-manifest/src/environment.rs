@@ -143,7 +143,8 @@ impl<'t> Environment<'t> {
     /// The template that is written there, with what `self` stands for in its place.
     pub(crate) fn template(&self, view: View<'_>) -> Option<Read<Template>> {
         let text = view.text();
-        let template = Template::parse(text).map_err(|error| self.report_syntax(error, view)).ok()?;
+        let template = Template::parse(text);
+        let template = template.map_err(|error| self.report_all_syntax(text, error, view)).ok()?;
         let own = self.asker();
         let title = |title: &str| self.title(title, view);
         let bound = Binding::new(own.as_deref(), &title).template(&template, text);
@@ -171,10 +172,19 @@ impl<'t> Environment<'t> {
         self.read(expr, bound, view, Expr::parse)
     }
 
+    /// Reports every syntax error of a template, of which `error` is the first.
+    fn report_all_syntax(&self, text: &str, error: ExprError, view: View<'_>) {
+        let mut errors = Template::syntax_errors(text);
+        if errors.is_empty() {
+            errors.push(error);
+        }
+        errors.into_iter().for_each(|error| self.report_syntax(error, view));
+    }
+
     fn read<P>(
         &self,
         parsed: P,
-        bound: Result<Option<Bound>, ExprError>,
+        bound: Result<Option<Bound>, Vec<ExprError>>,
         view: View<'_>,
         parse: impl Fn(&str) -> Result<P, ExprError>,
     ) -> Option<Read<P>> {
@@ -187,8 +197,8 @@ impl<'t> Environment<'t> {
                     None
                 }
             },
-            Err(error) => {
-                self.report_syntax(error, view);
+            Err(errors) => {
+                errors.into_iter().for_each(|error| self.report_syntax(error, view));
                 None
             }
         }
@@ -201,8 +211,10 @@ impl<'t> Environment<'t> {
         let template = match Binding::new(own.as_deref(), &|_| None).template(&template, title) {
             Ok(None) => template,
             Ok(Some(bound)) => Template::parse(&bound.text).ok()?,
-            Err(error) => {
-                self.report(Diagnostic::new(error.message).at(view.span()).hint_if(error.hint));
+            Err(errors) => {
+                for error in errors {
+                    self.report(Diagnostic::new(error.message).at(view.span()).hint_if(error.hint));
+                }
                 return None;
             }
         };
@@ -284,9 +296,15 @@ impl<'t> Environment<'t> {
         }
     }
 
+    /// Reports the errors of what was read.
+    pub(crate) fn report_all<P>(&self, read: &Read<P>, errors: Vec<EvalError>, view: View<'_>) {
+        errors.into_iter().for_each(|error| self.report_eval(read.at(error), view));
+    }
+
     /// The value of a template that may not ask for outputs; none when it has none.
     pub(crate) fn render(&self, template: &Template, view: View<'_>) -> Option<Value> {
-        template.render(self).map_err(|error| self.report_eval(error, view)).ok()
+        let report = |_| template.errors(self).into_iter().for_each(|error| self.report_eval(error, view));
+        template.render(self).map_err(report).ok()
     }
 
     /// The text of a scalar in which `${…}` may stand; borrowed where none does.
@@ -295,7 +313,8 @@ impl<'t> Environment<'t> {
             return Some(Cow::Borrowed(view.text()));
         }
         let template = self.template(view)?;
-        let value = template.parsed.render(self).map_err(|error| self.report_eval(template.at(error), view)).ok()?;
+        let value = template.parsed.render(self);
+        let value = value.map_err(|_| self.report_all(&template, template.parsed.errors(self), view)).ok()?;
         match value {
             Value::String(text) => Some(Cow::Owned(text.into())),
             Value::Sensitive(_) => {
@@ -313,7 +332,8 @@ impl<'t> Environment<'t> {
     /// The truth of a condition over vars and facts.
     pub(crate) fn condition(&self, view: View<'_>) -> Option<bool> {
         let expr = self.expression(view)?;
-        let value = expr.parsed.eval(self).map_err(|error| self.report_eval(expr.at(error), view)).ok()?;
+        let value = expr.parsed.eval(self);
+        let value = value.map_err(|_| self.report_all(&expr, expr.parsed.errors(self), view)).ok()?;
         let truth = value.as_bool();
         if truth.is_none() {
             let message = eco_format!("`when` expects a Boolean value, got {}", value.kind());

@@ -52,7 +52,7 @@ pub(crate) fn load(sources: &mut Sources, inputs: &Inputs<'_>) -> Loaded {
         trees: Vec::new(),
         problems: Vec::new(),
         warnings: Vec::new(),
-        complete: true,
+        complete: !sources.is_incomplete,
         terms: Terms::default(),
         broken: Vec::new(),
     };

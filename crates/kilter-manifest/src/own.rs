@@ -74,19 +74,19 @@ pub(crate) struct Binding<'a, 't> {
     title: &'a dyn Fn(&str) -> Option<EcoString>,
     replacements: Vec<(Range<u32>, EcoString)>,
     is_sealed: bool,
-    error: Option<ExprError>,
+    errors: Vec<ExprError>,
 }
 
 impl<'a, 't> Binding<'a, 't> {
     pub(crate) fn new(own: Option<&'a Own<'t>>, title: &'a dyn Fn(&str) -> Option<EcoString>) -> Binding<'a, 't> {
-        Binding { own, title, replacements: Vec::new(), is_sealed: false, error: None }
+        Binding { own, title, replacements: Vec::new(), is_sealed: false, errors: Vec::new() }
     }
 
     /// The text of a template as it is to be read; none if that is as it is written.
     ///
     /// # Errors
     /// When it names what there is not.
-    pub(crate) fn template(mut self, template: &Template, text: &str) -> Result<Option<Bound>, ExprError> {
+    pub(crate) fn template(mut self, template: &Template, text: &str) -> Result<Option<Bound>, Vec<ExprError>> {
         template.names(&mut |name, at| self.see(name, at));
         self.bound(text)
     }
@@ -95,7 +95,7 @@ impl<'a, 't> Binding<'a, 't> {
     ///
     /// # Errors
     /// When it names what there is not.
-    pub(crate) fn expression(mut self, expr: &Expr, text: &str) -> Result<Option<Bound>, ExprError> {
+    pub(crate) fn expression(mut self, expr: &Expr, text: &str) -> Result<Option<Bound>, Vec<ExprError>> {
         expr.names(&mut |name, at| self.see(name, at));
         self.bound(text)
     }
@@ -108,7 +108,7 @@ impl<'a, 't> Binding<'a, 't> {
                     let known: Vec<&str> = own.schema.attributes.iter().map(|a| a.name.as_str()).collect();
                     let message = eco_format!("`{}` has no attribute `{name}`", own.schema.name);
                     let hint = Some(choose(name, &known, "its attributes"));
-                    self.error.get_or_insert(ExprError { message, at, hint });
+                    self.errors.push(ExprError { message, at, hint });
                     return;
                 }
                 let text = match own.deferred.get(name) {
@@ -129,16 +129,16 @@ impl<'a, 't> Binding<'a, 't> {
                     let message =
                         eco_format!("outputs cannot be asked of a resource whose title has odd brackets: `{title}`");
                     let hint = Some("give it another title, and this one to the attribute that names it".into());
-                    self.error.get_or_insert(ExprError { message, at, hint });
+                    self.errors.push(ExprError { message, at, hint });
                 }
             }
             _ => {}
         }
     }
 
-    fn bound(mut self, text: &str) -> Result<Option<Bound>, ExprError> {
-        if let Some(error) = self.error {
-            return Err(error);
+    fn bound(mut self, text: &str) -> Result<Option<Bound>, Vec<ExprError>> {
+        if !self.errors.is_empty() {
+            return Err(self.errors);
         }
         if self.replacements.is_empty() {
             return Ok(None);

@@ -66,6 +66,8 @@ pub struct Sources {
     sources: Vec<Source>,
     /// Where literal secrets stand; never shown.
     pub(crate) secrets: Vec<Span>,
+    /// True if a text that belongs to the compilation could not be read.
+    pub(crate) is_incomplete: bool,
 }
 
 impl Sources {
@@ -82,6 +84,11 @@ impl Sources {
         let id = u16::try_from(self.sources.len()).expect("a compilation has at most 65,535 sources");
         self.sources.push(source);
         SourceId(id)
+    }
+
+    /// Notes that a text could not be read, so that names which it may declare are not reported as missing.
+    pub fn mark_incomplete(&mut self) {
+        self.is_incomplete = true;
     }
 
     /// The text of an id.

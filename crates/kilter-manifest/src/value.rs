@@ -155,21 +155,27 @@ impl<'e, 't> Values<'e, 't> {
 
     fn rendered(&self, read: &Read<Template>, view: View<'t>) -> Built {
         let template = &read.parsed;
-        if !self.check_outputs(read, view) {
-            return Built::Broken;
-        }
+        let has_outputs = self.check_outputs(read, view);
         if !self.evaluate {
-            return Built::Skipped;
+            return if has_outputs { Built::Skipped } else { Built::Broken };
+        }
+        if !has_outputs {
+            self.check_names(read, view);
+            return Built::Broken;
         }
         let scope = Outputs { environment: self.environment, index: self.index.filter(|_| !self.is_early) };
         match template.render(&scope) {
             Ok(value) => Built::Value(value),
             Err(EvalError::Unknown(_)) if !template.references().is_empty() => {
+                let is_failure = |error: &EvalError| matches!(error, EvalError::Failed { .. });
+                let failures: Vec<EvalError> = template.errors(&scope).into_iter().filter(is_failure).collect();
+                let is_sound = failures.is_empty();
+                self.environment.report_all(read, failures, view);
                 self.check_names(read, view);
-                Built::Deferred(template.clone())
+                if is_sound { Built::Deferred(template.clone()) } else { Built::Broken }
             }
-            Err(error) => {
-                self.environment.report_eval(read.at(error), view);
+            Err(_) => {
+                self.environment.report_all(read, template.errors(&scope), view);
                 Built::Broken
             }
         }

@@ -94,6 +94,8 @@ pub struct Particulars {
     pub provider: Option<EcoString>,
     /// Whether it is what was there before, which is restored: it is declared no longer.
     pub is_reversal: bool,
+    /// The attributes that have problems, so that their values are missing. Only in a catalog that is good for finding more problems.
+    pub broken: Vec<EcoString>,
 }
 
 /// An attribute whose value comes from the outputs of other resources.
@@ -301,6 +303,11 @@ impl Resource {
     /// Whether it is what was there before, which is restored.
     pub fn is_reversal(&self) -> bool {
         self.particulars.as_ref().is_some_and(|particulars| particulars.is_reversal)
+    }
+
+    /// The attributes that have problems, so that their values are missing.
+    pub fn broken(&self) -> &[EcoString] {
+        self.particulars.as_deref().map_or(&[], |particulars| &particulars.broken)
     }
 
     /// What is said of few resources, to be added to.

@@ -210,6 +210,11 @@ impl Registry {
         of.providers.iter().map(candidate).collect()
     }
 
+    /// The index of the first provider of a type, whether or not it is suitable.
+    pub fn first(&self, type_name: &str) -> Option<usize> {
+        self.type_of(type_name).map(|of| of.providers[0])
+    }
+
     /// The preferred provider of a type.
     pub fn find(&self, type_name: &str) -> Option<&Arc<dyn Provider>> {
         self.index(type_name).map(|at| &self.providers[at])

@@ -37,10 +37,7 @@ pub struct Rejected {
 /// # Errors
 /// Every problem of every resource, and every cycle.
 pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>, Box<Rejected>> {
-    let (providers, problems) = surveyed(&mut catalog, registry, &|_| false);
-    if providers.len() < catalog.resources.len() {
-        return Err(Box::new(Rejected { catalog, problems, cycles: Vec::new() }));
-    }
+    let (providers, problems) = surveyed(&mut catalog, registry);
     let graph = graph_of(&catalog, registry, &providers);
     match graph {
         Ok(graph) if problems.is_empty() => Ok(Prepared { catalog, registry, providers, graph }),
@@ -48,14 +45,12 @@ pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>
     }
 }
 
-/// What is wrong with a catalog that cannot be carried out anyway, but for the resources that
-/// `is_broken`: more would be said of them than is true.
-pub fn survey(mut catalog: Catalog, registry: &Registry, is_broken: &dyn Fn(VertexId) -> bool) -> Rejected {
-    let (providers, problems) = surveyed(&mut catalog, registry, is_broken);
-    let graph = match providers.len() == catalog.resources.len() {
-        true => graph_of(&catalog, registry, &providers),
-        false => Err(Vec::new()),
-    };
+/// Finds the problems of a catalog that has some already. If attributes of a resource are
+/// [broken](Resource::broken), only problems of its other attributes are reported: a problem of the resource as a whole may
+/// be a result of the broken ones.
+pub fn survey(mut catalog: Catalog, registry: &Registry) -> Rejected {
+    let (providers, problems) = surveyed(&mut catalog, registry);
+    let graph = graph_of(&catalog, registry, &providers);
     Rejected { catalog, problems, cycles: graph.err().unwrap_or_default() }
 }
 
@@ -66,11 +61,7 @@ fn graph_of(catalog: &Catalog, registry: &Registry, providers: &[u16]) -> Result
 }
 
 /// The provider of each resource, and what providers have against them. Resources become canonical.
-fn surveyed(
-    catalog: &mut Catalog,
-    registry: &Registry,
-    is_broken: &dyn Fn(VertexId) -> bool,
-) -> (Vec<u16>, Vec<(VertexId, Problem)>) {
+fn surveyed(catalog: &mut Catalog, registry: &Registry) -> (Vec<u16>, Vec<(VertexId, Problem)>) {
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     let mut particular = vec![None; registry.len()];
@@ -82,11 +73,12 @@ fn surveyed(
             Ok(at) => at,
             Err(error) => {
                 problems.push((vertex, Problem::new(error.to_string())));
-                continue;
+                // Another provider of the type finds the other problems.
+                registry.first(resource.reference.type_name.as_str()).unwrap_or_default()
             }
         };
         providers.push(at as u16);
-        if !is_broken(vertex) && !resource.is_hidden() {
+        if !resource.is_hidden() {
             let provider = registry.at(at).as_ref();
             let particular = *particular[at].get_or_insert_with(|| is_particular(provider));
             let declared = resource.name.clone();
@@ -97,13 +89,13 @@ fn surveyed(
         }
     }
     problems.extend(hidden_senders(catalog));
-    if providers.len() == catalog.resources.len() {
-        problems.extend(named_twice(catalog, registry, &providers, &renamed));
-        problems.extend(managed_twice(catalog, registry, &providers));
-        let is_hidden = |vertex: VertexId| catalog.resources[vertex.0 as usize].is_hidden();
-        problems
-            .extend(contradictions(catalog, registry, &providers, &|vertex| is_broken(vertex) || is_hidden(vertex)));
-    }
+    problems.extend(named_twice(catalog, registry, &providers, &renamed));
+    problems.extend(managed_twice(catalog, registry, &providers));
+    let is_left_out = |vertex: VertexId| {
+        let resource = &catalog.resources[vertex.0 as usize];
+        resource.is_hidden() || !resource.broken().is_empty()
+    };
+    problems.extend(contradictions(catalog, registry, &providers, &is_left_out));
     (providers, problems)
 }
 
@@ -182,7 +174,7 @@ fn contradictions(
     catalog: &Catalog,
     registry: &Registry,
     providers: &[u16],
-    is_broken: &dyn Fn(VertexId) -> bool,
+    is_left_out: &dyn Fn(VertexId) -> bool,
 ) -> Vec<(VertexId, Problem)> {
     let lookup = Lookup::new(&catalog.resources, providers, registry);
     // Nearly always the type that was asked for before.
@@ -197,10 +189,10 @@ fn contradictions(
     let declared = |type_name: &str, name: &str| {
         let vertex = lookup.named(index(type_name)? as u16, name)?;
         let other = &catalog.resources[vertex.0 as usize];
-        (!other.is_hidden()).then_some(&other.attributes)
+        (!is_left_out(vertex)).then_some(&other.attributes)
     };
     let all = catalog.resources.iter().zip(providers).zip((0..).map(VertexId));
-    all.filter(|(_, vertex)| !is_broken(*vertex))
+    all.filter(|(_, vertex)| !is_left_out(*vertex))
         .flat_map(|((resource, at), vertex)| {
             let provider = registry.at(usize::from(*at));
             let problems = provider.contradictions(&resource.name, &resource.attributes, &declared);
@@ -233,7 +225,9 @@ fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Prob
 /// during the run are made canonical then.
 fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) -> Vec<Problem> {
     let irreversible = irreversible(provider, resource);
-    let deferred: Vec<&str> = resource.deferred().iter().map(|deferred| deferred.attribute.as_str()).collect();
+    let deferred = resource.deferred().iter().map(|deferred| deferred.attribute.as_str());
+    // A broken value is not known either.
+    let deferred: Vec<&str> = deferred.chain(resource.broken().iter().map(EcoString::as_str)).collect();
     let mut problems = provider.validate(&resource.name, &resource.attributes, &deferred);
     problems.extend(irreversible);
     if particular {
@@ -250,6 +244,10 @@ fn faults(provider: &dyn Provider, resource: &mut Resource, particular: bool) ->
         for (namevar, value) in namevars.iter() {
             resource.attributes.set(namevar.clone(), value.clone());
         }
+    }
+    if !resource.broken().is_empty() {
+        let is_of_a_value = |name: &AttributeName| resource.attributes.get(name.as_str()).is_some();
+        problems.retain(|problem| problem.attribute.as_ref().is_some_and(is_of_a_value));
     }
     problems.into_iter().map(|problem| sealed(problem, &resource.attributes)).collect()
 }

@@ -95,14 +95,17 @@ pub(crate) fn prepare_noting<'r>(
             Err(message) => failed = Some(say::fail(message)),
         }
     }
-    if let Some(exit) = failed {
+    if let Some(exit) = failed.filter(|_| given.is_empty()) {
         return Err(signals::exit().unwrap_or(exit));
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(&facts);
     let includes = LiveIncludes::new(&input.manifests, noted);
     let origin = reversals::origin(&given);
-    let result = compiled(given, origin, vars, &facts_asked, &includes, timeout, audience, registry);
+    let is_whole = failed.is_none();
+    let result = compiled(given, is_whole, origin, vars, &facts_asked, &includes, timeout, audience, registry);
+    // The problems of the manifests that could be read have been reported.
+    let result = result.and_then(|loaded| failed.map_or(Ok(loaded), Err));
     facts::warn(&facts);
     match signals::exit() {
         Some(exit) => Err(exit),
@@ -124,7 +127,7 @@ pub(crate) fn prepare_text<'r>(
     let noted = Noted::default();
     let (facts, includes) = (LiveFacts::new(&facts), LiveIncludes::new(&[], &noted));
     let given = vec![Source::new(name, text)];
-    compiled(given, EcoString::new(), Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
+    compiled(given, true, EcoString::new(), Vec::new(), &facts, &includes, Duration::from_secs(60), audience, registry)
 }
 
 /// Prepares the run of a plan.
@@ -141,6 +144,7 @@ pub(crate) fn prepare_plan<'r>(
     let timeout = Duration::from_secs(60);
     compiled(
         plan.sources.clone(),
+        true,
         plan.origin.clone(),
         plan.vars.clone(),
         &facts,
@@ -154,6 +158,7 @@ pub(crate) fn prepare_plan<'r>(
 #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
 fn compiled<'r>(
     given: Vec<Source>,
+    is_whole: bool,
     origin: EcoString,
     vars: Vec<(EcoString, Value)>,
     facts: &dyn FactSource,
@@ -165,6 +170,9 @@ fn compiled<'r>(
     let mut sources = Sources::new();
     for source in &given {
         sources.add(source.clone());
+    }
+    if !is_whole {
+        sources.mark_incomplete();
     }
     let inputs = Inputs {
         schemas: &Types(registry),

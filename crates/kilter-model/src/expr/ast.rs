@@ -139,7 +139,7 @@ impl Node {
 }
 
 impl Kind {
-    fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Node)) {
+    pub(super) fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Node)) {
         match self {
             Kind::Literal(_) | Kind::Var(_) | Kind::Fact(_) | Kind::Own(_) | Kind::Output(_) => {}
             Kind::List(nodes) | Kind::Call(_, nodes) => nodes.iter().for_each(see),

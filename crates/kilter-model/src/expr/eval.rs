@@ -102,6 +102,22 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
     }
 }
 
+/// Adds every error that keeps an expression from having a value, in the order of the text. An operand that is evaluated
+/// only under a condition counts if the condition holds.
+pub(super) fn errors(node: &Node, scope: &dyn Scope, found: &mut Vec<EvalError>) {
+    let Err(stop) = eval(node, scope) else { return };
+    let before = found.len();
+    match &node.kind {
+        // These decide themselves which operands they need.
+        Kind::Binary(Operator::And | Operator::Or, _) | Kind::Call(Function::Has | Function::Default, _) => {}
+        Kind::Conditional(parts) => errors(&parts.0, scope, found),
+        kind => kind.each(&mut |child| errors(child, scope, found)),
+    }
+    if found.len() == before {
+        found.push(stop.into());
+    }
+}
+
 fn map(entries: &[(Node, Node)], scope: &dyn Scope) -> Result<Value, Stop> {
     let mut hash = Hash::default();
     let mut sealed = false;

@@ -139,6 +139,13 @@ impl Expr {
         eval::eval(&self.root, scope).map_err(EvalError::from)
     }
 
+    /// Every error that keeps the expression from having a value, in the order of the text.
+    pub fn errors(&self, scope: &dyn Scope) -> Vec<EvalError> {
+        let mut found = Vec::new();
+        eval::errors(&self.root, scope, &mut found);
+        found
+    }
+
     /// Calls `see` with each name that the expression holds and the range it is written at.
     pub fn names<'a>(&'a self, see: &mut dyn FnMut(Name<'a>, Range<u32>)) {
         self.root.names(see);

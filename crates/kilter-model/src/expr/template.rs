@@ -105,6 +105,66 @@ impl Template {
         Ok(Template(Arc::new(Form::Text(text.into(), parts))))
     }
 
+    /// The syntax errors of a text, in its order: the first of each `${…}`. Empty if [`Template::parse`] succeeds.
+    pub fn syntax_errors(text: &str) -> Vec<ExprError> {
+        let mut errors = Vec::new();
+        let mut pos = 0;
+        while let Some(found) = text[pos..].find('$') {
+            pos += found;
+            if text[pos..].starts_with("$${") {
+                pos += 3;
+                continue;
+            }
+            if !text[pos..].starts_with("${") {
+                pos += 1;
+                continue;
+            }
+            match parse::braced(text, pos + 2) {
+                Ok((_, end)) => pos = end,
+                Err(error) => {
+                    errors.push(error);
+                    // The next expression begins after the end of this one.
+                    match text[pos..].find('}') {
+                        Some(end) => pos += end + 1,
+                        None => break,
+                    }
+                }
+            }
+        }
+        errors
+    }
+
+    /// Every error that keeps the template from having a value, in the order of the text.
+    pub fn errors(&self, scope: &dyn Scope) -> Vec<EvalError> {
+        let mut found = Vec::new();
+        self.find_errors(scope, &mut found);
+        if found.is_empty() {
+            // An error of the text as a whole, such as its length.
+            found.extend(self.render(scope).err());
+        }
+        found
+    }
+
+    fn find_errors(&self, scope: &dyn Scope, found: &mut Vec<EvalError>) {
+        match &*self.0 {
+            Form::Value(_) => {}
+            Form::Whole(_, node) => eval::errors(node, scope, found),
+            Form::Text(_, parts) => parts.iter().for_each(|part| match part {
+                Part::Text(_) => {}
+                Part::Expr(node, _) => match eval::eval(node, scope) {
+                    Ok(value) => {
+                        let shown = text_of(&value).map_err(|trouble| eval::failed(trouble, node.at).into());
+                        found.extend(shown.err());
+                    }
+                    Err(_) => eval::errors(node, scope, found),
+                },
+            }),
+            Form::Array(templates) => templates.iter().for_each(|template| template.find_errors(scope, found)),
+            Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.find_errors(scope, found)),
+            Form::Sealed(inner) => inner.find_errors(scope, found),
+        }
+    }
+
     /// A template that has this value.
     pub fn value(value: Value) -> Template {
         Template(Arc::new(Form::Value(value)))

@@ -2,10 +2,8 @@
 
 use kilter_engine::{Cycle, Origin, Reason, VertexId};
 use kilter_manifest::{Compiled, Diagnostic, Places, SHOWN, Sources, render, to_json};
-use kilter_model::Span;
 use kilter_provider::Registry;
 use kilter_runtime::{Rejected, survey};
-use rustc_hash::FxHashSet;
 
 use crate::exit::Exit;
 use crate::load::Audience;
@@ -29,8 +27,7 @@ pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: Audience
     Exit::NotStarted
 }
 
-/// The problems of a compilation, and what providers and the graph have against what could be
-/// compiled. Of a resource that has a problem already nothing more is said.
+/// The problems of a compilation, and those that providers and the graph find in what could be compiled.
 pub(super) fn with_others(
     mut problems: Vec<Diagnostic>,
     compiled: Compiled,
@@ -38,17 +35,7 @@ pub(super) fn with_others(
     registry: &Registry,
 ) -> Vec<Diagnostic> {
     let Compiled { catalog, mut places, .. } = compiled;
-    let mut starts: Vec<(Span, VertexId)> =
-        catalog.resources.iter().zip(0..).map(|(resource, at)| (resource.span, VertexId(at))).collect();
-    starts.sort_unstable();
-    let owner = |span: Span| {
-        let after = starts.partition_point(|(start, _)| (start.source, start.start) <= (span.source, span.start));
-        let (start, vertex) = starts[..after].last()?;
-        (start.source == span.source).then_some(*vertex)
-    };
-    let broken: FxHashSet<VertexId> = problems.iter().filter_map(|problem| owner(problem.span?)).collect();
-    let rejected = survey(catalog, registry, &|vertex| broken.contains(&vertex));
-    problems.extend(self::problems(&rejected, &mut places, sources));
+    problems.extend(self::problems(&survey(catalog, registry), &mut places, sources));
     problems.sort_by_key(|problem| problem.span);
     problems
 }

@@ -83,7 +83,7 @@ impl<'a> Batch<'a> {
             self.fail(index, &error);
         }
         if self.parents.len() >= HELD {
-            self.commit();
+            self.commit_each();
             self.parents.clear();
         }
     }
@@ -103,7 +103,7 @@ impl<'a> Batch<'a> {
 
     /// Ends the batch: what is pending takes over.
     pub(super) fn finish(mut self) -> Vec<Outcome> {
-        self.commit();
+        self.commit_each();
         for (outcome, further) in self.outcomes.iter_mut().zip(&self.further) {
             if let (Some(failure), 1..) = (&mut outcome.failure, further) {
                 *failure = ecow::eco_format!("{failure} (and {further} more)");
@@ -139,7 +139,8 @@ impl<'a> Batch<'a> {
     /// Where backups go.
     pub(super) fn keeper(&mut self) -> Keeper<'_> {
         let durable = self.is_durable();
-        Keeper { var_dir: self.around.cx.var_dir(), barrier: &mut self.barrier, durable }
+        let cx = self.around.cx;
+        Keeper { var_dir: cx.var_dir(), barrier: &mut self.barrier, durable, interrupt: cx.interrupt() }
     }
 
     fn is_durable(&self) -> bool {
@@ -190,13 +191,21 @@ impl<'a> Batch<'a> {
         }
         self.pending.push(Pending { index, parent: Rc::clone(parent), leaf: leaf.to_vec(), temporary, tree, armed });
         if self.held >= HELD {
-            self.commit();
+            self.commit_each();
         }
         Ok(())
     }
 
+    /// The same where each failure is that of its own change only.
+    fn commit_each(&mut self) {
+        let _ = self.commit();
+    }
+
     /// Flushes what is pending, then lets each take over.
-    pub(super) fn commit(&mut self) {
+    ///
+    /// # Errors
+    /// If something could not be flushed, such as a backup: its original must not go.
+    pub(super) fn commit(&mut self) -> Result<(), FileError> {
         self.held = 0;
         let barrier = std::mem::take(&mut self.barrier);
         let flushed = barrier.wait();
@@ -210,6 +219,7 @@ impl<'a> Batch<'a> {
                 self.fail(index, &error);
             }
         }
+        flushed
     }
 }
 

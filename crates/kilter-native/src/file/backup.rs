@@ -1,18 +1,20 @@
 //! Keeping what is replaced or removed.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use ecow::EcoString;
 use kilter_model::Value;
+use kilter_provider::Interrupt;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, linkat, statat};
+use rustix::fs::{AtFlags, OFlags, fsync, linkat, statat};
 use rustix::io::Errno;
 
 use super::acl_policy::AclPolicy;
-use super::content;
+use super::content::{self, Hasher};
 use super::copy::Source;
 use super::durable::Barrier;
 use super::error::FileError;
@@ -27,6 +29,9 @@ use super::{leftover, mode};
 
 /// How many backups with a suffix a path can have.
 const MOST: usize = 10_000;
+/// Maximum size of a content that is read for a backup, in bytes: another user may have made the file as large as the file
+/// system allows.
+const MAX_BACKUP_BYTES: u64 = 1 << 30;
 
 /// Where backups go.
 pub(super) struct Keeper<'a> {
@@ -36,6 +41,8 @@ pub(super) struct Keeper<'a> {
     pub(super) barrier: &'a mut Barrier,
     /// Whether that matters.
     pub(super) durable: bool,
+    /// Ends a backup that takes long.
+    pub(super) interrupt: Interrupt<'a>,
 }
 
 impl Keeper<'_> {
@@ -72,22 +79,58 @@ impl Keeper<'_> {
         if (linked.st_dev, linked.st_ino) != (old.stat.st_dev, old.stat.st_ino) {
             return Err(FileError::Swapped(parent.join(leaf)));
         }
-        beside_as(temporary, parent, leaf, old, name)
+        // What was written to the old file shortly before may be in memory only.
+        if self.durable
+            && let Ok(fd) = open_seen(&parent.fd, leaf, &path, &old.stat, READ)
+        {
+            self.barrier.add(parent.stat.st_dev, fd, path)?;
+        }
+        self.beside_as(temporary, parent, leaf, old, name)
     }
 
     fn copy_beside(&mut self, parent: &Rc<Parent>, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<(), FileError> {
         let path = parent.join(leaf);
+        bounded(&path, old)?;
         let source = Source::of(open_seen(&parent.fd, leaf, &path, &old.stat, READ)?, path)?;
         let wanted = Ownership {
             uid: Some(old.stat.st_uid),
             gid: Some(old.stat.st_gid),
             bits: Some(old.stat.st_mode & ALL & !SET_ID),
         };
-        let staged = stage(parent, leaf, &Data::Copy(&source, true), wanted, Some(old), &AclPolicy::Keep)?;
+        let staged =
+            stage(parent, leaf, &Data::Copy(&source, true, self.interrupt), wanted, Some(old), &AclPolicy::Keep)?;
         if self.durable {
-            self.barrier.add(parent.stat.st_dev, staged.fd, parent.join(name))?;
+            fsync(&staged.fd).map_err(|errno| FileError::io("flush", parent.join(name), errno))?;
         }
-        beside_as(staged.temporary, parent, leaf, old, name)
+        self.beside_as(staged.temporary, parent, leaf, old, name)
+    }
+
+    /// Gives a backup the first of its names that is free, unless the same is kept there already.
+    fn beside_as(
+        &mut self,
+        mut temporary: Temporary,
+        parent: &Parent,
+        leaf: &[u8],
+        old: &Looked,
+        name: &[u8],
+    ) -> Result<(), FileError> {
+        for name in names(name) {
+            match temporary.settle_as(&name) {
+                Ok(()) => return self.note_directory(parent),
+                Err(Errno::EXIST) if is_kept(parent, leaf, old, &name, self.interrupt)? => return Ok(()),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(FileError::io("keep the backup", parent.join(&name), errno)),
+            }
+        }
+        Err(FileError::BackupExists(parent.join(name)))
+    }
+
+    /// The new name has to be on the disk before the original goes.
+    fn note_directory(&mut self, parent: &Parent) -> Result<(), FileError> {
+        match parent.fd.try_clone() {
+            Ok(fd) if self.durable && parent.readable => self.barrier.add(parent.stat.st_dev, fd, parent.path.clone()),
+            _ => Ok(()),
+        }
     }
 
     fn store_tree(
@@ -120,40 +163,89 @@ impl Keeper<'_> {
     }
 
     /// Keeps a content under its checksum, and writes a line about where it came from.
+    ///
+    /// A copy gets its name when it is on the disk. It is named after what was copied, and what has that name already counts only
+    /// if it holds the same.
     fn store(&mut self, directory: &OwnedFd, leaf: &[u8], old: &Looked, path: &str) -> Result<(), FileError> {
         let var_dir = self.var_dir.ok_or_else(|| FileError::NoBackupDir(path.to_owned()))?;
+        bounded(path, old)?;
         let fd = open_seen(directory, leaf, path, &old.stat, READ)?;
-        let checksum = content::checksum_of_file(Checksum::Sha256, fd.as_fd())
-            .map_err(|errno| FileError::io("read", path, errno))?;
+        let store = var_dir.join("backup");
+        let failed = |error: std::io::Error| failed_at(&store, &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(&store).map_err(failed)?;
+        let (temporary, checksum) = self.copy(&fd, path, &store)?;
         let digits = checksum.trim_start_matches("{sha256}");
-        let directory = var_dir.join("backup").join(&digits[..2]);
-        let kept = directory.join(digits);
-        let failed = |error: std::io::Error| failed_at(&kept, &error);
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
-        if !kept.exists() {
-            self.write(&fd, &directory, &kept)?;
+        let kept = store.join(&digits[..2]).join(digits);
+        let named = self.name(&temporary, &kept, old.size(), &checksum);
+        if named.is_err() {
+            let _ = std::fs::remove_file(&temporary);
         }
+        named?;
         self.index(var_dir, &line(digits, old, path))
     }
 
-    fn write(&mut self, from: &OwnedFd, directory: &Path, kept: &Path) -> Result<(), FileError> {
-        let temporary = directory.join(leftover::temporary_name());
+    /// Copies a content to a temporary file, and flushes it. Returns the file and its checksum.
+    fn copy(&self, from: &OwnedFd, path: &str, store: &Path) -> Result<(PathBuf, EcoString), FileError> {
+        let temporary = store.join(leftover::temporary_name());
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-            let mut written = Ok(());
+            let mut hasher = Hasher::of(Checksum::Sha256);
+            let (mut written, mut left) = (Ok(()), MAX_BACKUP_BYTES);
             content::each_chunk(from.as_fd(), &mut |chunk| {
-                written = file.write_all(chunk);
-                written.is_ok()
+                hasher.update(chunk);
+                left = left.saturating_sub(chunk.len() as u64);
+                written = content::go_on(self.interrupt).map_err(Into::into).and_then(|()| file.write_all(chunk));
+                written.is_ok() && left > 0
             })?;
             written?;
-            std::fs::rename(&temporary, kept)?;
-            Ok(file)
+            if left == 0 {
+                return Err(Errno::FBIG.into());
+            }
+            if self.durable {
+                file.sync_data()?;
+            }
+            Ok(hasher.finish())
         };
-        let file = write().map_err(|error: std::io::Error| {
-            let _ = std::fs::remove_file(&temporary);
-            failed_at(kept, &error)
-        })?;
-        self.note(file.into(), kept)
+        match write() {
+            Ok(checksum) => Ok((temporary, checksum)),
+            Err(error) => {
+                let _ = std::fs::remove_file(&temporary);
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                Err(FileError::io("keep the backup of", path, errno))
+            }
+        }
+    }
+
+    /// Gives a copy its name, unless the same is kept there already.
+    fn name(&mut self, temporary: &Path, kept: &Path, size: u64, checksum: &str) -> Result<(), FileError> {
+        let failed = |error: std::io::Error| failed_at(kept, &error);
+        if let Some(file) = self.intact(kept, size, checksum) {
+            std::fs::remove_file(temporary).map_err(failed)?;
+            return self.note(file.into(), kept);
+        }
+        let directory = kept.parent().unwrap_or(kept);
+        let is_new = match DirBuilder::new().mode(0o700).create(directory) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(failed(error)),
+        };
+        std::fs::rename(temporary, kept).map_err(failed)?;
+        self.note(File::open(directory).map_err(failed)?.into(), directory)?;
+        // Directories that are new have to be found again too.
+        for above in directory.ancestors().skip(1).take(if is_new { 2 } else { 0 }) {
+            self.note(File::open(above).map_err(failed)?.into(), above)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a copy of an earlier run if it holds what its name says.
+    fn intact(&self, kept: &Path, size: u64, checksum: &str) -> Option<File> {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(kept).ok()?;
+        let found = file.metadata().ok()?;
+        let is_same =
+            || content::checksum_of_file(Checksum::Sha256, file.as_fd(), self.interrupt).as_deref() == Ok(checksum);
+        (found.is_file() && found.len() == size && is_same()).then_some(file)
     }
 
     fn index(&mut self, var_dir: &Path, line: &str) -> Result<(), FileError> {
@@ -174,27 +266,24 @@ impl Keeper<'_> {
     }
 }
 
-/// Gives a backup the first of its names that is free, unless the same is kept there already.
-fn beside_as(
-    mut temporary: Temporary,
+/// Refuses a file that is too large to be read for a backup.
+fn bounded(path: &str, old: &Looked) -> Result<(), FileError> {
+    match old.size() {
+        size if size > MAX_BACKUP_BYTES => {
+            Err(FileError::BackupTooLarge { path: path.to_owned(), size, limit: MAX_BACKUP_BYTES })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether an entry is a backup that holds what the old file holds.
+fn is_kept(
     parent: &Parent,
     leaf: &[u8],
     old: &Looked,
     name: &[u8],
-) -> Result<(), FileError> {
-    for name in names(name) {
-        match temporary.settle_as(&name) {
-            Ok(()) => return Ok(()),
-            Err(Errno::EXIST) if is_kept(parent, leaf, old, &name)? => return Ok(()),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(FileError::io("keep the backup", parent.join(&name), errno)),
-        }
-    }
-    Err(FileError::BackupExists(parent.join(name)))
-}
-
-/// Whether an entry is a backup that holds what the old file holds.
-fn is_kept(parent: &Parent, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<bool, FileError> {
+    interrupt: Interrupt<'_>,
+) -> Result<bool, FileError> {
     let path = parent.join(name);
     let Some(kept) = look_at(&parent.fd, name, &path)? else { return Ok(false) };
     let of = |looked: &Looked| (looked.kind, looked.stat.st_uid, looked.stat.st_gid, looked.stat.st_size);
@@ -204,11 +293,16 @@ fn is_kept(parent: &Parent, leaf: &[u8], old: &Looked, name: &[u8]) -> Result<bo
     if (kept.stat.st_dev, kept.stat.st_ino) == (old.stat.st_dev, old.stat.st_ino) {
         return Ok(true);
     }
+    // A second backup costs less than to read files of any size.
+    if old.size() > MAX_BACKUP_BYTES {
+        return Ok(false);
+    }
     let kept = open_seen(&parent.fd, name, &path, &kept.stat, READ);
     let found = open_seen(&parent.fd, leaf, &parent.join(leaf), &old.stat, READ);
     // What cannot be compared is kept apart.
     let (Ok(kept), Ok(found)) = (kept, found) else { return Ok(false) };
-    content::same(kept.as_fd(), found.as_fd(), old.size()).map_err(|errno| FileError::io("compare", path, errno))
+    content::same(kept.as_fd(), found.as_fd(), old.size(), interrupt)
+        .map_err(|errno| FileError::io("compare", path, errno))
 }
 
 /// A directory that makes room goes as a whole under the first of its names that is free.

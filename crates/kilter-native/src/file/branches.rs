@@ -103,7 +103,7 @@ fn purge(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
     }
     if let Some(backup) = site.spec.backup.filter(|backup| backup.as_bool() == Some(true)) {
         batch.keeper().keep(site.parent, site.leaf, old, backup)?;
-        batch.commit();
+        batch.commit()?;
     }
     remove::unlink(&site.parent.fd, site.leaf, &path)?;
     super::apply::disarm(site.parent, site.leaf, old)
@@ -129,7 +129,7 @@ fn copy(
             let source = Source::of(fd, path)?;
             // Only owner or mode differ where the content was not found to.
             let renew = there != Some(Kind::File) || difference.attribute == "content";
-            let data = Data::Copy(&source, site.spec.checksum == Checksum::Mtime);
+            let data = Data::Copy(&source, site.spec.checksum == Checksum::Mtime, batch.around.cx.interrupt());
             reach(batch, site, &Goal::File(renew.then_some(data)), Some(&source))
         }
         Kind::Directory => {

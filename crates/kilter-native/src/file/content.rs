@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use ecow::{EcoString, eco_format};
 use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
+use kilter_provider::Interrupt;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{Errno, pread, read};
 use sha2::{Digest, Sha256, Sha512};
@@ -19,6 +20,8 @@ const CHUNK: usize = 64 * 1024;
 const INTRODUCED: usize = 16 << 10;
 /// The largest content that is shown as a diff.
 pub(super) const SHOWN: u64 = 1024 * 1024;
+/// Maximum size of a file that `get` computes a checksum of, in bytes.
+pub(super) const MAX_HASHED_BYTES: u64 = 256 << 20;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -54,12 +57,21 @@ pub(super) fn holds(fd: BorrowedFd<'_>, wanted: &[u8]) -> Result<bool, Errno> {
     })
 }
 
-/// Whether two files of equal size hold the same.
-pub(super) fn same(one: BorrowedFd<'_>, other: BorrowedFd<'_>, size: u64) -> Result<bool, Errno> {
+/// Returns true if two files of equal size hold the same.
+///
+/// # Errors
+/// `CANCELED` after an interrupt.
+pub(super) fn same(
+    one: BorrowedFd<'_>,
+    other: BorrowedFd<'_>,
+    size: u64,
+    interrupt: Interrupt<'_>,
+) -> Result<bool, Errno> {
     with_buffer(2 * CHUNK, |buffer| {
         let (left, right) = buffer.split_at_mut(CHUNK);
         let mut at = 0;
         while at < size {
+            go_on(interrupt)?;
             let count = fill(one, left, at)?;
             if count == 0 || fill(other, right, at)? != count || left[..count] != right[..count] {
                 return Ok(false);
@@ -91,6 +103,11 @@ pub(super) fn load(fd: BorrowedFd<'_>, limit: u64) -> Result<Vec<u8>, Errno> {
         content.len() < usize::try_from(limit).unwrap_or(usize::MAX)
     })?;
     Ok(content)
+}
+
+/// Fails with `CANCELED` after an interrupt: of the user, or of the timeout of the call.
+pub(super) fn go_on(interrupt: Interrupt<'_>) -> Result<(), Errno> {
+    if interrupt.is_raised() { Err(Errno::CANCELED) } else { Ok(()) }
 }
 
 /// Reads a file from its start; `take` says whether to go on.
@@ -141,14 +158,14 @@ impl Hasher {
         }
     }
 
-    fn update(&mut self, bytes: &[u8]) {
+    pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
             Hasher::Sha256(hasher) => hasher.update(bytes),
             Hasher::Sha512(hasher) => hasher.update(bytes),
         }
     }
 
-    fn finish(self) -> EcoString {
+    pub(super) fn finish(self) -> EcoString {
         match self {
             Hasher::Sha256(hasher) => eco_format!("{{sha256}}{}", hex(&hasher.finalize())),
             Hasher::Sha512(hasher) => eco_format!("{{sha512}}{}", hex(&hasher.finalize())),
@@ -169,13 +186,27 @@ pub(super) fn checksum_of(checksum: Checksum, bytes: &[u8]) -> EcoString {
 }
 
 /// `{sha256}…` of a file.
-pub(super) fn checksum_of_file(checksum: Checksum, fd: BorrowedFd<'_>) -> Result<EcoString, Errno> {
+///
+/// # Errors
+/// `CANCELED` after an interrupt.
+pub(super) fn checksum_of_file(
+    checksum: Checksum,
+    fd: BorrowedFd<'_>,
+    interrupt: Interrupt<'_>,
+) -> Result<EcoString, Errno> {
     let mut hasher = Hasher::of(checksum);
+    let mut state = Ok(());
     each_chunk(fd, &mut |chunk| {
         hasher.update(chunk);
-        true
+        state = go_on(interrupt);
+        state.is_ok()
     })?;
-    Ok(hasher.finish())
+    state.map(|()| hasher.finish())
+}
+
+/// What stands for a content that was not read because its size differs: `{size}4096`.
+pub(super) fn size_text(size: u64) -> EcoString {
+    eco_format!("{{size}}{size}")
 }
 
 /// A checksum as far as a reader needs it: the first twelve digits.

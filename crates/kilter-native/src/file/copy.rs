@@ -2,6 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Difference;
+use kilter_provider::Context;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 
@@ -65,12 +66,20 @@ impl Source {
         stat.st_mode & 0o777
     }
 
-    fn size(&self) -> u64 {
+    /// The size of a file when it was opened.
+    pub(super) fn size(&self) -> u64 {
         u64::try_from(self.stat.st_size).unwrap_or(0)
     }
 
-    /// How the content of a copy differs, if it does.
-    pub(super) fn compare(&self, spec: &Spec<'_>, path: &str, copy: &Looked) -> Result<Option<Difference>, FileError> {
+    /// Returns how the content of a copy differs, if it does. Contents of different sizes are not read, unless they are short
+    /// enough to be shown.
+    pub(super) fn compare(
+        &self,
+        cx: &Context<'_>,
+        spec: &Spec<'_>,
+        path: &str,
+        copy: &Looked,
+    ) -> Result<Option<Difference>, FileError> {
         let failed = |errno| FileError::io("compare", path, errno);
         let told = |is: EcoString, should: EcoString| Some(Difference::new("content", is.into(), should.into()));
         let (is, should) = (copy.size(), self.size());
@@ -88,11 +97,15 @@ impl Source {
             }
             Checksum::Sha256 | Checksum::Sha512 => {}
         }
-        if is == should && content::same(copy.fd.as_fd(), self.fd.as_fd(), should).map_err(failed)? {
+        if is == should && content::same(copy.fd.as_fd(), self.fd.as_fd(), should, cx.interrupt()).map_err(failed)? {
             return Ok(None);
         }
-        let sum = |fd| content::checksum_of_file(spec.checksum, fd).map(|sum| EcoString::from(content::brief(&sum)));
-        let (old, new) = (sum(copy.fd.as_fd()).map_err(failed)?, sum(self.fd.as_fd()).map_err(failed)?);
+        let sum = |fd, size| match is != should && size > SHOWN {
+            true => Ok(content::size_text(size)),
+            false => content::checksum_of_file(spec.checksum, fd, cx.interrupt())
+                .map(|sum| EcoString::from(content::brief(&sum))),
+        };
+        let (old, new) = (sum(copy.fd.as_fd(), is).map_err(failed)?, sum(self.fd.as_fd(), should).map_err(failed)?);
         let difference = |why: &dyn std::fmt::Display| {
             let message = eco_format!("{old} → {new} (not shown: {why})");
             Some(Difference::new("content", old.clone().into(), new.clone().into()).saying(message))

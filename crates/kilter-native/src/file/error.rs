@@ -70,6 +70,18 @@ pub(super) enum FileError {
     /// Nothing is kept in this run.
     #[error("backup: there is no directory to keep {0} in; give a suffix, such as `.orig`, or `false`")]
     NoBackupDir(String),
+    /// The content is too large to be kept.
+    #[error(
+        "backup: {path} has {size} bytes, and the state directory keeps contents of at most {limit}; give a suffix, such as `.orig`, or `false`"
+    )]
+    BackupTooLarge {
+        /// The path.
+        path: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The largest size in bytes.
+        limit: u64,
+    },
     /// The backup's place is taken.
     #[error("the backup {0} exists already")]
     BackupExists(String),
@@ -129,6 +141,7 @@ fn explain(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     match errno {
+        Errno::CANCELED => "interrupted".to_owned(),
         Errno::BUSY => format!("{text} (is it a mount point?)"),
         Errno::ROFS => format!("{text} (the file system is mounted read-only)"),
         _ => text.to_owned(),

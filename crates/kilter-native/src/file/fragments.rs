@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Difference, State, Value};
 use kilter_provider::{Context, Insync};
 use rustix::fd::AsFd;
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::Errno;
 
 use super::content::{self, load};
@@ -26,13 +26,13 @@ const NEW: u32 = 0o644;
 ///
 /// # Errors
 /// When one cannot be read.
-pub(super) fn put_together<'a>(should: &'a Attributes) -> Result<Cow<'a, Attributes>, FileError> {
+pub(super) fn put_together<'a>(cx: &Context<'_>, should: &'a Attributes) -> Result<Cow<'a, Attributes>, FileError> {
     if should.get("fragments").is_none() {
         return Ok(Cow::Borrowed(should));
     }
     let mut whole = Whole { bytes: Vec::new(), bits: NEW };
     for path in texts(should.get("fragments")) {
-        add(place::trim(&path), &mut whole)?;
+        add(cx, place::trim(&path), &mut whole)?;
     }
     let mut effective = should.clone();
     effective.set("content", Value::from_bytes(&whole.bytes));
@@ -50,29 +50,34 @@ struct Whole {
 }
 
 /// Adds a file, or those of a directory in the order of their names.
-fn add(path: &str, whole: &mut Whole) -> Result<(), FileError> {
+fn add(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileError> {
     let fd = place::open_source(path, READ)?;
     let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         whole.bits &= stat.st_mode;
-        return append(path, fd.as_fd(), whole);
+        return append(path, fd.as_fd(), &stat, whole);
     }
     let directory = Parent::of(fd, path, true)?;
     for name in look::list(&directory.fd, path)? {
         let path = directory.join(&name);
+        content::go_on(cx.interrupt()).map_err(|errno| FileError::io("read", &path, errno))?;
         let Some(found) = look::look_at(&directory.fd, &name, &path)? else { continue };
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile {
             whole.bits &= found.stat.st_mode;
             let fd = look::open_seen(&directory.fd, &name, &path, &found.stat, READ)?;
-            append(&path, fd.as_fd(), whole)?;
+            append(&path, fd.as_fd(), &found.stat, whole)?;
         }
     }
     Ok(())
 }
 
-fn append(path: &str, fd: rustix::fd::BorrowedFd<'_>, whole: &mut Whole) -> Result<(), FileError> {
+fn append(path: &str, fd: rustix::fd::BorrowedFd<'_>, stat: &Stat, whole: &mut Whole) -> Result<(), FileError> {
     let failed = |errno| FileError::io("read", path, errno);
     let left = LARGEST - whole.bytes.len() as u64;
+    // What is too large is not read first.
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > left) {
+        return Err(failed(Errno::FBIG));
+    }
     let part = load(fd, left + 1).map_err(failed)?;
     if part.len() as u64 > left {
         return Err(failed(Errno::FBIG));

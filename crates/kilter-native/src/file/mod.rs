@@ -1,7 +1,8 @@
 //! The type `file`: files, directories and links with their content, owner, group and mode.
 //!
 //! A check ([`observe`]) goes through one descriptor and costs four system calls for a file that is
-//! as declared: `openat2`, `fstat`, `read`, `close`. A change ([`apply`], [`root`], [`branches`])
+//! as declared: `openat2`, `fstat`, `read`, `close`; one more if an access control list can give more than its mode
+//! ([`acl_policy`]). A change ([`apply`], [`root`], [`branches`])
 //! works on a whole batch: contents are written under temporary names ([`stage`]), flushed
 //! together ([`durable`]) and then take their places. Every path goes through [`place`], which lets
 //! no symbolic link of somebody else lead it astray. [`tree`] compares what is below a directory.
@@ -92,7 +93,7 @@ impl FileProvider {
     /// The state of a file that is declared.
     fn look(&self, cx: &Context<'_>, name: &EcoString, path: &str, should: &Attributes) -> Result<State, FileError> {
         let is_made = should.get("fragments").is_some();
-        let effective = match fragments::put_together(should) {
+        let effective = match fragments::put_together(cx, should) {
             // A plan for fragments that another resource is going to create.
             Err(error) if error.is_missing() && fragments::may_come(cx, name, should) => {
                 let mut state = observe::declared(cx, &self.accounts, name, path, should)?;
@@ -149,7 +150,7 @@ impl Provider for FileProvider {
         let state = match wanted.should {
             _ if !place::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
             Some(should) => self.look(cx, wanted.name, path, should),
-            None => observe::whole(&self.accounts, wanted.name, path),
+            None => observe::whole(cx, &self.accounts, wanted.name, path),
         };
         state.map_err(|error| match wanted.should {
             Some(should) => ProviderError::new(Seal::of(should).hide(eco_format!("{error}"))),
@@ -174,7 +175,7 @@ impl Provider for FileProvider {
             apply::Surroundings { cx, accounts: &self.accounts, touched: &self.touched, cleaned: &self.cleaned };
         let mut batch = apply::Batch::new(around, changes.len());
         for (index, change) in changes.iter().enumerate() {
-            match change.should.map(fragments::put_together).transpose() {
+            match change.should.map(|should| fragments::put_together(cx, should)).transpose() {
                 Ok(should) => {
                     if should.as_deref().is_some_and(|should| should.truth("parents") == Some(true))
                         && !change.is.exists
@@ -248,6 +249,12 @@ impl Provider for FileProvider {
                 || should.text("group").is_some_and(|group| self.accounts.group_may_wait(group))
         };
         if long || waits() { Placement::Worker } else { Placement::Inline }
+    }
+
+    /// A backup reads the old content, which can be large.
+    fn set_placement(&self, should: &Attributes) -> Placement {
+        let keeps = should.get("backup").is_some_and(|backup| !backup.is_undef() && backup.as_bool() != Some(false));
+        if keeps { Placement::Worker } else { self.placement(should) }
     }
 
     fn batch(&self) -> Batch {
@@ -377,7 +384,10 @@ fn content_insync(is: &State, should: &Attributes) -> Insync {
     let old = match (is.attributes.text("checksum_value"), found.and_then(Value::as_bytes)) {
         (Some(checksum), _) => EcoString::from(content::brief(checksum)),
         (None, Some(bytes)) => EcoString::from(content::brief(&content::checksum_of(Checksum::Sha256, bytes))),
-        (None, None) => "nothing".into(),
+        (None, None) => match is.attributes.get("size").and_then(Value::as_integer) {
+            Some(size) => eco_format!("{{size}}{size}"),
+            None => "nothing".into(),
+        },
     };
     let checksum = Spec::of(should).checksum;
     let new = content::checksum_of(checksum, wanted.as_bytes().unwrap_or_default());

@@ -8,7 +8,7 @@ use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
 
 use super::acl_policy::{self, AclPolicy, Xattrs};
-use super::content::{self, SHOWN};
+use super::content::{self, MAX_HASHED_BYTES, SHOWN};
 use super::copy::Source;
 use super::error::FileError;
 use super::foresee::may_come;
@@ -50,7 +50,7 @@ pub(super) fn declared(
             attributes.push("target", target_of(path, &looked, Some(target))?);
         }
         if let Some(wanted) = spec.content.filter(|_| to_read) {
-            compare_content(path, &spec, &looked, wanted, &mut attributes)?;
+            compare_content(cx, path, &spec, &looked, wanted, &mut attributes)?;
         }
         let foreign = access(accounts, path, &spec, &looked, &mut attributes)?;
         state.drift = drift(cx, accounts, name, path, &spec, looked)?;
@@ -143,8 +143,10 @@ pub(super) fn text_or_bytes(target: &[u8]) -> Value {
     }
 }
 
-/// Compares without keeping anything; only a content that differs is read for good.
+/// Compares without keeping anything; only a content that differs and is short is read for good. Another user may have made the
+/// file as large as the file system allows: more than the declared content is never read of it.
 fn compare_content(
+    cx: &Context<'_>,
     path: &str,
     spec: &Spec<'_>,
     looked: &Looked,
@@ -164,13 +166,17 @@ fn compare_content(
     if wanted.holds_sensitive() {
         return Ok(());
     }
+    if looked.size() > SHOWN && looked.size() != bytes.len() as u64 {
+        attributes.push("size", looked.stat.st_size);
+        return Ok(());
+    }
     let checksum = if looked.size() <= SHOWN && spec.show_diff {
         let found = content::load(looked.fd.as_fd(), SHOWN).map_err(failed)?;
         let checksum = content::checksum_of(spec.checksum, &found);
         attributes.push("content", Value::from_bytes(&found));
         checksum
     } else {
-        content::checksum_of_file(spec.checksum, looked.fd.as_fd()).map_err(failed)?
+        content::checksum_of_file(spec.checksum, looked.fd.as_fd(), cx.interrupt()).map_err(failed)?
     };
     attributes.push("checksum_value", checksum);
     Ok(())
@@ -216,7 +222,7 @@ fn copied(
         if !looked.readable {
             return Err(FileError::io("read", path, Errno::ACCESS));
         }
-        differences.extend(source.compare(spec, path, looked)?);
+        differences.extend(source.compare(cx, spec, path, looked)?);
     }
     differences.extend(tree::mode_difference(spec, &looked.stat, looked.stat.st_mode, Some(&source.stat)));
     Ok(differences)
@@ -228,7 +234,7 @@ pub(super) fn is_later(cx: &Context<'_>, name: &str, source: &str) -> bool {
 }
 
 /// Everything that can be told of a path that nobody declared.
-pub(super) fn whole(accounts: &Ids, name: &EcoString, path: &str) -> Result<State, FileError> {
+pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str) -> Result<State, FileError> {
     let Some(looked) = look(path, false)? else { return Ok(State::absent(name.clone())) };
     let mut attributes = Attributes::with_capacity(9);
     attributes.push("ensure", looked.kind.ensure());
@@ -246,7 +252,7 @@ pub(super) fn whole(accounts: &Ids, name: &EcoString, path: &str) -> Result<Stat
         }
     }
     if looked.kind == Kind::File {
-        whole_content(path, &looked, &mut attributes)?;
+        whole_content(cx, path, &looked, &mut attributes)?;
         attributes.push("size", looked.stat.st_size);
     }
     attributes.push("kind", looked.kind.word());
@@ -254,7 +260,7 @@ pub(super) fn whole(accounts: &Ids, name: &EcoString, path: &str) -> Result<Stat
     Ok(State::present(name.clone(), attributes))
 }
 
-fn whole_content(path: &str, looked: &Looked, attributes: &mut Attributes) -> Result<(), FileError> {
+fn whole_content(cx: &Context<'_>, path: &str, looked: &Looked, attributes: &mut Attributes) -> Result<(), FileError> {
     let failed = |errno| FileError::io("read", path, errno);
     // The descriptor names the very file that was looked at; devices are never opened.
     let again = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&looked.fd));
@@ -266,7 +272,10 @@ fn whole_content(path: &str, looked: &Looked, attributes: &mut Attributes) -> Re
         Err(errno) => return Err(failed(errno)),
     };
     if looked.size() > READ {
-        attributes.push("checksum_value", content::checksum_of_file(Checksum::Sha256, fd.as_fd()).map_err(failed)?);
+        if looked.size() <= MAX_HASHED_BYTES {
+            let checksum = content::checksum_of_file(Checksum::Sha256, fd.as_fd(), cx.interrupt());
+            attributes.push("checksum_value", checksum.map_err(failed)?);
+        }
         return Ok(());
     }
     let found = content::load(fd.as_fd(), READ).map_err(failed)?;

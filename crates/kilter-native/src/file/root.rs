@@ -111,7 +111,7 @@ fn file(batch: &mut Batch<'_>, site: Site<'_>, change: &Change<'_>) -> Result<()
     let source = spec.source.map(Source::open_file).transpose()?;
     let renew = !is_file || differs(change, "content");
     let data = match (&source, spec.content) {
-        (Some(source), _) => Some(Data::Copy(source, spec.checksum == Checksum::Mtime)),
+        (Some(source), _) => Some(Data::Copy(source, spec.checksum == Checksum::Mtime, batch.around.cx.interrupt())),
         (None, Some(content)) => Some(Data::Bytes(content.as_bytes().unwrap_or_default())),
         (None, None) => None,
     };
@@ -291,6 +291,7 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
     let Some(old) = old else { return temporary.become_new(leaf) };
     if let Some(backup) = site.spec.backup {
         batch.keeper().keep(parent, leaf, old, backup)?;
+        batch.commit()?;
     }
     if old.kind == Kind::Directory {
         remove::tree(&parent.fd, leaf, &path)?;
@@ -315,7 +316,7 @@ fn clear(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if let Some(backup) = site.spec.backup {
         batch.keeper().keep(site.parent, site.leaf, old, backup)?;
-        batch.commit();
+        batch.commit()?;
     }
     remove::unlink(&site.parent.fd, site.leaf, &site.parent.join(site.leaf))?;
     batch.note(site.parent);
@@ -339,7 +340,7 @@ pub(super) fn absent(batch: &mut Batch<'_>, site: Site<'_>) -> Result<(), FileEr
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             if let Some(backup) = site.spec.backup {
                 batch.keeper().keep(parent, leaf, old, backup)?;
-                batch.commit();
+                batch.commit()?;
             }
             remove::tree(&parent.fd, leaf, &path)
         }

@@ -242,7 +242,9 @@ What becomes of a content that is replaced or removed. Default: `false`.
   but without setuid and setgid. An older backup is never replaced: the next ones get the names `.orig.1`,
   `.orig.2` and so on. A content that is already kept there is not kept again.
 - `true`: it is kept below kilter's state directory, in `backup/` under its SHA-256, readable by its owner only;
-  `backup/index` tells when it was replaced where. It is kept in clear, so not together with a sensitive `content`.";
+  `backup/index` tells when it was replaced where. It is kept in clear, so not together with a sensitive `content`. The copy gets
+  its name when it is on the disk; one of an earlier run counts only if it holds the same. At most 1 GiB: a larger file is
+  not replaced.";
 
 const CHECKSUM: &str = "\
 How a `source` and its copy are compared. Default: `sha256`.
@@ -252,7 +254,8 @@ How a `source` and its copy are compared. Default: `sha256`.
 - `size`: by size.
 - `none`: a copy that exists is not compared.
 
-A declared `content` is always compared byte by byte.";
+A declared `content` is always compared byte by byte. Contents of different sizes are not read: reports tell the size
+(`{size}4096`) if they are larger than 1 MiB. An interrupt or a `timeout` ends a comparison.";
 
 const REPLACE: &str = "\
 Whether a content, or where a link points to, is replaced where it differs. `false` only creates.
@@ -291,5 +294,10 @@ fn found(schema: TypeSchema) -> TypeSchema {
         .attribute("kind", kind, Behaviour::ReadOnly, "What is there, where `ensure` has no word for it as well.")
         .attribute("size", "Integer[0]", Behaviour::ReadOnly, "The size of a file in bytes.")
         .attribute("mtime", "String", Behaviour::ReadOnly, "When the content was last changed, in UTC.")
-        .attribute("checksum_value", "String", Behaviour::ReadOnly, "The checksum of the content: `{sha256}…`.")
+        .attribute(
+            "checksum_value",
+            "String",
+            Behaviour::ReadOnly,
+            "The checksum of the content: `{sha256}…`. Of files of at most 256 MiB.",
+        )
 }

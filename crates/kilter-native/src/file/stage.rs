@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use kilter_provider::Interrupt;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, linkat,
@@ -24,8 +25,8 @@ use super::place::{Parent, READ};
 pub(super) enum Data<'a> {
     /// From these bytes.
     Bytes(&'a [u8]),
-    /// From this file, with its time of modification if the last is true.
-    Copy(&'a Source, bool),
+    /// From this file, with its time of modification if the second is true.
+    Copy(&'a Source, bool, Interrupt<'a>),
 }
 
 /// An entry under a temporary name. Removed when dropped, unless it got its real name.
@@ -178,7 +179,7 @@ pub(super) fn stage(
 /// Sets what comes last: the mode, and the time where it is to be that of the source.
 fn finish(fd: &OwnedFd, data: &Data<'_>, bits: u32, path: &str) -> Result<(), FileError> {
     fchmod(fd, Mode::from_raw_mode(bits)).map_err(|errno| FileError::io("set the mode of", path, errno))?;
-    if let Data::Copy(source, true) = data {
+    if let Data::Copy(source, true, _) = data {
         let time = Timespec { tv_sec: source.stat.st_mtime, tv_nsec: nanoseconds(source) };
         let times = Timestamps { last_access: time, last_modification: time };
         futimens(fd, &times).map_err(|errno| FileError::io("set the time of", path, errno))?;
@@ -194,11 +195,15 @@ fn fill(fd: &OwnedFd, data: &Data<'_>, path: &str) -> Result<(), FileError> {
     let failed = |errno| FileError::io("write the content of", path, errno);
     match data {
         Data::Bytes(bytes) => content::write(fd, bytes).map_err(failed),
-        Data::Copy(source, _) => {
+        Data::Copy(source, _, interrupt) => {
             let mut written = Ok(());
+            // Another user may append to the source for ever.
+            let mut left = source.size();
             content::each_chunk(source.fd.as_fd(), &mut |chunk| {
-                written = content::write(fd, chunk);
-                written.is_ok()
+                let chunk = &chunk[..usize::try_from(left).map_or(chunk.len(), |left| chunk.len().min(left))];
+                left -= chunk.len() as u64;
+                written = content::go_on(*interrupt).and_then(|()| content::write(fd, chunk));
+                written.is_ok() && left > 0
             })
             .map_err(|errno| FileError::io("read the source", source.path(), errno))?;
             written.map_err(failed)

@@ -7,6 +7,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Stat, readlinkat};
 
 use super::acl_policy::{AclPolicy, FinalOwnership};
+use super::content::go_on;
 use super::copy::Source;
 use super::entry;
 use super::error::{FileError, MAX_DEPTH};
@@ -114,6 +115,7 @@ impl Tree<'_> {
             None => Vec::new(),
         };
         for name in &wanted {
+            self.go_on(below)?;
             if let Some(source) = source {
                 self.copied(there, source, &entry::join(below, name), name, depth)?;
             }
@@ -125,6 +127,7 @@ impl Tree<'_> {
             if wanted.binary_search(&name).is_ok() {
                 continue;
             }
+            self.go_on(below)?;
             let below = entry::join(below, &name);
             if self.spec.purge {
                 self.purge(directory, &below, &name, depth)?;
@@ -199,7 +202,7 @@ impl Tree<'_> {
                 let source = open_seen(&source.fd, name, &source_path, &wanted.stat, READ)?;
                 let fd = open_seen(directory, name, &path, &copy.stat, READ)?;
                 let copy = Looked { fd, stat: copy.stat, kind: copy.kind, readable: true };
-                let difference = Source::of(source, source_path)?.compare(self.spec, &path, &copy)?;
+                let difference = Source::of(source, source_path)?.compare(self.cx, self.spec, &path, &copy)?;
                 difference.into_iter().for_each(|difference| self.say(below, difference));
             }
             Kind::Link if self.spec.replace => {
@@ -280,6 +283,7 @@ impl Tree<'_> {
             let opened = open_seen(directory, name, &path, &is.stat, LIST)?;
             let mut empty = true;
             for name in list_all(&opened, &path)? {
+                self.go_on(below)?;
                 empty &= self.purge(&opened, &entry::join(below, &name), &name, depth + 1)?;
             }
             if !empty || self.is_above_managed(&path) {
@@ -288,6 +292,11 @@ impl Tree<'_> {
         }
         self.say(below, Difference::new("ensure", is.kind.ensure().into(), "absent".into()));
         Ok(true)
+    }
+
+    /// Fails after an interrupt: another user can make a tree as large as the file system allows.
+    fn go_on(&self, below: &[u8]) -> Result<(), FileError> {
+        go_on(self.cx.interrupt()).map_err(|errno| FileError::io("compare", self.full(below), errno))
     }
 
     fn say(&mut self, below: &[u8], difference: Difference) {

@@ -194,6 +194,9 @@ fn regular(stat: &Stat, path: &str) -> Result<(), Reason> {
 
 fn load(fd: &OwnedFd, stat: &Stat, path: &str) -> Result<Vec<u8>, Reason> {
     regular(stat, path)?;
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
+        return Err(Reason::TooLarge(path.to_owned()));
+    }
     let bytes = content::load(fd.as_fd(), LARGEST + 1).map_err(|errno| FileError::io("read", path, errno))?;
     if bytes.len() as u64 > LARGEST { Err(Reason::TooLarge(path.to_owned())) } else { Ok(bytes) }
 }

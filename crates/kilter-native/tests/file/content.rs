@@ -205,6 +205,31 @@ fn a_new_mode_limits_the_access_list_that_is_kept() {
 }
 
 #[test]
+fn copy_that_a_power_cut_left_empty_does_not_count_as_a_backup() {
+    let (home, state) = (directory(), directory());
+    let path = home.path().join("x");
+    let cx = Context::bare().with_var_dir(Some(state.path()));
+    fs::write(&path, "old").unwrap();
+    // SHA-256 of `old`.
+    let sum = "cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4";
+    let kept = state.path().join("backup").join(&sum[..2]).join(sum);
+    for damage in ["", "odd", "old"] {
+        fs::create_dir_all(kept.parent().unwrap()).unwrap();
+        fs::write(&kept, damage).unwrap();
+        fs::write(&path, "old").unwrap();
+        apply_in(&cx, &file(&path, [("content", text("new")), ("backup", yes())])).unwrap();
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "old", "{damage:?}");
+        assert_eq!(names(state.path().join("backup")), [&sum[..2], "index"]);
+    }
+    fs::write(home.path().join("elsewhere"), "old").unwrap();
+    fs::remove_file(&kept).unwrap();
+    std::os::unix::fs::symlink(home.path().join("elsewhere"), &kept).unwrap();
+    fs::write(&path, "old").unwrap();
+    apply_in(&cx, &file(&path, [("target", text("nowhere")), ("backup", yes())])).unwrap();
+    assert!(fs::symlink_metadata(&kept).unwrap().is_file(), "a link is no copy");
+}
+
+#[test]
 fn a_backup_in_the_state_directory_is_private_and_indexed() {
     let (home, state) = (directory(), directory());
     let path = home.path().join("x");

@@ -9,4 +9,5 @@ mod fragments;
 mod harness;
 mod ownership;
 mod parents;
+mod sizes;
 mod trees;

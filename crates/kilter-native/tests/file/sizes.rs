@@ -1,0 +1,114 @@
+//! Files that another user made as large as the file system allows: they are sparse, and cost that user nothing.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use kilter_model::Value;
+use kilter_native::FileProvider;
+use kilter_provider::{Context, Interrupt, Placement, Provider};
+
+use crate::harness::*;
+
+const HUGE: u64 = 8 << 40;
+
+fn grown(path: &Path, size: u64) {
+    File::create(path).unwrap().set_len(size).unwrap();
+}
+
+#[test]
+fn content_of_another_size_is_replaced_without_being_read() {
+    let home = directory();
+    let path = home.path().join("x");
+    grown(&path, HUGE);
+    let declared = file(&path, [("content", text("ours"))]);
+    let planned = plan(&declared);
+    let message = planned[0].message.as_deref().unwrap();
+    assert_eq!(message, "{size}8796093022208 → {sha256}ae0bec9e9d33 (not shown: larger than 1 MiB)");
+    bring(&declared);
+    assert_eq!(fs::read(&path).unwrap(), b"ours");
+}
+
+#[test]
+fn copy_of_another_size_is_replaced_without_being_read() {
+    let home = directory();
+    let (source, copy, tree) = (home.path().join("s/f"), home.path().join("c"), home.path().join("t"));
+    grow(home.path(), &[("s/f", "ours"), ("t/f", "")]);
+    for (path, declared) in [
+        (copy.clone(), file(&copy, [("source", path_text(&source))])),
+        (tree.join("f"), file(&tree, [("source", path_text(source.parent().unwrap())), ("recurse", yes())])),
+    ] {
+        grown(&path, HUGE);
+        let planned = plan(&declared);
+        assert_eq!(planned[0].is, text("{size}8796093022208"), "{planned:?}");
+        bring(&declared);
+        assert_eq!(fs::read(&path).unwrap(), b"ours");
+    }
+}
+
+#[test]
+fn comparison_of_large_files_ends_at_an_interrupt() {
+    let home = directory();
+    let (source, copy) = (home.path().join("s"), home.path().join("c"));
+    grown(&source, HUGE);
+    grown(&copy, HUGE);
+    let raised = AtomicBool::new(true);
+    let cx = Context::bare().with_interrupt(Interrupt::new(&raised, None));
+    let error = found(&cx, &file(&copy, [("source", path_text(&source))])).unwrap_err();
+    assert!(error.message.ends_with(": interrupted"), "{error}");
+    let tree = file(home.path(), [("recurse", yes()), ("mode", text("0600"))]);
+    let error = found(&cx, &tree).unwrap_err();
+    assert!(error.message.ends_with(": interrupted"), "{error}");
+}
+
+#[test]
+fn fragment_that_is_too_large_is_refused_without_being_read() {
+    let home = directory();
+    let (fragment, path) = (home.path().join("fragment"), home.path().join("x"));
+    grown(&fragment, HUGE);
+    let error = found(&Context::bare(), &file(&path, [("fragments", Value::strings([fragment.to_str().unwrap()]))]))
+        .unwrap_err();
+    assert!(error.message.contains("fragment: File too large"), "{error}");
+}
+
+#[test]
+fn file_that_is_too_large_for_a_backup_stays() {
+    let (home, state) = (directory(), directory());
+    let path = home.path().join("x");
+    grown(&path, HUGE);
+    let cx = Context::bare().with_var_dir(Some(state.path()));
+    for attributes in [("content", text("ours")), ("ensure", text("absent"))] {
+        let failure = apply_in(&cx, &file(&path, [attributes, ("backup", yes())])).unwrap_err();
+        assert!(failure.contains("has 8796093022208 bytes") && failure.contains("at most 1073741824"), "{failure}");
+        assert_eq!(fs::metadata(&path).unwrap().len(), HUGE);
+    }
+    assert_eq!(names(state.path()), [""; 0], "nothing was begun");
+    // A second name costs nothing, and neither does a second one beside it.
+    for content in ["ours", "newer"] {
+        grown(&path, HUGE);
+        bring(&file(&path, [("content", text(content)), ("backup", text(".orig"))]));
+    }
+    assert_eq!(names(home.path()), ["x", "x.orig", "x.orig.1"]);
+}
+
+#[test]
+fn large_file_is_listed_without_its_checksum() {
+    let home = directory();
+    let path = home.path().join("x");
+    grown(&path, HUGE);
+    let name = path.to_str().unwrap().into();
+    let wanted = kilter_provider::Wanted::new(&name, None);
+    let state = FileProvider::new().get_one(&Context::bare(), wanted).unwrap();
+    assert_eq!(state.attributes.get("size"), Some(&Value::Integer(HUGE.cast_signed())));
+    assert_eq!(state.attributes.get("checksum_value"), None);
+}
+
+#[test]
+fn change_that_reads_an_old_content_runs_on_a_worker() {
+    let declared = file("/x", [("content", text("x")), ("backup", yes())]);
+    let provider = FileProvider::new();
+    assert_eq!(provider.placement(&declared.should), Placement::Inline);
+    assert_eq!(provider.set_placement(&declared.should), Placement::Worker);
+    let plain = file("/x", [("content", text("x")), ("backup", Value::from(false))]);
+    assert_eq!(provider.set_placement(&plain.should), Placement::Inline);
+}

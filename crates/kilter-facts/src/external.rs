@@ -2,13 +2,14 @@
 
 mod read;
 mod run;
-mod trust;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kilter_model::{Hash, Value};
+use kilter_process::trust::{Distrust, TrustPolicy};
 
 use crate::kernel::Ids;
 
@@ -29,6 +30,7 @@ pub struct ExternalFacts {
     directories: Vec<PathBuf>,
     deadline: Duration,
     cancelled: Option<&'static AtomicBool>,
+    trust: Option<TrustPolicy>,
 }
 
 /// An external fact file that was not used, and why. It is a warning: all others are used.
@@ -117,7 +119,7 @@ impl ExternalFacts {
     /// The facts in these directories; an executable may take ten seconds.
     pub fn in_directories(directories: impl IntoIterator<Item = impl Into<PathBuf>>) -> ExternalFacts {
         let directories = directories.into_iter().map(Into::into).collect();
-        ExternalFacts { directories, deadline: Duration::from_secs(10), cancelled: None }
+        ExternalFacts { directories, deadline: Duration::from_secs(10), cancelled: None, trust: None }
     }
 
     /// The same with another time that an executable may take.
@@ -132,13 +134,25 @@ impl ExternalFacts {
         ExternalFacts { cancelled: Some(flag), ..self }
     }
 
+    /// The same, with files and directories that this policy accepts. By default only root has one.
+    #[must_use]
+    pub fn trusting(self, policy: TrustPolicy) -> ExternalFacts {
+        ExternalFacts { trust: Some(policy), ..self }
+    }
+
+    fn policy(&self, ids: Ids) -> TrustPolicy {
+        let usual = || if ids.uid == 0 { TrustPolicy::root() } else { TrustPolicy::any() };
+        self.trust.clone().unwrap_or_else(usual)
+    }
+
     /// Reads the files, and tells of all that is neither file nor executable.
     pub(crate) fn read_files(&self, ids: Ids) -> Gathered {
         let mut gathered = Gathered::default();
-        for (path, kind) in self.entries(ids, &mut gathered) {
+        let policy = self.policy(ids);
+        for (path, kind) in self.entries(&policy, &mut gathered) {
             match kind {
-                FileKind::Json => gathered.add(&path, read::json_file(&path)),
-                FileKind::Lines => gathered.add(&path, read::lines_file(&path)),
+                FileKind::Json => gathered.add(&path, read::json_file(&path, &policy)),
+                FileKind::Lines => gathered.add(&path, read::lines_file(&path, &policy)),
                 FileKind::Executable => {}
                 FileKind::Yaml => gathered.problem(&path, "YAML is not read here: write the facts as .json or .txt"),
                 FileKind::Unknown => gathered.problem(&path, "neither .json nor .txt, and not executable"),
@@ -150,22 +164,23 @@ impl ExternalFacts {
     /// Runs the executables.
     pub(crate) fn run_executables(&self, ids: Ids) -> Gathered {
         let mut gathered = Gathered::default();
+        let policy = self.policy(ids);
         // What is wrong with a directory has been told when its files were read.
-        for (path, kind) in self.entries(ids, &mut Gathered::default()) {
+        for (path, kind) in self.entries(&policy, &mut Gathered::default()) {
             if kind == FileKind::Executable {
-                gathered.add(&path, run::executable(&path, self.deadline, self.cancelled));
+                gathered.add(&path, run::executable(&path, &policy, self.deadline, self.cancelled));
             }
         }
         gathered
     }
 
     /// The files that may be used, in order.
-    fn entries(&self, ids: Ids, gathered: &mut Gathered) -> Vec<(PathBuf, FileKind)> {
-        self.directories.iter().flat_map(|directory| entries_of(directory, ids, gathered)).collect()
+    fn entries(&self, policy: &TrustPolicy, gathered: &mut Gathered) -> Vec<(PathBuf, FileKind)> {
+        self.directories.iter().flat_map(|directory| entries_of(directory, policy, gathered)).collect()
     }
 }
 
-fn entries_of(directory: &Path, ids: Ids, gathered: &mut Gathered) -> Vec<(PathBuf, FileKind)> {
+fn entries_of(directory: &Path, policy: &TrustPolicy, gathered: &mut Gathered) -> Vec<(PathBuf, FileKind)> {
     let listed = std::fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let entries = match listed {
         Ok(entries) => entries,
@@ -175,21 +190,39 @@ fn entries_of(directory: &Path, ids: Ids, gathered: &mut Gathered) -> Vec<(PathB
             return Vec::new();
         }
     };
-    if let Err(why) = trust::directory(directory, ids) {
-        gathered.problem(directory, why);
+    if let Err(distrust) = policy.directory(directory) {
+        gathered.problem(directory, why_not(&distrust));
         return Vec::new();
     }
     let mut paths: Vec<PathBuf> = entries.iter().map(std::fs::DirEntry::path).filter(|path| is_meant(path)).collect();
     paths.sort();
     let mut usable = Vec::new();
     for path in paths {
-        match trust::file(&path, ids) {
+        match usable_mode(&path, policy) {
             Ok(Some(mode)) => usable.push((path.clone(), FileKind::of(&path, mode))),
             Ok(None) => {}
             Err(why) => gathered.problem(&path, why),
         }
     }
     usable
+}
+
+/// The mode of a file that may be used; none of a directory.
+fn usable_mode(path: &Path, policy: &TrustPolicy) -> Result<Option<u32>, String> {
+    let file = policy.open(path).map_err(|distrust| why_not(&distrust))?;
+    let metadata = file.metadata();
+    match () {
+        () if metadata.is_dir() => Ok(None),
+        () if metadata.is_file() => Ok(Some(metadata.permissions().mode())),
+        () => Err("not a regular file".to_owned()),
+    }
+}
+
+fn why_not(distrust: &Distrust) -> String {
+    match distrust {
+        Distrust::Io { source, .. } => format!("cannot be read: {source}"),
+        Distrust::Changeable { .. } => distrust.to_string(),
+    }
 }
 
 /// Whether a name is not that of an editor's or a package manager's leftover.

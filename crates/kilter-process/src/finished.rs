@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use crate::confine::{Attempts, Confined};
+use crate::trust::Distrust;
 
 /// How a child ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -178,6 +179,14 @@ pub enum SpawnError {
         program: OsString,
         /// Why not, in the last place that was tried.
         source: io::Error,
+    },
+    /// Another user can change the program.
+    #[error("`{}` was not started", program.display())]
+    Untrusted {
+        /// The program.
+        program: OsString,
+        /// Who can.
+        source: Distrust,
     },
     /// The system does not start it.
     #[error("cannot start `{}`", program.display())]

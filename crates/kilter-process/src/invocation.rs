@@ -9,6 +9,7 @@ use crate::confine::Confinement;
 use crate::environment::Environment;
 use crate::identity::Identity;
 use crate::signal::Signal;
+use crate::trust::TrustPolicy;
 
 /// How much of an output is kept. What is not kept is read and dropped. An observer sees all of it,
 /// but for [`Capture::Nothing`]: who only wants to look on takes `First(0)`.
@@ -84,6 +85,8 @@ pub struct Invocation {
     pub leftovers: Leftovers,
     /// What it is kept from doing.
     pub confinement: Confinement,
+    /// The rule that the program has to pass directly before it is started; none if whoever asks for it decides.
+    pub trust: Option<TrustPolicy>,
 }
 
 impl Invocation {
@@ -113,6 +116,7 @@ impl Invocation {
             group: Group::Own,
             leftovers: Leftovers::LeftAlone,
             confinement: Confinement::None,
+            trust: None,
         }
     }
 
@@ -182,6 +186,13 @@ impl Invocation {
     #[must_use]
     pub fn confined(mut self, confinement: Confinement) -> Invocation {
         self.confinement = confinement;
+        self
+    }
+
+    /// Starts the program only if it passes the trust rule.
+    #[must_use]
+    pub fn trusted(mut self, policy: &TrustPolicy) -> Invocation {
+        self.trust = Some(policy.clone());
         self
     }
 

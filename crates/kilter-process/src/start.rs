@@ -18,6 +18,7 @@ use crate::environment::is_name;
 use crate::finished::SpawnError;
 use crate::invocation::{Group, Invocation};
 use crate::streams::{ChildEnds, OwnEnds, streams};
+use crate::trust::Distrust;
 use crate::which::which;
 
 /// How often a start is tried whose descriptor 3 other threads take and give up meanwhile.
@@ -108,6 +109,12 @@ impl Start<'_> {
         let path = invocation.search_path();
         let not_found = || SpawnError::NotFound { program: invocation.program.clone(), path: path.to_owned() };
         let program = which(&invocation.program, path).ok_or_else(not_found)?;
+        // What cannot be examined fails to start as well, and the system says why.
+        if let Some(Err(source @ Distrust::Changeable { .. })) =
+            invocation.trust.as_ref().map(|policy| policy.open(&program))
+        {
+            return Err(SpawnError::Untrusted { program: invocation.program.clone(), source });
+        }
         Ok(Start { invocation, program })
     }
 

@@ -57,4 +57,4 @@ pub use metadata::{Actions, Fault, Metadata, Place};
 pub use provider::ScriptProvider;
 pub use script::{Script, script};
 pub use simple::Simple;
-pub use surroundings::{CommandsFn, FactsFn, Limits, Rights, Surroundings};
+pub use surroundings::{CommandsFn, FactsFn, Limits, Surroundings};

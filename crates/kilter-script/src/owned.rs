@@ -1,15 +1,12 @@
 //! The paths that a resource owns, from the files that its metadata names.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
 use std::path::Path;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, TypeSchema};
+use kilter_process::trust::TrustPolicy;
 
-use crate::discovery::trust;
 use crate::metadata::Owns;
-use crate::surroundings::Rights;
 
 /// A longer list is passed over, in bytes. Debian's longest are of 4 MB.
 const LONGEST: u64 = 16 << 20;
@@ -19,37 +16,22 @@ const LONGEST: u64 = 16 << 20;
 pub(crate) fn owned(
     owns: &Owns,
     schema: &TypeSchema,
-    rights: Rights,
+    trust: &TrustPolicy,
     (name, should): (&str, &Attributes),
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Vec<EcoString> {
     let lists = owns.lists(schema, name, should);
     let Some(list) = lists.into_iter().find(|list| list.is_file()) else { return Vec::new() };
-    let Ok(text) = text(&list, rights) else { return Vec::new() };
+    let Ok(bytes) = trust.read(&list, LONGEST) else { return Vec::new() };
+    let text = String::from_utf8_lossy(&bytes);
     let is_everybodys = |path: &&str| owns.is_shared(path) && Path::new(path).is_dir();
     let paths = text.lines().filter(|path| is_wanted(path)).filter(|path| !is_everybodys(path));
     paths.map(EcoString::from).collect()
 }
 
-fn text(path: &Path, rights: Rights) -> io::Result<String> {
-    // In a directory that nobody else can change, nobody lays another file between the looks at this one.
-    let real = path.canonicalize()?;
-    let distrust = |why: EcoString| io::Error::other(why.to_string());
-    for directory in [path.parent(), real.parent()].into_iter().flatten() {
-        trust::directory(directory, rights).map_err(distrust)?;
-    }
-    trust::file(&real, rights).map_err(distrust)?;
-    let found = fs::metadata(&real)?;
-    if !found.is_file() || found.len() > LONGEST {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    let mut bytes = Vec::new();
-    File::open(&real)?.take(LONGEST).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -58,12 +40,12 @@ mod tests {
     /// A package whose lists are in a directory of its own.
     struct Shelf {
         directory: tempfile::TempDir,
-        rights: Rights,
+        trust: TrustPolicy,
     }
 
     impl Shelf {
         fn new() -> Shelf {
-            Shelf { directory: tempfile::tempdir().unwrap(), rights: Rights::User }
+            Shelf { directory: tempfile::tempdir().unwrap(), trust: TrustPolicy::any() }
         }
 
         fn list(&self, name: &str, lines: &str) -> std::path::PathBuf {
@@ -79,7 +61,7 @@ mod tests {
                  lists: ['{at}/${{vars.name}}.list', '{at}/${{vars.name}}:x.list']\n    shared: [/*, /usr/**]\n"
             );
             let metadata = Metadata::parse(&metadata, "pack").unwrap();
-            metadata.owned(self.rights, (name, &Attributes::default()), &|path| wanted.contains(&path))
+            metadata.owned(&self.trust, (name, &Attributes::default()), &|path| wanted.contains(&path))
         }
     }
 
@@ -103,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_believed_or_is_no_list_says_nothing() {
-        let shelf = Shelf { rights: Rights::Root, ..Shelf::new() };
+        let shelf = Shelf { trust: TrustPolicy::root(), ..Shelf::new() };
         let path = shelf.list("a.list", "/etc/a\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(shelf.owned("a", &["/etc/a"]), [""; 0], "everybody can change it");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::Value;
+use kilter_process::trust::TrustPolicy;
 use kilter_process::{Capture, Environment, Invocation, which};
 use kilter_provider::PROGRAM;
 
@@ -20,15 +21,6 @@ pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
 
 /// Whether there is a command of a name.
 pub type CommandsFn = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
-/// Who runs the scripts: what a script must be to be run, and be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rights {
-    /// A normal user: every script that the user can run.
-    User,
-    /// Root: only what nobody else can change.
-    Root,
-}
 
 /// What scripts are given of the world: the same for all.
 #[derive(Clone)]
@@ -43,8 +35,8 @@ pub struct Surroundings {
     pub state_dir: Option<PathBuf>,
     /// What this machine is called among those that it shares things with; none where nobody is told.
     pub hostname: Option<EcoString>,
-    /// On whose behalf they run.
-    pub rights: Rights,
+    /// The scripts and files of scripts that are used.
+    pub trust: TrustPolicy,
     /// How much a script may take.
     pub limits: Limits,
     /// Who is told what scripts of mold do.
@@ -87,7 +79,7 @@ impl Default for Limits {
 }
 
 impl Surroundings {
-    /// The plain environment, no facts, a normal user.
+    /// The plain environment, no facts, every script is used.
     pub fn new() -> Surroundings {
         Surroundings {
             facts: Arc::new(|_| None),
@@ -95,7 +87,7 @@ impl Surroundings {
             commands: None,
             state_dir: None,
             hostname: None,
-            rights: Rights::User,
+            trust: TrustPolicy::any(),
             limits: Limits::default(),
             historian: Arc::new(NoHistorian),
             cancelled: None,
@@ -125,7 +117,7 @@ impl Surroundings {
     /// How a script is started: in `/`, in the environment and, where its data directory has lenses, with
     /// `AUGEAS_LENS_LIB`. Its input is empty, its process group its own.
     pub fn invocation(&self, script: &Path) -> Invocation {
-        let mut invocation = Invocation::new(script).environment(&self.environment).cwd("/");
+        let mut invocation = Invocation::new(script).environment(&self.environment).cwd("/").trusted(&self.trust);
         let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
         if let Some(lenses) = lenses.filter(|lenses| lenses.is_dir()) {
             invocation = invocation.env("AUGEAS_LENS_LIB", lenses);

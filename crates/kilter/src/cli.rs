@@ -62,6 +62,10 @@ pub(crate) struct Global {
     /// files *.prov in it or in its `providers`; repeatable
     #[arg(short = 'I', long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) include: Vec<PathBuf>,
+    /// Use manifests, scripts, facts and plans at or below a path, whoever owns it or can write to it; repeatable.
+    /// Otherwise root uses only what no other user can change
+    #[arg(long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) trust: Vec<PathBuf>,
     /// Use a directory of mold: its scripts in `facts`, `resources` and `actors`
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) mold: Option<PathBuf>,

@@ -7,7 +7,7 @@ use kilter_facts::{ExternalFacts, Facts, System};
 use kilter_model::{Hash, Value};
 use serde_json::Value as Json;
 
-use crate::{mold, paths, recording, say, signals};
+use crate::{mold, paths, recording, say, signals, trust};
 
 /// The facts that a command works with.
 pub(crate) struct Gathered(Facts);
@@ -41,7 +41,9 @@ pub(crate) fn gather(dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered 
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
     let facts = Facts::new(System::live())
-        .with_external(ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()))
+        .with_external(
+            ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()).trusting(trust::policy().clone()),
+        )
         .with_fact("kilter", kilter(manifest_dir));
     Gathered(mold::facts().into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value)))
 }

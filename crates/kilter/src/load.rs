@@ -15,13 +15,14 @@ use ecow::EcoString;
 use indexmap::IndexMap;
 use kilter_manifest::{Compiled, Diagnostic, Inputs, Source, Sources, compile_partly, render_warnings};
 use kilter_model::Value;
+use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
 use kilter_runtime::Prepared;
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::plan_file::{self, PlanFile};
-use crate::{facts, recording, reversals, say, signals};
+use crate::{facts, recording, reversals, say, signals, trust};
 use ask::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use ask::Types;
@@ -277,15 +278,19 @@ fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Sourc
         return Ok(Source::new("<stdin>", text));
     }
     let shown = path.display();
-    let found = std::fs::metadata(path).map_err(|error| format!("cannot read the manifest {shown}: {error}"))?;
+    let opened = trust::open_as("the manifest ", path)?;
+    let found = opened.metadata();
     if found.is_dir() {
         return Err(format!("the manifest {shown} is a directory: name the files in it, such as {shown}/*.yaml"));
     }
-    if executable::is(&found) {
-        let text = executable::output(path, &found, facts, timeout)?;
+    if executable::is(found) && !opened.is_inherited() {
+        let text = executable::output(path, facts, timeout)?;
         return Ok(Source::new(format!("{shown} (output)"), text));
     }
-    let text = if found.is_file() { text(path) } else { signals::unheeded(|| text(path)) }?;
+    let text = match found.is_file() {
+        true => text(path, &opened),
+        false => signals::unheeded(|| text(path, &opened)),
+    }?;
     if plan_file::is_plan(&text) {
         return Err(format!("{shown} is a plan, not a manifest: `kilter apply {shown}` takes it, alone"));
     }
@@ -293,18 +298,18 @@ fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Sourc
 }
 
 /// The text of a file.
-fn text(path: &Path) -> Result<String, String> {
-    let bytes = bounded(path, LARGEST)?;
+fn text(path: &Path, opened: &TrustedFile) -> Result<String, String> {
+    let bytes = bounded(path, opened, LARGEST)?;
     String::from_utf8(bytes)
         .map_err(|error| not_text(&path.display().to_string(), error.as_bytes(), error.utf8_error().valid_up_to()))
 }
 
 /// The bytes of a file, if they are not more than `limit`.
-fn bounded(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+fn bounded(path: &Path, opened: &TrustedFile, limit: u64) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let cannot = |error: std::io::Error| format!("cannot read {shown}: {error}");
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    let found = file.metadata().map_err(cannot)?;
+    let found = opened.metadata();
+    let file = opened.open().map_err(cannot)?;
     if found.is_dir() {
         return Err(format!("cannot read {shown}: it is a directory"));
     }

@@ -33,6 +33,7 @@ mod say;
 mod signals;
 mod table;
 mod terminal;
+mod trust;
 mod words;
 mod world;
 mod yaml;
@@ -63,6 +64,9 @@ fn main() -> ExitCode {
 /// Runs a command.
 pub(crate) fn run(cli: &Cli) -> Exit {
     let global = &cli.global;
+    if let Err(exit) = trust::open(global) {
+        return exit;
+    }
     if matches!(&cli.command, Command::Provider(args) if args.carries_out_another()) {
         return carry_out(cli);
     }

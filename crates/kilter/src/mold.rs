@@ -36,7 +36,7 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
     }
     let Some(directory) = &global.mold else { return Ok(()) };
     let surroundings = providers::surroundings(global.state_dir_if_any());
-    let files = Arc::new(Asked(LiveFiles(surroundings.rights)));
+    let files = Arc::new(Asked(LiveFiles(surroundings.trust.clone())));
     let mold = Mold::open_through(files, directory, Arc::new(surroundings))
         .map_err(|error| say::fail(format!("cannot use the directory of mold {}: {error}", directory.display())))?;
     mold.notes().iter().for_each(|note| tell(note, global.verbose));

@@ -10,13 +10,13 @@ use kilter_model::suggest::nearest;
 use kilter_process::Environment;
 use kilter_provider::{ChoiceError, Level, Provider, Registry};
 use kilter_script::mold::Mold;
-use kilter_script::{Found, Note, Rights, Script, Scripts, Surroundings};
+use kilter_script::{Found, Note, Script, Scripts, Surroundings};
 use serde_json::json;
 
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::facts::Gathered;
-use crate::{facts, mold, paths, recording, say, signals, world};
+use crate::{facts, mold, paths, recording, say, signals, trust, world};
 
 /// Where scripts are looked for, and what they are given.
 pub(crate) struct Search {
@@ -153,7 +153,7 @@ fn surroundings_with(libexec: &[PathBuf], state_dir: Option<PathBuf>) -> Surroun
         state_dir: state_dir.filter(|_| !recording::is_replay()),
         hostname: (!recording::is_replay()).then(|| world::host().into()),
         exchanges: recording::exchanges(),
-        rights: if paths::is_root() { Rights::Root } else { Rights::User },
+        trust: trust::policy().clone(),
         historian: mold::historian(),
         cancelled: Some(signals::raised()),
         ..Surroundings::new()

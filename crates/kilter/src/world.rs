@@ -18,7 +18,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::{paths, say, signals};
+use crate::{paths, say, signals, trust};
 
 static WORLD: OnceLock<Arc<dyn World>> = OnceLock::new();
 
@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// The certificates that this machine trusts.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// The largest file of certificates or of a login, in bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// For all machines.
 const EVERYBODY: &str = "*";
@@ -58,7 +61,8 @@ pub(crate) fn open(global: &Global) -> Result<(), Exit> {
 /// The world in etcd.
 fn etcd(address: &str, host: String) -> Result<Etcd, Exit> {
     let file = |path: &Path| {
-        std::fs::read(path).map_err(|error| say::fail(format_args!("cannot read {}: {error}", path.display())))
+        let bytes = trust::policy().read(path, MAX_FILE_BYTES);
+        bytes.map_err(|distrust| say::fail(trust::refusal("", path, &distrust)))
     };
     let login = match given("KILTER_WORLD_LOGIN") {
         None => None,

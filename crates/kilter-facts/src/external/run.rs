@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kilter_model::Hash;
+use kilter_process::trust::TrustPolicy;
 use kilter_process::{Cancel, Capture, Ending, Finished, Invocation, run};
 
 use super::{LONGEST, from_json_text, from_lines};
@@ -12,10 +13,11 @@ use super::{LONGEST, from_json_text, from_lines};
 /// Runs an executable and reads what it prints: a JSON object, or lines of `name=value`.
 pub(super) fn executable(
     path: &Path,
+    policy: &TrustPolicy,
     deadline: Duration,
     cancelled: Option<&'static AtomicBool>,
 ) -> Result<Hash, String> {
-    let mut invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/");
+    let mut invocation = Invocation::new(path).captured(LONGEST).deadline(deadline).cwd("/").trusted(policy);
     invocation.stdout = Capture::AtMost(LONGEST);
     let cancel = cancelled.map(Cancel::new);
     let finished = run(&invocation, cancel).map_err(|error| error.with_sources())?;

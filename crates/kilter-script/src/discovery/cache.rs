@@ -12,7 +12,6 @@ use ecow::EcoString;
 use rustc_hash::FxHasher;
 
 use super::candidate::Candidate;
-use super::trust;
 use crate::surroundings::Surroundings;
 
 /// The metadata that a script printed, or why it printed none.
@@ -24,6 +23,9 @@ const FAILED: Duration = Duration::from_secs(600);
 
 /// The longest that it is believed: what a script waits for may come up without any file of it changing.
 const FAILED_AT_MOST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest answer that is read back, in bytes.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The file in which the answer of one script is kept.
 pub(super) struct Cache<'a> {
@@ -57,8 +59,7 @@ impl<'a> Cache<'a> {
 
     /// What the file holds, if nobody else can have written it.
     fn kept(&self) -> Option<String> {
-        trust::file(&self.file, self.surroundings.rights).ok()?;
-        fs::read_to_string(&self.file).ok()
+        String::from_utf8(self.surroundings.trust.read(&self.file, MAX_BYTES).ok()?).ok()
     }
 
     /// How long a failure is to be believed now.

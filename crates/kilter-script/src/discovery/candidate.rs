@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ecow::eco_format;
+use kilter_process::trust::TrustPolicy;
 
-use super::{Note, trust};
-use crate::surroundings::Rights;
+use super::Note;
 
 /// A script that can be run.
 pub(super) struct Candidate {
@@ -21,11 +21,11 @@ pub(super) struct Candidate {
 }
 
 /// Adds the scripts of a directory, in the order of their names.
-pub(super) fn collect(directory: &Path, rights: Rights, candidates: &mut Vec<Candidate>, notes: &mut Vec<Note>) {
-    let directory = match directory.canonicalize() {
+pub(super) fn collect(given: &Path, trust: &TrustPolicy, candidates: &mut Vec<Candidate>, notes: &mut Vec<Note>) {
+    let directory = match given.canonicalize() {
         Ok(directory) => directory,
         Err(error) if error.kind() == ErrorKind::NotFound => return,
-        Err(error) => return notes.push(Note::warning(directory, eco_format!("cannot be read: {error}"))),
+        Err(error) => return notes.push(Note::warning(given, eco_format!("cannot be read: {error}"))),
     };
     for directory in [directory.join("providers"), directory] {
         let listed = std::fs::read_dir(&directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -42,13 +42,13 @@ pub(super) fn collect(directory: &Path, rights: Rights, candidates: &mut Vec<Can
         if paths.is_empty() {
             continue;
         }
-        if let Err(why) = trust::directory(&directory, rights) {
-            notes.push(Note::warning(&directory, why));
+        if let Err(distrust) = trust.open(given).and_then(|_| trust.directory(&directory)) {
+            notes.push(Note::warning(&directory, eco_format!("{distrust}")));
             continue;
         }
         paths.sort();
         for path in paths {
-            match candidate(path.clone(), rights) {
+            match candidate(path.clone(), trust) {
                 Ok(candidate) if candidates.iter().any(|known| is_same(known, &candidate)) => {}
                 Ok(candidate) => candidates.push(candidate),
                 Err(Some(why)) => notes.push(Note::warning(&path, why)),
@@ -68,9 +68,10 @@ fn is_meant(path: &Path) -> bool {
 ///
 /// # Errors
 /// Why it cannot be used.
-pub(super) fn at(file: &Path, rights: Rights) -> Result<Candidate, ecow::EcoString> {
+pub(super) fn at(file: &Path, trust: &TrustPolicy) -> Result<Candidate, ecow::EcoString> {
+    trust.open(file).map_err(|distrust| eco_format!("{distrust}"))?;
     let path = file.canonicalize().map_err(|error| eco_format!("cannot be read: {error}"))?;
-    candidate(path, rights).map_err(|why| why.unwrap_or_else(|| "not used: it is a directory".into()))
+    candidate(path, trust).map_err(|why| why.unwrap_or_else(|| "not used: it is a directory".into()))
 }
 
 /// Whether a directory was given twice.
@@ -80,7 +81,7 @@ fn is_same(one: &Candidate, other: &Candidate) -> bool {
 
 /// # Errors
 /// Why it is not used; none of what is no file at all.
-fn candidate(path: PathBuf, rights: Rights) -> Result<Candidate, Option<ecow::EcoString>> {
+fn candidate(path: PathBuf, trust: &TrustPolicy) -> Result<Candidate, Option<ecow::EcoString>> {
     let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned) else {
         return Err(Some("not used: its name is not UTF-8".into()));
     };
@@ -97,6 +98,6 @@ fn candidate(path: PathBuf, rights: Rights) -> Result<Candidate, Option<ecow::Ec
     if file.permissions().mode() & 0o111 == 0 {
         return Err(Some("not used: it looks like a provider, but is not executable (mend it with chmod +x)".into()));
     }
-    trust::file(&path, rights).map_err(Some)?;
+    trust.open(&path).map_err(|distrust| Some(eco_format!("{distrust}")))?;
     Ok(Candidate { path, stem, file })
 }

@@ -10,7 +10,7 @@ use kilter_provider::{Level, Seal};
 
 use super::cache::{Cache, Described};
 use super::candidate::Candidate;
-use super::{FoundScript, Note, trust};
+use super::{FoundScript, Note, trusted_text};
 use crate::confined::{Confining, Lifted, Watch};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::Exchange;
@@ -35,7 +35,7 @@ pub(super) fn look(
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
     let (file, described) = match std::fs::metadata(&beside) {
-        Ok(_) => (beside.clone(), trust::text(&beside, LONGEST, surroundings.rights)),
+        Ok(_) => (beside.clone(), trusted_text(&surroundings.trust, &beside, LONGEST)),
         Err(_) => (candidate.path.clone(), described(candidate, cache, surroundings, watch, &mut notes)),
     };
     FoundScript { path: candidate.path.clone(), stem: candidate.stem.as_str().into(), file, described, notes }

@@ -3,13 +3,13 @@
 mod cache;
 mod candidate;
 mod describe;
-pub(crate) mod trust;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
+use kilter_process::trust::{Distrust, TrustPolicy};
 use kilter_provider::Level;
 
 use crate::confined::Watch;
@@ -62,7 +62,7 @@ impl Found {
         let mut notes = Vec::new();
         let mut candidates: Vec<Candidate> = Vec::new();
         for directory in directories {
-            candidate::collect(directory, surroundings.rights, &mut candidates, &mut notes);
+            candidate::collect(directory, &surroundings.trust, &mut candidates, &mut notes);
         }
         let watch = Watch::default();
         let look = |candidate: &Candidate| describe::look(candidate, cache, surroundings, &watch);
@@ -95,6 +95,15 @@ impl fmt::Display for Note {
     }
 }
 
+/// The text of a file that may be used, of at most so many bytes.
+pub(crate) fn trusted_text(trust: &TrustPolicy, path: &Path, longest: usize) -> Result<EcoString, EcoString> {
+    let bytes = trust.read(path, longest as u64).map_err(|distrust| match distrust {
+        Distrust::Io { source, .. } => eco_format!("it cannot be read: {source}"),
+        Distrust::Changeable { .. } => eco_format!("{distrust}"),
+    })?;
+    String::from_utf8(bytes).map(EcoString::from).map_err(|_| "it is not UTF-8".into())
+}
+
 impl Scripts {
     /// The providers in `directories`: files `*.prov` in each, or in its `providers`. A directory that does
     /// not exist is empty; of two providers with one type and name the one that is found first is used.
@@ -122,7 +131,7 @@ impl Scripts {
     /// The provider that a file is, whatever directory it is in, and what is to be said of it. It is asked to describe itself
     /// if nothing lies beside it, and nothing is kept.
     pub fn at(file: &Path, surroundings: &Arc<Surroundings>) -> Scripts {
-        match candidate::at(file, surroundings.rights) {
+        match candidate::at(file, &surroundings.trust) {
             Err(why) => Scripts { providers: Vec::new(), notes: vec![Note::warning(file, why)] },
             Ok(candidate) => {
                 let scripts = vec![describe::look(&candidate, None, surroundings, &Watch::default())];
@@ -137,7 +146,7 @@ impl Scripts {
         match self.providers.iter().find(is_same) {
             None => self.providers.push(provider),
             Some(known) => {
-                let message = ecow::eco_format!(
+                let message = eco_format!(
                     "not used: {} is the provider `{}` of {} already",
                     known.path().display(),
                     provider.name(),

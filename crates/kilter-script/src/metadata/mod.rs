@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, AutoTitle, DataType, TypeSchema, Value};
+use kilter_process::trust::TrustPolicy;
 
 use kilter_provider::Watch;
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
 use crate::owned;
-use crate::surroundings::Rights;
 use crate::typed::typed;
 
 pub use actions::Actions;
@@ -109,11 +109,11 @@ impl Metadata {
     /// Those paths that are wanted and that a resource owns.
     pub(crate) fn owned(
         &self,
-        rights: Rights,
+        trust: &TrustPolicy,
         resource: (&str, &Attributes),
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Vec<EcoString> {
-        let owned = |owns| owned::owned(owns, &self.schema, rights, resource, is_wanted);
+        let owned = |owns| owned::owned(owns, &self.schema, trust, resource, is_wanted);
         self.owns.as_ref().map(owned).unwrap_or_default()
     }
 

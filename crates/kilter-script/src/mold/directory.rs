@@ -37,7 +37,7 @@ impl Mold {
     /// # Errors
     /// When there is no such directory.
     pub fn open(directory: &Path, surroundings: Arc<Surroundings>) -> std::io::Result<Mold> {
-        let files = Arc::new(LiveFiles(surroundings.rights));
+        let files = Arc::new(LiveFiles(surroundings.trust.clone()));
         Mold::open_through(files, directory, surroundings)
     }
 

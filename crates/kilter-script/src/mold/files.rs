@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
+use kilter_process::trust::TrustPolicy;
 
-use crate::discovery::{Note, trust};
-use crate::surroundings::Rights;
+use crate::discovery::{Note, trusted_text};
 
 /// The most that metadata may have, in bytes.
 const LONGEST: usize = 1 << 20;
@@ -40,11 +40,12 @@ pub trait Files: Send + Sync {
 }
 
 /// The files of this machine, as somebody may use them.
-#[derive(Clone, Copy, Debug)]
-pub struct LiveFiles(pub Rights);
+#[derive(Clone, Debug)]
+pub struct LiveFiles(pub TrustPolicy);
 
 impl Files for LiveFiles {
     fn directory(&self, path: &Path) -> std::io::Result<PathBuf> {
+        self.0.open(path).map_err(std::io::Error::other)?;
         let directory = path.canonicalize()?;
         // What is no directory cannot be read as one.
         drop(std::fs::read_dir(&directory)?);
@@ -53,16 +54,16 @@ impl Files for LiveFiles {
 
     fn scripts(&self, directory: &Path) -> (Vec<(EcoString, PathBuf)>, Vec<Note>) {
         let mut notes = Vec::new();
-        let scripts = scripts(directory, self.0, &mut notes);
+        let scripts = scripts(directory, &self.0, &mut notes);
         (scripts, notes)
     }
 
     fn script(&self, path: &Path) -> Result<Option<EcoString>, EcoString> {
-        script(path, self.0)
+        script(path, &self.0)
     }
 
     fn metadata(&self, script: &Path) -> Result<Option<(PathBuf, EcoString)>, Note> {
-        metadata(script, self.0)
+        metadata(script, &self.0)
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -72,7 +73,7 @@ impl Files for LiveFiles {
 
 /// The scripts of a directory by name, in the order of their names: every executable file. Hidden ones, leftovers of
 /// editors and metadata (`NAME.yaml`) are none. A directory that does not exist is empty.
-fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -> Vec<(EcoString, PathBuf)> {
+fn scripts(directory: &Path, trust: &TrustPolicy, notes: &mut Vec<Note>) -> Vec<(EcoString, PathBuf)> {
     let listed = std::fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let entries = match listed {
         Ok(entries) => entries,
@@ -86,14 +87,14 @@ fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -> Vec<(EcoS
     if paths.is_empty() {
         return Vec::new();
     }
-    if let Err(why) = trust::directory(directory, rights) {
-        notes.push(Note::warning(directory, why));
+    if let Err(distrust) = trust.directory(directory) {
+        notes.push(Note::warning(directory, eco_format!("{distrust}")));
         return Vec::new();
     }
     paths.sort();
     let mut found = Vec::new();
     for path in paths {
-        match script(&path, rights) {
+        match script(&path, trust) {
             Ok(Some(name)) => found.push((name, path)),
             Ok(None) => {}
             Err(why) => notes.push(Note::warning(&path, eco_format!("not used: {why}"))),
@@ -103,7 +104,7 @@ fn scripts(directory: &Path, rights: Rights, notes: &mut Vec<Note>) -> Vec<(EcoS
 }
 
 /// The name of a script that can be run; none for what is no file.
-fn script(path: &Path, rights: Rights) -> Result<Option<EcoString>, EcoString> {
+fn script(path: &Path, trust: &TrustPolicy) -> Result<Option<EcoString>, EcoString> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or("its name is not UTF-8")?;
     let found = path.metadata().map_err(|error| eco_format!("{error}"))?;
     if !found.is_file() {
@@ -112,7 +113,7 @@ fn script(path: &Path, rights: Rights) -> Result<Option<EcoString>, EcoString> {
     if found.permissions().mode() & 0o111 == 0 {
         return Err("it is not executable (mend it with chmod +x)".into());
     }
-    trust::file(path, rights)?;
+    trust.open(path).map_err(|distrust| eco_format!("{distrust}"))?;
     Ok(Some(name.into()))
 }
 
@@ -123,7 +124,7 @@ fn is_meant(path: &Path) -> bool {
 }
 
 /// The metadata beside a script, as text; none if there is none.
-fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf, EcoString)>, Note> {
+fn metadata(script: &Path, trust: &TrustPolicy) -> Result<Option<(PathBuf, EcoString)>, Note> {
     let mut path = script.as_os_str().to_owned();
     path.push(".yaml");
     let path = PathBuf::from(path);
@@ -131,7 +132,7 @@ fn metadata(script: &Path, rights: Rights) -> Result<Option<(PathBuf, EcoString)
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         _ => {}
     }
-    match trust::text(&path, LONGEST, rights) {
+    match trusted_text(trust, &path, LONGEST) {
         Ok(text) => Ok(Some((path, text))),
         Err(why) => Err(Note::warning(&path, eco_format!("its script is not used: {why}"))),
     }

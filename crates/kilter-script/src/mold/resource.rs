@@ -351,8 +351,7 @@ impl Provider for MoldProvider {
 
 impl Owner for MoldProvider {
     fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
-        let rights = self.runner.surroundings.rights;
-        self.kind.owned(rights, (name, should), is_wanted)
+        self.kind.owned(&self.runner.surroundings.trust, (name, should), is_wanted)
     }
 }
 

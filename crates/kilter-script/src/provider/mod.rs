@@ -167,8 +167,7 @@ impl Provider for ScriptProvider {
 
 impl Owner for ScriptProvider {
     fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
-        let rights = self.surroundings.rights;
-        self.metadata.owned(rights, (name, should), is_wanted)
+        self.metadata.owned(&self.surroundings.trust, (name, should), is_wanted)
     }
 }
 

@@ -263,7 +263,7 @@ fn of_two_scripts_with_one_name_the_first_is_used() {
 #[test]
 fn root_runs_no_script_that_somebody_else_can_change() {
     let mut place = Place::new();
-    place.surroundings.rights = kilter_script::Rights::Root;
+    place.surroundings.trust = kilter_process::trust::TrustPolicy::root();
     describing(&place, "a", "");
     let path = place.path().join("a.prov");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -272,8 +272,8 @@ fn root_runs_no_script_that_somebody_else_can_change() {
     assert!(found.providers.is_empty());
     // Who is not root has no files that root trusts.
     let expected = [
-        "DIR/a.prov: not used by root: it can be written by everybody (mode 0777)",
-        "DIR: not used by root: DIR belongs to user ",
+        "DIR/a.prov: not used by root: it can be written by everybody (mode 0777); change that (chmod go-w DIR/a.prov) or ",
+        "DIR: not used by root: it belongs to user ",
     ];
     assert!(expected.iter().any(|expected| told[0].starts_with(expected)), "{told:?}");
     assert_eq!(place.calls(), [""; 0]);

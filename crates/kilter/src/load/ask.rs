@@ -16,7 +16,7 @@ use kilter_provider::Registry;
 use super::{Noted, executable};
 use crate::facts::Gathered;
 use crate::world::Collection;
-use crate::{recording, world};
+use crate::{recording, trust, world};
 
 /// A secret larger than this is refused, in bytes.
 const LARGEST_SECRET: usize = 1 << 20;
@@ -179,11 +179,12 @@ impl LiveIncludes<'_> {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
         let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
         self.noted.note(&file);
-        let found = std::fs::canonicalize(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-        if !found.is_file() {
+        let opened = trust::open_as("", &file)?;
+        if !opened.metadata().is_file() {
             return Err(format!("{} is not a file", file.display()));
         }
-        let text = super::text(&found)?;
+        let text = super::text(&file, &opened)?;
+        let found = std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
         let name = self.names.borrow_mut().entry(found).or_insert_with(|| file.display().to_string().into()).clone();
         Ok(Source::new(name, text))
     }
@@ -265,7 +266,7 @@ impl SecretsFrom {
                         path.display()
                     ));
                 }
-                super::bounded(path, LARGEST_SECRET as u64)?
+                super::bounded(path, &trust::open_as("", path)?, LARGEST_SECRET as u64)?
             }
             SecretSource::Env(name) => std::env::var_os(name.as_str())
                 .map(std::os::unix::ffi::OsStringExt::into_vec)

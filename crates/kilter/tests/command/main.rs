@@ -42,6 +42,7 @@ mod status;
 mod storm;
 mod support;
 mod swap;
+mod trust;
 mod types;
 mod var_dir;
 mod watches;

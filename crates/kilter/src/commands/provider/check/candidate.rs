@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kilter_model::TypeSchema;
+use kilter_process::trust::TrustPolicy;
 use kilter_provider::Provider;
 use kilter_script::mold::Mold;
-use kilter_script::{Exchanges, Rights, Script, Scripts, Surroundings, script};
+use kilter_script::{Exchanges, Script, Scripts, Surroundings, script};
 
 use super::findings::{self, Finding};
 use crate::cli::Global;
@@ -118,7 +119,7 @@ pub(super) fn find(word: &str, global: &Global) -> Result<Found, Exit> {
 
 /// Whoever names a file has it run, whoever may change it.
 fn surroundings() -> Surroundings {
-    Surroundings { rights: Rights::User, ..providers::surroundings(None) }
+    Surroundings { trust: TrustPolicy::any(), ..providers::surroundings(None) }
 }
 
 fn of_script(path: &Path) -> Found {

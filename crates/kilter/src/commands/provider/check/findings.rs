@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kilter_process::trust::{self, Changer};
 use kilter_process::{DEFAULT_PATH, which};
 use kilter_provider::Level;
 use kilter_script::recorded::RecordedExchange;
@@ -15,7 +14,7 @@ use kilter_script::{Metadata, Note, Script, Surroundings, script};
 
 use super::candidate::script_at;
 use super::recorder::Trials;
-use crate::paths;
+use crate::{paths, trust};
 
 /// Whoever describes itself slower than this keeps everybody waiting who asks for a type.
 const SLOW: Duration = Duration::from_secs(1);
@@ -77,7 +76,7 @@ pub(super) fn of_file(path: &Path) -> Vec<Finding> {
         Err(error) => findings.push(Finding::fault(path, format!("it cannot be read: {error}"))),
         Ok(bytes) => findings.extend(of_bytes(path, &bytes)),
     }
-    findings.extend(distrust(path, &metadata));
+    findings.extend(distrust(path));
     findings
 }
 
@@ -134,19 +133,14 @@ fn interpreter(path: &Path, bytes: &[u8]) -> Option<Finding> {
     }
 }
 
-/// Why root would not run it, where it is looked for.
-fn distrust(path: &Path, metadata: &fs::Metadata) -> Option<Finding> {
+/// Reports a script that root would not run from where it is.
+fn distrust(path: &Path) -> Option<Finding> {
     if !paths::is_root() {
         return None;
     }
-    let file = Changer::of(metadata).map(|by| format!("root does not use it where it is: it {by}"));
-    let directory = || match trust::directory(path.parent()?).err()? {
-        trust::Distrust::Changeable { directory, by, .. } => {
-            Some(format!("root does not use it where it is: {} {by}", directory.display()))
-        }
-        trust::Distrust::Unresolved(error) | trust::Distrust::Unread(error) => Some(error.to_string()),
-    };
-    file.or_else(directory).map(|why| Finding::warning(path, why))
+    let directory = || trust::policy().directory(path.parent()?).err();
+    let distrust = trust::policy().open(path).err().or_else(directory)?;
+    Some(Finding::warning(path, format!("where it is, {distrust}")))
 }
 
 /// The provider that a script is, if it can be used, and what is to be said of it.

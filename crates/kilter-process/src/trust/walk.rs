@@ -1,0 +1,229 @@
+//! Walks a path, checking each component.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat, readlinkat};
+use rustix::io::Errno;
+
+use super::{Changer, Distrust, Level, OTHER_WRITE, Rule, TrustedFile, bytes, has_content, is_sticky};
+
+const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Maximum number of symbolic links on the way, as in the kernel.
+const MAX_LINKS: u32 = 40;
+
+/// `PROC_SUPER_MAGIC` and `FUSE_SUPER_MAGIC` of `linux/magic.h`.
+const PROC: u32 = 0x9fa0;
+const FUSE: u32 = 0x6573_5546;
+
+/// State of a walk.
+pub(super) struct Walk<'a> {
+    rule: &'a Rule,
+    /// The entries of the last directory are used.
+    is_listed: bool,
+    links: u32,
+    /// Number of components below an accepted path; none outside.
+    accepted: Option<u32>,
+    /// The first component that another user can change. It counts unless the walk reaches an accepted path.
+    distrust: Option<(PathBuf, Changer)>,
+}
+
+/// An open directory on the way, or what is in it.
+struct Entry {
+    fd: Arc<OwnedFd>,
+    metadata: Metadata,
+    path: PathBuf,
+}
+
+impl Entry {
+    fn open(directory: Option<&Entry>, name: &[u8], path: PathBuf, flags: OFlags) -> Result<Entry, Errno> {
+        let fd = match directory {
+            Some(directory) => openat(&*directory.fd, name, flags, Mode::empty())?,
+            None => openat(CWD, name, flags, Mode::empty())?,
+        };
+        let file = File::from(fd);
+        let metadata = file.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        Ok(Entry { fd: Arc::new(file.into()), metadata, path })
+    }
+
+    fn root() -> Result<Entry, Errno> {
+        Entry::open(None, b"/", PathBuf::from("/"), LOOK | OFlags::DIRECTORY)
+    }
+
+    fn is_on(&self, file_system: u32) -> bool {
+        // The type of the field is not the same on all architectures.
+        fstatfs(&*self.fd).is_ok_and(|found| found.f_type as u32 == file_system)
+    }
+}
+
+/// Why a walk ended early.
+enum Stop {
+    Errno(Errno),
+    Distrust,
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Stop {
+        Stop::Errno(errno)
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(rule: &'a Rule) -> Walk<'a> {
+        Walk { rule, is_listed: false, links: 0, accepted: None, distrust: None }
+    }
+
+    /// The path leads to a directory whose entries are used.
+    pub(super) fn listed(self) -> Walk<'a> {
+        Walk { is_listed: true, ..self }
+    }
+
+    pub(super) fn run(mut self, path: &Path) -> Result<TrustedFile, Distrust> {
+        let failed = |source: io::Error| Distrust::Io { path: path.to_owned(), source };
+        let absolute = std::path::absolute(path).map_err(failed)?;
+        let walked = self.walk(bytes(&absolute));
+        match (walked, self.distrust) {
+            (Err(Stop::Errno(errno)), _) => Err(failed(errno.into())),
+            (_, Some((component, by))) => {
+                // The given path names itself, however it is written.
+                let component = if component == absolute { path.to_owned() } else { component };
+                Err(Distrust::Changeable { path: path.to_owned(), component, by })
+            }
+            (Ok(file), None) => Ok(file),
+            (Err(Stop::Distrust), None) => Err(failed(Errno::PERM.into())),
+        }
+    }
+
+    fn walk(&mut self, path: &[u8]) -> Result<TrustedFile, Stop> {
+        let mut at = Entry::root()?;
+        self.accepted = self.rule.accepts(&at.metadata).then_some(0);
+        // The components that are left, the next one last.
+        let mut todo = components(path);
+        while let Some(name) = todo.pop() {
+            if name == b".." {
+                let path = at.path.parent().unwrap_or(&at.path).to_owned();
+                at = Entry::open(Some(&at), b"..", path, LOOK | OFlags::DIRECTORY)?;
+                self.accepted = self.accepted.and_then(|depth| depth.checked_sub(1));
+                continue;
+            }
+            let path = at.path.join(std::ffi::OsStr::from_bytes(&name));
+            let entry = Entry::open(Some(&at), &name, path, LOOK)?;
+            let before = self.accepted;
+            self.enter(&at, &entry)?;
+            if entry.metadata.is_symlink() {
+                self.links += 1;
+                if self.links > MAX_LINKS {
+                    return Err(Errno::LOOP.into());
+                }
+                if todo.is_empty() && at.is_on(PROC) {
+                    return inherited(&at, name);
+                }
+                let target = readlinkat(&*entry.fd, c"", Vec::new())?.into_bytes();
+                self.accepted = before;
+                if target.starts_with(b"/") {
+                    at = Entry::root()?;
+                    self.accepted = self.rule.accepts(&at.metadata).then_some(0);
+                }
+                todo.extend(components(&target));
+                continue;
+            }
+            if todo.is_empty() && !entry.metadata.is_dir() {
+                return self.finish(at.fd, name, entry);
+            }
+            at = entry;
+        }
+        self.finish(Arc::clone(&at.fd), b".".to_vec(), at)
+    }
+
+    /// Checks that only trusted users can change which entry a directory has under a name.
+    fn enter(&mut self, directory: &Entry, entry: &Entry) -> Result<(), Stop> {
+        if self.rule.accepts(&entry.metadata) {
+            self.accepted = Some(0);
+            self.distrust = None;
+            return Ok(());
+        }
+        if let Some(depth) = self.accepted {
+            self.accepted = Some(depth + 1);
+            return Ok(());
+        }
+        let changer = match self.rule.level {
+            Level::Root => self.rule.changer_of_entry(directory, entry),
+            Level::User => self.rule.intruder(directory, entry),
+            Level::Any => None,
+        };
+        self.found(changer)
+    }
+
+    /// Checks the end of the path.
+    fn finish(&mut self, parent: Arc<OwnedFd>, name: Vec<u8>, entry: Entry) -> Result<TrustedFile, Stop> {
+        if self.is_listed && !entry.metadata.is_dir() {
+            return Err(Errno::NOTDIR.into());
+        }
+        let is_used = if entry.metadata.is_dir() { self.is_listed } else { has_content(&entry.metadata) };
+        if is_used && self.rule.level == Level::Root && self.accepted.is_none() {
+            let by = self.rule.writers(&entry.fd, &entry.metadata);
+            self.found(by.map(|by| (entry.path, by)))?;
+        }
+        Ok(TrustedFile { parent, name, metadata: entry.metadata, is_inherited: false })
+    }
+
+    fn found(&mut self, changer: Option<(PathBuf, Changer)>) -> Result<(), Stop> {
+        let Some(changer) = changer else { return Ok(()) };
+        self.distrust.get_or_insert(changer);
+        // Only an accepted path further on can change the answer.
+        if self.rule.paths.is_empty() { Err(Stop::Distrust) } else { Ok(()) }
+    }
+}
+
+impl Rule {
+    fn accepts(&self, found: &Metadata) -> bool {
+        self.paths.contains(&(found.dev(), found.ino()))
+    }
+
+    /// Who else than trusted users can put another entry under the name of an entry, or change a link.
+    fn changer_of_entry(&self, directory: &Entry, entry: &Entry) -> Option<(PathBuf, Changer)> {
+        let (found, is_link) = (&entry.metadata, entry.metadata.is_symlink());
+        let owner = || Changer::Owner(found.uid(), found.mode() & 0o7777);
+        if let Some(by) = self.writers(&directory.fd, &directory.metadata) {
+            if matches!(by, Changer::Owner(..)) || !is_sticky(&directory.metadata) {
+                return Some((directory.path.clone(), by));
+            }
+            let by = match () {
+                () if !self.trusts(found.uid()) => owner(),
+                () if found.nlink() > 1 && !found.is_dir() => Changer::Linked(found.nlink()),
+                () if found.dev() != directory.metadata.dev() && entry.is_on(FUSE) => Changer::Mounted,
+                () => return None,
+            };
+            return Some((entry.path.clone(), by));
+        }
+        (is_link && !self.trusts(found.uid())).then(|| (entry.path.clone(), owner()))
+    }
+
+    /// A third user who owns an entry of a directory that everybody can write to.
+    fn intruder(&self, directory: &Entry, entry: &Entry) -> Option<(PathBuf, Changer)> {
+        let (found, uid) = (&directory.metadata, entry.metadata.uid());
+        let is_intruder = found.mode() & OTHER_WRITE != 0 && uid != found.uid() && !self.trusts(uid);
+        is_intruder.then(|| (entry.path.clone(), Changer::Intruder(uid)))
+    }
+}
+
+/// A descriptor of this process: whoever started kilter opened it.
+fn inherited(directory: &Entry, name: Vec<u8>) -> Result<TrustedFile, Stop> {
+    let flags = LOOK.difference(OFlags::NOFOLLOW);
+    let entry = Entry::open(Some(directory), &name, directory.path.clone(), flags)?;
+    Ok(TrustedFile { parent: Arc::clone(&directory.fd), name, metadata: entry.metadata, is_inherited: true })
+}
+
+/// The components of a path, the first one last.
+fn components(path: &[u8]) -> Vec<Vec<u8>> {
+    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let mut parts: Vec<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();
+    parts.reverse();
+    parts
+}

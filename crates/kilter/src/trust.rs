@@ -1,0 +1,64 @@
+//! The trust rule of this process: who may decide what kilter does.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use kilter_process::trust::{Distrust, TrustPolicy, TrustedFile};
+
+use crate::cli::Global;
+use crate::exit::Exit;
+use crate::{paths, say};
+
+static POLICY: OnceLock<TrustPolicy> = OnceLock::new();
+
+/// Remembers the paths of `--trust`.
+///
+/// # Errors
+/// If there is nothing at one of them; reported.
+pub(crate) fn open(global: &Global) -> Result<(), Exit> {
+    let mut policy = usual();
+    for path in &global.trust {
+        policy = policy.with_path(path).map_err(|error| {
+            let hint = "name a file or a directory whose owners may decide what kilter does";
+            say::fail_with(format_args!("cannot trust {}: {error}", path.display()), [hint])
+        })?;
+    }
+    // The command is parsed once.
+    let _ = POLICY.set(policy);
+    Ok(())
+}
+
+/// The policy of this process.
+pub(crate) fn policy() -> &'static TrustPolicy {
+    POLICY.get_or_init(usual)
+}
+
+/// Root trusts itself and, like git, the user who became root by sudo: whoever may run kilter as root by sudo already
+/// decides what it does.
+fn usual() -> TrustPolicy {
+    let policy = TrustPolicy::current();
+    match sudo_user().filter(|_| paths::is_root()) {
+        Some(uid) => policy.with_user(uid),
+        None => policy,
+    }
+}
+
+fn sudo_user() -> Option<u32> {
+    std::env::var("SUDO_UID").ok()?.parse().ok()
+}
+
+/// Opens a file that decides what kilter does; `what` names its part in that.
+///
+/// # Errors
+/// One line that names the file, and what is wrong with it.
+pub(crate) fn open_as(what: &str, path: &Path) -> Result<TrustedFile, String> {
+    policy().open(path).map_err(|distrust| refusal(what, path, &distrust))
+}
+
+/// Why a file is not used, on one line.
+pub(crate) fn refusal(what: &str, path: &Path, distrust: &Distrust) -> String {
+    match distrust {
+        Distrust::Io { source, .. } => format!("cannot read {what}{}: {source}", path.display()),
+        Distrust::Changeable { .. } => format!("{what}{}: {distrust}", path.display()),
+    }
+}

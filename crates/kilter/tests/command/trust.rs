@@ -1,0 +1,158 @@
+//! What root executes and reads: only what no other user can change.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+use crate::support::{Place, is_root};
+
+/// A user who is not root.
+const STRANGER: u32 = 4711;
+
+/// A place for root, with a directory that everybody can write to. None if the tests do not run as root.
+fn place() -> Option<Place> {
+    if !is_root() {
+        eprintln!("this test needs root: the rule for root is tested, with files of another user");
+        return None;
+    }
+    let place = Place::new();
+    mode(&place, "", 0o755);
+    std::fs::create_dir(place.path().join("shared")).unwrap();
+    mode(&place, "shared", 0o777);
+    Some(place)
+}
+
+fn mode(place: &Place, name: &str, mode: u32) {
+    let path = if name.is_empty() { place.path().to_owned() } else { place.path().join(name) };
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+fn give(place: &Place, name: &str) {
+    lchown(place.path().join(name), Some(STRANGER), Some(STRANGER)).unwrap();
+}
+
+/// A manifest that is a program, and leaves a mark when it runs.
+fn program(place: &Place, name: &str) {
+    let mark = place.path().join("mark");
+    place.file(name, format!("#!/bin/sh\n>{}\necho 'resources: {{}}'\n", mark.display()));
+    mode(place, name, 0o755);
+}
+
+fn has_run(place: &Place) -> bool {
+    let mark = place.path().join("mark");
+    let has_run = mark.exists();
+    let _ = std::fs::remove_file(mark);
+    has_run
+}
+
+#[test]
+fn an_executable_manifest_of_another_user_is_not_run_unless_its_path_is_trusted() {
+    let Some(place) = place() else { return };
+    program(&place, "m");
+    assert_eq!(place.run(&["apply", "m"]).code, 0);
+    assert!(has_run(&place));
+    give(&place, "m");
+    for command in ["apply", "plan", "run", "graph"] {
+        let ended = place.run(&[command, "m"]);
+        let expected = "error: the manifest m: not used by root: it belongs to user 4711 (mode 0755); change that \
+                        (chown -h root m) or accept it (--trust m)\n";
+        assert_eq!((ended.code, ended.stderr.as_str()), (1, expected), "{command}");
+        assert!(!has_run(&place), "{command}");
+    }
+    assert_eq!(place.run(&["apply", "m", "--trust", "m"]).code, 0);
+    assert!(has_run(&place));
+    assert_eq!(place.run(&["--trust", ".", "apply", "m"]).code, 0);
+    let missing = place.run(&["--trust", "nothing", "apply", "m"]);
+    assert!(missing.code == 1 && missing.stderr.contains("cannot trust nothing"), "{missing:?}");
+}
+
+#[test]
+fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others_can_write() {
+    let Some(place) = place() else { return };
+    let apply = |manifest: &str| {
+        let mut command = place.command(&["apply", manifest]);
+        place.ended(command.env("SUDO_UID", STRANGER.to_string()).output().unwrap())
+    };
+    program(&place, "m");
+    give(&place, "m");
+    let ended = apply("m");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    program(&place, "shared/m");
+    give(&place, "shared/m");
+    let ended = apply("shared/m");
+    assert!(ended.code == 1 && ended.stderr.contains("DIR/shared can be written by everybody"), "{}", ended.stderr);
+}
+
+#[test]
+fn no_line_of_a_file_is_shown_that_an_include_reaches_through_another_users_link() {
+    let Some(place) = place() else { return };
+    let secret = place.file("secret", "root:$y$j9T$never:19000:0:99999:7:::\n");
+    mode(&place, "secret", 0o600);
+    place.file("m.yaml", "include: [shared/part.yaml]\nresources: {}\n");
+    symlink(&secret, place.path().join("shared/part.yaml")).unwrap();
+    give(&place, "shared/part.yaml");
+    for (bits, expected) in [
+        (0o777, "DIR/shared can be written by everybody (mode 0777)"),
+        (0o1777, "it belongs to user 4711 (mode 0777)"),
+        (0o755, "it belongs to user 4711 (mode 0777)"),
+    ] {
+        mode(&place, "shared", bits);
+        let ended = place.run(&["plan", "m.yaml"]);
+        assert_eq!(ended.code, 1);
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("y$j9T"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_secret_is_not_read_through_another_users_link() {
+    let Some(place) = place() else { return };
+    let secret = place.file("secret", "hidden");
+    let file = place.path().join("made").display().to_string();
+    place.file(
+        "m.yaml",
+        format!("resources: {{ 'file[{file}]': {{ content: {{ sensitive: {{ file: shared/password }} }} }} }}"),
+    );
+    mode(&place, "shared", 0o1777);
+    symlink(&secret, place.path().join("shared/password")).unwrap();
+    give(&place, "shared/password");
+    let ended = place.run(&["apply", "m.yaml"]);
+    assert!(ended.code == 1 && ended.stderr.contains("belongs to user 4711"), "{}", ended.stderr);
+    assert!(!place.path().join("made").exists());
+}
+
+#[test]
+fn a_script_behind_a_link_through_a_directory_that_others_can_write_is_not_run() {
+    let Some(place) = place() else { return };
+    for directory in ["providers", "real"] {
+        std::fs::create_dir(place.path().join(directory)).unwrap();
+    }
+    // It is run to be asked what it is.
+    let says = "provider:\n  type: told_by_script\n  invoke: simple\n  suitable: true\n  actions: [list, find, describe]\n  \
+                attributes:\n    name:\n      desc: x\n";
+    place.file("real/x.prov", format!("#!/bin/sh\ncat <<'END'\n{says}END\n"));
+    mode(&place, "real/x.prov", 0o755);
+    symlink("../real", place.path().join("shared/way")).unwrap();
+    symlink("../shared/way/x.prov", place.path().join("providers/x.prov")).unwrap();
+    for directory in ["providers", "shared/way"] {
+        let ended = place.run(&["-I", directory, "types"]);
+        let expected =
+            "not used by root: DIR/shared can be written by everybody (mode 0777); change that (chmod go-w DIR/shared)";
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+        assert!(!ended.stdout.contains("told_by_script"), "{}", ended.stdout);
+    }
+    mode(&place, "shared", 0o755);
+    let ended = place.run(&["-I", "providers", "types"]);
+    assert!(ended.stdout.contains("told_by_script"), "{ended:?}");
+}
+
+#[test]
+fn a_directory_of_mold_reached_through_another_users_link_is_refused() {
+    let Some(place) = place() else { return };
+    std::fs::create_dir(place.path().join("mold")).unwrap();
+    mode(&place, "shared", 0o1777);
+    symlink("../mold", place.path().join("shared/mold")).unwrap();
+    assert_eq!(place.run(&["--mold", "shared/mold", "facts", "kernel"]).code, 0);
+    give(&place, "shared/mold");
+    let ended = place.run(&["--mold", "shared/mold", "facts", "kernel"]);
+    assert!(ended.code == 1 && ended.stderr.contains("belongs to user 4711"), "{}", ended.stderr);
+}

@@ -16,6 +16,9 @@
 //!
 //! *Start from* [`Facts`] and [`System`].
 
+/// Facts that identify something: their values are in lower case.
+pub const LOWER_CASE: [&str; 4] = ["os.name", "os.family", "os.distro.id", "virtual"];
+
 mod builtin;
 mod external;
 mod facts;

@@ -2,6 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{Lookup, Name, Scope, Template};
+use kilter_model::foreign_words;
 use kilter_model::{
     AttributeSchema, Attributes, Behaviour, Catalog, DataType, Deferred, Meta, Mismatch, REDACTED, RelationKind,
     Resource, ResourceRef, Span, Title, TypeSchema, Value,
@@ -217,9 +218,11 @@ impl<'e, 't> Body<'e, 't> {
         known.extend(RELATIONS.iter().map(|kind| kind.word()));
         known.extend(["when", "meta", "provider"]);
         let message = eco_format!("`{}` has no attribute `{name}`", type_.name);
+        let has = |word: &str| known.contains(&word);
         let hint = match meta::names().contains(&name) {
             true => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),
-            false => choose(name, &known, "its attributes"),
+            false => foreign_words::attribute_hint(type_.name.as_str(), name, &has)
+                .unwrap_or_else(|| choose(name, &known, "its attributes")),
         };
         self.environment.report(Diagnostic::new(message).at(key.span()).hint(hint));
     }
@@ -242,7 +245,7 @@ impl<'e, 't> Body<'e, 't> {
         }
         match values.of_attribute(attribute.name.as_str()).build(view, &attribute.data_type) {
             Built::Value(Value::Undef) => false,
-            Built::Value(value) if !self.check(attribute, &value, view) => {
+            Built::Value(value) if !self.check(&resource.reference, attribute, &value, view) => {
                 resource.particulars_mut().broken.push(attribute.name.text().clone());
                 true
             }
@@ -267,14 +270,19 @@ impl<'e, 't> Body<'e, 't> {
     }
 
     /// Reports a value that is not of the type of its attribute. Returns true if it is.
-    fn check(&self, attribute: &AttributeSchema, value: &Value, view: View<'t>) -> bool {
+    fn check(&self, of: &ResourceRef, attribute: &AttributeSchema, value: &Value, view: View<'t>) -> bool {
         // Nearly every value is a text where any text will do.
         if matches!((&attribute.data_type, value), (DataType::String(None, None), Value::String(_))) {
             return true;
         }
         let Err(mismatch) = attribute.data_type.check(value) else { return true };
         let name = self.environment.terms.field(view.span()).unwrap_or(attribute.name.as_str());
-        let problem = mismatched(name, &attribute.data_type, value, &mismatch, Some(view));
+        let mut problem = mismatched(name, &attribute.data_type, value, &mismatch, Some(view));
+        if let Some(word) = value.to_text().filter(|_| !value.holds_sensitive()) {
+            let (type_name, wanted) = (of.type_name.as_str(), attribute.data_type.open());
+            let hint = foreign_words::value_hint(type_name, attribute.name.as_str(), &word, &wanted.allowed());
+            problem.hints = hint.map_or(problem.hints, |hint| vec![hint]);
+        }
         self.environment.report(problem.at(view.span()));
         false
     }

@@ -40,6 +40,12 @@ pub trait Facts {
     fn fact(&self, name: &str) -> Lookup;
     /// The names of all top-level facts, for "did you mean".
     fn names(&self) -> Vec<EcoString>;
+
+    /// Returns true if the values of the fact at `path`, such as `os.name`, are always in lower case.
+    fn is_lower_case(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
 }
 
 /// Reads what a manifest includes.
@@ -124,6 +130,7 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     let mut catalog = Resources::new(&environment, &loaded, &composites).compile();
     environment.evaluate_rest();
     catalog.secrets = environment.sensitive_vars();
+    warnings.extend(environment.take_warnings());
     let (problems, secrets) = environment.finish();
     let compiled = Compiled { catalog, places: Places::new(), warnings: sorted(warnings) };
     if problems.is_empty() {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::expr::{EvalError, Expr, ExprError, Lookup, Scope, Template};
+use kilter_model::expr::{EvalError, Expr, ExprError, FactComparison, Lookup, Scope, Template};
 use kilter_model::{DataType, ResourceRef, Span, Value};
 use rustc_hash::FxHashMap;
 
@@ -40,6 +40,7 @@ pub(crate) struct Environment<'t> {
     problems: RefCell<Vec<Diagnostic>>,
     /// Whether something was left out because of a problem: then there is one.
     is_broken: Cell<bool>,
+    warnings: RefCell<Vec<Diagnostic>>,
     secrets: RefCell<Vec<Span>>,
     /// How many nodes may still become values.
     budget: Cell<usize>,
@@ -90,6 +91,7 @@ impl<'t> Environment<'t> {
             facts: RefCell::default(),
             busy: RefCell::default(),
             problems: RefCell::new(problems),
+            warnings: RefCell::default(),
             is_broken: Cell::new(false),
             secrets: RefCell::default(),
             budget: Cell::new(budget),
@@ -235,6 +237,40 @@ impl<'t> Environment<'t> {
         self.vars.values().filter_map(known).collect()
     }
 
+    /// Warnings about what was compiled so far.
+    pub(crate) fn take_warnings(&self) -> Vec<Diagnostic> {
+        self.warnings.take()
+    }
+
+    /// Warns about a comparison of a fact with a text that the fact never equals because of its case.
+    pub(crate) fn check_comparison<P>(&self, read: &Read<P>, compared: &FactComparison<'_>, view: View<'_>) {
+        let FactComparison { path, text, at } = compared;
+        let lower = text.to_lowercase();
+        let found = self.known_fact(path);
+        let found = found.as_ref().and_then(Value::as_str);
+        let is_lower = self.inputs.facts.is_lower_case(path) && found.is_none_or(|found| found == found.to_lowercase());
+        let (why, right) = match found {
+            _ if is_lower && *text != lower => (eco_format!("its values are in lower case"), lower.as_str()),
+            Some(found) if found != *text && found.to_lowercase() == lower => {
+                (eco_format!("it is `{found}` here, and comparisons are exact"), found)
+            }
+            _ => return,
+        };
+        let at = read.before(at.clone());
+        let message = eco_format!("the fact `{path}` never equals `{text}`: {why}");
+        let warning = Diagnostic::new(message).at(place(view, at.start, at.end));
+        self.warnings.borrow_mut().push(warning.hint(eco_format!("write \"{right}\"")));
+    }
+
+    /// The value at a path of facts, if something has asked for the fact already.
+    fn known_fact(&self, path: &str) -> Option<Value> {
+        let mut names = path.split('.');
+        let facts = self.facts.borrow();
+        let Lookup::Found(fact) = facts.get(names.next()?)? else { return None };
+        let found = names.try_fold(fact, |value, name| value.as_hash()?.get(name))?;
+        (!found.holds_sensitive()).then(|| found.clone())
+    }
+
     pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<Span>) {
         let mut problems = self.problems.into_inner();
         if problems.is_empty() && self.is_broken.get() {
@@ -314,6 +350,7 @@ impl<'t> Environment<'t> {
         }
         let template = self.template(view)?;
         let value = template.parsed.render(self);
+        template.parsed.fact_comparisons(&mut |compared| self.check_comparison(&template, &compared, view));
         let value = value.map_err(|_| self.report_all(&template, template.parsed.errors(self), view)).ok()?;
         match value {
             Value::String(text) => Some(Cow::Owned(text.into())),
@@ -333,6 +370,7 @@ impl<'t> Environment<'t> {
     pub(crate) fn condition(&self, view: View<'_>) -> Option<bool> {
         let expr = self.expression(view)?;
         let value = expr.parsed.eval(self);
+        expr.parsed.fact_comparisons(&mut |compared| self.check_comparison(&expr, &compared, view));
         let value = value.map_err(|_| self.report_all(&expr, expr.parsed.errors(self), view)).ok()?;
         let truth = value.as_bool();
         if truth.is_none() {

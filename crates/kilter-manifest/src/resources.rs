@@ -193,6 +193,8 @@ pub(crate) struct Resources<'e, 't> {
     composites: Vec<kilter_model::Composite>,
     /// The one of them whose members are being registered.
     owner: Option<u32>,
+    /// Number of resources whose `when` is false.
+    left_out: usize,
 }
 
 impl<'e, 't> Resources<'e, 't> {
@@ -210,7 +212,16 @@ impl<'e, 't> Resources<'e, 't> {
             comparisons: Cell::new(MOST_COMPARISONS),
         };
         let defaults = Defaults::compile(environment, loaded, composites);
-        Resources { environment, index, loaded, defaults, nested: Vec::new(), composites: Vec::new(), owner: None }
+        Resources {
+            environment,
+            index,
+            loaded,
+            defaults,
+            nested: Vec::new(),
+            composites: Vec::new(),
+            owner: None,
+            left_out: 0,
+        }
     }
 
     /// The catalog; of use only if there were no problems.
@@ -221,7 +232,12 @@ impl<'e, 't> Resources<'e, 't> {
             self.register(key, body, &mut kept);
         }
         let composites = std::mem::take(&mut self.composites);
-        let mut catalog = Catalog { resources: Vec::with_capacity(kept as usize), composites, ..Catalog::default() };
+        let mut catalog = Catalog {
+            resources: Vec::with_capacity(kept as usize),
+            composites,
+            left_out: self.left_out,
+            ..Catalog::default()
+        };
         let mut explicit = Vec::new();
         let mut body = Body::new(self.environment, &self.index, &self.defaults);
         for (at, (key, entry)) in self.index.entries.iter().enumerate() {
@@ -280,6 +296,7 @@ impl<'e, 't> Resources<'e, 't> {
         let type_ = self.index.types.get(type_id);
         let (is_known, composite) = (type_.schema.is_some(), type_.composite);
         let is_wanted = self.is_wanted(body);
+        self.left_out += usize::from(!is_wanted);
         let at = (is_wanted && is_known && composite.is_none()).then_some(*kept);
         *kept += u32::from(at.is_some());
         let title = EcoString::from(title);
@@ -312,7 +329,9 @@ impl<'e, 't> Resources<'e, 't> {
                 Diagnostic::new(message).at(at).hint(hint)
             }
             None => {
-                let hint = choose(type_name, &self.index.types.names(), "known types");
+                let names = self.index.types.names();
+                let hint = kilter_model::foreign_words::type_hint(type_name, &|name| names.contains(&name));
+                let hint = hint.unwrap_or_else(|| choose(type_name, &names, "known types"));
                 Diagnostic::new(eco_format!("unknown type `{type_name}`")).at(at).hint(hint)
             }
         }

@@ -164,7 +164,9 @@ impl<'e, 't> Values<'e, 't> {
             return Built::Broken;
         }
         let scope = Outputs { environment: self.environment, index: self.index.filter(|_| !self.is_early) };
-        match template.render(&scope) {
+        let rendered = template.render(&scope);
+        template.fact_comparisons(&mut |compared| self.environment.check_comparison(read, &compared, view));
+        match rendered {
             Ok(value) => Built::Value(value),
             Err(EvalError::Unknown(_)) if !template.references().is_empty() => {
                 let is_failure = |error: &EvalError| matches!(error, EvalError::Failed { .. });

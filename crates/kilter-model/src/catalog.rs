@@ -15,6 +15,8 @@ use crate::value::Value;
 pub struct Catalog {
     /// The resources, in manifest order. Those whose `when` was false are not among them.
     pub resources: Vec<Resource>,
+    /// Number of resources whose `when` was false. A composite resource counts once, without its parts.
+    pub left_out: usize,
     /// The written relations.
     pub relations: Vec<Relation>,
     /// The resources of composite types, in manifest order: each before those that are parts of it. Those whose `when` was false

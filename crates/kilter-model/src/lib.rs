@@ -17,6 +17,7 @@ mod change;
 mod data_type;
 pub mod definition;
 pub mod expr;
+pub mod foreign_words;
 mod json;
 mod names;
 mod pattern;

@@ -1,9 +1,11 @@
 //! "Did you mean": the nearest of the known words.
 
+use crate::foreign_words::are_opposites;
+
 /// The word of `known` that is nearest to `word`, if one is near enough to be meant; otherwise the only one that it is
-/// the end of.
+/// the end of. It is never an opposite of `word`: `started` is no mistake for `stopped`.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let known: Vec<&str> = known.into_iter().collect();
+    let known: Vec<&str> = known.into_iter().filter(|candidate| !are_opposites(word, candidate)).collect();
     near(word, known.iter().copied()).or_else(|| completed(word, known))
 }
 
@@ -69,6 +71,19 @@ mod tests {
         assert_eq!(nearest("sigint", ["SIGINT", "SIGTERM"]), Some("SIGINT"));
         assert_eq!(nearest("size", ["minimal_size", "maximal_size"]), None);
         assert_eq!(nearest("", ["mode"]), None);
+    }
+
+    #[test]
+    fn opposite_is_never_proposed() {
+        for (word, known) in [
+            ("started", ["running", "stopped"]),
+            ("enabled", ["mask", "disabled"]),
+            ("present", ["prevent", "absent"]),
+            ("mounted", ["here", "unmounted"]),
+        ] {
+            assert_ne!(nearest(word, known), Some(known[1]), "{word}");
+        }
+        assert_eq!(nearest("stoped", ["running", "stopped"]), Some("stopped"));
     }
 
     #[test]

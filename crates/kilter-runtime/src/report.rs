@@ -105,6 +105,8 @@ pub struct Counts {
     pub skipped: usize,
     /// Not reached before the end.
     pub interrupted: usize,
+    /// Left out of the run because their `when` is false. They are not part of `total`.
+    pub left_out: usize,
 }
 
 impl Counts {

@@ -7,6 +7,7 @@ use kilter_runtime::{Counts, Event};
 use sd_notify::NotifyState;
 
 use crate::render::progress::paused;
+use crate::render::report::counted;
 
 /// How often the service manager wants to hear that the run is well: twice as often as it looks.
 pub(crate) fn watchdog() -> Option<Duration> {
@@ -30,8 +31,13 @@ pub(crate) fn tell(event: &Event<'_>) {
 
 fn summary(counts: &Counts) -> String {
     let pending = counts.would_change + counts.would_refresh + counts.unknown;
-    let parts = [(counts.failed, "failed"), (counts.skipped, "skipped"), (pending, "not as declared, and left so")];
-    let mut text = format!("{} resources, {} in their state", counts.total, counts.in_sync);
+    let parts = [
+        (counts.failed, "failed"),
+        (counts.skipped, "skipped"),
+        (pending, "not as declared, and left so"),
+        (counts.left_out, "left out by `when`"),
+    ];
+    let mut text = format!("{}, {} in their state", counted(counts.total as u64), counts.in_sync);
     for (count, word) in parts.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!(", {count} {word}");
     }
@@ -46,6 +52,8 @@ mod tests {
     fn the_summary_says_only_what_there_is() {
         let counts = Counts { total: 3, in_sync: 3, ..Counts::default() };
         assert_eq!(summary(&counts), "3 resources, 3 in their state");
+        let counts = Counts { total: 1, in_sync: 1, left_out: 2, ..Counts::default() };
+        assert_eq!(summary(&counts), "1 resource, 1 in their state, 2 left out by `when`");
         let counts = Counts { total: 4, in_sync: 1, failed: 1, skipped: 1, would_change: 1, ..Counts::default() };
         assert_eq!(
             summary(&counts),

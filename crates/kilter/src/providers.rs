@@ -198,9 +198,11 @@ pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r dy
     }
     let known: Vec<&str> = registry.types().map(|provider| provider.type_name()).collect();
     let meant = nearest(&type_name.to_lowercase(), known.iter().copied());
-    let hint = match meant {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("there are {}; `kilter types` describes them", known.join(", ")),
+    let foreign = kilter_model::foreign_words::type_hint(type_name, &|name| known.contains(&name));
+    let hint = match (foreign, meant) {
+        (Some(hint), _) => hint.into(),
+        (None, Some(meant)) => format!("did you mean `{meant}`?"),
+        (None, None) => format!("there are {}; `kilter types` describes them", known.join(", ")),
     };
     Err(say::fail_with(format!("there is no type `{type_name}`"), [hint]))
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kilter_model::foreign_words::{attribute_hint, value_hint};
 use kilter_model::suggest::nearest;
 use kilter_model::{AttributeName, AttributeSchema, DataType, TitleError, TypeSchema, Value};
 
@@ -18,6 +19,16 @@ pub(crate) struct WordError {
 }
 
 impl WordError {
+    /// The same as [`WordError::hint`] for a value of a type: words of other tools are answered with kilter's word.
+    pub(crate) fn hint_of(&self, type_name: &str) -> Option<String> {
+        let allowed = self.expected.allowed();
+        let given = self.given.as_deref().unwrap_or_default();
+        match value_hint(type_name, self.attribute.as_str(), given, &allowed) {
+            Some(hint) => Some(hint.into()),
+            None => self.hint(),
+        }
+    }
+
     /// How to mend it, where that can be told.
     pub(crate) fn hint(&self) -> Option<String> {
         let allowed = self.expected.allowed();
@@ -79,9 +90,12 @@ pub(crate) fn value_of_bytes(attribute: &AttributeSchema, bytes: &[u8]) -> Resul
 pub(crate) fn no_attribute(schema: &TypeSchema, name: &str) -> Exit {
     let type_name = &schema.name;
     let known = schema.attributes.iter().map(|attribute| attribute.name.as_str());
-    let hint = match nearest(name, known) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("`kilter types {type_name}` tells which there are"),
+    let has = |word: &str| schema.find(word).is_some();
+    let foreign = attribute_hint(type_name.as_str(), name, &has);
+    let hint = match (foreign, nearest(name, known)) {
+        (Some(hint), _) => hint.into(),
+        (None, Some(meant)) => format!("did you mean `{meant}`?"),
+        (None, None) => format!("`kilter types {type_name}` tells which there are"),
     };
     say::fail_with(format_args!("the type {type_name} has no attribute `{name}`"), [hint])
 }

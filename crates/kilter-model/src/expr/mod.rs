@@ -11,6 +11,7 @@
 //! - Depth, length and work are bounded, so that hostile text costs an error and nothing else.
 
 mod ast;
+mod comparison;
 mod eval;
 mod functions;
 mod kind;
@@ -28,6 +29,7 @@ use crate::data_type::DataType;
 use crate::names::ResourceRef;
 use crate::value::Value;
 
+pub use comparison::FactComparison;
 pub use template::{Template, is_plain, quoted};
 pub(crate) use version::compare as compare_versions;
 
@@ -144,6 +146,11 @@ impl Expr {
         let mut found = Vec::new();
         eval::errors(&self.root, scope, &mut found);
         found
+    }
+
+    /// Calls `see` with each comparison of a fact with a text.
+    pub fn fact_comparisons(&self, see: &mut dyn FnMut(FactComparison<'_>)) {
+        comparison::find(&self.root, see);
     }
 
     /// Calls `see` with each name that the expression holds and the range it is written at.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ecow::{EcoString, eco_format};
 
 use super::ast::{At, Node};
+use super::comparison::{self, FactComparison};
 use super::functions::{text_of, too_long};
 use super::{EvalError, ExprError, MAX_TEXT, Name, Scope, Sent, eval, kind, parse};
 use crate::data_type::DataType;
@@ -296,6 +297,21 @@ impl Template {
                 Ok(Value::Hash(Arc::new(hash)))
             }
             Form::Sealed(inner) => inner.render(scope).map(Value::sensitive),
+        }
+    }
+
+    /// Calls `see` with each comparison of a fact with a text.
+    pub fn fact_comparisons(&self, see: &mut dyn FnMut(FactComparison<'_>)) {
+        match &*self.0 {
+            Form::Value(_) => {}
+            Form::Whole(_, node) => comparison::find(node, see),
+            Form::Text(_, parts) => parts.iter().for_each(|part| match part {
+                Part::Text(_) => {}
+                Part::Expr(node, _) => comparison::find(node, see),
+            }),
+            Form::Array(templates) => templates.iter().for_each(|template| template.fact_comparisons(see)),
+            Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.fact_comparisons(see)),
+            Form::Sealed(inner) => inner.fact_comparisons(see),
         }
     }
 

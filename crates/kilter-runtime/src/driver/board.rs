@@ -418,7 +418,8 @@ impl<'run> Board<'run> {
         }
         self.reports.sort_by_key(|(vertex, _)| *vertex);
         let resources = self.reports.into_iter().map(|(_, report)| report).collect();
-        Report { resources, counts: self.counts, ..Report::default() }
+        let counts = Counts { left_out: self.prepared.catalog.left_out, ..self.counts };
+        Report { resources, counts, ..Report::default() }
     }
 }
 

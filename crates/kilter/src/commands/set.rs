@@ -95,7 +95,7 @@ fn attributes(schema: &TypeSchema, words: &[(&str, &str)]) -> Result<Attributes,
             continue;
         }
         let values: Vec<&str> = words.iter().filter(|(other, _)| other == name).map(|(_, value)| *value).collect();
-        match settable(schema, name).and_then(|attribute| value(&attribute, &values, &mut input)) {
+        match settable(schema, name).and_then(|attribute| value(schema, &attribute, &values, &mut input)) {
             Ok(value) => attributes.push(*name, value),
             Err(exit) => refused = Some(exit),
         }
@@ -152,12 +152,12 @@ fn is_reserved(name: &str) -> bool {
     matches!(name, "require" | "before" | "notify" | "subscribe" | "meta" | "when")
 }
 
-fn value(attribute: &AttributeSchema, words: &[&str], input: &mut Input) -> Result<Value, Exit> {
+fn value(schema: &TypeSchema, attribute: &AttributeSchema, words: &[&str], input: &mut Input) -> Result<Value, Exit> {
     let result = match words {
         ["-"] => words::value_of_bytes(attribute, &input.read(attribute)?),
         words => words::value_of(attribute, words),
     };
-    result.map_err(|error: WordError| say::fail_with(&error, error.hint()))
+    result.map_err(|error: WordError| say::fail_with(&error, error.hint_of(schema.name.as_str())))
 }
 
 /// The standard input, which one attribute can be read from.

@@ -77,6 +77,10 @@ impl kilter_manifest::Facts for LiveFacts<'_> {
     fn names(&self) -> Vec<EcoString> {
         self.facts.names()
     }
+
+    fn is_lower_case(&self, path: &str) -> bool {
+        kilter_facts::LOWER_CASE.contains(&path)
+    }
 }
 
 impl FactSource for LiveFacts<'_> {
@@ -105,6 +109,10 @@ impl kilter_manifest::Facts for KnownFacts<'_> {
 
     fn names(&self) -> Vec<EcoString> {
         self.0.keys().cloned().collect()
+    }
+
+    fn is_lower_case(&self, path: &str) -> bool {
+        kilter_facts::LOWER_CASE.contains(&path)
     }
 }
 

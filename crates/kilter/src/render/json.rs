@@ -34,6 +34,7 @@ pub(crate) fn counts(counts: &Counts) -> Json {
         "failed": counts.failed,
         "skipped": counts.skipped,
         "interrupted": counts.interrupted,
+        "left_out": counts.left_out,
     })
 }
 

@@ -148,10 +148,10 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     let counts = &report.counts;
     let parts = if noop { pending(counts) } else { done(counts) };
     let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    let resources = if counts.total == 1 { "resource" } else { "resources" };
     let what = if words.is_empty() { "nothing to do".to_owned() } else { words.join(", ") };
     let meanwhile = report.settled.map(|settled| meanwhile(&settled)).unwrap_or_default();
-    let mut text = format!("{} {resources}: {what}{meanwhile} ({})\n", counts.total, seconds(report.duration));
+    let total = counted(counts.total as u64);
+    let mut text = format!("{total}: {what}{meanwhile} ({})\n", seconds(report.duration));
     for problem in &report.unflushed {
         let problem = visible(problem);
         text += &format!("{} not on the disk for certain: {problem}\n", styled(FAILED, "error:"));
@@ -197,6 +197,7 @@ fn done(counts: &Counts) -> Vec<(usize, &'static str)> {
         (counts.skipped, "skipped"),
         (counts.interrupted, "not reached"),
         (counts.in_sync, "unchanged"),
+        (counts.left_out, "left out by `when`"),
     ]
 }
 
@@ -209,7 +210,13 @@ fn pending(counts: &Counts) -> Vec<(usize, &'static str)> {
         (counts.skipped, "skipped"),
         (counts.interrupted, "not reached"),
         (counts.in_sync, "unchanged"),
+        (counts.left_out, "left out by `when`"),
     ]
+}
+
+/// `1 resource`, `2 resources`.
+pub(crate) fn counted(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "resource" } else { "resources" })
 }
 
 fn seconds(duration: std::time::Duration) -> String {

@@ -8,6 +8,7 @@ use kilter_runtime::{Begun, CompositeStanding, Contest, Counts, Event, Paused, S
 use serde_json::{Map, Value as Json, json};
 
 use super::diff::visible;
+use super::report::counted;
 use super::{CHANGED, FAILED, FAINT, NAME, json, styled};
 
 /// What is held, as a line of JSON, one resource after the other: as one document, 100,000 of them would take 400 MB.
@@ -81,7 +82,9 @@ fn paused(paused: &Paused) -> Json {
 /// How often resources have settled, and how: all of it together says nothing.
 fn settled(counts: &Counts) -> Json {
     let mut json = json::counts(counts);
-    json.as_object_mut().map(|counts| counts.remove("total"));
+    if let Some(counts) = json.as_object_mut() {
+        counts.retain(|key, _| !["total", "left_out"].contains(&key.as_str()));
+    }
     json
 }
 
@@ -257,15 +260,16 @@ pub(crate) fn text(json: &Json) -> String {
         ("skipped", "skipped"),
         ("interrupted", "interrupted"),
         ("contested", "contested"),
+        ("left_out", "left out by `when`"),
     ];
     parts.extend(
         words.into_iter().filter(|(key, _)| count(key) > 0).map(|(key, word)| format!("{} {word}", count(key))),
     );
     let verb = if json["noop"] == true { "only watches" } else { "holds" };
     let mut text = format!(
-        "process {} {verb} {} resources, for {}: {}",
+        "process {} {verb} {}, for {}: {}",
         json["process"],
-        count("total"),
+        counted(count("total")),
         long(&json["held_for_ms"]),
         parts.join(", ")
     );

@@ -78,3 +78,147 @@ fn problems_of_one_manifest_are_reported_beside_another_that_cannot_be_read() {
     // The manifest that could not be read may declare it.
     assert!(!ended.stderr.contains("in the other]`"), "{ended:?}");
 }
+
+/// Runs the command with the providers that come along.
+fn run_with_providers(place: &Place, args: &[&str]) -> Ended {
+    let providers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../providers");
+    place.run(&[&["-I", providers], args].concat())
+}
+
+#[test]
+fn words_of_other_tools_are_answered_with_the_words_of_kilter() {
+    let place = Place::new();
+    let lines = [
+        ("svc[a]: {}", "kilter's type is `service`"),
+        ("service[b]: { ensure: started }", "kilter's word is `running`"),
+        ("service[c]: { state: running }", "kilter's attribute is `ensure`"),
+        ("service[d]: { enabled: yes }", "kilter's attribute is `enable`"),
+        ("service[e]: { ensure: restarted }", "write `ensure: running`; `subscribe` restarts the service"),
+        ("package[f]: { ensure: latest }", "write `latest: true`"),
+        ("package[g]: { ensure: installed }", "kilter's word is `present`"),
+        ("package[h]: { ensure: 1.2-3 }", "write `version: \"1.2-3\"`"),
+        ("file[/i]: { ensure: dir }", "kilter's word is `directory`"),
+        ("file[/j]: { ensure: symlink, src: /x }", "kilter's attribute is `source`"),
+        ("file[k]: { dest: /k, onlyif: x }", "guards belong to `exec`; `when:`"),
+        ("file[/l]: { perms: \"0644\", user: root }", "kilter's attribute is `owner`"),
+        ("exec[m]: { cmd: \"true\", chdir: / }", "kilter's attribute is `cwd`"),
+        ("directory[/n]: {}", "kilter's type is `file` with `ensure: directory`"),
+        ("cron[o]: { job: x, special: \"@daily\" }", "kilter's word is `daily`"),
+        ("user[p]: { ensure: removed }", "kilter's word is `absent`"),
+        ("host[q]: { ensure: disabled }", "kilter's word is `absent`"),
+        ("service[r]: { ensure: enabled }", "another attribute, `enable`"),
+    ];
+    let text: String = lines.iter().map(|(line, _)| format!("  {line}\n")).collect();
+    place.file("m.yaml", format!("resources:\n{text}"));
+    let ended = run_with_providers(&place, &["plan", "m.yaml"]);
+    assert_eq!(ended.code, 1);
+    for (number, (line, hint)) in (2..).zip(lines) {
+        let at = |number: usize| format!("--> m.yaml:{number}:");
+        let start = ended.stderr.find(&at(number)).unwrap_or_else(|| panic!("{line}: {}", ended.stderr));
+        let end = ended.stderr.find(&at(number + 1)).unwrap_or(ended.stderr.len());
+        assert!(ended.stderr[start..end].contains(hint), "{line}: {}", &ended.stderr[start..end]);
+    }
+    assert!(
+        !ended.stderr.contains("`stopped`?") && !ended.stderr.contains("did you mean `absent`"),
+        "{}",
+        ended.stderr
+    );
+    let set = run_with_providers(&place, &["set", "service", "x", "ensure=started"]);
+    assert!(set.code == 1 && set.stderr.contains("kilter's word is `running`"), "{set:?}");
+    let set = place.run(&["set", "file", "/x", "perms=0644"]);
+    assert!(set.code == 1 && set.stderr.contains("kilter's attribute is `mode`"), "{set:?}");
+    let get = place.run(&["get", "symlink"]);
+    assert!(get.code == 1 && get.stderr.contains("kilter's type is `file`"), "{get:?}");
+}
+
+#[test]
+fn every_answer_to_a_word_of_another_tool_is_a_word_of_kilter() {
+    use kilter_model::foreign_words::{ANY, ATTRIBUTES, TYPES, VALUES};
+    let place = Place::new();
+    let of_type = |name: &str| {
+        let ended = run_with_providers(&place, &["types", name, "--format", "json"]);
+        assert_eq!(ended.code, 0, "{name}: {ended:?}");
+        ended.stdout
+    };
+    let mut known = std::collections::BTreeMap::new();
+    let named = TYPES.iter().map(|(_, name, _)| *name);
+    let named = named.chain(ATTRIBUTES.iter().map(|(name, ..)| *name)).chain(VALUES.iter().map(|(name, ..)| *name));
+    for name in named.filter(|name| *name != ANY) {
+        known.entry(name).or_insert_with(|| of_type(name));
+    }
+    let relations = ["require", "before", "notify", "subscribe", "when", "provider", "ensure"];
+    for (of, words, name) in ATTRIBUTES {
+        match known.get(of) {
+            Some(schema) => {
+                assert!(schema.contains(&format!("\"{name}\"")), "{of}: {name}");
+                for word in *words {
+                    let own = format!("\"{word}\": {{\n      \"");
+                    assert!(!schema.contains(&own), "{of} has `{word}` itself");
+                }
+            }
+            None => assert!(relations.contains(name), "{name}"),
+        }
+    }
+    for (of, attribute, _, answer) in VALUES.iter().filter(|(of, ..)| *of != ANY) {
+        assert!(known[of].contains(&format!("\"{attribute}\"")), "{of}: {attribute}");
+        assert!(answer.contains(' ') || known[of].contains(&format!("'{answer}'")), "{of}: {attribute}: {answer}");
+    }
+}
+
+#[test]
+fn comparison_that_a_fact_never_meets_is_a_warning_with_its_place() {
+    let place = Place::new();
+    let text = "vars:\n  a: ${facts.kernel == \"linux\"}\nresources:\n  \
+                file[DIR/b]: { content: b, when: 'facts.os.name == \"Debian\"' }\n  \
+                file[DIR/c]: { content: c, when: '\"RedHat\" != facts[\"os\"].family' }\n  \
+                file[DIR/d]: { content: d, when: 'facts.os.name in [\"ubuntu\", \"Debian\"]' }\n  \
+                file[DIR/e]: { content: 'x${facts.os.distro.id.startsWith(\"Deb\")}' }\n  \
+                file[DIR/f]: { content: f, when: 'facts.os.name == \"debian\" && facts.kernel == \"Linux\"' }\n  \
+                file[DIR/g]: { content: g, when: 'facts.kernel == \"Darwin\"' }\n";
+    place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
+    let ended = place.run(&["plan", "m.yaml"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    for (line, said, right) in [
+        (2, "the fact `kernel` never equals `linux`: it is `Linux` here, and comparisons are exact", "Linux"),
+        (4, "the fact `os.name` never equals `Debian`: its values are in lower case", "debian"),
+        (5, "the fact `os.family` never equals `RedHat`: its values are in lower case", "redhat"),
+        (6, "the fact `os.name` never equals `Debian`: its values are in lower case", "debian"),
+        (7, "the fact `os.distro.id` never equals `Deb`: its values are in lower case", "deb"),
+    ] {
+        let start = ended.stderr.find(&format!("--> m.yaml:{line}:")).unwrap_or_else(|| panic!("{line}: {ended:?}"));
+        assert!(ended.stderr[..start].trim_end().ends_with(said), "{line}: {ended:?}");
+        assert!(ended.stderr[start..].contains(&format!("write \"{right}\"")), "{line}: {ended:?}");
+    }
+    assert_eq!(ended.stderr.matches("never equals").count(), 5, "{ended:?}");
+}
+
+#[test]
+fn every_summary_counts_what_when_left_out() {
+    let place = Place::new();
+    let text = "types:\n  pair:\n    attributes: {}\n    resources:\n      file[DIR/${self.name}]: { content: x, when: 1 == 2 }\n\
+                resources:\n  file[DIR/a]: { content: a }\n  file[DIR/b]: { content: b, when: 1 == 2 }\n  pair[c]: {}\n";
+    place.file("m.yaml", text.replace("DIR", &place.path().display().to_string()));
+    let plan = place.run(&["plan", "m.yaml"]);
+    assert!(plan.stdout.contains("1 resource: 1 to change, 2 left out by `when` ("), "{plan:?}");
+    let apply = place.run(&["apply", "m.yaml"]);
+    assert!(apply.stdout.contains("1 resource: 1 changed, 2 left out by `when` ("), "{apply:?}");
+    let run = place.run(&["run", "m.yaml", "--max-runtime", "1"]);
+    assert!(
+        format!("{}{}", run.stdout, run.stderr).contains("1 resource: 1 unchanged, 2 left out by `when`"),
+        "{run:?}"
+    );
+    for args in [&["plan", "m.yaml", "--format", "json"], &["apply", "m.yaml", "--format", "json"]] {
+        let document: serde_json::Value = serde_json::from_str(&place.run(args).stdout).unwrap();
+        assert_eq!((&document["counts"]["total"], &document["counts"]["left_out"]), (&1.into(), &2.into()), "{args:?}");
+    }
+    let running = crate::run::Running::begin(&place, &["m.yaml"]);
+    crate::run::wait("the state", || place.run(&["status"]).stdout.contains("1 in their state"));
+    let status = place.run(&["status"]);
+    assert!(
+        status.stdout.contains("holds 1 resource, for") && status.stdout.contains("2 left out by `when`"),
+        "{status:?}"
+    );
+    let document: serde_json::Value = serde_json::from_str(&place.run(&["status", "--format", "json"]).stdout).unwrap();
+    assert_eq!(document["counts"]["left_out"], 2);
+    running.end();
+}

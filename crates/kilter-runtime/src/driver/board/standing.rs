@@ -148,7 +148,8 @@ impl Board<'_> {
     pub(in super::super) fn standing_counts(&self) -> Counts {
         let total = self.prepared.resources().len();
         let in_sync = self.settled_once.iter().filter(|has_settled| **has_settled).count();
-        let mut counts = Counts { total, in_sync, ..Counts::default() };
+        let left_out = self.prepared.catalog.left_out;
+        let mut counts = Counts { total, in_sync, left_out, ..Counts::default() };
         for report in self.standing.iter().flat_map(BTreeMap::values) {
             let of_status = match report.status {
                 Status::WouldChange => &mut counts.would_change,

@@ -1,0 +1,336 @@
+//! Words of Ansible, Chef, Puppet, Salt and mgmt for things that kilter calls otherwise.
+//!
+//! The tables hold data only. A hint by spelling would often name an opposite: `stopped` is the nearest word to `started`.
+
+use ecow::{EcoString, eco_format};
+
+/// The type of a row that holds for all types.
+pub const ANY: &str = "*";
+
+/// Words for types: the words, kilter's type, and an addition to it.
+pub const TYPES: &[(&[&str], &str, &str)] = &[
+    (&["svc", "systemd", "systemd_service", "systemd_unit", "sysvinit", "daemon", "unit"], "service", ""),
+    (&["pkg", "apt", "apt_package", "aptpkg", "yum", "dnf", "zypper", "rpm", "pip", "npm", "gem"], "package", ""),
+    (&["copy", "template", "remote_file", "cookbook_file", "get_url", "assemble", "concat"], "file", ""),
+    (&["directory", "dir", "folder", "mkdir", "remote_directory"], "file", " with `ensure: directory`"),
+    (&["link", "symlink"], "file", " with `ensure: link` and `target`"),
+    (
+        &["lineinfile", "blockinfile", "file_line", "concat_fragment", "concat::fragment", "ini_setting"],
+        "file_part",
+        "",
+    ),
+    (&["command", "cmd", "shell", "script", "bash", "execute", "run", "raw"], "exec", ""),
+    (&["account", "useradd", "users"], "user", ""),
+    (&["groups", "groupadd"], "group", ""),
+    (&["hosts", "hostsfile_entry", "host_entry", "hosts_file"], "host", ""),
+    (&["cronjob", "cron_job", "crontab", "cron_d"], "cron", ""),
+    (&["authorized_key", "authorized_keys", "ssh_auth", "ssh:authorized_key"], "ssh_authorized_key", ""),
+    (&["sysctl_param", "kernel_parameter"], "sysctl", ""),
+    (&["msg", "print", "debug", "log", "echo"], "notify", ""),
+];
+
+/// Words for attributes: the type, the words, and kilter's attribute.
+pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
+    (ANY, &["state", "status", "action"], "ensure"),
+    ("file", &["dest", "name", "dst", "filename", "location", "file"], "path"),
+    ("file", &["src", "from", "source_file", "url"], "source"),
+    ("file", &["text", "contents", "data", "body", "line"], "content"),
+    ("file", &["user", "uid", "username"], "owner"),
+    ("file", &["gid", "groupname"], "group"),
+    ("file", &["perms", "permissions", "perm", "chmod", "rights"], "mode"),
+    ("file", &["link_target", "to", "symlink"], "target"),
+    ("file", &["recursive"], "recurse"),
+    ("file", &["makedirs", "mkdirs", "create_parents", "mkdir"], "parents"),
+    ("file", &["validate", "verify", "check_cmd"], "validate_cmd"),
+    ("file", &["diff", "show_changes"], "show_diff"),
+    ("file", &["type", "kind_of"], "ensure"),
+    ("file_part", &["dest", "file", "target", "filename"], "path"),
+    ("file_part", &["line", "block", "text", "contents"], "content"),
+    ("exec", &["cmd", "argv", "code", "run", "script"], "command"),
+    ("exec", &["chdir", "dir", "directory", "workdir", "working_dir", "working_directory"], "cwd"),
+    ("exec", &["env", "envvars", "environ", "variables"], "environment"),
+    ("exec", &["runas", "run_as", "become_user", "uid", "owner"], "user"),
+    ("exec", &["gid"], "group"),
+    ("exec", &["not_if", "notif", "nifcmd", "skip_if"], "unless"),
+    ("exec", &["only_if", "if", "ifcmd"], "onlyif"),
+    ("exec", &["donecmd"], "done"),
+    ("exec", &["watchcmd"], "watch"),
+    ("exec", &["refresh_only"], "refreshonly"),
+    ("exec", &["retries", "attempts"], "tries"),
+    ("exec", &["retry_delay", "retry_wait"], "try_sleep"),
+    ("exec", &["rc", "exit_codes", "exit_code", "success_codes", "return_code"], "returns"),
+    ("exec", &["executable", "interpreter"], "shell"),
+    ("exec", &["log_output"], "logoutput"),
+    ("exec", &["dest", "makes"], "creates"),
+    ("user", &["username", "login", "user"], "name"),
+    ("user", &["id"], "uid"),
+    ("user", &["group", "primary_group", "pgrp"], "gid"),
+    ("user", &["optional_groups", "supplementary_groups", "extra_groups"], "groups"),
+    ("user", &["homedir", "home_dir", "home_directory"], "home"),
+    ("user", &["create_home", "createhome", "manage_home", "move_home"], "managehome"),
+    ("user", &["gecos", "fullname", "full_name", "realname", "description"], "comment"),
+    ("user", &["passwd", "pass", "password_hash", "hash"], "password"),
+    ("user", &["expires", "expire", "expiration"], "expiry"),
+    ("user", &["login_shell"], "shell"),
+    ("user", &["non_unique", "allow_duplicate"], "allowdupe"),
+    ("user", &["system_user", "is_system"], "system"),
+    ("user", &["append"], "membership"),
+    ("user", &["password_expire_max", "max_age", "maxdays"], "password_max_age"),
+    ("user", &["password_expire_min", "min_age", "mindays"], "password_min_age"),
+    ("user", &["password_expire_warn", "warndays"], "password_warn_days"),
+    ("group", &["users", "addusers", "member"], "members"),
+    ("group", &["id"], "gid"),
+    ("group", &["non_unique", "allow_duplicate"], "allowdupe"),
+    ("group", &["append"], "auth_membership"),
+    ("host", &["aliases", "alias", "names"], "host_aliases"),
+    ("host", &["address", "addr", "ipaddress", "ip_address"], "ip"),
+    ("host", &["hostname", "host"], "name"),
+    ("package", &["pkg", "package", "package_name", "pkgs"], "name"),
+    ("package", &["ver", "release"], "version"),
+    ("service", &["service_name", "unit", "svc"], "name"),
+    ("service", &["enabled", "startup", "boot", "onboot", "start_mode"], "enable"),
+    ("cron", &["job", "cmd", "task"], "command"),
+    ("cron", &["day", "dom", "daymonth", "day_of_month"], "monthday"),
+    ("cron", &["dow", "dayweek", "day_of_week"], "weekday"),
+    ("cron", &["hours"], "hour"),
+    ("cron", &["minutes"], "minute"),
+    ("cron", &["months"], "month"),
+    ("cron", &["special_time", "time"], "special"),
+    ("cron", &["env", "environ"], "environment"),
+    ("ssh_authorized_key", &["key_type", "keytype", "enc"], "type"),
+    ("ssh_authorized_key", &["public_key", "pubkey", "keydata"], "key"),
+    ("ssh_authorized_key", &["key_options", "option"], "options"),
+    ("ssh_authorized_key", &["username", "owner"], "user"),
+    ("ssh_authorized_key", &["comment", "keyname"], "name"),
+    ("sysctl", &["key", "param", "parameter"], "name"),
+    ("sysctl", &["val"], "value"),
+    (ANY, &["depends_on", "depends", "requires", "requisite", "after", "needs"], "require"),
+    (ANY, &["require_in", "required_by"], "before"),
+    (ANY, &["notifies", "watch_in", "handler", "triggers"], "notify"),
+    (ANY, &["subscribes", "listen", "listens", "onchanges"], "subscribe"),
+    (ANY, &["if", "only_if", "condition"], "when"),
+    (ANY, &["using"], "provider"),
+];
+
+/// Words for attributes to which kilter has another answer: the words, and the hint.
+const ANSWERS: &[(&[&str], &str)] = &[
+    (
+        &["onlyif", "unless", "creates", "ifcmd", "not_if", "guard"],
+        "guards belong to `exec`; `when:` leaves a resource out by facts and variables",
+    ),
+    (
+        &["loop", "with_items", "with_dict", "for_each", "foreach", "count"],
+        "there are no loops: generate the manifest with a program",
+    ),
+    (&["register", "output"], "a resource refers to the output of another: ${exec[title].stdout}"),
+    (&["become", "sudo", "become_method"], "take it out: kilter works with the rights of the user that runs it"),
+    (&["ignore_errors", "failed_when"], "take it out: a failure stops only the resources that depend on it"),
+    (&["changed_when"], "take it out: kilter compares the state, and a guard decides about an `exec`"),
+    (&["alias", "tag", "tags", "loglevel", "audit", "schedule", "stage"], "take it out: kilter has nothing like it"),
+    (
+        &["hasrestart", "hasstatus", "daemon_reload", "update_cache", "cache_valid_time"],
+        "take it out: the provider does what is needed by itself",
+    ),
+    (&["removes"], "write a guard: onlyif: [test, -e, PATH]"),
+];
+
+/// Words for values: the type, the attribute, the words, and kilter's value or a hint that names more.
+pub const VALUES: &[(&str, &str, &[&str], &str)] = &[
+    (
+        "service",
+        "ensure",
+        &["started", "start", "up", "active", "alive", "true", "yes", "on", "run", "present"],
+        "running",
+    ),
+    (
+        "service",
+        "ensure",
+        &["restarted", "reloaded", "restart", "reload"],
+        "write `ensure: running`; `subscribe` restarts the service when another resource changes",
+    ),
+    ("service", "ensure", &["stop", "down", "inactive", "dead", "false", "no", "off", "absent"], "stopped"),
+    (
+        "service",
+        "ensure",
+        &["enabled", "disabled", "masked"],
+        "whether it starts with the machine is another attribute, `enable`: true, false or mask",
+    ),
+    ("service", "enable", &["enabled", "yes", "on", "auto", "automatic", "started", "running"], "true"),
+    ("service", "enable", &["disabled", "no", "off", "manual", "stopped"], "false"),
+    ("service", "enable", &["masked"], "mask"),
+    ("service", "enable", &["unmasked"], "false"),
+    ("package", "ensure", &["installed", "install", "held", "hold", "true", "yes", "newest_installed"], "present"),
+    ("package", "ensure", &["latest", "upgrade", "upgraded", "newest", "updated"], "write `latest: true`"),
+    ("package", "ensure", &["purged", "purge"], "write `ensure: absent` and `purge: true`"),
+    ("package", "ensure", &["removed", "remove", "uninstalled", "uninstall", "false", "no", "disabled"], "absent"),
+    ("file", "ensure", &["dir", "folder", "directories", "mkdir"], "directory"),
+    ("file", "ensure", &["symlink", "symboliclink", "soft", "softlink", "ln"], "link"),
+    ("file", "ensure", &["touch", "touched", "regular", "created", "create", "copy", "template"], "file"),
+    ("file", "ensure", &["hard", "hardlink"], "kilter makes no hard links; `ensure: link` makes a symbolic one"),
+    ("user", "membership", &["append", "true", "yes"], "minimum"),
+    ("user", "membership", &["false", "no", "exclusive", "exact"], "inclusive"),
+    ("cron", "special", &["@reboot", "startup", "boot"], "reboot"),
+    ("cron", "special", &["@hourly"], "hourly"),
+    ("cron", "special", &["@daily", "@midnight"], "daily"),
+    ("cron", "special", &["@weekly"], "weekly"),
+    ("cron", "special", &["@monthly"], "monthly"),
+    ("cron", "special", &["@yearly", "@annually"], "yearly"),
+    (
+        ANY,
+        "ensure",
+        &[
+            "exists",
+            "exist",
+            "existing",
+            "created",
+            "create",
+            "add",
+            "added",
+            "true",
+            "yes",
+            "on",
+            "enabled",
+            "installed",
+        ],
+        "present",
+    ),
+    (
+        ANY,
+        "ensure",
+        &[
+            "removed",
+            "remove",
+            "deleted",
+            "delete",
+            "del",
+            "destroyed",
+            "missing",
+            "gone",
+            "purged",
+            "false",
+            "no",
+            "off",
+            "disabled",
+            "uninstalled",
+            "nonexistent",
+            "none",
+        ],
+        "absent",
+    ),
+];
+
+/// Words with opposite meanings: those on one side of a row are never a correction of those on the other side.
+const OPPOSITES: &[(&[&str], &[&str])] = &[
+    (
+        &["started", "start", "running", "run", "up", "active", "alive", "restarted", "restart", "reloaded", "reload"],
+        &["stopped", "stop", "down", "inactive", "dead"],
+    ),
+    (
+        &["true", "yes", "on", "enabled", "enable", "active"],
+        &["false", "no", "off", "disabled", "disable", "none", "mask", "masked"],
+    ),
+    (
+        &["present", "installed", "install", "latest", "exists", "created", "create", "added"],
+        &["absent", "uninstalled", "uninstall", "removed", "remove", "deleted", "purged", "missing", "broken"],
+    ),
+    (&["mounted", "mount"], &["unmounted", "umounted", "unmount", "umount", "absent"]),
+    (&["allow", "allowed", "accept", "permit"], &["deny", "denied", "reject", "drop", "forbid"]),
+    (&["before", "require_in"], &["after", "require"]),
+    (&["first", "min", "minimum", "minimal"], &["last", "max", "maximum", "maximal"]),
+    (&["locked", "lock", "held", "hold"], &["unlocked", "unlock", "unheld", "unhold"]),
+    (&["inclusive", "included", "include"], &["exclusive", "excluded", "exclude"]),
+];
+
+/// Returns true if one word means the opposite of the other.
+pub(crate) fn are_opposites(one: &str, other: &str) -> bool {
+    let (one, other) = (one.to_lowercase(), other.to_lowercase());
+    let is_negated = |one: &str, other: &str| {
+        ["un", "dis", "in", "non", "no", "not", "no_", "not_", "non-"]
+            .iter()
+            .any(|prefix| one.strip_prefix(prefix) == Some(other))
+    };
+    let in_row = |(left, right): &(&[&str], &[&str])| {
+        let is_pair = |one: &str, other: &str| left.contains(&one) && right.contains(&other);
+        is_pair(&one, &other) || is_pair(&other, &one)
+    };
+    is_negated(&one, &other) || is_negated(&other, &one) || OPPOSITES.iter().any(in_row)
+}
+
+/// The hint for a type of another tool, if kilter has the type under another name; `has` says which types there are.
+pub fn type_hint(word: &str, has: &dyn Fn(&str) -> bool) -> Option<EcoString> {
+    let word = word.to_lowercase();
+    // Puppet and Ansible write the collection in front.
+    let last = word.rsplit(['.', ':']).next().unwrap_or_default();
+    let found = |(words, ..): &&(&[&str], &str, &str)| words.contains(&word.as_str()) || words.contains(&last);
+    let (_, name, addition) = TYPES.iter().filter(found).find(|(_, name, _)| has(name))?;
+    Some(eco_format!("kilter's type is `{name}`{addition}"))
+}
+
+/// The hint for an attribute of another tool; `has` says which attributes and relations there are.
+pub fn attribute_hint(type_name: &str, word: &str, has: &dyn Fn(&str) -> bool) -> Option<EcoString> {
+    let word = word.to_lowercase();
+    let found = |(of, words, name): &&(&str, &[&str], &str)| {
+        (*of == type_name || *of == ANY) && words.contains(&word.as_str()) && has(name)
+    };
+    let name = ATTRIBUTES.iter().find(found).map(|(.., name)| eco_format!("kilter's attribute is `{name}`"));
+    let answer = || ANSWERS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| (*hint).into());
+    name.or_else(answer)
+}
+
+/// The hint for a value of another tool; `allowed` are the values that there are.
+pub fn value_hint(type_name: &str, attribute: &str, word: &str, allowed: &[&str]) -> Option<EcoString> {
+    let word = word.to_lowercase();
+    let is_version = word.starts_with(|c: char| c.is_ascii_digit()) || word.starts_with(['=', '>', '<']);
+    if (type_name, attribute) == ("package", "ensure") && is_version {
+        let version = word.trim_start_matches(['=', '>', '<', ' ']);
+        return Some(eco_format!("write `version: \"{version}\"`"));
+    }
+    let found = |(of, name, words, answer): &&(&str, &str, &[&str], &str)| {
+        (*of == type_name || *of == ANY)
+            && *name == attribute
+            && words.contains(&word.as_str())
+            && (answer.contains(' ') || allowed.contains(answer))
+    };
+    VALUES.iter().find(found).map(|(.., answer)| match answer.contains(' ') {
+        true => (*answer).into(),
+        false => eco_format!("kilter's word is `{answer}`"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_of_another_tool_is_answered_with_the_word_of_kilter() {
+        let service = ["running", "stopped"];
+        let hint = |of: &str, name: &str, word: &str, allowed: &[&str]| value_hint(of, name, word, allowed).unwrap();
+        assert_eq!(hint("service", "ensure", "started", &service), "kilter's word is `running`");
+        assert_eq!(hint("service", "ensure", "Stop", &service), "kilter's word is `stopped`");
+        assert_eq!(hint("package", "ensure", "latest", &["present", "absent"]), "write `latest: true`");
+        assert_eq!(hint("package", "ensure", "1.18.0-6", &["present"]), "write `version: \"1.18.0-6\"`");
+        assert_eq!(hint("host", "ensure", "deleted", &["present", "absent"]), "kilter's word is `absent`");
+        assert_eq!(value_hint("other", "ensure", "deleted", &["up"]), None, "a word that the type does not have");
+        let all = |_: &str| true;
+        assert_eq!(attribute_hint("file", "dest", &all).unwrap(), "kilter's attribute is `path`");
+        assert_eq!(attribute_hint("user", "state", &all).unwrap(), "kilter's attribute is `ensure`");
+        assert!(attribute_hint("file", "onlyif", &|_| false).unwrap().contains("`exec`"));
+        assert_eq!(type_hint("ansible.builtin.copy", &all).unwrap(), "kilter's type is `file`");
+        assert_eq!(type_hint("directory", &all).unwrap(), "kilter's type is `file` with `ensure: directory`");
+        assert_eq!(type_hint("svc", &|_| false), None);
+    }
+
+    #[test]
+    fn opposites_are_found_in_the_table_and_by_a_prefix() {
+        for (one, other) in [
+            ("started", "stopped"),
+            ("Enabled", "disabled"),
+            ("mounted", "unmounted"),
+            ("absent", "present"),
+            ("masked", "unmasked"),
+        ] {
+            assert!(are_opposites(one, other) && are_opposites(other, one), "{one} {other}");
+        }
+        assert!(!are_opposites("start", "started") && !are_opposites("mode", "node"));
+    }
+}

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use crate::step::{cargo, shown};
-use crate::{hosts, requirements};
+use crate::{hosts, measure, requirements};
 
 /// How many random graphs the simulator runs.
 pub(crate) const GRAPHS: u32 = 100_000;
@@ -38,15 +38,9 @@ pub(crate) fn run(root: &Path, graphs: u32) -> ExitCode {
     ExitCode::from(worst(&parts))
 }
 
-/// System calls, processes and bytes of memory a resource: what no noisy machine can blur.
+/// System calls, processes and bytes of memory per resource: the measurements that noise cannot blur.
 fn gates(root: &Path) -> u8 {
-    let build = ["build", "--release", "--locked", "--quiet", "-p", "kilter", "-p", "kilter-testkit", "--bins"];
-    let measure =
-        ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "measure", "--", "--gates"];
-    match plainly(cargo(root).args(build)) {
-        0 => plainly(cargo(root).args(measure)),
-        failed => failed,
-    }
+    measure::run(root, &["--gates".to_owned()])
 }
 
 /// What the test programs counted.

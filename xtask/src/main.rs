@@ -6,28 +6,30 @@
 //! | `test` | brings what the tests need, and runs all of them |
 //! | `host` | boots a test host with kilter in it, and runs a shell there, or a command |
 //! | `layers` | holds the dependencies of the crates against `layers.toml` |
-//! | `layout` | writes which functions every run executes, for the linker to put side by side |
+//! | `dist` | builds the static program that is installed |
+//! | `measure` | builds it and measures it; `--gates` for the measurements that noise cannot blur |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes nothing |
 //!
 //! Knows nothing of what kilter does: it starts programs and reads files.
 
 mod all_tests;
 mod ci;
+mod dist;
 mod docs;
 mod hosts;
 mod layers;
-mod layout;
+mod measure;
 mod requirements;
 mod step;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | host [COMMAND...] | layers | layout | docs [--check]";
+const USAGE: &str = "usage: cargo xtask ci | test [--graphs N] | host [COMMAND...] | dist | measure [--gates] [NAME...] | layers | docs [--check]";
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let owned: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = owned.iter().map(String::as_str).collect();
     let root = root();
     match args.as_slice() {
         ["ci"] => ci::run(&root),
@@ -37,8 +39,9 @@ fn main() -> ExitCode {
             Err(_) => usage(&format!("`{graphs}` is not a number of graphs")),
         },
         ["host", command @ ..] => hosts::run(&root, command),
+        ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
+        ["dist"] => told(dist::run(&root)),
         ["layers"] => told(layers::run(&root)),
-        ["layout"] => told(layout::run(&root)),
         ["docs"] => told(docs::run(&root, docs::Pages::Write)),
         ["docs", "--check"] => told(docs::run(&root, docs::Pages::Check)),
         ["--help" | "-h" | "help"] => {

@@ -1,9 +1,9 @@
 //! Measures kilter against the floor of bare system calls and against a peer, in one run.
 //!
-//! `cargo run --release -p kilter-testkit --bin measure` prints a table in Markdown: what was
-//! measured, the floor beside it, the ratio, the target, and whether it holds; it fails when a target
-//! is missed. `--gates` measures only what no noisy machine can blur (system calls, processes, bytes of
-//! memory a resource); it is part of the tests.
+//! `cargo xtask measure` builds the program and this one, and prints a table in Markdown: the measurement, the floor
+//! beside it, the ratio, the target, and whether it holds. It fails if a target is missed. `--gates` takes only the
+//! measurements that noise cannot blur (system calls, processes, bytes of memory per resource); the tests run it.
+//! `--program PATH` names the program to measure.
 
 mod floods;
 mod floor;
@@ -26,11 +26,8 @@ fn main() -> ExitCode {
     if floor::serve() {
         return ExitCode::SUCCESS;
     }
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let gates = arguments.iter().any(|argument| argument == "--gates");
-    let only: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
-    let kilter = match binary() {
-        Ok(kilter) => kilter,
+    let Arguments { program: kilter, gates, only } = match arguments(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
         Err(message) => {
             eprintln!("error: {message}");
             return ExitCode::FAILURE;
@@ -54,12 +51,31 @@ fn main() -> ExitCode {
     if table.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The release build of the command, beside this program.
-fn binary() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let kilter = own.with_file_name("kilter");
-    match kilter.exists() {
-        true => Ok(kilter),
-        false => Err(format!("{} is missing: cargo build --release -p kilter", kilter.display())),
+/// The command line.
+struct Arguments {
+    /// The program to measure.
+    program: PathBuf,
+    /// Take only the measurements that noise cannot blur.
+    gates: bool,
+    /// Parts of the names of the measurements to take; empty for all.
+    only: Vec<String>,
+}
+
+fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let (mut program, mut gates, mut only) = (None, false, Vec::new());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--gates" => gates = true,
+            "--program" => program = words.next().map(PathBuf::from),
+            _ if word.starts_with("--") => {
+                return Err(format!("unknown option {word}; there are --gates and --program PATH"));
+            }
+            _ => only.push(word),
+        }
+    }
+    match program {
+        Some(program) if program.is_file() => Ok(Arguments { program, gates, only }),
+        Some(program) => Err(format!("{} is missing: `cargo xtask dist` builds it", program.display())),
+        None => Err("no program to measure: give --program PATH, or use `cargo xtask measure`".to_owned()),
     }
 }

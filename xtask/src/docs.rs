@@ -30,6 +30,7 @@ pub(crate) fn run(root: &Path, mode: Pages) -> Result<String, Vec<String>> {
     let (documents, unreadable) = documents(root);
     problems.extend(unreadable);
     problems.extend(links::broken(root, &documents));
+    problems.extend(links::unlisted(&documents));
     problems.extend(evidence::missing(root, &documents));
     let plan = |manifests: &[PathBuf]| examples::plan(&kilter, manifests);
     problems.extend(examples::failing(root, &documents, &plan));

@@ -10,6 +10,21 @@ pub(super) fn broken(root: &Path, documents: &[Document]) -> Vec<String> {
     documents.iter().flat_map(|document| broken_in(root, document)).collect()
 }
 
+/// The table of contents of the book.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// The pages below `docs` that the table of contents does not list.
+pub(super) fn unlisted(documents: &[Document]) -> Vec<String> {
+    let summary = documents.iter().find(|document| document.path == Path::new(SUMMARY));
+    let listed: Vec<String> = summary.map_or_else(Vec::new, |summary| {
+        divide(&summary.text).prose.into_iter().flat_map(|(_, line)| link_targets(line)).collect()
+    });
+    let pages = documents.iter().filter_map(|document| document.path.strip_prefix("docs").ok());
+    let unlisted = pages.filter(|page| *page != Path::new("SUMMARY.md"));
+    let unlisted = unlisted.filter(|page| !listed.iter().any(|listed| Path::new(listed) == *page));
+    unlisted.map(|page| format!("docs/{}: {SUMMARY} does not list this page", page.display())).collect()
+}
+
 fn broken_in(root: &Path, document: &Document) -> Vec<String> {
     let mut problems = Vec::new();
     for (number, line) in divide(&document.text).prose {
@@ -42,6 +57,14 @@ fn why_broken(root: &Path, document: &Document, target: &str) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_missing_in_the_summary_are_listed() {
+        let document = |path: &str, text: &str| Document { path: path.into(), text: text.to_owned() };
+        let documents =
+            [document("docs/SUMMARY.md", "- [A](a.md)\n"), document("docs/a.md", ""), document("docs/b/c.md", "")];
+        assert_eq!(unlisted(&documents), ["docs/b/c.md: docs/SUMMARY.md does not list this page"]);
+    }
 
     #[test]
     fn links_that_lead_nowhere_are_told_with_their_places() {

@@ -4,6 +4,7 @@ mod begin;
 mod board;
 mod calls;
 mod composite;
+mod conditions;
 mod debts;
 mod former;
 mod handover;
@@ -48,6 +49,7 @@ pub use begin::Held;
 use board::Board;
 pub(crate) use calls::CallId;
 use calls::Calls;
+pub use conditions::{Conditions, Outdated};
 use handover::Parts;
 pub use handover::{Handover, Takeover};
 pub use hold::Hold;
@@ -205,6 +207,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             if !self.is_ending() && self.is_superseded() {
                 return Ended::Superseded(Box::new(self.hand_over()));
             }
+            self.report_conditions();
             if self.rest() {
                 continue;
             }

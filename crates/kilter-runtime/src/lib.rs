@@ -36,8 +36,8 @@ pub mod watch;
 mod worker;
 
 pub use driver::{
-    Anew, Begun, CompositeStanding, Contest, Declared, Fate, Handover, Held, Hold, Mode, Options, Pause, Paused, Ring,
-    RunError, Standing, Standings, Stop, Takeover, Tally, Unseen, Watched, Which, Window,
+    Anew, Begun, CompositeStanding, Conditions, Contest, Declared, Fate, Handover, Held, Hold, Mode, Options, Outdated,
+    Pause, Paused, Ring, RunError, Standing, Standings, Stop, Takeover, Tally, Unseen, Watched, Which, Window,
 };
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, Observer, Silent};

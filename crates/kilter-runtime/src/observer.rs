@@ -3,7 +3,7 @@
 use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
-use crate::driver::Fate;
+use crate::driver::{Conditions, Fate};
 use crate::report::{Counts, ResourceReport};
 
 /// Something that happened during a run.
@@ -62,6 +62,8 @@ pub enum Event<'a> {
     Converged(bool),
     /// A state is held: for now nothing is left to be done, and so many resources are in which state.
     Quiet(Counts),
+    /// A state is held: conditions that keep the run from holding it as usual have begun or ended.
+    Conditions(&'a Conditions),
     /// A state is held: what was done so far was made durable, and what it took to do it is given up.
     Flushed,
     /// A state is held, and the run is well: told as often as was asked for, however little happens.

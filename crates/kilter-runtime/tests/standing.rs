@@ -289,7 +289,7 @@ fn contested_resource_is_reported_with_both_values_and_its_next_repair() {
     let told = hold(&slots, vec![slot("busy", Meta::default())], Vec::new(), 2, |seen| {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
         let busy = one(&standings, "busy");
-        assert_eq!((busy.tally.changes, busy.word, standings.contested), (21, "would_change", 1));
+        assert_eq!((busy.tally.changes, busy.word, standings.conditions.contested), (21, "would_change", 1));
         let contest = busy.contest.as_ref().unwrap();
         assert_eq!((contest.repairs, contest.differences.len()), (21, 1));
         let next = busy.next_look.unwrap();
@@ -306,7 +306,7 @@ fn contested_resource_that_yields_is_demoted() {
     hold(&slots, vec![slot("busy", yields)], Vec::new(), 2, |seen| {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
         let busy = one(&standings, "busy");
-        assert_eq!((busy.tally.changes, busy.watched_only, standings.contested), (21, true, 0));
+        assert_eq!((busy.tally.changes, busy.watched_only, standings.conditions.contested), (21, true, 0));
         assert_eq!((busy.contest.as_ref(), busy.next_look), (None, None));
     });
 }

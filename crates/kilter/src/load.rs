@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ecow::EcoString;
 use indexmap::IndexMap;
@@ -61,6 +61,8 @@ pub(crate) struct Loaded<'r> {
     pub(crate) facts: IndexMap<EcoString, Value>,
     /// The variables that were given.
     pub(crate) vars: Vec<(EcoString, Value)>,
+    /// Time at which it was read.
+    pub(crate) read_at: SystemTime,
 }
 
 /// Reads, compiles and prepares the manifests of a command line.
@@ -197,7 +199,7 @@ fn compiled<'r>(
                 say::line(render_warnings(&news, &sources, true).trim_end());
             }
             let (includes, facts) = (includes.taken(), facts.taken());
-            Ok(Loaded { prepared, given, includes, facts, vars })
+            Ok(Loaded { prepared, given, includes, facts, vars, read_at: SystemTime::now() })
         }
         Err(rejected) => {
             let problems = reject::problems(&rejected, &mut compiled.places, &sources);

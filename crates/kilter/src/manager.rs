@@ -3,30 +3,62 @@
 
 use std::time::Duration;
 
-use kilter_runtime::{Counts, Event};
+use kilter_runtime::{Conditions, Counts, Event};
 use sd_notify::NotifyState;
 
 use crate::render::progress::paused;
 use crate::render::report::counted;
+use crate::render::status;
 
 /// How often the service manager wants to hear that the run is well: twice as often as it looks.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|interval| interval / 2)
 }
 
-/// Tells it what it asked for. Without a service manager nobody is told.
-pub(crate) fn tell(event: &Event<'_>) {
-    let told = match event {
-        // It is ready when everything has settled once; to say so again means nothing.
-        Event::Quiet(counts) => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&summary(counts))]),
-        Event::Paused { why, longest } => sd_notify::notify(&[NotifyState::Status(&paused(why, *longest))]),
-        Event::Resumed => sd_notify::notify(&[NotifyState::Status("resumed")]),
-        Event::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
-        Event::Interrupted { .. } => sd_notify::notify(&[NotifyState::Stopping]),
-        _ => return,
-    };
-    // One that does not listen any more has its own ways to find out.
-    drop(told);
+/// The service manager, as far as this run has reported to it.
+#[derive(Debug, Default)]
+pub(crate) struct Manager {
+    counts: Option<Counts>,
+    conditions: Conditions,
+    paused: Option<String>,
+}
+
+impl Manager {
+    /// Reports an event to the service manager, if there is one.
+    pub(crate) fn tell(&mut self, event: &Event<'_>) {
+        let told = match event {
+            // It is ready when everything has settled once; to say so again means nothing.
+            Event::Quiet(counts) => {
+                self.counts = Some(*counts);
+                sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&self.status())])
+            }
+            Event::Conditions(conditions) => {
+                self.conditions.clone_from(conditions);
+                sd_notify::notify(&[NotifyState::Status(&self.status())])
+            }
+            Event::Paused { why, longest } => {
+                self.paused = Some(paused(why, *longest));
+                sd_notify::notify(&[NotifyState::Status(&self.status())])
+            }
+            Event::Resumed => {
+                self.paused = None;
+                sd_notify::notify(&[NotifyState::Status(&self.status())])
+            }
+            Event::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+            Event::Interrupted { .. } => sd_notify::notify(&[NotifyState::Stopping]),
+            _ => return,
+        };
+        // One that does not listen any more has its own ways to find out.
+        drop(told);
+    }
+
+    /// Status on one line: what is wrong comes first, because it may be cut.
+    fn status(&self) -> String {
+        let mut parts: Vec<String> = self.paused.iter().cloned().collect();
+        parts.extend(status::conditions(&self.conditions));
+        parts.push(self.counts.as_ref().map_or_else(|| "nothing is settled yet".to_owned(), summary));
+        parts.join("; ")
+    }
 }
 
 fn summary(counts: &Counts) -> String {
@@ -46,7 +78,24 @@ fn summary(counts: &Counts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
+    use kilter_runtime::Outdated;
+
     use super::*;
+
+    #[test]
+    fn status_of_broken_manifest_says_so_first() {
+        let outdated = Outdated { held: SystemTime::UNIX_EPOCH, errors: 2, messages: Vec::new() };
+        let conditions = Conditions { outdated: Some(outdated), unwatched: 1, contested: 3, ..Conditions::default() };
+        let counts = Some(Counts { total: 3, in_sync: 3, ..Counts::default() });
+        let manager = Manager { counts, conditions, paused: None };
+        assert_eq!(
+            manager.status(),
+            "holding the state of 1970-01-01T00:00:00Z; the manifest has 2 errors; 3 resources are contested; 1 resource \
+             cannot be watched and is polled; 3 resources, 3 in their state"
+        );
+    }
 
     #[test]
     fn the_summary_says_only_what_there_is() {

@@ -77,12 +77,26 @@ pub(crate) fn bytes(data: &[u8]) -> Exit {
 
 thread_local! {
     /// The lines of this thread that are held back, if they are.
-    static HELD_BACK: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+    static HELD_BACK: RefCell<Option<Said>> = const { RefCell::new(None) };
 }
 
-/// Does something, and holds back what it says to people on this thread: lines, each for [`line()`].
-pub(crate) fn holding_back<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
-    HELD_BACK.set(Some(Vec::new()));
+/// What was said to people and held back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// Lines, each for [`line()`].
+    pub(crate) lines: Vec<String>,
+    /// Number of errors that they report.
+    pub(crate) errors: usize,
+}
+
+/// Counts errors that lines report which are held back.
+pub(crate) fn count_errors(errors: usize) {
+    HELD_BACK.with_borrow_mut(|held| held.iter_mut().for_each(|held| held.errors += errors));
+}
+
+/// Does something, and holds back what it says to people on this thread.
+pub(crate) fn holding_back<T>(work: impl FnOnce() -> T) -> (T, Said) {
+    HELD_BACK.set(Some(Said::default()));
     let done = work();
     (done, HELD_BACK.take().unwrap_or_default())
 }
@@ -91,7 +105,7 @@ pub(crate) fn holding_back<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
 pub(crate) fn line(text: impl Display) {
     let is_held_back = HELD_BACK.with_borrow_mut(|held| match held {
         Some(held) => {
-            held.push(text.to_string());
+            held.lines.push(text.to_string());
             true
         }
         None => false,
@@ -104,6 +118,7 @@ pub(crate) fn line(text: impl Display) {
 
 /// Says what is wrong.
 pub(crate) fn error(message: impl Display) {
+    count_errors(1);
     line(format_args!("{} {message}", styled(FAILED, "error:")));
 }
 

@@ -77,6 +77,8 @@ pub(super) struct Board<'run> {
     before: Option<Before>,
     /// Which resources have settled once, while a state is held.
     settled_once: Vec<bool>,
+    /// Time of the last check of each resource while a state is held, in seconds of the driver's clock plus one; 0 for none.
+    checked_at: Vec<u32>,
     /// Resources that are to be looked at since it is time to, and to which nothing has happened.
     polled: FxHashSet<VertexId>,
     used: FxHashSet<u16>,
@@ -151,6 +153,7 @@ impl<'run> Board<'run> {
             contested: FxHashMap::default(),
             before: Before::of(prepared, options),
             settled_once: Vec::new(),
+            checked_at: Vec::new(),
             polled: FxHashSet::default(),
             used: FxHashSet::default(),
             counts: Counts::default(),
@@ -256,7 +259,8 @@ impl<'run> Board<'run> {
         draft.tries += 1;
     }
 
-    pub(super) fn checked(&mut self, done: Done) -> Verdict {
+    pub(super) fn checked(&mut self, done: Done, now: Timestamp) -> Verdict {
+        self.has_checked(&done, now);
         if let Some(outcome) = done.outcome {
             let seal = self.seal(done.vertex);
             let draft = self.draft(done.vertex);
@@ -321,7 +325,8 @@ impl<'run> Board<'run> {
     }
 
     /// Takes what came of a change, and of a refresh that was owed for these.
-    pub(super) fn applied(&mut self, done: Done, owed_by: Vec<ResourceRef>) -> Ran {
+    pub(super) fn applied(&mut self, done: Done, now: Timestamp, owed_by: Vec<ResourceRef>) -> Ran {
+        self.has_checked(&done, now);
         let outcome = done.outcome.unwrap_or_default();
         self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
         let ran = match &done.result {

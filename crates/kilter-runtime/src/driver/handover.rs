@@ -12,6 +12,7 @@ use kilter_model::{Attributes, Catalog, Difference, Meta, Resource, Value};
 use kilter_provider::Found;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::Conditions;
 use super::board::{Draft, Tallies};
 use super::calls::Calls;
 use super::listen::Names;
@@ -92,6 +93,7 @@ pub(super) struct Watching {
     pub(super) flush_after: Timestamp,
     pub(super) alive_at: Timestamp,
     pub(super) is_converged: bool,
+    pub(super) conditions: Conditions,
     pub(super) paused: Option<PauseState>,
 }
 
@@ -115,6 +117,7 @@ impl Watching {
             flush_after: Timestamp::default(),
             alive_at: Timestamp::default(),
             is_converged: false,
+            conditions: Conditions::default(),
             paused: None,
         }
     }
@@ -157,6 +160,7 @@ pub(super) struct Carried {
     pub(super) tallies: Tallies,
     pub(super) contested: FxHashMap<VertexId, Box<[Difference]>>,
     pub(super) settled_once: Vec<bool>,
+    pub(super) checked_at: Vec<u32>,
     pub(super) used: FxHashSet<u16>,
     pub(super) counts: Counts,
 }

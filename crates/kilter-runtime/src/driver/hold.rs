@@ -19,7 +19,7 @@ use super::reading::{Declared, Reading};
 use super::stop::Message;
 use super::tidings::Tidings;
 use super::window::Window;
-use super::{Driver, millis};
+use super::{Conditions, Driver, millis};
 use crate::observer::Event;
 use crate::prepare::Prepared;
 use crate::step::Received;
@@ -86,6 +86,8 @@ pub(super) struct Holder<'hold> {
     /// How often anything had settled when it was told that nothing is left to be done; none while something is.
     quiet_at: Option<usize>,
     is_converged: bool,
+    /// Conditions that were reported last.
+    pub(super) conditions: Conditions,
     pub(super) is_enough: bool,
     pub(super) is_superseded: bool,
     /// Whether somebody wants nothing further to be begun.
@@ -115,6 +117,7 @@ impl<'hold> Holder<'hold> {
             flush_after,
             alive_at,
             is_converged,
+            conditions,
             paused,
         } = match before {
             Some(before) => before.renumbered(kept),
@@ -189,6 +192,7 @@ impl<'hold> Holder<'hold> {
             alive_at,
             quiet_at,
             is_converged,
+            conditions,
             is_enough,
             is_superseded,
             paused,
@@ -223,6 +227,7 @@ impl<'hold> Holder<'hold> {
             flush_after,
             alive_at,
             is_converged,
+            conditions,
             paused,
             ..
         } = self;
@@ -239,6 +244,7 @@ impl<'hold> Holder<'hold> {
             flush_after,
             alive_at,
             is_converged,
+            conditions,
             paused,
         }
     }

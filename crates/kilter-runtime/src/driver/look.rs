@@ -58,7 +58,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             in_flight: self.in_flight(),
             counts: self.board.standing_counts(),
             in_sync_now: all().filter(is_at_rest).count(),
-            contested: self.machine.contested(),
+            conditions: self.conditions(),
+            polled: holder.polls.polled().count(),
+            oldest_check: holder.polls.polled().filter_map(|vertex| self.board.last_check(vertex, self.now)).max(),
             under_way,
             settled: self.board.settled(),
             watches: watches.watches,
@@ -83,6 +85,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             || self.board.standing_of(vertex).is_some()
             || self.machine.is_watched_only(vertex)
             || self.machine.contest(vertex).is_some()
+            || self.holder.as_ref().is_some_and(|holder| holder.polls.why(vertex).is_some())
     }
 
     fn standing(&self, vertex: VertexId, next_look: Option<Duration>, queued: &FxHashSet<VertexId>) -> Standing {
@@ -118,7 +121,8 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             watched_only: self.machine.is_watched_only(vertex),
             contest: self.contest(vertex),
             watched: self.watched(vertex),
-            unwatched: self.unwatched(vertex).cloned(),
+            unwatched: self.why_unwatched(vertex),
+            last_check: self.board.last_check(vertex, self.now),
             next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
             tally: self.board.tally(vertex),
         }
@@ -159,6 +163,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     /// Why its provider does not tell of a resource of which it should.
     fn unwatched(&self, vertex: VertexId) -> Option<&EcoString> {
         self.holder.as_ref()?.listening.why_unwatched(vertex)
+    }
+
+    /// Why a resource is polled though it should be watched.
+    fn why_unwatched(&self, vertex: VertexId) -> Option<EcoString> {
+        let of_provider = self.unwatched(vertex).cloned();
+        of_provider.or_else(|| self.holder.as_ref()?.polls.why(vertex).map(EcoString::from))
     }
 
     fn watched(&self, vertex: VertexId) -> Watched {

@@ -46,9 +46,33 @@ impl Polled {
 pub(super) struct Polls {
     of: FxHashMap<VertexId, Polled>,
     queue: BinaryHeap<Reverse<(Timestamp, VertexId)>>,
+    /// Number of resources of which something does not tell that should.
+    missing: usize,
 }
 
 impl Polls {
+    /// Number of resources that are polled because they cannot be watched.
+    pub(super) fn missing(&self) -> usize {
+        self.missing
+    }
+
+    /// Why nothing tells of a resource that is polled for that.
+    pub(super) fn why(&self, vertex: VertexId) -> Option<&'static str> {
+        let missing = self.of.get(&vertex)?.missing;
+        let whys = [
+            (Missing::Limit, "no more inotify watches: raise the limit by `sysctl fs.inotify.max_user_watches`"),
+            (Missing::Process, "a process cannot be watched"),
+            (Missing::Other, "a path of it, or the network, cannot be watched"),
+            (Missing::Provider, "the watch of its provider does not run"),
+        ];
+        whys.into_iter().find(|(what, _)| missing & *what as u8 != 0).map(|(_, why)| why)
+    }
+
+    /// Resources that are polled.
+    pub(super) fn polled(&self) -> impl Iterator<Item = VertexId> {
+        self.of.keys().copied()
+    }
+
     /// Every so many milliseconds, from now on, or only while something is missing.
     pub(super) fn declare(&mut self, vertex: VertexId, interval: Option<u64>, now: Timestamp) {
         if interval.is_some() || self.of.contains_key(&vertex) {
@@ -67,7 +91,9 @@ impl Polls {
     pub(super) fn misses_no_longer(&mut self, vertex: VertexId, what: Missing) {
         if let Some(polled) = self.of.get_mut(&vertex) {
             // The next look is not put off for that.
+            let was_missing = polled.missing != 0;
             polled.missing &= !(what as u8);
+            self.missing -= usize::from(was_missing && polled.missing == 0);
             if polled.interval().is_none() {
                 self.of.remove(&vertex);
             }
@@ -80,8 +106,9 @@ impl Polls {
 
     fn update(&mut self, vertex: VertexId, now: Timestamp, change: impl FnOnce(&mut Polled)) {
         let polled = self.of.entry(vertex).or_default();
-        let before = polled.interval();
+        let (before, was_missing) = (polled.interval(), polled.missing != 0);
         change(polled);
+        self.missing += usize::from(!was_missing && polled.missing != 0);
         let Some(interval) = polled.interval() else {
             self.of.remove(&vertex);
             return;
@@ -138,7 +165,8 @@ impl Polls {
     pub(super) fn renumbered(self, kept: &Kept) -> Polls {
         let of: FxHashMap<VertexId, Polled> = kept.map(self.of);
         let queue = queue(&of);
-        Polls { of, queue }
+        let missing = of.values().filter(|polled| polled.missing != 0).count();
+        Polls { of, queue, missing }
     }
 }
 
@@ -171,9 +199,11 @@ mod tests {
                 assert!(!polls.misses(ONE, other, at(10)), "it is looked at already");
                 polls.misses_no_longer(ONE, one);
                 assert!(!polls.is_missing(ONE, one) && polls.is_missing(ONE, other));
+                assert_eq!(polls.missing(), 1);
                 assert_eq!(looks(&mut polls, 700), [300, 600]);
                 polls.misses_no_longer(ONE, other);
                 assert_eq!((polls.interval(ONE), looks(&mut polls, 9999)), (None, vec![]));
+                assert_eq!(polls.missing(), 0);
                 assert!(polls.misses(ONE, one, at(9999)), "that is news again");
             }
         }

@@ -8,7 +8,7 @@ use kilter_engine::{Stage, Timestamp, VertexId};
 use rustc_hash::FxHashSet;
 
 use super::stop::Message;
-use super::{Driver, Handover, Held, RunError, millis};
+use super::{Driver, Handover, Held, Outdated, RunError, millis};
 use crate::observer::Event;
 
 /// Where a state is declared that is held.
@@ -31,6 +31,11 @@ pub trait Declared {
 
     /// What came of it, when it has rung.
     fn read(&mut self) -> Anew;
+
+    /// Returns why what is held is older than what is declared, if what was read last has errors.
+    fn outdated(&self) -> Option<Outdated> {
+        None
+    }
 
     /// Holds what is declared now, while what was begun before goes on.
     ///
@@ -89,6 +94,8 @@ pub(super) struct Reading {
     again: Option<Timestamp>,
     /// Whether it could not be held when it was read last.
     is_wrong: bool,
+    /// Errors in what was read last.
+    pub(super) outdated: Option<Outdated>,
     /// Whether nothing tells when it is written.
     pub(super) is_unwatched: bool,
 }
@@ -175,6 +182,9 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         }
         let read = holder.hold.declared.read();
         reading.is_wrong = read == Anew::Wrong;
+        if read != Anew::Unsettled {
+            reading.outdated = holder.hold.declared.outdated();
+        }
         reading.looked(self.now);
         match read {
             // What was held back for it is begun.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use ecow::EcoString;
 use kilter_model::{AttributeName, Difference, Receipt, ResourceRef};
 
+use super::Conditions;
 use super::paused::{Pause, Paused};
 use super::stop::Message;
 use crate::report::{Counts, ResourceReport};
@@ -110,8 +111,12 @@ pub struct Standings {
     pub counts: Counts,
     /// How many are in their state, and nothing is to be done to them.
     pub in_sync_now: usize,
-    /// Number of resources whose repairs another program undoes.
-    pub contested: usize,
+    /// Conditions that keep the run from holding the declared state as usual.
+    pub conditions: Conditions,
+    /// Number of resources that are polled, as their type or the manifest says or because they cannot be watched.
+    pub polled: usize,
+    /// Time since the last check of the polled resource that was checked least recently.
+    pub oldest_check: Option<Duration>,
     /// Of how many resources it is not known yet, or not any more, whether they are in their state.
     pub under_way: usize,
     /// How often anything has settled since the run began, and how.
@@ -182,6 +187,8 @@ pub struct Standing {
     pub unwatched: Option<EcoString>,
     /// When it is looked at even if nothing happens to it.
     pub next_look: Option<Duration>,
+    /// Time since its state was checked, in whole seconds.
+    pub last_check: Option<Duration>,
     /// What was done to it since the run began, or since it is declared as it is.
     pub tally: Tally,
 }

@@ -1,5 +1,6 @@
 //! `kilter run`: brings the machine to the state that is declared, and holds it.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -9,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{
-    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Report, Ring, RunError, StateDir, Stop,
-    Takeover, Window,
+    Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Outdated, Report, Ring, RunError, StateDir,
+    Stop, Takeover, Window,
 };
 
 use super::pass::{Exits, Pass, fail};
@@ -23,7 +24,9 @@ use crate::cli::{Global, ReportFormat, RunArgs};
 use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
+use crate::manager::Manager;
 use crate::render::progress::{Progress, Shown};
+use crate::say::Said;
 use crate::{manager, metrics, providers, say, signals, world};
 
 /// For how long everything has to be quiet with `--converged-exit`, if nothing else is said.
@@ -50,7 +53,8 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let window = Arc::new(Window::default());
     let desk = desk(pass, global, &window)?;
     let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
-    let outside = Outside { status: status.as_ref(), desk: desk.as_ref() };
+    let manager = RefCell::new(Manager::default());
+    let outside = Outside { status: status.as_ref(), desk: desk.as_ref(), manager: &manager };
     let stop = Arc::new(pass.stop()?);
     signals::stop(&stop);
     let options = Options {
@@ -130,8 +134,17 @@ impl<'env, 'r> Keeping<'env, 'r> {
         'r: 'scope,
     {
         let args = self.args;
-        let mut declared =
-            Manifests { keeping: self, scope, loaded, noted, read: None, wrong: None, next: None, last: None };
+        let mut declared = Manifests {
+            keeping: self,
+            scope,
+            loaded,
+            noted,
+            read: None,
+            wrong: None,
+            same_at: None,
+            next: None,
+            last: None,
+        };
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
@@ -243,7 +256,9 @@ struct Manifests<'a, 'scope, 'env, 'r> {
     /// Where comes what is being read.
     read: Option<Receiver<Read<'r>>>,
     /// What was said of what was read last, if that was wrong.
-    wrong: Option<Vec<String>>,
+    wrong: Option<Said>,
+    /// Time at which what is held was read once more.
+    same_at: Option<SystemTime>,
     /// What is to be held.
     next: Option<Loaded<'r>>,
     /// What took the place of `loaded` and was held last.
@@ -254,7 +269,7 @@ struct Manifests<'a, 'scope, 'env, 'r> {
 struct Read<'r> {
     noted: Noted,
     loaded: Result<Loaded<'r>, Exit>,
-    said: Vec<String>,
+    said: Said,
 }
 
 /// The stack of a thread that reads manifests, which may be nested: that of the first thread, as a rule.
@@ -292,7 +307,7 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
                 // Who does not wait for it any more has ended.
                 Ok(loaded) => drop(sender.send(Read { noted, loaded, said })),
                 // It says itself that it is one, and what is held goes on.
-                Err(_) => said.iter().for_each(say::line),
+                Err(_) => said.lines.iter().for_each(say::line),
             }
             drop(ring);
         };
@@ -305,13 +320,17 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
     fn read(&mut self) -> Anew {
         // Without a thread, or when it has panicked, nothing comes.
         let read = self.read.take().and_then(|read| read.recv().ok());
-        let Some(Read { noted, loaded, said }) = read else { return Anew::Wrong };
+        let Some(Read { noted, loaded, said }) = read else {
+            let lines = vec!["it could not be read: there was no thread for it, or it met a defect".to_owned()];
+            self.wrong = Some(Said { lines, errors: 1 });
+            return Anew::Wrong;
+        };
         let before = std::mem::replace(&mut self.noted, noted);
         let Ok(new) = loaded else {
             self.tell_wrong(said, &before);
             return Anew::Wrong;
         };
-        said.iter().for_each(say::line);
+        said.lines.iter().for_each(say::line);
         // Somebody is writing still.
         if self.noted.has_changed() {
             take_apart(self.scope, new);
@@ -322,11 +341,22 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
             self.next = Some(new);
             return Anew::Other;
         }
+        self.same_at = Some(new.read_at);
         take_apart(self.scope, new);
         if was_wrong {
             say::line("what is declared is mended, and as it was before");
         }
         Anew::Same
+    }
+
+    fn outdated(&self) -> Option<Outdated> {
+        let Said { lines, errors } = self.wrong.as_ref()?;
+        let plain = |line: &String| anstream::adapter::strip_str(line).to_string().into();
+        Some(Outdated {
+            held: self.same_at.unwrap_or(self.loaded.read_at),
+            errors: (*errors).max(1),
+            messages: lines.iter().map(plain).collect(),
+        })
     }
 
     fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
@@ -343,11 +373,11 @@ impl<'scope, 'r: 'scope> Declared for Manifests<'_, 'scope, '_, 'r> {
 
 impl Manifests<'_, '_, '_, '_> {
     /// Says what is wrong, unless nobody has written anything since the same was said.
-    fn tell_wrong(&mut self, said: Vec<String>, before: &Noted) {
+    fn tell_wrong(&mut self, said: Said, before: &Noted) {
         let is_known = self.wrong.as_ref() == Some(&said) && self.noted.is_of_same(before);
         // Reading ends with a signal, and so does holding.
         if !is_known && signals::exit().is_none() {
-            said.iter().for_each(say::line);
+            said.lines.iter().for_each(say::line);
             say::warning("what was declared before is held until this is mended");
         }
         self.wrong = Some(said);
@@ -378,6 +408,8 @@ struct Outside<'a> {
     /// Where it is written down whether the run is converged.
     status: Option<&'a File>,
     desk: Option<&'a Desk>,
+    /// The service manager that started this run.
+    manager: &'a RefCell<Manager>,
 }
 
 /// Shows what happens, and tells it.
@@ -401,7 +433,7 @@ impl Observer for Watching<'_> {
                 desk.open_again();
             }
         }
-        manager::tell(&event);
+        self.outside.manager.borrow_mut().tell(&event);
         match event {
             Event::Settled(_) => self.settled += 1,
             Event::Quiet(_) if self.settled >= MANY => {

@@ -43,12 +43,15 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
         StatusFormat::Prometheus => say::data(&metrics::text(&answer)),
     };
     let count = |key: &str| answer["counts"][key].as_u64().unwrap_or(0);
+    let is_failed = count("failed") + count("skipped") > 0 || answer["outdated"].is_object();
+    let is_hampered = count("contested") + count("unwatched") > 0
+        || answer["declared_polled"] == true
+        || answer["paused"].is_object();
     Ok(match shown {
         Exit::Done if unknown > 0 => Exit::NotStarted,
-        Exit::Done if count("failed") + count("skipped") > 0 => Exit::Failed,
-        Exit::Done if count("would_change") + count("would_refresh") + count("unknown") + count("contested") > 0 => {
-            Exit::Pending
-        }
+        Exit::Done if is_failed => Exit::Failed,
+        Exit::Done if is_hampered => Exit::Pending,
+        Exit::Done if count("would_change") + count("would_refresh") + count("unknown") > 0 => Exit::Pending,
         other => other,
     })
 }

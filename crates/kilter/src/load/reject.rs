@@ -18,6 +18,7 @@ pub(super) fn say(problems: &[Diagnostic], sources: &Sources, audience: Audience
         }
         say::data(&format!("{shown:#}\n"));
     }
+    say::count_errors(problems.len());
     // Colours are taken out again where the stream has none.
     say::line(render(problems, sources, true).trim_end());
     match problems.len() {

@@ -24,12 +24,38 @@ pub(crate) fn text(status: &Json) -> String {
     let _ = writeln!(text, "kilter_quiet {}", u8::from(!status["quiet_for_ms"].is_null()));
     metric(&mut text, "kilter_paused", "gauge", "Whether somebody has paused it.");
     let _ = writeln!(text, "kilter_paused {}", u8::from(status["paused"].is_object()));
+    let outdated = &status["outdated"];
+    metric(
+        &mut text,
+        "kilter_manifest_errors",
+        "gauge",
+        "Errors in the manifest: while there are any, an older state is held.",
+    );
+    let _ = writeln!(text, "kilter_manifest_errors {}", number(&outdated["errors"]));
+    metric(
+        &mut text,
+        "kilter_manifest_polled",
+        "gauge",
+        "Whether the manifest is polled because it cannot be watched.",
+    );
+    let _ = writeln!(text, "kilter_manifest_polled {}", u8::from(status["declared_polled"] == true));
     metric(&mut text, "kilter_resources", "gauge", "Resources by the state in which they last settled.");
     for state in STATES {
         let _ = writeln!(text, "kilter_resources{{state=\"{state}\"}} {}", number(&counts[state]));
     }
     metric(&mut text, "kilter_resources_contested", "gauge", "Resources whose repairs another program undoes.");
     let _ = writeln!(text, "kilter_resources_contested {}", number(&counts["contested"]));
+    metric(
+        &mut text,
+        "kilter_resources_unwatched",
+        "gauge",
+        "Resources that are polled because they cannot be watched.",
+    );
+    let _ = writeln!(text, "kilter_resources_unwatched {}", number(&counts["unwatched"]));
+    metric(&mut text, "kilter_resources_polled", "gauge", "Resources that are polled.");
+    let _ = writeln!(text, "kilter_resources_polled {}", number(&counts["polled"]));
+    metric(&mut text, "kilter_oldest_check_seconds", "gauge", "Age of the oldest check of a polled resource.");
+    let _ = writeln!(text, "kilter_oldest_check_seconds {}", seconds(&status["oldest_check_ms"]));
     metric(&mut text, "kilter_resources_under_way", "gauge", "Resources of which it is not known yet.");
     let _ = writeln!(text, "kilter_resources_under_way {}", number(&counts["under_way"]));
     metric(&mut text, "kilter_resources_notable", "gauge", "Resources that are not in their state, by type and state.");

@@ -161,7 +161,7 @@ impl Observer for Progress {
                     &format!("what is declared cannot be watched, and is looked at every {seconds} s: {why}"),
                 );
             }
-            Event::Quiet(_) | Event::Flushed | Event::Alive | Event::Door => {}
+            Event::Quiet(_) | Event::Conditions(_) | Event::Flushed | Event::Alive | Event::Door => {}
             Event::Rewatched { count: 1 } => self.tell(FAINT, "1 resource is watched again"),
             Event::Rewatched { count } => self.tell(FAINT, &format!("{count} resources are watched again")),
             Event::Paused { why, longest } => self.tell(CHANGED, &paused(why, longest)),

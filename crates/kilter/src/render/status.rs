@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kilter_model::{Receipt, ResourceRef};
-use kilter_runtime::{Begun, CompositeStanding, Contest, Counts, Event, Paused, Standing, Standings, Watched};
+use kilter_runtime::{
+    Begun, CompositeStanding, Conditions, Contest, Counts, Event, Outdated, Paused, Standing, Standings, Watched,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::diff::visible;
@@ -49,13 +51,18 @@ fn of_all(standings: &Standings) -> Json {
     let mut of_all = json::counts(&standings.counts);
     of_all["under_way"] = standings.under_way.into();
     of_all["in_sync_now"] = standings.in_sync_now.into();
-    of_all["contested"] = standings.contested.into();
+    of_all["contested"] = standings.conditions.contested.into();
+    of_all["unwatched"] = standings.conditions.unwatched.into();
+    of_all["polled"] = standings.polled.into();
     json!({
         "process": std::process::id(),
         "held_for_ms": ms(standings.held_for),
         "noop": standings.noop,
         "quiet_for_ms": standings.quiet_for.map(ms),
         "paused": standings.paused.as_ref().map(paused),
+        "outdated": standings.conditions.outdated.as_ref().map(outdated),
+        "declared_polled": standings.conditions.is_declared_polled,
+        "oldest_check_ms": standings.oldest_check.map(ms),
         "in_flight": standings.in_flight,
         "counts": of_all,
         "settled": settled(&standings.settled),
@@ -65,6 +72,42 @@ fn of_all(standings: &Standings) -> Json {
         "composites": standings.composites.iter().map(composite).collect::<Vec<_>>(),
         "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+/// The errors of the manifest, and the age of what is held.
+fn outdated(outdated: &Outdated) -> Json {
+    json!({"held_unix_ms": unix(outdated.held), "errors": outdated.errors, "messages": outdated.messages.iter().map(|line| line.as_str()).collect::<Vec<_>>()})
+}
+
+/// Conditions that keep a run from holding the declared state as usual: one line for each.
+pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(Outdated { held, errors, .. }) = &conditions.outdated {
+        lines.push(holding(*held, *errors));
+    }
+    let resources = |count: usize| if count == 1 { "1 resource".to_owned() } else { format!("{count} resources") };
+    let (contested, unwatched) = (conditions.contested, conditions.unwatched);
+    if contested > 0 {
+        let are = if contested == 1 { "is" } else { "are" };
+        lines.push(format!("{} {are} contested", resources(contested)));
+    }
+    if unwatched > 0 {
+        let are = if unwatched == 1 { "is" } else { "are" };
+        lines.push(format!("{} cannot be watched and {are} polled", resources(unwatched)));
+    }
+    if conditions.is_declared_polled {
+        lines.push("the manifest cannot be watched and is polled".to_owned());
+    }
+    lines
+}
+
+/// That an older state than the declared one is held.
+fn holding(held: SystemTime, errors: usize) -> String {
+    let seconds = held.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let at = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    let at = at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string());
+    let s = if errors == 1 { "" } else { "s" };
+    format!("holding the state of {at}; the manifest has {errors} error{s}")
 }
 
 /// That nothing further is begun.
@@ -149,6 +192,9 @@ fn standing(standing: &Standing) -> Json {
     if let Some(why) = &standing.unwatched {
         put("unwatched", why.as_str().into());
     }
+    if let Some(last) = standing.last_check {
+        put("last_check_ms", ms(last));
+    }
     if let Some(next) = standing.next_look {
         put("next_look_ms", ms(next));
     }
@@ -229,6 +275,13 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Resumed => json!({"event": "resumed"}),
         Event::Reloading => json!({"event": "reloading"}),
         Event::Interrupted { in_flight, .. } => json!({"event": "interrupted", "in_flight": in_flight}),
+        Event::Conditions(conditions) => json!({
+            "event": "conditions",
+            "outdated": conditions.outdated.as_ref().map(outdated),
+            "declared_polled": conditions.is_declared_polled,
+            "unwatched": conditions.unwatched,
+            "contested": conditions.contested,
+        }),
         Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
         Event::Flushed | Event::Alive | Event::Door | Event::Waiting { .. } | Event::Idle | Event::Progress { .. } => {
             return None;
@@ -277,6 +330,7 @@ pub(crate) fn text(json: &Json) -> String {
         text += &format!("; quiet for {}", long(&json["quiet_for_ms"]));
     }
     text.push('\n');
+    text += &held_otherwise(json);
     if json["paused"].is_object() {
         text += &format!("{}\n", styled(CHANGED, pause(json)));
     }
@@ -290,6 +344,51 @@ pub(crate) fn text(json: &Json) -> String {
         text += &one(resource);
     }
     text
+}
+
+/// Conditions that keep the run from holding the declared state as usual, and how old the oldest check is.
+fn held_otherwise(json: &Json) -> String {
+    /// Maximum number of lines about the errors of the manifest.
+    const SHOWN_LINES: usize = 20;
+    let mut text = String::new();
+    let outdated = &json["outdated"];
+    if outdated.is_object() {
+        let held = UNIX_EPOCH + Duration::from_millis(outdated["held_unix_ms"].as_u64().unwrap_or(0));
+        let errors = usize::try_from(outdated["errors"].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
+        text += &format!("{}\n", styled(FAILED, holding(held, errors)));
+        let messages = texts_unescaped(&outdated["messages"]);
+        let lines: Vec<&str> = messages.iter().flat_map(|message| message.lines()).collect();
+        lines.iter().take(SHOWN_LINES).for_each(|line| text += &format!("    {}\n", visible(line)));
+        if lines.len() > SHOWN_LINES {
+            text += &format!("    … {} lines more: --format json has all\n", lines.len() - SHOWN_LINES);
+        }
+    }
+    let count = |key: &str| usize::try_from(json["counts"][key].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
+    let rest = Conditions {
+        is_declared_polled: json["declared_polled"] == true,
+        unwatched: count("unwatched"),
+        ..Conditions::default()
+    };
+    for line in conditions(&rest) {
+        text += &format!("{}\n", styled(CHANGED, line));
+    }
+    if count("polled") > 0 {
+        let of = match count("polled") {
+            1 => "1 resource is".to_owned(),
+            many => format!("{many} resources are"),
+        };
+        let age = match json["oldest_check_ms"].as_u64() {
+            Some(_) => format!("the oldest check is {} old", long(&json["oldest_check_ms"])),
+            None => "none has been checked yet".to_owned(),
+        };
+        text += &format!("{}\n", styled(FAINT, format!("{of} polled, not watched: {age}")));
+    }
+    text
+}
+
+/// The texts of a list, as they are.
+fn texts_unescaped(json: &Json) -> Vec<&str> {
+    json.as_array().into_iter().flatten().filter_map(Json::as_str).collect()
 }
 
 /// That nothing further is begun, and why.
@@ -449,6 +548,9 @@ fn circumstances(json: &Json) -> Vec<String> {
     }
     if !json["next_look_ms"].is_null() {
         parts.push(format!("next look in {}", long(&json["next_look_ms"])));
+    }
+    if json["watched"] == "poll" && !json["last_check_ms"].is_null() {
+        parts.push(format!("last check {} ago", long(&json["last_check_ms"])));
     }
     for (key, word) in [("changes", "changed"), ("refreshes", "refreshed"), ("failures", "failed")] {
         match json[key].as_u64().unwrap_or(0) {

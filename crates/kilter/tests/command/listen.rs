@@ -379,6 +379,10 @@ fn what_cannot_be_watched_is_told_and_is_watched_as_soon_as_it_can_be() {
     let of = |what: &str| running.told(&format!("{what}: {limited}"));
     assert_eq!(of("3 resources cannot be watched, and are looked at every 300 s"), 1);
     assert_eq!(of("what is declared cannot be watched, and is looked at every 2 s"), 1);
+    let told = place.run(&["status"]);
+    assert!(told.code == 2 && told.stdout.contains("\n3 resources cannot be watched and are polled\n"), "{told:?}");
+    assert!(told.stdout.contains("\nthe manifest cannot be watched and is polled\n"), "{told:?}");
+    assert!(told.stdout.contains("    not watched: no more inotify watches: raise the limit by"), "{told:?}");
     place.file("raise", "");
     wait("the watch", || running.told("1 resource is watched again") == 1);
     running.end();

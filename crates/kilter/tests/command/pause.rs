@@ -41,7 +41,8 @@ fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
     let told = status(&place);
     assert_eq!((&told["paused"]["why"], &told["in_flight"]), (&"disk is being copied".into(), &0.into()), "{told}");
     assert!(told["quiet_for_ms"].is_null() && told["paused"]["left_ms"].is_null(), "{told}");
-    let told = done(&place, &["status"]).stdout;
+    let Ended { code, stdout: told, .. } = place.run(&["status"]);
+    assert_eq!(code, 2, "what is paused is not held: {told}");
     assert!(told.contains("(disk is being copied): nothing is begun until `kilter resume`"), "{told}");
     assert!(told.contains("] ready\n"), "{told}");
     // What is declared in another way is read, and waits.

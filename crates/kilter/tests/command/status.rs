@@ -279,3 +279,80 @@ fn metrics_are_of_all_that_is_held_and_are_not_followed() {
         );
     }
 }
+
+/// Exit code of `kilter status`, and its document.
+fn coded(place: &Place) -> (i32, Json) {
+    let ended = place.run(&["status", "--format", "json"]);
+    (ended.code, serde_json::from_str(&ended.stdout).unwrap_or(Json::Null))
+}
+
+#[test]
+fn status_of_a_broken_manifest_is_not_green() {
+    let place = Place::new();
+    let socket = std::os::unix::net::UnixDatagram::bind(place.path().join("notify")).unwrap();
+    let path = manifest(&place, SHORT);
+    let mut command = place.command(&["run", &path]);
+    command.env("NOTIFY_SOCKET", place.path().join("notify")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = command.spawn().unwrap();
+    wait("the first", || status(&place, &[])["quiet_for_ms"].is_u64());
+    assert_eq!((coded(&place).0, &coded(&place).1["outdated"]), (0, &Json::Null));
+    let mut follow = place.command(&["status", "--follow"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+
+    for (breaks, errors, text) in [(true, 2, "has no attribute"), (false, 1, "cannot read the manifest")] {
+        match breaks {
+            true => drop(manifest(&place, &format!("{SHORT}  file[DIR/x]: {{foo: 1, bar: 2}}\n"))),
+            false => std::fs::remove_file(&path).unwrap(),
+        }
+        wait("the errors", || coded(&place).1["outdated"]["errors"] == errors);
+        let (code, told) = coded(&place);
+        assert_eq!(code, 4, "{told}");
+        assert!(told["outdated"]["messages"].to_string().contains(text), "{told}");
+        let held = told["outdated"]["held_unix_ms"].as_u64().unwrap();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+        assert!(held <= now && now - held < 600_000, "{held}");
+        let shown = place.run(&["status"]).stdout;
+        let s = if errors == 1 { "" } else { "s" };
+        assert!(shown.contains("holding the state of 20"), "{shown}");
+        assert!(shown.contains(&format!("Z; the manifest has {errors} error{s}\n")), "{shown}");
+        let metrics = place.run(&["status", "--format", "prometheus"]).stdout;
+        assert!(metrics.contains(&format!("\nkilter_manifest_errors {errors}\n")), "{metrics}");
+        let event = lines.by_ref().map(Result::unwrap).find(|line| line.contains("\"event\":\"conditions\""));
+        let event: Json = serde_json::from_str(&event.unwrap()).unwrap();
+        assert_eq!(event["outdated"]["errors"], errors);
+        let mut buffer = [0; 4096];
+        loop {
+            let count = socket.recv(&mut buffer).unwrap();
+            let told = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            if told.contains(&format!("Z; the manifest has {errors} error{s}; ")) {
+                assert!(told.contains("STATUS=holding the state of 20"), "{told}");
+                break;
+            }
+        }
+    }
+    manifest(&place, SHORT);
+    wait("the manifest", || coded(&place).1["outdated"].is_null());
+    assert_eq!(coded(&place).0, 0);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    follow.wait().unwrap();
+}
+
+#[test]
+fn status_of_a_polled_guard_has_the_age_of_its_check() {
+    let place = Place::new();
+    let text = "resources:\n  exec[x]: {command: \"true\", unless: \"true\"}\n  file[DIR/a]: {content: x}\n";
+    let _running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the first", || status(&place, &[])["quiet_for_ms"].is_u64());
+    let one = |name: &str| status(&place, &[name])["resources"][0].clone();
+    let guard = one("exec[x]");
+    assert!(guard["last_check_ms"].is_u64() && guard["every_ms"] == 300_000, "{guard}");
+    assert!(one("file[DIR/a]")["last_check_ms"].is_u64());
+    let (code, told) = coded(&place);
+    assert_eq!((code, &told["counts"]["polled"]), (0, &1.into()));
+    assert!(told["oldest_check_ms"].is_u64(), "{told}");
+    let shown = place.run(&["status"]).stdout;
+    assert!(shown.contains("\n1 resource is polled, not watched: the oldest check is "), "{shown}");
+    assert!(place.run(&["status", "exec[x]"]).stdout.contains("; last check "));
+}

@@ -1,9 +1,10 @@
 //! What is known of resources while a state is held.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_engine::VertexId;
+use kilter_engine::{Timestamp, VertexId};
 use kilter_model::Difference;
 use rustc_hash::FxHashMap;
 
@@ -13,6 +14,7 @@ use crate::driver::calls::Calls;
 use crate::driver::handover::{Carried, Kept};
 use crate::driver::window::Tally;
 use crate::report::{Counts, ResourceReport, Status};
+use crate::step::Done;
 
 /// For so many resources there is always room.
 const ROOM: usize = 1024;
@@ -51,6 +53,9 @@ impl Board<'_> {
             |old: &Option<VertexId>| old.is_some_and(|old| carried.settled_once.get(old.0 as usize) == Some(&true));
         self.settled_once = kept.old_of.iter().map(had_settled).collect();
         self.settled_once.resize(self.prepared.resources().len(), false);
+        let checked_at = |old: &Option<VertexId>| Some(*carried.checked_at.get((*old)?.0 as usize)?);
+        self.checked_at = kept.old_of.iter().map(|old| checked_at(old).unwrap_or_default()).collect();
+        self.checked_at.resize(self.prepared.resources().len(), 0);
         self.standing = Some(kept.map(carried.standing));
         (self.sent, self.used, self.counts) = (carried.sent, carried.used, carried.counts);
     }
@@ -92,6 +97,7 @@ impl Board<'_> {
             tallies,
             contested,
             settled_once,
+            checked_at,
             ..
         } = self;
         let (used, counts, standing) = (self.used, self.counts, standing.unwrap_or_default());
@@ -109,6 +115,7 @@ impl Board<'_> {
             tallies,
             contested,
             settled_once,
+            checked_at,
             used,
             counts,
         }
@@ -164,6 +171,19 @@ impl Board<'_> {
             counts.in_sync -= 1;
         }
         counts
+    }
+
+    /// A resource has been checked: its state is known as of now.
+    pub(in super::super) fn has_checked(&mut self, done: &Done, now: Timestamp) {
+        if let (Some(at), Ok(_)) = (self.checked_at.get_mut(done.vertex.0 as usize), &done.result) {
+            *at = u32::try_from(now.0 / 1000 + 1).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Time since the last check of a resource, in whole seconds.
+    pub(in super::super) fn last_check(&self, vertex: VertexId, now: Timestamp) -> Option<Duration> {
+        let at = self.checked_at.get(vertex.0 as usize)?.checked_sub(1)?;
+        Some(Duration::from_secs((now.0 / 1000).saturating_sub(at.into())))
     }
 
     /// It is time to look at a resource that has settled.

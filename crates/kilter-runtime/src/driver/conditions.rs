@@ -1,0 +1,53 @@
+//! Conditions that keep a run from holding the declared state as usual.
+
+use std::time::SystemTime;
+
+use ecow::EcoString;
+
+use super::Driver;
+use crate::observer::Event;
+
+/// Conditions that keep a run from holding the declared state as usual. None of them ends it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// The manifest has errors, so an older state is held.
+    pub outdated: Option<Outdated>,
+    /// The manifest cannot be watched: it is polled.
+    pub is_declared_polled: bool,
+    /// Number of resources that are polled because they cannot be watched.
+    pub unwatched: usize,
+    /// Number of resources whose repairs another program undoes.
+    pub contested: usize,
+}
+
+/// What is held is older than what is declared, because that has errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outdated {
+    /// Time at which what is held was declared for the last time, as far as is known.
+    pub held: SystemTime,
+    /// Number of errors in what is declared now.
+    pub errors: usize,
+    /// The errors, as they are shown to people.
+    pub messages: Vec<EcoString>,
+}
+
+impl Driver<'_, '_, '_, '_> {
+    /// Conditions that keep this run from holding the declared state as usual.
+    pub(super) fn conditions(&self) -> Conditions {
+        let Some(holder) = &self.holder else { return Conditions::default() };
+        Conditions {
+            outdated: holder.reading.outdated.clone(),
+            is_declared_polled: holder.reading.is_unwatched,
+            unwatched: holder.polls.missing(),
+            contested: self.machine.contested(),
+        }
+    }
+
+    /// Reports conditions that have changed.
+    pub(super) fn report_conditions(&mut self) {
+        let conditions = self.conditions();
+        let Some(holder) = self.holder.as_mut().filter(|holder| holder.conditions != conditions) else { return };
+        holder.conditions = conditions;
+        self.observer.event(Event::Conditions(&holder.conditions));
+    }
+}

@@ -69,6 +69,7 @@ impl Machine {
     /// When `vertices` are not as many as the graph has.
     pub fn new(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> Machine {
         let mut machine = Machine::unstarted(graph, vertices, owed);
+        machine.remember_failures(owed);
         machine.make_roots_ready();
         machine
     }
@@ -84,6 +85,7 @@ impl Machine {
                 blocker: None,
                 changed: false,
                 refreshed: false,
+                refresh_failed: false,
                 stale: false,
             })
             .collect();
@@ -207,6 +209,7 @@ impl Machine {
             Verdict::Failed => self.fail(vertex),
             Verdict::Ended => self.settle(vertex, Settlement::Interrupted),
             Verdict::InSync => self.in_sync(vertex),
+            Verdict::Idle => self.idle(vertex),
             Verdict::Unknown => self.settle_looked_at(vertex, Settlement::Unknown),
             Verdict::Differs if self.is_looked_at(vertex) || self.is_held_off(vertex) => {
                 self.settle_looked_at(vertex, Settlement::WouldChange);
@@ -237,6 +240,7 @@ impl Machine {
     fn refreshed(&mut self, vertex: VertexId, done: bool) {
         self.leave(vertex, Phase::Refreshing);
         if !done {
+            self.progress[vertex.at()].refresh_failed = true;
             return self.fail(vertex);
         }
         self.progress[vertex.at()].refreshed = true;
@@ -362,6 +366,22 @@ impl Machine {
         }
     }
 
+    /// The vertex is in its state, in which a refresh does nothing. It may be in it because an earlier refresh failed, which
+    /// is tried again.
+    fn idle(&mut self, vertex: VertexId) {
+        if self.progress[vertex.at()].refresh_failed {
+            return self.in_sync(vertex);
+        }
+        if !self.is_looked_at(vertex) {
+            self.serve(vertex);
+            self.pay(vertex);
+        }
+        match self.done(vertex) {
+            Some(done) => self.settle(vertex, done),
+            None => self.settle_found(vertex, Settlement::InSync),
+        }
+    }
+
     /// What was done to a vertex in this pass.
     fn done(&self, vertex: VertexId) -> Option<Settlement> {
         match self.progress[vertex.at()] {
@@ -380,6 +400,11 @@ impl Machine {
             }
             found => found,
         };
+        self.settle_found(vertex, settlement);
+    }
+
+    /// Settles a vertex to which nothing was done, and marks the edges along which it would notify.
+    fn settle_found(&mut self, vertex: VertexId, settlement: Settlement) {
         let would = match settlement {
             // It will be changed, and then notifies.
             Settlement::WouldChange => !self.is_held_off(vertex),

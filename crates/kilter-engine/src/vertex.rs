@@ -97,6 +97,8 @@ pub(crate) struct Progress {
     pub(crate) changed: bool,
     /// Whether it was refreshed in this pass.
     pub(crate) refreshed: bool,
+    /// Whether a refresh that is still owed to it has failed, in this run or possibly in an earlier one.
+    pub(crate) refresh_failed: bool,
     /// Whether something said that it may have changed since the check began.
     pub(crate) stale: bool,
 }

@@ -300,6 +300,38 @@ fn a_refresh_comes_of_a_change_only_and_stays_owed_until_it_has_succeeded() {
 }
 
 #[test]
+fn refresh_of_an_idle_vertex_is_served_without_a_call() {
+    let token = Token { first: A, second: B };
+    let idle = [Command::Paid(vec![token]), settled(B, Settlement::InSync)];
+    let mut run = Run::holding(&[notify(A, B)], vec![Vertex { retry: 3, ..vertices(1)[0] }; 2]);
+    run.check_all(Verdict::InSync);
+    run.give(Input::Stale(A));
+    run.give(Input::Checked(A, Verdict::Differs));
+    assert_eq!(run.give(Input::Applied(A, DONE)), [settled(A, Settlement::Changed), check(B)]);
+    assert_eq!(run.give(Input::Checked(B, Verdict::Idle)), idle, "a stopped service is not started");
+    assert_eq!(run.machine.owed(), []);
+
+    // A refresh that failed may have stopped it: that one is owed until it succeeds.
+    run.give(Input::Stale(A));
+    run.give(Input::Checked(A, Verdict::Differs));
+    run.give(Input::Applied(A, DONE));
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [refresh(B)]);
+    run.give(Input::Refreshed(B, false));
+    assert_eq!(run.machine.owed(), [token]);
+    run.give(Input::Due(B));
+    assert_eq!(run.give(Input::Checked(B, Verdict::Idle)), [refresh(B)]);
+    run.give(Input::Refreshed(B, true));
+    assert_eq!(run.machine.owed(), []);
+
+    // With noop nothing is served, and nothing would be refreshed.
+    let noop = vec![Vertex { noop: true, ..vertices(1)[0] }; 2];
+    let mut run = Run::holding(&[notify(A, B)], noop);
+    run.machine.commands();
+    run.give(Input::Checked(A, Verdict::Differs));
+    assert_eq!(run.give(Input::Checked(B, Verdict::Idle)), [settled(B, Settlement::InSync)]);
+}
+
+#[test]
 fn a_change_during_a_refresh_owes_another_one() {
     let token = Token { first: A, second: C };
     let mut run = Run::holding(&[notify(A, C), notify(B, C)], vertices(3));

@@ -25,7 +25,7 @@ const TYPES: [(&str, &str, &str); 12] = [
     ("notify", "name", "message level refreshonly journal syslog fields"),
     ("package", "name", "ensure version"),
     ("password", "name", "length saved check_recovery"),
-    ("service", "name", "ensure enable"),
+    ("service", "name", "ensure enable refresh"),
     ("timer", "name", "interval"),
     ("value", "name", "any"),
     ("user", "name", "ensure uid gid groups membership home shell allowdupe"),
@@ -262,6 +262,24 @@ fn edges_are_relations_and_refresh_those_that_do_something_about_it() {
     let relations: Vec<_> =
         catalog.relations.iter().map(|relation| (relation.first, relation.second, relation.kind)).collect();
     assert_eq!(relations, [(0, 2, RelationKind::Before), (0, 1, RelationKind::Notify), (1, 2, RelationKind::Before)]);
+}
+
+#[test]
+fn notified_svc_reloads_and_notified_exec_is_warned_of() {
+    let (result, _) = compiled(
+        "graph: g\nresources:\n  noop: [{name: a}]\n  svc: [{name: s, state: running}, {name: t}]\n  exec: [{name: c, cmd: c}]\nedges:\n\
+         - {from: {kind: noop, name: a}, to: {kind: svc, name: s}, notify: true}\n\
+         - {from: {kind: svc, name: t}, to: {kind: svc, name: s}, notify: true}\n\
+         - {from: {kind: noop, name: a}, to: {kind: svc, name: t}}\n\
+         - {from: {kind: noop, name: a}, to: {kind: exec, name: c}, notify: true}\n\
+         - {from: {kind: svc, name: s}, to: {kind: exec, name: c}, notify: true}\n",
+        false,
+    );
+    let compiled = result.unwrap();
+    let services: Vec<_> = compiled.catalog.resources.iter().map(|one| one.attributes.text("refresh")).collect();
+    assert_eq!(services, [None, Some("reload"), None, None]);
+    let warnings: Vec<&str> = compiled.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(warnings, ["exec[c] cannot be refreshed: mgmt's exec has no refresh; `notify` only sets the order"]);
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub struct Found {
     pub state: State,
     /// What is not as it should be; empty when all is.
     pub differences: Vec<Difference>,
+    /// Whether a refresh does something once the differences are gone ([`Provider::acts_on_refresh`]).
+    pub acts_on_refresh: bool,
 }
 
 /// Reads the resources that are wanted and compares each with what should be.
@@ -118,7 +120,9 @@ fn found(provider: &dyn Provider, cx: &Context<'_>, state: State, wanted: Wanted
         let children = provider.generate(cx, wanted, &state)?;
         differences.extend(children.iter().filter(|child| is_stray(cx, child)).map(removal));
     }
-    Ok(Found { state, differences })
+    let should = wanted.should.unwrap_or(&none);
+    let acts_on_refresh = !provider.schema().has(Feature::Refresh) || provider.acts_on_refresh(&state, should);
+    Ok(Found { state, differences, acts_on_refresh })
 }
 
 /// Whether nobody declares a resource that is on the system.

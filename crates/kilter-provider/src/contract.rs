@@ -281,6 +281,14 @@ pub trait Provider: Send + Sync {
         Outcome { refreshed: true, ..Outcome::default() }
     }
 
+    /// Returns true if a refresh of a resource that is found as `is`, and brought to `should`, does something. If it does
+    /// not, the refresh counts as served: a stopped service is not started by it. Only called if the schema has the feature
+    /// `refresh`.
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        let _ = (is, should);
+        true
+    }
+
     /// Whether resources have a one-time action of this name, such as `restart`.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Every edge of a catalog: written, carrying a value, automatic.
 
 use kilter_engine::{Edge, Origin, Reason, VertexId};
-use kilter_model::{Catalog, RelationKind, Resource, TypeSchema};
+use kilter_model::{Catalog, Feature, RelationKind, Resource, TypeSchema};
 use kilter_provider::{Direction, Match, Registry, Wish};
 
 use crate::lookup::Lookup;
@@ -21,7 +21,17 @@ pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], l
         }
     }
     automatic(catalog, registry, providers, lookup, &mut edges);
+    // A resource that cannot be refreshed only comes after those that notify it.
+    for edge in edges.iter_mut().filter(|edge| edge.notify) {
+        edge.notify = is_refreshable(catalog, registry, providers, edge.second);
+    }
     edges
+}
+
+/// Returns true if a change of another resource can refresh this one.
+pub(crate) fn is_refreshable(catalog: &Catalog, registry: &Registry, providers: &[u16], vertex: VertexId) -> bool {
+    let (resource, provider) = (&catalog.resources[vertex.0 as usize], providers[vertex.0 as usize]);
+    registry.at(usize::from(provider)).schema().has(Feature::Refresh) && !resource.is_hidden()
 }
 
 fn written(relation: &kilter_model::Relation) -> Edge {

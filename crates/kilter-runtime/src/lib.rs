@@ -41,7 +41,7 @@ pub use driver::{
 };
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, Observer, Silent};
-pub use prepare::{Prepared, Rejected, plan_of, survey};
+pub use prepare::{IneffectiveNotification, Prepared, Rejected, plan_of, survey};
 pub use report::{Counts, Report, ResourceReport, Status};
 pub use reversals::Reversals;
 pub use sealing::{SealingKey, SealingKeyError, bound};

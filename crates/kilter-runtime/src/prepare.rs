@@ -1,12 +1,15 @@
 //! From a catalog to a run: canonical attributes, the whole graph.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use ecow::EcoString;
 use kilter_engine::{Cycle, Graph, VertexId};
-use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Resource, ResourceRef, TypeName, Value};
+use kilter_model::{
+    AttributeName, Attributes, Behaviour, Catalog, Relation, RelationKind, Resource, ResourceRef, Span, TypeName, Value,
+};
 use kilter_provider::{Problem, Provider, Registry, Restores, canonical_name, canonicalize};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edges;
 use crate::lookup::Lookup;
@@ -19,6 +22,19 @@ pub struct Prepared<'r> {
     /// The index of each resource's provider.
     pub(crate) providers: Vec<u16>,
     pub(crate) graph: Graph,
+}
+
+/// A `notify` or `subscribe` relation whose target cannot be refreshed: it only sets an order.
+#[derive(Clone, Copy, Debug)]
+pub struct IneffectiveNotification<'a> {
+    /// The resource that cannot be refreshed.
+    pub target: &'a Resource,
+    /// Its provider.
+    pub provider: &'static str,
+    /// The word with which the relation was written.
+    pub kind: RelationKind,
+    /// Where it was written.
+    pub span: Span,
 }
 
 /// Why a catalog cannot be carried out. Nothing was touched.
@@ -320,6 +336,40 @@ impl Prepared<'_> {
     /// Whether it changes what is to be restored later, or restores it.
     pub fn reverses(&self) -> bool {
         self.resources().iter().any(|one| one.is_reversal() || one.meta().is_some_and(|meta| meta.reverse))
+    }
+
+    /// Returns true if a change of another resource can refresh this one: its type and provider act on a refresh.
+    pub fn is_refreshable(&self, vertex: VertexId) -> bool {
+        edges::is_refreshable(&self.catalog, self.registry, &self.providers, vertex)
+    }
+
+    /// Written `notify` and `subscribe` relations that can refresh nothing and only set an order, one for each resource that
+    /// they lead to. A relation with a composite resource counts if none of its parts can be refreshed.
+    pub fn ineffective_notifications(&self) -> Vec<IneffectiveNotification<'_>> {
+        // The relations that were written as one: the parts of a composite resource share a place.
+        let mut written: BTreeMap<Span, Vec<&Relation>> = BTreeMap::new();
+        for relation in self.catalog.relations.iter().filter(|relation| relation.kind.refreshes()) {
+            written.entry(relation.span).or_default().push(relation);
+        }
+        let mut seen = FxHashSet::default();
+        let mut found = Vec::new();
+        for relations in written.into_values() {
+            let is_effective = |relation: &&&Relation| {
+                let target = VertexId(relation.second);
+                // Nothing is done about a hidden resource, and nothing is expected of it.
+                self.resource(target).is_hidden() || self.is_refreshable(target)
+            };
+            let Some(relation) = relations.first().filter(|_| !relations.iter().any(|one| is_effective(&one))) else {
+                continue;
+            };
+            let target = VertexId(relation.second);
+            if seen.insert(target) {
+                let (kind, span) = (relation.kind, relation.span);
+                let provider = self.provider(target).name();
+                found.push(IneffectiveNotification { target: self.resource(target), provider, kind, span });
+            }
+        }
+        found
     }
 
     /// The resource of a vertex.

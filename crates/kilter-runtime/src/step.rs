@@ -365,7 +365,7 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'
         let outcome = guarded(provider, || provider.refresh(cx, item.wanted())).unwrap_or_else(Outcome::failed);
         let result = match &outcome.failure {
             Some(why) => Err(why.clone()),
-            None => Ok(Found { state: kilter_model::State::default(), differences: Vec::new() }),
+            None => Ok(Found { state: kilter_model::State::default(), differences: Vec::new(), acts_on_refresh: true }),
         };
         let duration = start.elapsed();
         done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences: Vec::new(), duration });

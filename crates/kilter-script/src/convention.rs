@@ -53,6 +53,8 @@ pub enum Request<'a> {
     Find(&'a [&'a str]),
     /// To make changes, or to tell which it would make.
     Update(&'a [Update<'a>], Mode),
+    /// To act on a refresh of one resource: [`Update::should`] has all that is declared.
+    Refresh(&'a Update<'a>),
     /// To tell what changes, until it is ended.
     Watch,
 }
@@ -64,7 +66,7 @@ pub struct Update<'a> {
     pub name: &'a str,
     /// What was found; none where there is nothing.
     pub is: Option<&'a Attributes>,
-    /// What has to be changed, and the parameters that were given.
+    /// What has to be changed, and the parameters that were given; for a refresh all that is declared.
     pub should: &'a Attributes,
     /// Which attributes others have sent.
     pub received: &'a [Receipt],
@@ -113,7 +115,7 @@ pub enum Reply {
     Described(EcoString),
     /// To [`Request::List`] and [`Request::Find`]: resources, their values as they were written.
     Resources(Vec<Record>),
-    /// To [`Request::Update`]: what was, or would be, changed.
+    /// To [`Request::Update`] and [`Request::Refresh`]: what was, or would be, changed.
     Changed(ChangeReport),
     /// To [`Request::Watch`]: it has ended, and does not say why.
     Watched,

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
 use kilter_manifest::{Compiled, Diagnostic, Inputs, Source, Sources, compile_partly, render_warnings};
-use kilter_model::Value;
+use kilter_model::{RelationKind, Value};
 use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
-use kilter_runtime::Prepared;
+use kilter_runtime::{IneffectiveNotification, Prepared};
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
@@ -190,10 +190,11 @@ fn compiled<'r>(
         let problems = reject::with_others(problems, compiled, &sources, registry);
         return Err(reject::say(&problems, &sources, audience));
     }
-    let warnings = std::mem::take(&mut compiled.warnings);
+    let mut warnings = std::mem::take(&mut compiled.warnings);
     compiled.catalog.origin = origin;
     match reversals::prepare(compiled.catalog, registry) {
         Ok(prepared) => {
+            warnings.extend(prepared.ineffective_notifications().iter().map(ineffective));
             let news = unsaid(warnings, &sources);
             if !news.is_empty() {
                 say::line(render_warnings(&news, &sources, true).trim_end());
@@ -206,6 +207,19 @@ fn compiled<'r>(
             Err(reject::say(&problems, &sources, audience))
         }
     }
+}
+
+/// Says that a relation which was written to refresh a resource only sets an order.
+fn ineffective(notification: &IneffectiveNotification<'_>) -> Diagnostic {
+    let IneffectiveNotification { target, provider, kind, span } = notification;
+    let type_name = &target.reference.type_name;
+    let message = eco_format!(
+        "{} cannot be refreshed: the provider `{provider}` of {type_name} has no refresh; `{}` only sets the order",
+        target.reference,
+        kind.word()
+    );
+    let order = if *kind == RelationKind::Notify { "before" } else { "require" };
+    Diagnostic::new(message).at(*span).hint(eco_format!("write `{order}` if only the order is meant"))
 }
 
 /// The warnings that were said of what was read last: which of several that are about the same text, too.

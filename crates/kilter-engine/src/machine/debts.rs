@@ -32,6 +32,11 @@ impl Machine {
         along.chain(inherited).collect()
     }
 
+    /// Remembers what earlier runs owe: they may have failed in serving it.
+    pub(super) fn remember_failures(&mut self, owed: &[Token]) {
+        owed.iter().for_each(|token| self.progress[token.second.at()].refresh_failed = true);
+    }
+
     pub(super) fn has_would(&self, vertex: VertexId) -> bool {
         self.graph.entering(vertex).iter().any(|edge| self.would[edge.at()])
     }
@@ -75,6 +80,7 @@ impl Machine {
 
     /// Takes what has been served to a vertex out of the journal.
     pub(super) fn pay(&mut self, vertex: VertexId) {
+        self.progress[vertex.at()].refresh_failed = false;
         let mut tokens = Vec::new();
         for &edge in self.graph.entering(vertex) {
             if self.owed[edge.at()] == Debt::Served {

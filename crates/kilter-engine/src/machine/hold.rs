@@ -72,6 +72,7 @@ impl Machine {
         holding: Holding,
     ) -> Machine {
         let mut machine = Machine::unstarted(graph, vertices, owed);
+        machine.remember_failures(owed);
         for vertex in &holding.unwatched {
             machine.progress[vertex.at()].waiting += 1;
         }

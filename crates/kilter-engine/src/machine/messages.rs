@@ -28,6 +28,9 @@ impl Token {
 pub enum Verdict {
     /// It is in its state.
     InSync,
+    /// It is in its state, in which a refresh does nothing: a service that is to be stopped. A refresh that is owed to it is
+    /// served, unless an earlier one failed.
+    Idle,
     /// It is not.
     Differs,
     /// It depends on a value that is not known before another vertex has been changed.
@@ -43,7 +46,7 @@ pub enum Verdict {
 pub enum Ran {
     /// The vertex is in its state now, found by a check after the change.
     Done {
-        /// Whether the change served an owed refresh too.
+        /// Whether the change served an owed refresh too, or left nothing to refresh.
         refreshed: bool,
     },
     /// It is not.

@@ -45,11 +45,11 @@ impl Machine {
             new_of[old.at()] = Some(vertex);
         }
         for (vertex, old) in kept.iter().enumerate().filter_map(|(at, old)| Some((VertexId(at as u32), (*old)?))) {
-            let Progress { phase, retries, changed, refreshed, stale, .. } = self.progress[old.at()];
+            let Progress { phase, retries, changed, refreshed, refresh_failed, stale, .. } = self.progress[old.at()];
             // The vertex that blocked it may be another one now, or gone: it is looked at again.
             let phase = if matches!(phase, Phase::Settled(Settlement::Blocked(_))) { Phase::Waiting } else { phase };
             let progress = &mut new.progress[vertex.at()];
-            *progress = Progress { phase, retries, changed, refreshed, stale, ..*progress };
+            *progress = Progress { phase, retries, changed, refreshed, refresh_failed, stale, ..*progress };
         }
         for (at, old) in heirs.iter().enumerate().filter_map(|(at, old)| Some((at, (*old)?))) {
             let used = self.vertices[old.at()].retry.saturating_sub(self.progress[old.at()].retries).max(0);

@@ -46,6 +46,16 @@ impl Reader {
         let reference = eco_format!("{}[{}]", receiver.type_name, receiver.title);
         let is_there = !receiver.is_broken;
         let at = edge.get("to").unwrap_or(edge).span();
+        if notify && !refreshes {
+            self.unmoved.entry(second).or_insert(at);
+        }
+        if is_there && refreshes && self.resources[second].kind == "svc" {
+            // mgmt reloads a unit that can reload, and restarts others.
+            let service = &mut self.resources[second];
+            if !service.attributes.iter().any(|attribute| attribute.name == "refresh") {
+                service.imply("refresh", "reload");
+            }
+        }
         if is_there {
             self.resources[first].followers.push((reference, refreshes, at));
         }

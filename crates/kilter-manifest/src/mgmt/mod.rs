@@ -89,6 +89,8 @@ struct Reader {
     problems: Vec<Diagnostic>,
     /// Keys that were given up, where they stand first, and how many there are.
     historical: BTreeMap<EcoString, (Span, u32)>,
+    /// Resources that are notified and do nothing about it, each with the first edge that notifies it.
+    unmoved: BTreeMap<usize, Span>,
     terms: Terms,
 }
 
@@ -118,7 +120,15 @@ impl Reader {
             let times = if *count > 1 { eco_format!(", here and {} more times", count - 1) } else { EcoString::new() };
             Diagnostic::new(eco_format!("{key} has no effect any more{times}")).at(*at)
         };
+        let unmoved = |(at, span): (&usize, &Span)| {
+            let Lowered { kind, title, .. } = &self.resources[*at];
+            let message = eco_format!(
+                "{kind}[{title}] cannot be refreshed: mgmt's {kind} has no refresh; `notify` only sets the order"
+            );
+            Diagnostic::new(message).at(*span).hint("take `notify: true` out of the edge")
+        };
         let mut warnings: Vec<Diagnostic> = self.historical.iter().map(warning).collect();
+        warnings.extend(self.unmoved.iter().map(unmoved));
         warnings.sort_by_key(|warning| warning.span);
         warnings
     }

@@ -105,6 +105,8 @@ pub(super) struct Draft {
     is_continued: bool,
     /// What differed before that.
     repaired: Vec<Difference>,
+    /// Whether a refresh would do nothing once it has been changed.
+    is_idle: bool,
 }
 
 impl<'run> Board<'run> {
@@ -277,17 +279,18 @@ impl<'run> Board<'run> {
                 let _ = self.keep_before(done.vertex);
                 // What is still to be refreshed sends something else then.
                 let is_to_be_refreshed = || self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
-                if !self.senders.is_empty() && !is_to_be_refreshed() {
+                if !self.senders.is_empty() && !(found.acts_on_refresh && is_to_be_refreshed()) {
                     self.sent_before(done.vertex, found.state.outputs);
                     self.accept(done.vertex);
                 }
-                Verdict::InSync
+                if found.acts_on_refresh { Verdict::InSync } else { Verdict::Idle }
             }
             Ok(found) => {
                 if let Some(draft) = self.drafts.get_mut(&done.vertex).filter(|draft| !draft.is_change_failure) {
                     draft.failure = None;
                 }
                 if self.is_looked_at(done.vertex) {
+                    self.draft(done.vertex).is_idle = !found.acts_on_refresh;
                     self.draft(done.vertex).differences = self.told(done.vertex, found.differences);
                 } else if let Err(why) = self.keep_before(done.vertex) {
                     self.fail(done.vertex, why);
@@ -330,7 +333,7 @@ impl<'run> Board<'run> {
         let outcome = done.outcome.unwrap_or_default();
         self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
         let ran = match &done.result {
-            Ok(_) => Ran::Done { refreshed: outcome.refreshed },
+            Ok(found) => Ran::Done { refreshed: outcome.refreshed || !found.acts_on_refresh },
             Err(_) => Ran::Failed,
         };
         let seal = self.seal(done.vertex);

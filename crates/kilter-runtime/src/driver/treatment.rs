@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_engine::{
     Holding, Input, Limit, Machine, Replacement, Semaphores, Settlement, Timestamp, Token, Vertex, VertexId,
 };
-use kilter_model::{Contested, EventLimit, Feature, Meta, Resource};
+use kilter_model::{Contested, EventLimit, Meta, Resource};
 use kilter_provider::{Batch as Batching, Placement};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -22,23 +22,24 @@ impl Prepared<'_> {
     /// The vertices of the resources.
     pub(super) fn vertices(&self, mode: Mode) -> Vec<Vertex> {
         let all = self.catalog.resources.iter().zip(&self.providers);
-        all.map(|(resource, at)| {
-            let provider = self.registry.at(usize::from(*at));
-            let meta = resource.meta();
-            let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
-            // A call can be ended from outside only on another thread, and only for itself.
-            let is_timed = meta.is_some_and(|meta| meta.timeout > 0);
-            let on_worker = |place: &Placement| u16::from(*place == Placement::Worker || is_timed);
-            Vertex {
-                group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + on_worker(place)),
-                single: is_timed || provider.batch() == Batching::One || meta.is_some_and(|meta| meta.no_autogroup),
-                noop: mode == Mode::Noop || meta.is_some_and(Meta::only_looks),
-                refreshable: provider.schema().has(Feature::Refresh) && !resource.is_hidden(),
-                retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
-                delay: meta.map_or(0, |meta| meta.delay),
-            }
-        })
-        .collect()
+        all.zip((0..).map(VertexId))
+            .map(|((resource, at), vertex)| {
+                let provider = self.registry.at(usize::from(*at));
+                let meta = resource.meta();
+                let places = [provider.placement(&resource.attributes), provider.set_placement(&resource.attributes)];
+                // A call can be ended from outside only on another thread, and only for itself.
+                let is_timed = meta.is_some_and(|meta| meta.timeout > 0);
+                let on_worker = |place: &Placement| u16::from(*place == Placement::Worker || is_timed);
+                Vertex {
+                    group: at * 4 + places.iter().fold(0, |bits, place| bits * 2 + on_worker(place)),
+                    single: is_timed || provider.batch() == Batching::One || meta.is_some_and(|meta| meta.no_autogroup),
+                    noop: mode == Mode::Noop || meta.is_some_and(Meta::only_looks),
+                    refreshable: self.is_refreshable(vertex),
+                    retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
+                    delay: meta.map_or(0, |meta| meta.delay),
+                }
+            })
+            .collect()
     }
 
     /// The machine that holds the state of the resources, and goes on where another one has held another graph.

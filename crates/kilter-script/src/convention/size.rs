@@ -34,7 +34,7 @@ pub(crate) fn limited(base: &Invocation, request: &Request<'_>) -> Invocation {
 }
 
 fn is_about_one(request: &Request<'_>) -> bool {
-    matches!(request, Request::Find([_]) | Request::Update([_], _))
+    matches!(request, Request::Find([_]) | Request::Update([_], _) | Request::Refresh(_))
 }
 
 /// What may be made of an answer, in bytes.
@@ -53,6 +53,7 @@ impl Room {
         let asked = match request {
             Request::Find(names) => names.len(),
             Request::Update(updates, _) => updates.len(),
+            Request::Refresh(_) => 1,
             Request::Describe | Request::List | Request::Watch => 0,
         };
         Room(Room::of(most).0.saturating_add(asked.saturating_mul(ASKED)))

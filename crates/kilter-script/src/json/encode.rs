@@ -18,6 +18,11 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Invocation {
             let updates: Vec<Json> = updates.iter().map(update).collect();
             ("set", json!({ "ral": { "noop": *mode == Mode::Preview }, "updates": updates }))
         }
+        Request::Refresh(of) => {
+            let mut entry = json!({ "name": of.name, "should": object(of.should, Some("name")) });
+            receive(of, &mut entry);
+            ("refresh", json!({ "refreshes": [entry] }))
+        }
     };
     invocation.arg(format!("ral_action={action}")).stdin(input.to_string())
 }
@@ -29,13 +34,18 @@ fn update(update: &Update<'_>) -> Json {
         Json::Object(absent.into_iter().collect())
     });
     let mut json = json!({ "name": update.name, "is": is, "should": object(update.should, Some("name")) });
+    receive(update, &mut json);
+    json
+}
+
+/// Adds which attributes others have sent.
+fn receive(update: &Update<'_>, json: &mut Json) {
     if !update.received.is_empty() {
         let entry = |receipt: &Receipt| {
             (receipt.attribute.to_string(), json!({ "from": receipt.sources(), "changed": receipt.changed }))
         };
         json["received"] = Json::Object(update.received.iter().map(entry).collect());
     }
-    json
 }
 
 /// Attributes in alphabetical order, secrets in clear.

@@ -15,7 +15,7 @@ use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Req
 
 /// The convention `json` (libral, "The `json` calling convention").
 ///
-/// The only word is `ral_action=describe`, `get`, `set` or `watch`; what is asked for is an object on standard input.
+/// The only word is `ral_action=describe`, `get`, `set`, `refresh` or `watch`; what is asked for is an object on standard input.
 /// A description is YAML.
 #[derive(Clone, Debug)]
 pub struct Json {
@@ -61,7 +61,7 @@ impl Convention for Json {
         let json: serde_json::Value =
             serde_json::from_str(text).map_err(|error| ProtocolError::NotJson { why: error.to_string().into() })?;
         match request {
-            Request::Update(..) => decode::changes(&json).map(Reply::Changed),
+            Request::Update(..) | Request::Refresh(_) => decode::changes(&json).map(Reply::Changed),
             _ => unique(decode::resources(&json)?).map(Reply::Resources),
         }
     }

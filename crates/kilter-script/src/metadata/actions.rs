@@ -9,7 +9,7 @@ use super::read::Reader;
 use crate::convention::ConventionName;
 
 /// What a provider can do, in the words of `simple`. A provider of the `json` convention that can `get`
-/// can list and find; one that can `set` can update; both may `watch`. One of mold's always finds, by `inspect`; it updates by `conform`.
+/// can list and find; one that can `set` can update; both may `refresh` and `watch`. One of mold's always finds, by `inspect`; it updates by `conform`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actions {
     /// It lists all resources.
@@ -18,13 +18,15 @@ pub struct Actions {
     pub find: bool,
     /// It changes them.
     pub update: bool,
+    /// It acts on a refresh.
+    pub refresh: bool,
     /// It tells what changes, for as long as somebody listens.
     pub watch: bool,
 }
 
 impl Actions {
-    /// What is taken for granted where nothing is said: scripts that were written before there was a watch have none.
-    pub const ALL: Actions = Actions { list: true, find: true, update: true, watch: false };
+    /// The actions of metadata without the key `actions`. Scripts for libral know neither `refresh` nor `watch`.
+    pub const ALL: Actions = Actions { list: true, find: true, update: true, refresh: false, watch: false };
 }
 
 /// Reads the key `actions`: what a provider can do, and its one-time actions. Other conventions than mold's have none.
@@ -66,7 +68,7 @@ fn named(node: &Node, convention: ConventionName, reader: &mut Reader) -> Action
         reader.fault(node, "`actions` is a list of words, not a mapping");
         return Actions::ALL;
     }
-    let mut actions = Actions { list: false, find: false, update: false, watch: false };
+    let mut actions = Actions { list: false, find: false, update: false, refresh: false, watch: false };
     for word in words(node) {
         match word.text().map(|text| text.as_str()) {
             Some("list") => actions.list = true,
@@ -74,12 +76,13 @@ fn named(node: &Node, convention: ConventionName, reader: &mut Reader) -> Action
             Some("update") => actions.update = true,
             Some("get") if convention == ConventionName::Json => (actions.list, actions.find) = (true, true),
             Some("set") if convention == ConventionName::Json => actions.update = true,
+            Some("refresh") => actions.refresh = true,
             Some("watch") => actions.watch = true,
             Some("describe") => {}
             Some(other) => {
                 let known: &[&str] = match convention {
-                    ConventionName::Simple => &["list", "find", "update", "watch"],
-                    ConventionName::Json | ConventionName::Mold => &["get", "set", "watch"],
+                    ConventionName::Simple => &["list", "find", "update", "refresh", "watch"],
+                    ConventionName::Json | ConventionName::Mold => &["get", "set", "refresh", "watch"],
                 };
                 let near = nearest(other, known.iter().copied());
                 let hint = near.map_or(eco_format!("there are {}", known.join(", ")), |near| {

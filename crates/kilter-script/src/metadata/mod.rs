@@ -16,7 +16,7 @@ mod tests;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, AutoTitle, DataType, TypeSchema, Value};
+use kilter_model::{Attributes, AutoTitle, Change, DataType, Feature, State, TypeSchema, Value};
 use kilter_process::trust::TrustPolicy;
 
 use kilter_provider::Watch;
@@ -29,8 +29,14 @@ use crate::typed::typed;
 pub use actions::Actions;
 pub(crate) use attributes::tells_presence;
 pub use fault::{Fault, Place};
-pub(crate) use mold::{EXISTS, complete, is_action, is_word, of_words, other};
+pub(crate) use mold::{EXISTS, REFRESH, complete, is_action, is_word, of_words, other};
 pub(crate) use owns::Owns;
+
+/// The attribute for the presence or the activity of a resource.
+const ENSURE: &str = "ensure";
+
+/// The value of `ensure` for a resource that is there and inactive.
+const STOPPED: &str = "stopped";
 
 /// Where metadata was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +58,7 @@ pub struct Metadata {
     pub actions: Actions,
     /// Its one-time actions; none where nobody has said which there are, and any word may be tried.
     pub one_time: Option<Vec<EcoString>>,
-    /// The one-time action that serves a refresh.
+    /// The action that serves a refresh.
     pub refresh: Option<EcoString>,
     /// When it can be used.
     pub suitable: Condition,
@@ -120,6 +126,25 @@ impl Metadata {
     /// What tells that a resource may have changed.
     pub(crate) fn watched(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         titles::watched(&self.watches, self.actions.watch, &self.schema, name, should)
+    }
+
+    /// Returns true if a refresh of a resource does something: one that is absent or stopped has nothing to refresh.
+    pub(crate) fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        match (should.text(ENSURE).or_else(|| is.attributes.text(ENSURE)), should.truth(EXISTS)) {
+            (Some(ensure), _) => !matches!(ensure, "absent" | STOPPED),
+            (None, Some(exists)) => exists,
+            (None, None) => is.exists,
+        }
+    }
+
+    /// Returns true if a change starts a resource that was stopped: it starts with all that was changed before, which
+    /// serves a refresh.
+    pub(crate) fn serves_refresh(&self, change: &Change<'_>) -> bool {
+        let wanted = change.should.and_then(|should| should.text(ENSURE));
+        change.refresh
+            && self.schema.has(Feature::Refresh)
+            && change.is.attributes.text(ENSURE) == Some(STOPPED)
+            && wanted.is_some_and(|wanted| !matches!(wanted, "absent" | STOPPED))
     }
 
     /// Why it changes nothing, where its actions are without a word for that.

@@ -13,6 +13,9 @@ pub(super) const KEYS: [&str; 3] = ["key", "refresh", "open"];
 /// The attribute that tells whether a resource is there.
 pub(crate) const EXISTS: &str = "exists";
 
+/// The action that serves a refresh, unless metadata names another one.
+pub(crate) const REFRESH: &str = "refresh";
+
 /// The keys of documents that are no attributes.
 pub(super) const RESERVED: [&str; 2] = ["kind", "action"];
 
@@ -32,7 +35,7 @@ pub(crate) fn is_action(word: &str) -> bool {
 pub(crate) fn of_words(words: Option<&[EcoString]>) -> (Actions, Option<Vec<EcoString>>) {
     let has = |word: &str| words.is_some_and(|words| words.iter().any(|one| one == word));
     let update = has("conform") || !has("inspect");
-    let actions = Actions { list: has("list"), find: true, update, watch: has("watch") };
+    let actions = Actions { list: has("list"), find: true, update, refresh: has(REFRESH), watch: has("watch") };
     (actions, words.map(|words| words.iter().filter(|word| is_action(word)).cloned().collect()))
 }
 
@@ -48,9 +51,14 @@ pub(super) fn key(provider: &Node, reader: &mut Reader) -> EcoString {
     }
 }
 
-/// The action that serves a refresh.
-pub(super) fn refresh(provider: &Node, one_time: Option<&[EcoString]>, reader: &mut Reader) -> Option<EcoString> {
-    let node = provider.get("refresh")?;
+/// The action that serves a refresh: that of the key `refresh`, or the action of that name.
+pub(super) fn refresh(
+    provider: &Node,
+    actions: Actions,
+    one_time: Option<&[EcoString]>,
+    reader: &mut Reader,
+) -> Option<EcoString> {
+    let Some(node) = provider.get(REFRESH) else { return actions.refresh.then(|| REFRESH.into()) };
     match node.text() {
         Some(action) if !is_action(action) => {
             reader.fault(node, eco_format!("`{action}` cannot be a one-time action, which `refresh` is"));
@@ -68,7 +76,8 @@ pub(super) fn refresh(provider: &Node, one_time: Option<&[EcoString]>, reader: &
 pub(super) fn misplaced(provider: &Node, reader: &mut Reader) {
     for (key, _) in provider.entries().unwrap_or_default() {
         if let Some(name) = key.text().filter(|name| KEYS.contains(&name.as_str())) {
-            reader.warn(key, eco_format!("the key `{name}` means something with `invoke: mold` alone"));
+            let instead = if name == REFRESH { "; name `refresh` among the `actions`" } else { "" };
+            reader.warn(key, eco_format!("the key `{name}` means something with `invoke: mold` alone{instead}"));
         }
     }
 }

@@ -162,8 +162,8 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
     let output = provider.get("output").and_then(|node| output(node, reader));
     let refresh = match convention {
-        ConventionName::Mold => mold::refresh(provider, one_time.as_deref(), reader),
-        ConventionName::Simple | ConventionName::Json => None,
+        ConventionName::Mold => mold::refresh(provider, actions, one_time.as_deref(), reader),
+        ConventionName::Simple | ConventionName::Json => actions.refresh.then(|| mold::REFRESH.into()),
     };
     let schema = schema(provider, convention, actions, noop_safe, reader);
     let schema = match convention {
@@ -278,6 +278,9 @@ fn schema(
     schema.extra = reader.extra(provider, &known);
     if actions.find {
         schema.features.push(Feature::SimpleGetFilter);
+    }
+    if actions.refresh && !is_of_mold {
+        schema.features.push(Feature::Refresh);
     }
     // What can change nothing need not be called to foresee that.
     if noop_safe || !actions.update {

@@ -80,13 +80,19 @@ fn actions_are_those_that_are_named() {
     let actions = |convention: &str, words: &str| {
         good(&format!("type: t\ninvoke: {convention}\nsuitable: true\nactions: {words}")).actions
     };
-    assert_eq!(actions("simple", "[list]"), Actions { list: true, find: false, update: false, watch: false });
+    assert_eq!(
+        actions("simple", "[list]"),
+        Actions { list: true, find: false, update: false, refresh: false, watch: false }
+    );
     assert_eq!(
         actions("simple", "[find, update, describe]"),
-        Actions { list: false, find: true, update: true, watch: false }
+        Actions { list: false, find: true, update: true, refresh: false, watch: false }
     );
     assert_eq!(actions("json", "[set, get]"), Actions::ALL);
-    assert_eq!(actions("json", "[get]"), Actions { list: true, find: true, update: false, watch: false });
+    assert_eq!(
+        actions("json", "[get]"),
+        Actions { list: true, find: true, update: false, refresh: false, watch: false }
+    );
     let text = with(&format!("{SMALLEST}\nactions: [list, updaet]"));
     assert_eq!(
         Metadata::parse(&text, "s").unwrap_err()[0].to_string(),
@@ -299,7 +305,7 @@ fn a_provider_of_mold_says_what_the_others_say_and_more() {
 
     let least = good("type: file\ninvoke: mold\nsuitable: true");
     assert_eq!((least.key(), least.one_time.as_deref()), ("name", None));
-    assert_eq!(least.actions, Actions { list: false, find: true, update: true, watch: false });
+    assert_eq!(least.actions, Actions { list: false, find: true, update: true, refresh: false, watch: false });
     assert!(least.schema.others.is_some() && least.schema.find("name").is_some());
     let closed = good("type: file\ninvoke: mold\nsuitable: true\nopen: false");
     assert!(closed.schema.others.is_none());

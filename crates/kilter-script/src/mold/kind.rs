@@ -7,7 +7,7 @@ use kilter_model::{Behaviour, Feature, Hash, TypeSchema, Value, definition};
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::metadata::{self, Metadata, complete, is_action, is_word, of_words, other, owns, titles};
+use crate::metadata::{self, Metadata, REFRESH, complete, is_action, is_word, of_words, other, owns, titles};
 
 /// What a provider of a script in `resources` is called.
 pub(super) const NAME: &str = "mold";
@@ -65,7 +65,8 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let mut rest = Rest { faults: Vec::new(), entries: &mut entries };
     let key = rest.word("key");
     let words = rest.words("actions");
-    let refresh = rest.word("refresh");
+    let is_action_refresh = words.as_ref().is_some_and(|words| words.iter().any(|word| word == REFRESH));
+    let refresh = rest.word(REFRESH).or_else(|| is_action_refresh.then(|| REFRESH.into()));
     let is_default = rest.truth("default").unwrap_or(false);
     let is_open = rest.truth("open").unwrap_or(is_open);
     let parallel = rest.truth("parallel").unwrap_or(false);
@@ -254,7 +255,7 @@ mod tests {
         );
         assert_eq!((kind.confine, kind.timeout), (false, Some(Duration::from_secs(30))));
         assert_eq!(kind.output, Some(2 << 20));
-        assert_eq!(kind.actions, Actions { list: false, find: true, update: true, watch: false });
+        assert_eq!(kind.actions, Actions { list: false, find: true, update: true, refresh: false, watch: false });
         assert_eq!(definition::check(&kind.schema), []);
         assert!(
             read("open: true\nattributes: {path: {type: String, behaviour: namevar}}").unwrap().schema.others.is_some()
@@ -266,7 +267,10 @@ mod tests {
         let of = |words: &str| read(&format!("actions: {words}")).unwrap();
         let all = of("[list, inspect, conform, rotate]");
         assert_eq!((all.actions, all.one_time), (Actions::ALL, Some(vec!["rotate".into()])));
-        assert_eq!(of("[inspect]").actions, Actions { list: false, find: true, update: false, watch: false });
+        assert_eq!(
+            of("[inspect]").actions,
+            Actions { list: false, find: true, update: false, refresh: false, watch: false }
+        );
         assert_eq!(of("[list]").actions, Actions::ALL);
     }
 

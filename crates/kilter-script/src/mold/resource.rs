@@ -253,7 +253,9 @@ impl Provider for MoldProvider {
         let gone = Attributes::from_iter([(EXISTS, Value::Boolean(false))]);
         let conform = |change: &Change<'_>| {
             let should = alike(&self.kind, change.should.unwrap_or(&gone), change.is);
-            self.conformed(cx, change.name, &should, Seal::of(&change.is.attributes), mode)
+            let outcome = self.conformed(cx, change.name, &should, Seal::of(&change.is.attributes), mode);
+            let refreshed = mode == Mode::Apply && self.kind.serves_refresh(change);
+            Outcome { refreshed, ..outcome }
         };
         changes.iter().map(conform).collect()
     }
@@ -263,6 +265,10 @@ impl Provider for MoldProvider {
             Some(action) => Outcome { refreshed: true, ..self.act(cx, wanted, action) },
             None => Outcome { refreshed: true, ..Outcome::done() },
         }
+    }
+
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        self.kind.acts_on_refresh(is, should)
     }
 
     fn check_action(&self, action: &str) -> Result<(), Problem> {

@@ -44,7 +44,7 @@ impl ScriptProvider {
         let invocation = invocation.map_err(|refusal| self.error(request, Cause::Refused(refusal), None))?;
         let invocation = self.limited(invocation, request);
         let _turn = match request {
-            Request::Update(_, Mode::Apply) => Some(self.turns.to_change(self.metadata.parallel)),
+            Request::Update(_, Mode::Apply) | Request::Refresh(_) => Some(self.turns.to_change(self.metadata.parallel)),
             // It would keep all changes waiting.
             Request::Watch => None,
             _ => Some(self.turns.to_read(self.metadata.parallel)),
@@ -117,7 +117,7 @@ impl ScriptProvider {
     /// for that, and nor can one that only tells what it would do, whatever the metadata says.
     fn limited(&self, mut invocation: Invocation, request: &Request<'_>) -> Invocation {
         let is_preview = matches!(request, Request::Update(_, Mode::Preview));
-        let is_read = !matches!(request, Request::Update(..));
+        let is_read = !matches!(request, Request::Update(..) | Request::Refresh(_));
         let confined = is_preview || is_read && self.metadata.confine;
         invocation.deadline = self.deadline(request);
         if let Request::Watch = request {
@@ -134,7 +134,7 @@ impl ScriptProvider {
         match request {
             Request::Describe => Some(limits.describe),
             Request::List | Request::Find(_) => Some(self.metadata.timeout.unwrap_or(limits.read)),
-            Request::Update(..) => Some(self.metadata.timeout.unwrap_or(limits.change)),
+            Request::Update(..) | Request::Refresh(_) => Some(self.metadata.timeout.unwrap_or(limits.change)),
             Request::Watch => None,
         }
     }
@@ -165,6 +165,7 @@ impl ScriptProvider {
     pub(super) fn action(&self, request: &Request<'_>) -> &'static str {
         match (request, self.takes_many()) {
             (Request::Describe, _) => "describe",
+            (Request::Refresh(_), _) => "refresh",
             (Request::Watch, _) => "watch",
             (Request::List, false) => "list",
             (Request::Find(_), false) => "find",
@@ -181,6 +182,7 @@ fn given(request: &Request<'_>) -> Seal {
         Request::Update(updates, _) => {
             Seal::of_all(updates.iter().flat_map(|one| one.is.into_iter().chain([one.should])))
         }
+        Request::Refresh(of) => Seal::of(of.should),
         Request::Describe | Request::List | Request::Find(_) | Request::Watch => Seal::default(),
     }
 }
@@ -190,6 +192,7 @@ fn subject<'a>(request: &Request<'a>) -> &'a str {
     match request {
         Request::Find([name]) => name,
         Request::Update([update], _) => update.name,
+        Request::Refresh(of) => of.name,
         _ => "",
     }
 }
@@ -199,6 +202,7 @@ fn of(type_name: &kilter_model::TypeName, request: &Request<'_>) -> EcoString {
         Request::Describe | Request::List | Request::Watch => return eco_format!(" of {type_name}"),
         Request::Find(names) => names.len(),
         Request::Update(updates, _) => updates.len(),
+        Request::Refresh(_) => 1,
     };
     match count {
         1 => eco_format!(" of {type_name}[{}]", subject(request)),

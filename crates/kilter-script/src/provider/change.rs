@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Behaviour, Change, Difference, Outcome, Value};
-use kilter_provider::{Context, Level, Mode, Seal};
+use kilter_provider::{Context, Level, Mode, Seal, Wanted};
 use rustc_hash::FxHashSet;
 
 use super::ScriptProvider;
@@ -144,7 +144,27 @@ impl ScriptProvider {
             }
         }
         let changed = changed.into_iter().map(|each| by.seal.hide_in(each)).collect();
-        Outcome { changed, notes, by: self.made_by(by), ..Outcome::done() }
+        let refreshed = mode == Mode::Apply && self.metadata.serves_refresh(change);
+        Outcome { changed, notes, by: self.made_by(by), refreshed, ..Outcome::done() }
+    }
+
+    /// Has the script act on a refresh. The script decides how; it gets all that is declared.
+    pub(super) fn act_on_refresh(&self, cx: &Context<'_>, wanted: &Wanted<'_>) -> Outcome {
+        if cx.interrupt().is_raised() {
+            return Outcome::failed("not begun: the run was interrupted");
+        }
+        let none = Attributes::new();
+        let should = wanted.should.unwrap_or(&none);
+        let request = Update { name: wanted.name, is: None, should, received: wanted.received };
+        let outcome = match self.call(cx, &Request::Refresh(&request)) {
+            Ok((Reply::Changed(report), by)) => match report.errors.iter().find(|(name, _)| name == wanted.name) {
+                Some((_, error)) => Outcome::failed(self.told(wanted.name, &by.seal.hide(error.message.clone()), &by)),
+                None => Outcome { refreshed: true, by: self.made_by(&by), ..Outcome::done() },
+            },
+            Ok(_) => Outcome { refreshed: true, ..Outcome::done() },
+            Err(error) => Outcome::failed(eco_format!("{error}")),
+        };
+        Seal::of(should).outcome(outcome)
     }
 
     /// Completes what the answer to a preview tells by what was found, and notes what it does not tell although it

@@ -18,7 +18,7 @@ impl ScriptProvider {
             log(Level::Warning, message);
         }
         let lifted = match request {
-            Request::Describe | Request::Update(..) => Lifted::Never,
+            Request::Describe | Request::Update(..) | Request::Refresh(_) => Lifted::Never,
             Request::List | Request::Find(_) | Request::Watch => Lifted::ByMetadata,
         };
         let who = format!("the provider `{}`", self.name);

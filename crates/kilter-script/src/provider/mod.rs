@@ -121,6 +121,14 @@ impl Provider for ScriptProvider {
         self.change(cx, changes, mode)
     }
 
+    fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
+        self.act_on_refresh(cx, &wanted)
+    }
+
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        self.metadata.acts_on_refresh(is, should)
+    }
+
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
         let mut problems: Vec<Problem> = deferred
             .iter()

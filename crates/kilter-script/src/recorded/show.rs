@@ -140,7 +140,8 @@ impl RecordedExchange {
         if let Some(names) = json.get("names").and_then(serde_json::Value::as_array) {
             return names.iter().filter_map(text).collect();
         }
-        if let Some(updates) = json.get("updates").and_then(serde_json::Value::as_array) {
+        let updates = json.get("updates").or_else(|| json.get("refreshes"));
+        if let Some(updates) = updates.and_then(serde_json::Value::as_array) {
             return updates.iter().filter_map(|update| text(update.get("name")?)).collect();
         }
         json.get("name").and_then(text).into_iter().collect()

@@ -8,7 +8,7 @@ use kilter_model::{AttributeName, Value};
 use kilter_process::Invocation;
 use kilter_provider::Mode;
 
-use crate::convention::{Refusal, Request, size};
+use crate::convention::{Refusal, Request, Update, size};
 use crate::typed::written;
 
 /// How many bytes Linux takes for one word of a command line, without the NUL that ends it.
@@ -22,19 +22,9 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocat
         Request::Watch => Ok(invocation.arg("ral_action=watch")),
         Request::Find([name]) => Ok(invocation.arg(word("name", name.as_bytes())?).arg("ral_action=find")),
         Request::Find(names) => Err(Refusal::Several(names.len())),
+        Request::Refresh(of) => Ok(words(invocation, of)?.arg("ral_action=refresh")),
         Request::Update([update], mode) => {
-            let mut attributes: Vec<(&AttributeName, &Value)> =
-                update.should.iter().filter(|(name, value)| **name != "name" && !value.is_undef()).collect();
-            attributes.sort_by_key(|(name, _)| *name);
-            let mut invocation = invocation.arg(word("name", update.name.as_bytes())?);
-            for (name, value) in attributes {
-                invocation = invocation.arg(word(name.as_str(), &written(value))?);
-            }
-            if !update.received.is_empty() {
-                let changed = update.received.iter().filter(|receipt| receipt.changed);
-                let names: Vec<&str> = changed.map(|receipt| receipt.attribute.as_str()).collect();
-                invocation = invocation.arg(word("ral_received", names.join(" ").as_bytes())?);
-            }
+            let mut invocation = words(invocation, update)?;
             if *mode == Mode::Preview {
                 invocation = invocation.arg("ral_noop='true'");
             }
@@ -42,6 +32,23 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocat
         }
         Request::Update(updates, _) => Err(Refusal::Several(updates.len())),
     }
+}
+
+/// Adds the name of a resource, its attributes in alphabetical order, and which of them others have sent.
+fn words(invocation: Invocation, update: &Update<'_>) -> Result<Invocation, Refusal> {
+    let mut attributes: Vec<(&AttributeName, &Value)> =
+        update.should.iter().filter(|(name, value)| **name != "name" && !value.is_undef()).collect();
+    attributes.sort_by_key(|(name, _)| *name);
+    let mut invocation = invocation.arg(word("name", update.name.as_bytes())?);
+    for (name, value) in attributes {
+        invocation = invocation.arg(word(name.as_str(), &written(value))?);
+    }
+    if !update.received.is_empty() {
+        let changed = update.received.iter().filter(|receipt| receipt.changed);
+        let names: Vec<&str> = changed.map(|receipt| receipt.attribute.as_str()).collect();
+        invocation = invocation.arg(word("ral_received", names.join(" ").as_bytes())?);
+    }
+    Ok(invocation)
 }
 
 /// The word `key='value'`, in which no shell finds anything to expand or to run.

@@ -62,6 +62,7 @@ impl Convention for Simple {
                 let asked = updates.first().map(|update| update.name).unwrap_or_default();
                 update::decode(text, asked, room).map(Reply::Changed)
             }
+            Request::Refresh(of) => update::decode(text, of.name, room).map(Reply::Changed),
             Request::Find(names) => {
                 let records = decode::records(text, room)?;
                 let asked: EcoString = names.first().copied().unwrap_or_default().into();

@@ -23,7 +23,7 @@ pub(crate) fn dot(drawing: &Drawing) -> String {
 }
 
 fn look(edge: &Edge) -> String {
-    let mut look = format!("label={}", quoted(&edge.from.label()));
+    let mut look = format!("label={}", quoted(&edge.label()));
     if edge.notify {
         look += ", style=dashed";
     }

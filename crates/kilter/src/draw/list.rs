@@ -19,7 +19,7 @@ pub(crate) fn list(drawing: &Drawing) -> String {
         for edge in &before[node] {
             let first = visible(&drawing.nodes[edge.first].label());
             let refreshed = if edge.notify { ", refreshed by its changes" } else { "" };
-            text += &format!("    after {first} {}{refreshed}\n", styled(FAINT, format!("({})", edge.from.label())));
+            text += &format!("    after {first} {}{refreshed}\n", styled(FAINT, format!("({})", edge.label())));
         }
     }
     text + &totals(drawing)

@@ -12,7 +12,7 @@ pub(crate) fn mermaid(drawing: &Drawing) -> String {
         }
     }
     for edge in &drawing.edges {
-        let label = escaped(&edge.from.label());
+        let label = escaped(&edge.label());
         let line = if edge.notify { format!("-. \"{label}\" .->") } else { format!("-- \"{label}\" -->") };
         text += &format!("  r{} {line} r{}\n", edge.first, edge.second);
     }

@@ -79,6 +79,16 @@ enum From {
     Automatic(&'static str),
 }
 
+impl Edge {
+    /// The text beside the edge.
+    fn label(&self) -> String {
+        match self.from {
+            From::Written("notify" | "subscribe") if !self.notify => format!("{}, order only", self.from.label()),
+            _ => self.from.label(),
+        }
+    }
+}
+
 impl From {
     fn label(&self) -> String {
         match self {

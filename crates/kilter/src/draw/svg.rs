@@ -132,7 +132,7 @@ impl Sheet {
             (other, false) => format!("edge {}", other.word()),
         };
         let (x, y) = middle.unwrap_or(from);
-        let label = escaped(&edge.from.label());
+        let label = escaped(&edge.label());
         let _ = writeln!(
             out,
             "<path class=\"{class}\" d=\"{path}\"/><text class=\"label\" x=\"{x:.1}\" y=\"{:.1}\">{label}</text>",

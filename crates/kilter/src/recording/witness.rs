@@ -236,6 +236,10 @@ impl Provider for Witness {
         outcome
     }
 
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        self.inner.acts_on_refresh(is, should)
+    }
+
     fn check_action(&self, action: &str) -> Result<(), Problem> {
         self.inner.check_action(action)
     }

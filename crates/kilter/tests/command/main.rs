@@ -32,6 +32,7 @@ mod provider_new;
 mod puppet;
 mod ralsh;
 mod record;
+mod refresh;
 mod reverse;
 mod run;
 mod scripts;

@@ -43,9 +43,10 @@ impl Board<'_> {
         }
         let would = self.refreshing(vertex, machine.graph());
         let draft_refreshed = draft.as_ref().is_some_and(|draft| draft.refreshed);
+        let is_idle = draft.as_ref().is_some_and(|draft| draft.is_idle);
         let refreshed = draft_refreshed
             || settlement == Settlement::WouldRefresh
-            || (settlement == Settlement::WouldChange && !would.is_empty() && self.refreshable(vertex));
+            || (settlement == Settlement::WouldChange && !is_idle && !would.is_empty() && self.refreshable(vertex));
         self.counts.count(status, refreshed);
         self.note_causes(vertex, settlement, draft_refreshed, machine);
         let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
@@ -181,7 +182,7 @@ impl Board<'_> {
     }
 
     fn refreshable(&self, vertex: VertexId) -> bool {
-        self.prepared.provider(vertex).schema().has(kilter_model::Feature::Refresh)
+        self.prepared.is_refreshable(vertex)
     }
 
     /// Whether something has changed, or would, that refreshes a vertex.

@@ -1,0 +1,265 @@
+//! Refreshes of resources whose providers are scripts, and relations that can refresh nothing.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value as Json;
+
+use crate::support::{Ended, Place};
+
+const METADATA: &str = "provider:
+  type: daemon
+  invoke: INVOKE
+  actions: ACTIONS
+  suitable: true
+  attributes:
+    name: {desc: Its name.}
+    ensure: {type: \"enum[running, stopped]\"}
+    speed: {type: string, kind: w}
+";
+
+/// Keeps the activity of one daemon in the file `is`, and writes each update and refresh to `log`.
+const SIMPLE: &str = r##"#!/bin/bash
+eval "$@"
+cd DIR || exit 9
+echo '# simple'
+case $ral_action in
+find) printf 'name: %s\nensure: %s\n' "$name" "$(cat is)" ;;
+update) echo "$ral_action $name $ensure $speed" >>log; echo "$ensure" >is; echo 'ral_derive: true' ;;
+refresh)
+  echo "$ral_action $name $ensure $speed" >>log
+  if [ -e broken ]; then echo stopped >is; echo 'ral_error: it does not come up'; echo ral_eom; else echo running >is; fi ;;
+esac
+"##;
+
+const JSON: &str = r##"#!/usr/bin/python3 -IS
+import json, os, sys
+os.chdir("DIR")
+asked = json.load(sys.stdin)
+state = open("is").read().strip()
+def log(entry):
+    should = entry["should"]
+    open("log", "a").write(" ".join([action, entry["name"], should.get("ensure", ""), should.get("speed", "")]) + "\n")
+action = sys.argv[1].removeprefix("ral_action=")
+if action == "get":
+    print(json.dumps({"resources": [{"name": name, "ensure": state} for name in asked["names"]]}))
+elif action == "set":
+    action = "update"
+    for entry in asked["updates"]:
+        log(entry)
+        open("is", "w").write(entry["should"]["ensure"])
+    print(json.dumps({"derive": True}))
+else:
+    [entry] = asked["refreshes"]
+    log(entry)
+    errors = [{"name": entry["name"], "error": {"message": "it does not come up"}}]
+    open("is", "w").write("stopped" if os.path.exists("broken") else "running")
+    print(json.dumps({"changes": errors if os.path.exists("broken") else []}))
+"##;
+
+const MOLD: &str = r##"#!/usr/bin/python3 -IS
+import json, os, sys
+os.chdir("DIR")
+asked = json.load(sys.stdin)
+action = sys.argv[1]
+if action == "inspect":
+    print(json.dumps({"kind": "daemon", "name": asked["name"], "exists": True, "ensure": open("is").read().strip()}))
+else:
+    action = "update" if action == "conform" else action
+    open("log", "a").write(" ".join([action, asked["name"], asked.get("ensure", ""), asked.get("speed", "")]) + "\n")
+    is_broken = action == "refresh" and os.path.exists("broken")
+    open("is", "w").write("stopped" if is_broken else asked.get("ensure", "running"))
+    if is_broken:
+        sys.exit("it does not come up")
+"##;
+
+/// Places with a provider of the type `daemon`, one for each convention.
+fn places() -> impl Iterator<Item = (&'static str, Place)> {
+    let conventions = [
+        ("simple", "[find, update, refresh]", SIMPLE),
+        ("json", "[get, set, refresh]", JSON),
+        ("mold", "[refresh]", MOLD),
+    ];
+    conventions.into_iter().map(|(invoke, actions, script)| {
+        let place = Place::new();
+        std::fs::create_dir(place.path().join("providers")).unwrap();
+        place.file("providers/daemon.yaml", METADATA.replace("INVOKE", invoke).replace("ACTIONS", actions));
+        let script = script.replace("DIR", &place.path().display().to_string());
+        let path = place.file("providers/daemon.prov", script);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        place.file("is", "running\n");
+        (invoke, place)
+    })
+}
+
+fn run(place: &Place, args: &[&str]) -> Ended {
+    place.run(&[&["-I", "providers"], args].concat())
+}
+
+/// Applies a manifest whose file has this content and notifies a daemon that is declared so.
+fn apply(place: &Place, content: &str, daemon: &str) -> Ended {
+    declare(place, content, daemon);
+    run(place, &["apply", "m.yaml"])
+}
+
+fn declare(place: &Place, content: &str, daemon: &str) {
+    let conf = place.path().join("conf").display().to_string();
+    let text =
+        format!("resources:\n  file[{conf}]: {{content: {content}, notify: 'daemon[d]'}}\n  daemon[d]: {daemon}\n");
+    place.file("m.yaml", text);
+}
+
+/// What the script has done since this was asked last, in words that every convention has.
+fn done(place: &Place) -> String {
+    let text = std::fs::read_to_string(place.path().join("log")).unwrap_or_default();
+    place.file("log", "");
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn running_daemon_is_refreshed_by_a_change_and_by_nothing_else() {
+    for (convention, place) in places() {
+        let wanted = "{ensure: running, speed: high}";
+        let first = apply(&place, "one", wanted);
+        assert_eq!((first.code, first.stderr.as_str()), (0, ""), "{convention}: {first:?}");
+        assert!(first.stdout.contains("↻ daemon[d]\n    refreshed by file[DIR/conf]\n"), "{convention}: {first:?}");
+        // A script of mold is told the name alone, as for any other action.
+        let told = if convention == "mold" { "refresh d" } else { "refresh d running high" };
+        assert_eq!(done(&place), told, "{convention}");
+        let second = apply(&place, "one", wanted);
+        assert!(second.stdout.contains("2 unchanged"), "{convention}: {second:?}");
+        assert_eq!(done(&place), "", "{convention}");
+    }
+}
+
+#[test]
+fn stopped_daemon_is_not_started_by_a_refresh_and_the_plan_says_so() {
+    for (convention, place) in places() {
+        for wanted in ["{}", "{ensure: stopped}"] {
+            place.file("is", "stopped\n");
+            let content = if wanted == "{}" { "one" } else { "two" };
+            declare(&place, content, wanted);
+            let plan = run(&place, &["plan", "m.yaml", "--format", "json"]);
+            let plan: Json = serde_json::from_str(&plan.stdout).unwrap();
+            assert_eq!(
+                (&plan["counts"]["would_refresh"], &plan["counts"]["refreshed"]),
+                (&0.into(), &0.into()),
+                "{plan}"
+            );
+            let applied = run(&place, &["apply", "m.yaml"]);
+            assert_eq!(applied.code, 0, "{convention}: {applied:?}");
+            assert!(!applied.stdout.contains("refreshed"), "{convention}: {applied:?}");
+            assert_eq!(done(&place), "", "{convention}");
+            let again = run(&place, &["apply", "m.yaml"]);
+            assert!(again.stdout.contains("2 unchanged"), "{convention}: nothing is owed: {again:?}");
+        }
+        // One that is being stopped has nothing to refresh either.
+        place.file("is", "running\n");
+        declare(&place, "three", "{ensure: stopped}");
+        let plan = run(&place, &["plan", "m.yaml"]);
+        assert!(!plan.stdout.contains("refreshed"), "{convention}: {plan:?}");
+        let applied = run(&place, &["apply", "m.yaml"]);
+        assert!(!applied.stdout.contains("refreshed"), "{convention}: {applied:?}");
+        assert_eq!(done(&place), "update d stopped", "{convention}");
+    }
+}
+
+#[test]
+fn started_daemon_is_not_refreshed_as_well() {
+    for (convention, place) in places() {
+        place.file("is", "stopped\n");
+        declare(&place, "one", "{ensure: running}");
+        let plan = run(&place, &["plan", "m.yaml"]);
+        assert!(plan.stdout.contains("would be refreshed by file[DIR/conf]"), "{convention}: {plan:?}");
+        let applied = run(&place, &["apply", "m.yaml"]);
+        assert!(applied.stdout.contains("refreshed by file[DIR/conf]"), "{convention}: {applied:?}");
+        assert_eq!(done(&place), "update d running", "{convention}: the start serves the refresh");
+        let again = run(&place, &["apply", "m.yaml"]);
+        assert!(again.stdout.contains("2 unchanged"), "{convention}: {again:?}");
+        assert_eq!(done(&place), "", "{convention}");
+    }
+}
+
+#[test]
+fn failed_refresh_is_owed_until_it_succeeds() {
+    for (convention, place) in places() {
+        place.file("broken", "");
+        let failed = apply(&place, "one", "{}");
+        assert_eq!(failed.code, 4, "{convention}: {failed:?}");
+        assert_eq!(std::fs::read_to_string(place.path().join("is")).unwrap().trim(), "stopped", "it is down now");
+        assert!(failed.stdout.contains("refresh failed: refresh of daemon[d]"), "{convention}: {failed:?}");
+        assert!(failed.stdout.contains("it does not come up"), "{convention}: {failed:?}");
+        assert!(failed.stdout.contains("daemon[d] is still to be refreshed because of file[DIR/conf]"), "{failed:?}");
+        std::fs::remove_file(place.path().join("broken")).unwrap();
+        done(&place);
+        let plan = run(&place, &["plan", "m.yaml"]);
+        assert_eq!(plan.code, 2, "{convention}: {plan:?}");
+        let next = apply(&place, "one", "{}");
+        assert_eq!(next.code, 0, "{convention}: {next:?}");
+        assert!(next.stdout.contains("refreshed: owed since an earlier run"), "{convention}: {next:?}");
+        assert!(done(&place).starts_with("refresh d"), "{convention}");
+        assert!(apply(&place, "one", "{}").stdout.contains("2 unchanged"), "{convention}");
+    }
+}
+
+const ORDERS: &str = "resources:
+  file[DIR/a]: {content: a, notify: ['file[DIR/b]', 'exec[c]']}
+  file[DIR/d]: {content: d, notify: 'file[DIR/b]'}
+  file[DIR/b]: {content: b}
+  exec[c]: {command: [/bin/true], refreshonly: true}
+";
+
+#[test]
+fn notification_that_refreshes_nothing_is_warned_of_once_and_drawn_as_an_order() {
+    let place = Place::new();
+    let manifest = place.file("m.yaml", ORDERS.replace("DIR", &place.path().display().to_string()));
+    let warning =
+        "file[DIR/b] cannot be refreshed: the provider `posix` of file has no refresh; `notify` only sets the order";
+    for command in ["plan", "apply", "graph"] {
+        let ended = place.run(&[command, &manifest]);
+        assert_eq!(ended.stderr.matches(warning).count(), 1, "{command}: {ended:?}");
+        assert_eq!(ended.stderr.matches("cannot be refreshed").count(), 1, "{command}: {ended:?}");
+        assert!(ended.stderr.contains("write `before` if only the order is meant"), "{command}: {ended:?}");
+    }
+    let drawn = |format: &str| place.run(&["graph", &manifest, "--format", format]).stdout;
+    let list = drawn("human");
+    assert!(
+        list.contains("    after file[DIR/a] (notify, order only)\n    after file[DIR/d] (notify, order only)\n"),
+        "{list}"
+    );
+    assert!(list.contains("exec[c]\n    after file[DIR/a] (notify), refreshed by its changes\n"), "{list}");
+    let json: Json = serde_json::from_str(&drawn("json")).unwrap();
+    let edges = json["edges"].as_array().unwrap().iter();
+    let notifying: Vec<&str> =
+        edges.filter(|edge| edge["notify"] == true).filter_map(|edge| edge["second"].as_str()).collect();
+    assert_eq!(notifying, ["exec[c]"]);
+    for format in ["dot", "mermaid", "svg"] {
+        let text = drawn(format);
+        assert_eq!(text.matches("notify, order only").count(), 2, "{format}: {text}");
+    }
+    assert_eq!(drawn("dot").matches("dashed").count(), 1);
+    assert_eq!(drawn("mermaid").matches("-. \"notify").count(), 1);
+}
+
+#[test]
+fn relation_with_a_composite_resource_is_warned_of_only_if_no_part_can_be_refreshed() {
+    let place = Place::new();
+    let directory = place.path().display().to_string();
+    let types = "types:
+  site:
+    resources:
+      file[DIR/${self.name}]: {content: x}
+      exec[reload ${self.name}]: {command: [/bin/true], refreshonly: true}
+  pair:
+    resources:
+      file[DIR/${self.name}.1]: {content: x}
+      file[DIR/${self.name}.2]: {content: x}
+resources:
+  file[DIR/a]: {content: a, notify: ['site[s]', 'pair[p]']}
+  site[s]: {}
+  pair[p]: {}
+";
+    let manifest = place.file("m.yaml", types.replace("DIR", &directory));
+    let plan = place.run(&["plan", &manifest]);
+    assert_eq!(plan.stderr.matches("cannot be refreshed").count(), 1, "{plan:?}");
+    assert!(plan.stderr.contains("file[DIR/p.1] cannot be refreshed"), "{plan:?}");
+}

@@ -38,6 +38,9 @@ pub enum Reason {
     /// The first owns the path of the second or one that it works with, as a package does. What is owned is found on the
     /// machine and in no manifest, so such an edge gives way: it is left out where it would close a cycle.
     Owner,
+    /// The provider of the second is not suitable yet, and the first, a package, may bring what it needs. Such an edge gives
+    /// way: it is left out where it would close a cycle.
+    Suitability,
 }
 
 /// Where an edge comes from.
@@ -66,7 +69,7 @@ impl Origin {
             Origin::Written { .. } => 0,
             Origin::Output { .. } => 1,
             Origin::Automatic(Reason::Directory | Reason::Name) => 2,
-            Origin::Automatic(Reason::Number | Reason::Owner) => 3,
+            Origin::Automatic(Reason::Number | Reason::Owner | Reason::Suitability) => 3,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::graph::{Edge, Graph, Origin, Reason, VertexId};
 const PATIENCE: usize = 5_000_000;
 
 fn gives_way(edge: &Edge) -> bool {
-    matches!(edge.origin, Origin::Automatic(Reason::Number | Reason::Owner))
+    matches!(edge.origin, Origin::Automatic(Reason::Number | Reason::Owner | Reason::Suitability))
 }
 
 /// The edges of a graph without those that gave way; none if nothing has to. Of two that cannot both be there, the one of

@@ -12,6 +12,7 @@ mod hold;
 mod listen;
 mod listening;
 mod look;
+mod not_installed;
 mod opened;
 mod paused;
 mod polls;

@@ -93,7 +93,48 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
     }
     if let Some(claims) = claims {
         edges.extend(claims.edges(&|vertex| is_to_go(catalog, vertex)));
+        unsuitable(catalog, registry, providers, &opted_out, edges);
     }
+}
+
+/// Maximum number of edges to resources whose providers are not suitable.
+const MAX_SUITABILITY_EDGES: usize = 100_000;
+
+/// Orders resources whose provider is not suitable after the packages of the catalog: one of them may install the program
+/// that the provider needs. Which one does is known only after the installation.
+fn unsuitable(
+    catalog: &Catalog,
+    registry: &Registry,
+    providers: &[u16],
+    opted_out: &dyn Fn(VertexId) -> bool,
+    edges: &mut Vec<Edge>,
+) {
+    let mut known: Vec<Option<bool>> = vec![None; registry.len()];
+    let mut is_suitable = |at: u16| {
+        let at = usize::from(at);
+        *known[at].get_or_insert_with(|| registry.at(at).suitable().is_suitable())
+    };
+    let (mut packages, mut waiting) = (Vec::new(), Vec::new());
+    for (at, vertex) in providers.iter().zip((0..).map(VertexId)) {
+        if opted_out(vertex) || catalog.resources[vertex.0 as usize].is_hidden() {
+            continue;
+        }
+        match is_suitable(*at) {
+            true if registry.at(usize::from(*at)).owner().is_some() && !is_to_go(catalog, vertex) => {
+                packages.push(vertex)
+            }
+            true => {}
+            false => waiting.push(vertex),
+        }
+    }
+    let pairs = waiting.iter().flat_map(|second| packages.iter().map(move |first| (*first, *second)));
+    let origin = Origin::Automatic(Reason::Suitability);
+    edges.extend(pairs.take(MAX_SUITABILITY_EDGES).map(|(first, second)| Edge {
+        first,
+        second,
+        notify: false,
+        origin,
+    }));
 }
 
 /// Whether a resource is to be absent.

@@ -81,6 +81,15 @@ impl<'run> Outlook<'run> {
         }
     }
 
+    /// Returns the first resource that comes before `vertex` in any case, reaches anything, and is not in its state yet.
+    pub(crate) fn pending_before(&self, vertex: VertexId) -> Option<VertexId> {
+        let graph = &self.prepared.graph;
+        let is_pending = |other: &&Unbounded| {
+            other.vertex != vertex && !other.at_rest.load(Ordering::Acquire) && other.is_before(vertex, graph)
+        };
+        self.unbounded.iter().find(is_pending).map(|other| other.vertex)
+    }
+
     fn is_open_before(&self, vertex: VertexId) -> bool {
         let graph = &self.prepared.graph;
         self.unbounded.iter().any(|other| {

@@ -13,8 +13,8 @@ use kilter_model::{
     ResourceRef, SourceId, Span, State, TypeSchema,
 };
 use kilter_provider::{
-    Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Problem, Provider, ProviderError, Query, Registry,
-    Strictness, Suitability,
+    Context, Durability, INSYNC_TRIGGER, Insync, Mode as Setting, Owner, Problem, Provider, ProviderError, Query,
+    Registry, Strictness, Suitability,
 };
 use kilter_runtime::{Mode, Options, Report, Silent, Status, Stop, plan_of};
 
@@ -35,6 +35,14 @@ struct Store {
     outcomes: BTreeMap<&'static str, Outcome>,
     /// Whether the last change of a call is left without an answer.
     forgets: bool,
+    /// Whether its resources own files, as packages do.
+    is_owner: bool,
+}
+
+impl Owner for Store {
+    fn owned(&self, _: &str, _: &Attributes, _: &dyn Fn(&str) -> bool) -> Vec<EcoString> {
+        Vec::new()
+    }
 }
 
 impl Store {
@@ -50,6 +58,7 @@ impl Store {
             insync: None,
             outcomes: BTreeMap::new(),
             forgets: false,
+            is_owner: false,
         }
     }
 
@@ -101,6 +110,10 @@ impl Provider for Store {
             true => Suitability::Suitable,
             false => Suitability::Unsuitable("there is no command `stored`".into()),
         }
+    }
+
+    fn owner(&self) -> Option<&dyn Owner> {
+        self.is_owner.then_some(self as &dyn Owner)
     }
 
     fn open(&self, _: &Context<'_>) -> Result<(), ProviderError> {
@@ -350,12 +363,51 @@ fn a_provider_is_opened_as_late_as_possible_when_what_it_needs_has_come() {
     let bringer = Arc::new(Store { brings: Some(is_there), ..Store::things("other", &[]) });
     let resources = || vec![resource("other", "package", &[("ensure", "present")]), present("a")];
     let plan = PLAN.of(&[&needy, &bringer], resources(), chain(2));
-    assert_eq!(
-        failures(&plan),
-        ["thing[a]: the provider `memory` of thing is not suitable here: there is no command `stored`"]
-    );
+    let [unknown] = &unknown(&plan)[..] else { panic!("{plan:?}") };
+    let refusal = "the provider `memory` of thing is not suitable here: there is no command `stored`";
+    assert_eq!(*unknown, format!("thing[a] is known after other[package] ({refusal})"));
     let report = APPLY.of(&[&needy, &bringer], resources(), chain(2));
     assert_eq!(report.counts.changed, 2, "{:?}", failures(&report));
+    needy.is_suitable.store(false, Ordering::SeqCst);
+    let plan = PLAN.of(&[&needy, &bringer], resources(), chain(2));
+    assert_eq!(failures(&plan), [format!("thing[a]: {refusal}")], "other[package] is there, and changes nothing");
+}
+
+/// What a plan does not know.
+fn unknown(report: &Report) -> Vec<String> {
+    let unknown = report.resources.iter().filter(|resource| resource.status == Status::Unknown);
+    unknown.map(|r| format!("{} is known {}", r.reference, r.unknown[0].1)).collect()
+}
+
+#[test]
+fn unsuitable_provider_waits_for_packages_that_no_relation_names() {
+    let is_there = Arc::new(AtomicBool::new(false));
+    let needy = Arc::new(Store { is_suitable: Arc::clone(&is_there), ..Store::things("thing", &[]) });
+    let packages = Store { brings: Some(Arc::clone(&is_there)), is_owner: true, ..Store::things("pack", &[]) };
+    let packages = Arc::new(packages.holding(["there"]));
+    // The resource that needs the program is declared first.
+    let pack = |name| resource("pack", name, &[("ensure", "present")]);
+    let resources = || vec![present("a"), pack("there"), pack("new"), resource("pack", "old", &[("ensure", "absent")])];
+    let plan = PLAN.of(&[&needy, &packages], resources(), Vec::new());
+    assert_eq!(unknown(&plan).len(), 1, "{plan:?}");
+    assert!(unknown(&plan)[0].starts_with("thing[a] is known after pack[new] ("), "{plan:?}");
+    let report = APPLY.of(&[&needy, &packages], resources(), Vec::new());
+    assert_eq!((report.counts.changed, failures(&report)), (2, vec![]));
+}
+
+#[test]
+fn resource_that_its_provider_cannot_create_is_unknown_until_its_package_is_installed() {
+    let schema = TypeSchema::new("unit", "A unit in memory.")
+        .attribute("ensure", "Enum[running, stopped]", Behaviour::Property, "Whether it runs.")
+        .attribute("name", "String", Behaviour::Namevar, "Its name.");
+    let (units, packages) = (Arc::new(Store::new(schema)), Arc::new(Store::things("pack", &[])));
+    let resources =
+        || vec![resource("pack", "web", &[("ensure", "present")]), resource("unit", "web", &[("ensure", "running")])];
+    let plan = PLAN.of(&[&units, &packages], resources(), chain(2));
+    assert_eq!(unknown(&plan), ["unit[web] is known after pack[web] (it does not exist yet)"]);
+    let installed = Arc::new(Store::things("pack", &[]).holding(["web"]));
+    let plan = PLAN.of(&[&units, &installed], resources(), chain(2));
+    assert_eq!((unknown(&plan), plan.counts.would_change), (vec![], 1), "nothing is going to bring it");
 }
 
 #[test]

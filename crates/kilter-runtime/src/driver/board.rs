@@ -235,6 +235,13 @@ impl<'run> Board<'run> {
         Verdict::Failed
     }
 
+    /// Nothing of a resource is known yet, for a reason that completes "known …".
+    pub(super) fn unknown_as_a_whole(&mut self, vertex: VertexId, reason: EcoString) -> Verdict {
+        let reason = self.seal(vertex).hide(reason);
+        self.draft(vertex).unknown = vec![(EcoString::new(), reason)];
+        Verdict::Unknown
+    }
+
     /// The resources of a batch with what their checks found.
     pub(super) fn changes(&mut self, vertices: &[VertexId], machine: &Machine) -> Vec<Item<'run>> {
         vertices

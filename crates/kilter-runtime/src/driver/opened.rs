@@ -15,6 +15,12 @@ impl Opened {
         Opened((0..count).map(|_| Mutex::new(None)).collect())
     }
 
+    /// Why a provider is not suitable, if that was the result of the last attempt to open it.
+    pub(super) fn refusal(&self, at: u16) -> Option<EcoString> {
+        let opened = self.0[usize::from(at)].lock().unwrap_or_else(PoisonError::into_inner);
+        opened.as_ref().and_then(|opened| opened.as_ref().err().cloned())
+    }
+
     /// Opens a provider unless it is; one that could not be opened only if it is to be tried `again`.
     ///
     /// # Errors

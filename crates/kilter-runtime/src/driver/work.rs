@@ -65,7 +65,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         });
         self.tick();
         for one in done.drain(..) {
-            let (vertex, verdict) = (one.vertex, self.board.checked(one, self.now));
+            let vertex = one.vertex;
+            let verdict = self.unknown_until_installed(&one).unwrap_or_else(|| self.board.checked(one, self.now));
             self.machine.input(self.now, Input::Checked(vertex, verdict));
         }
         self.renew();
@@ -162,7 +163,10 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 Doing::Check if done.result.is_err() && self.has_ended_calls() => {
                     Input::Checked(vertex, Verdict::Ended)
                 }
-                Doing::Check => Input::Checked(vertex, self.board.checked(done, self.now)),
+                Doing::Check => {
+                    let verdict = self.unknown_until_installed(&done).unwrap_or_else(|| self.board.checked(done, self.now));
+                    Input::Checked(vertex, verdict)
+                }
                 Doing::Apply => Input::Applied(vertex, self.board.applied(done, self.now, owed_by)),
                 Doing::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
             };

@@ -141,6 +141,7 @@ fn from(edge: &kilter_engine::Edge, prepared: &Prepared<'_>) -> From {
         Origin::Automatic(Reason::Name) => From::Automatic("name"),
         Origin::Automatic(Reason::Number) => From::Automatic("number"),
         Origin::Automatic(Reason::Owner) => From::Automatic("owner"),
+        Origin::Automatic(Reason::Suitability) => From::Automatic("suitability"),
         Origin::Output { span } => {
             let deferred = prepared.resource(edge.second).deferred();
             let here = |place: &kilter_model::Span| {

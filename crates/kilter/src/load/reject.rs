@@ -78,6 +78,7 @@ fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
                     Reason::Name => "which it names",
                     Reason::Number => "whose number it names",
                     Reason::Owner => "which owns its path",
+                    Reason::Suitability => "which may bring what its provider needs",
                 };
                 let span = rejected.catalog.resources[edge.second.0 as usize].span;
                 (span, format!("{second} comes after {first}, {why} (automatic)"))

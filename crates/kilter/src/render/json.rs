@@ -52,7 +52,11 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
         json.insert("otherwise".into(), report.otherwise.iter().map(difference).collect());
     }
     if !report.unknown.is_empty() {
-        let unknown = report.unknown.iter().map(|(name, why)| json!({"attribute": &**name, "reason": &**why}));
+        // Without an attribute it is the resource as a whole.
+        let unknown = report
+            .unknown
+            .iter()
+            .map(|(name, why)| json!({"attribute": Some(&**name).filter(|name| !name.is_empty()), "reason": &**why}));
         json.insert("unknown".into(), unknown.collect());
     }
     if let Some(failure) = &report.failure {

@@ -21,7 +21,11 @@ pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
         text += &said(difference);
     }
     for (attribute, reason) in &report.unknown {
-        text += &format!("    {attribute}: {}\n", styled(FAINT, format!("known {reason}")));
+        let reason = visible(&format!("known {reason}"));
+        text += &match attribute.is_empty() {
+            true => format!("    {}\n", styled(FAINT, reason)),
+            false => format!("    {attribute}: {}\n", styled(FAINT, reason)),
+        };
     }
     if report.refreshed {
         text += &refreshed(report);

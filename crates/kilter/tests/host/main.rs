@@ -6,6 +6,7 @@
 
 mod confinement;
 mod hosts;
+mod installed;
 mod main_job;
 mod providers;
 mod service;

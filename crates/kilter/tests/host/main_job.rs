@@ -37,7 +37,7 @@ resources:
 ";
 
 /// A repository on the machine with a service that writes down what its configuration says, each time it starts.
-const REPOSITORY: &str = r#"
+pub(crate) const REPOSITORY: &str = r#"
 mkdir -p /srv/build/DEBIAN /srv/build/lib/systemd/system /srv/repository && cd /srv
 printf '%s\n' 'Package: kilter-greeter' 'Version: 1.0' 'Architecture: all' 'Maintainer: Nobody <nobody@kilter.test>' \
     'Description: A test' >build/DEBIAN/control

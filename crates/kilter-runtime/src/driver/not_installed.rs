@@ -1,0 +1,34 @@
+//! Resources of a plan that depend on software which the run installs first.
+
+use ecow::{EcoString, eco_format};
+use kilter_engine::Verdict;
+use kilter_model::Value;
+use kilter_provider::Found;
+
+use super::{Driver, Mode};
+use crate::step::Done;
+
+impl Driver<'_, '_, '_, '_> {
+    /// Answers a check in a plan if an earlier resource, such as a package, would change the system, and the check needs what
+    /// that resource may install: a program of the provider, or a resource that the provider cannot create, such as a unit.
+    pub(super) fn unknown_until_installed(&mut self, done: &Done) -> Option<Verdict> {
+        if self.options.mode != Mode::Noop {
+            return None;
+        }
+        let why = match &done.result {
+            Err(why) => self.opened.refusal(self.prepared.providers[done.vertex.0 as usize]).filter(|it| it == why)?,
+            Ok(found) => self.cannot_be_created(done, found)?,
+        };
+        let first = self.outlook.pending_before(done.vertex)?;
+        let reason = eco_format!("after {} ({why})", self.prepared.resource(first).reference);
+        Some(self.board.unknown_as_a_whole(done.vertex, reason))
+    }
+
+    /// Why a resource that is missing cannot be created: its type has an `ensure` that cannot be `absent`.
+    fn cannot_be_created(&self, done: &Done, found: &Found) -> Option<EcoString> {
+        let schema = self.prepared.provider(done.vertex).schema();
+        let ensure = schema.find("ensure").filter(|_| !found.state.exists && !found.differences.is_empty())?;
+        let can_be_absent = ensure.data_type.check(&Value::from("absent")).is_ok();
+        (!can_be_absent).then(|| "it does not exist yet".into())
+    }
+}

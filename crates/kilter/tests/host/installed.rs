@@ -1,0 +1,55 @@
+//! Resources whose programs and units the same manifest installs: planned, applied, and planned again.
+
+use kilter_testkit::hosts::sandboxed;
+
+use crate::host_with_kilter;
+use crate::main_job::REPOSITORY;
+
+const MANIFEST: &str = "resources:
+  cron[nightly]: { command: /bin/true, hour: \"3\", user: root }
+  package[kilter-crontab]: {}
+  package[kilter-greeter]: {}
+  service[kilter-greeter]: { ensure: stopped, enable: true }
+";
+
+/// Moves `crontab` into a package that is not installed.
+const CRONTAB: &str = r#"
+mkdir -p /srv/cron/DEBIAN /srv/cron/usr/local/bin
+printf '%s\n' 'Package: kilter-crontab' 'Version: 1.0' 'Architecture: all' 'Maintainer: Nobody <nobody@kilter.test>' \
+    'Description: A test' >/srv/cron/DEBIAN/control
+mv /usr/bin/crontab /srv/cron/usr/local/bin/
+mkdir -p /srv/repository && dpkg-deb --root-owner-group -b /srv/cron /srv/repository
+"#;
+
+#[test]
+fn programs_and_units_that_the_manifest_installs_are_unknown_in_its_plan_and_there_in_its_apply() {
+    let name =
+        "installed::programs_and_units_that_the_manifest_installs_are_unknown_in_its_plan_and_there_in_its_apply";
+    sandboxed(name, || {
+        let host = host_with_kilter("web");
+        host.bash(CRONTAB);
+        host.bash(REPOSITORY);
+        std::fs::write(host.root().join("root/site.yaml"), MANIFEST).unwrap();
+        std::fs::write(host.root().join("root/alone.yaml"), "resources:\n  cron[x]: { command: x }\n").unwrap();
+        let kilter = |command: &str, manifest: &str| host.run(&["kilter", command, manifest]);
+        let alone = kilter("plan", "/root/alone.yaml");
+        assert!(
+            alone.code == 4 && alone.stdout.contains("is not suitable here: there is no command crontab"),
+            "{alone:#?}"
+        );
+
+        let plan = kilter("plan", "/root/site.yaml");
+        assert_eq!(plan.code, 2, "{plan:#?}");
+        assert!(plan.stdout.contains("? cron[nightly] not known yet"), "{plan:#?}");
+        assert!(plan.stdout.contains("known after package[kilter-crontab] (the provider `cron` of cron"), "{plan:#?}");
+        assert!(plan.stdout.contains("? service[kilter-greeter] not known yet"), "{plan:#?}");
+        assert!(plan.stdout.contains("known after package[kilter-greeter] (it does not exist yet)"), "{plan:#?}");
+        assert!(plan.stdout.contains("4 resources: 2 to change, 2 not known yet"), "{plan:#?}");
+
+        let apply = kilter("apply", "/root/site.yaml");
+        assert_eq!(apply.code, 0, "{apply:#?}");
+        host.bash("crontab -l | grep -q nightly && systemctl is-enabled kilter-greeter");
+        let again = kilter("plan", "/root/site.yaml");
+        assert_eq!(again.code, 0, "{again:#?}");
+    });
+}

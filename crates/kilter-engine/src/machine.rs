@@ -207,6 +207,7 @@ impl Machine {
         }
         match verdict {
             Verdict::Failed => self.fail(vertex),
+            Verdict::Refused => self.settle(vertex, Settlement::Failed),
             Verdict::Ended => self.settle(vertex, Settlement::Interrupted),
             Verdict::InSync => self.in_sync(vertex),
             Verdict::Idle => self.idle(vertex),

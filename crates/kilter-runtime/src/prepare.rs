@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edges;
 use crate::lookup::Lookup;
+use crate::plan::Plan;
 
 /// A catalog that can be carried out: every resource has its provider, every value its canonical
 /// form, the graph no cycle.
@@ -22,6 +23,8 @@ pub struct Prepared<'r> {
     /// The index of each resource's provider.
     pub(crate) providers: Vec<u16>,
     pub(crate) graph: Graph,
+    /// The plan that the run carries out, if it carries one out.
+    pub(crate) plan: Option<Plan>,
 }
 
 /// A `notify` or `subscribe` relation whose target cannot be refreshed: it only sets an order.
@@ -56,7 +59,7 @@ pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>
     let (providers, problems) = surveyed(&mut catalog, registry);
     let graph = graph_of(&catalog, registry, &providers);
     match graph {
-        Ok(graph) if problems.is_empty() => Ok(Prepared { catalog, registry, providers, graph }),
+        Ok(graph) if problems.is_empty() => Ok(Prepared { catalog, registry, providers, graph, plan: None }),
         graph => Err(Box::new(Rejected { catalog, problems, cycles: graph.err().unwrap_or_default() })),
     }
 }
@@ -326,6 +329,13 @@ impl Prepared<'_> {
     /// The graph, for drawing.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// Carries out the steps of a plan, and nothing that the plan did not show.
+    #[must_use]
+    pub fn following(mut self, plan: Plan) -> Self {
+        self.plan = Some(plan);
+        self
     }
 
     /// Which manifests it was made of.

@@ -45,6 +45,28 @@ impl Status {
     }
 }
 
+/// How a resource deviates from the plan that is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deviation {
+    /// The resource is not as it was when the plan was made. It was not changed.
+    Stale,
+    /// The plan had the resource as unknown.
+    Unknown,
+    /// The plan had a change of the resource, and nothing is left to do.
+    NotNeeded,
+}
+
+impl Deviation {
+    /// The word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Deviation::Stale => "stale",
+            Deviation::Unknown => "unknown",
+            Deviation::NotNeeded => "not_needed",
+        }
+    }
+}
+
 /// What became of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceReport {
@@ -76,6 +98,8 @@ pub struct ResourceReport {
     pub notes: Vec<EcoString>,
     /// True if it has to wait for its repair because another program undoes its repairs.
     pub is_contested: bool,
+    /// How it deviates from the plan that is applied, if one is.
+    pub deviation: Option<Deviation>,
     /// How often it was tried.
     pub tries: u32,
     /// How long its changes took.

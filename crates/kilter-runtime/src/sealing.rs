@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use kilter_model::{base64, from_base64};
+use ring::hmac;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
@@ -62,8 +63,14 @@ const CHANGE: &str = "if nobody else has seen it, give it mode 0600 and the user
 /// How to go on with a key that is none.
 const REPLACE: &str = "put the right one back, or remove it: another one is made, and what was sealed is lost";
 
+/// The purpose of the key for digests, which is derived from the key: no key serves two algorithms.
+const DIGESTS: &[u8] = b"kilter digests 1";
+
 /// The key that seals the secrets of a state directory.
-pub struct SealingKey(XChaCha20Poly1305);
+pub struct SealingKey {
+    cipher: XChaCha20Poly1305,
+    digests: hmac::Key,
+}
 
 /// It shows nothing.
 impl std::fmt::Debug for SealingKey {
@@ -114,7 +121,8 @@ impl SealingKey {
         file.take(KEY as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
         let cipher = XChaCha20Poly1305::new_from_slice(&bytes)
             .map_err(|_| refused(format!("has {} bytes instead of {KEY}", found.len()), REPLACE))?;
-        Ok(SealingKey(cipher))
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &bytes), DIGESTS);
+        Ok(SealingKey { cipher, digests: hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()) })
     }
 
     /// The key of a state directory, which is made if it is not there.
@@ -140,7 +148,7 @@ impl SealingKey {
         padded.extend(std::iter::repeat_n(' ', padding(text.len())));
         let nonce: [u8; NONCE] = random()?;
         let payload = Payload { msg: padded.as_bytes(), aad: bound };
-        let sealed = self.0.encrypt(&XNonce::from(nonce), payload);
+        let sealed = self.cipher.encrypt(&XNonce::from(nonce), payload);
         let sealed = sealed.map_err(|_| io::Error::other("it is too long to be sealed"))?;
         Ok(base64(&[&nonce[..], &sealed].concat()))
     }
@@ -150,7 +158,20 @@ impl SealingKey {
     pub fn open(&self, sealed: &str, bound: &[u8]) -> Option<Vec<u8>> {
         let bytes = from_base64(sealed)?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
-        self.0.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: bound }).ok()
+        self.cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: bound }).ok()
+    }
+}
+
+impl SealingKey {
+    /// Returns the keyed digest of `parts` (HMAC-SHA-256, in hexadecimal). No two lists of parts yield the same input, and
+    /// nobody without the key can test guesses against a digest.
+    pub fn digest<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+        let mut context = hmac::Context::with_key(&self.digests);
+        for part in parts {
+            context.update(&(part.len() as u64).to_le_bytes());
+            context.update(part);
+        }
+        context.sign().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

@@ -61,7 +61,9 @@ pub(crate) struct Item<'a> {
     pub(crate) sends: bool,
     /// Whether it is only looked at.
     pub(crate) noop: bool,
-    /// Whether that is so by its own declaration: nobody is going to change it in any run.
+    /// Whether its provider is asked what the change would do: of one that is only looked at, and of one that a plan shows.
+    pub(crate) previewed: bool,
+    /// Whether it is only looked at by its own declaration: nobody is going to change it in any run.
     pub(crate) left: bool,
 }
 
@@ -158,7 +160,7 @@ pub(crate) fn check_together<'a>(
 
 /// Whether a provider is asked what a change would do to one of these.
 pub(crate) fn previews(provider: &dyn Provider, items: &[Item<'_>]) -> bool {
-    provider.schema().has(Feature::SupportsNoop) && items.iter().any(|item| item.noop)
+    provider.schema().has(Feature::SupportsNoop) && items.iter().any(|item| item.previewed)
 }
 
 /// Resources whose provider cannot be used.
@@ -188,7 +190,7 @@ fn preview(
         .iter()
         .zip(&results)
         .enumerate()
-        .filter(|(_, (item, _))| item.noop)
+        .filter(|(_, (item, _))| item.previewed)
         .filter_map(|(at, (item, result))| {
             let found = result.as_ref().ok().filter(differs)?;
             let (is, should, differences) = (&found.state, Some(item.should.get()), &found.differences[..]);

@@ -251,6 +251,10 @@ pub(crate) struct ApplyArgs {
     /// Only show what would change; the same as `plan`
     #[arg(short, long, help_heading = HOW)]
     pub(crate) noop: bool,
+    /// Apply a plan only if it is signed with the key that belongs to this public key; repeatable
+    /// [default: the keys in /etc/kilter/plan-keys for root, ~/.config/kilter/plan-keys otherwise]
+    #[arg(long, value_name = "KEY", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
+    pub(crate) verify: Vec<PathBuf>,
     /// Exit with 2 when something changed, 4 when something failed, 6 when both
     #[arg(long, help_heading = HOW)]
     pub(crate) detailed_exitcodes: bool,
@@ -337,6 +341,9 @@ pub(crate) struct PlanArgs {
     /// Keep the plan in a file that `kilter apply` takes
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) output: Option<PathBuf>,
+    /// Sign the plan with an ed25519 private key, so that it can be applied on another machine or by another user
+    #[arg(long, value_name = "KEY", value_hint = clap::ValueHint::FilePath, requires = "output", help_heading = HOW)]
+    pub(crate) sign: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
     /// How the plan is printed

@@ -137,25 +137,12 @@ pub(crate) fn prepare_text<'r>(
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn prepare_plan<'r>(
-    plan: &PlanFile,
-    audience: Audience,
-    registry: &'r Registry,
-) -> Result<Loaded<'r>, Exit> {
-    let facts = KnownFacts::new(&plan.facts);
-    let includes = KnownIncludes::new(&plan.includes);
+pub(crate) fn prepare_plan<'r>(plan: PlanFile, audience: Audience, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
+    let PlanFile { sources, origin, includes, facts, vars, plan } = plan;
+    let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
     let timeout = Duration::from_secs(60);
-    compiled(
-        plan.sources.clone(),
-        true,
-        plan.origin.clone(),
-        plan.vars.clone(),
-        &facts,
-        &includes,
-        timeout,
-        audience,
-        registry,
-    )
+    let loaded = compiled(sources, true, origin, vars, &facts, &includes, timeout, audience, registry)?;
+    Ok(Loaded { prepared: loaded.prepared.following(plan), ..loaded })
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]

@@ -39,6 +39,14 @@ pub(crate) fn facts_dirs() -> Vec<PathBuf> {
     }
 }
 
+/// Returns the directory of the public keys whose signatures of plans are trusted; none if the user has no home.
+pub(crate) fn plan_keys_dir() -> Option<PathBuf> {
+    match is_root() {
+        true => Some(PathBuf::from("/etc/kilter/plan-keys")),
+        false => Some(xdg("XDG_CONFIG_HOME", ".config")?.join("kilter/plan-keys")),
+    }
+}
+
 /// The directories of providers that the environment gives: `KILTER_PROVIDERS`, with colons between them.
 pub(crate) fn given_providers_dirs() -> Vec<PathBuf> {
     env::var_os("KILTER_PROVIDERS").map(|list| crate::providers::directories(&list)).unwrap_or_default()

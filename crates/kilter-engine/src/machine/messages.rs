@@ -37,6 +37,8 @@ pub enum Verdict {
     Unknown,
     /// It could not be told.
     Failed,
+    /// It must not be changed: it has failed, and another try would find the same.
+    Refused,
     /// It was not found out: the check was ended with the run, which the machine has been told of.
     Ended,
 }

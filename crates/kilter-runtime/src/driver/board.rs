@@ -1,6 +1,7 @@
 //! What is known of each resource during a pass, and the report that grows from it.
 
 mod otherwise;
+mod planned;
 mod reverse;
 mod seals;
 mod sending;
@@ -27,7 +28,7 @@ use crate::lookup::Lookup;
 use crate::observer::{Event, Observer};
 use crate::outputs::Outputs;
 use crate::prepare::Prepared;
-use crate::report::{Counts, Report, ResourceReport, Status};
+use crate::report::{Counts, Deviation, Report, ResourceReport, Status};
 use crate::state_dir::StateDir;
 use crate::step::{Done, Item, Received, Should, guarded};
 
@@ -97,6 +98,12 @@ pub(super) struct Draft {
     /// such a failure.
     is_change_failure: bool,
     notes: Vec<EcoString>,
+    /// How the resource deviates from the plan.
+    deviation: Option<Deviation>,
+    /// What is said of that.
+    plan_note: Option<EcoString>,
+    /// Whether the resource has been compared with its step of the plan.
+    is_compared: bool,
     changed: bool,
     refreshed: bool,
     tries: u32,
@@ -177,6 +184,7 @@ impl<'run> Board<'run> {
             refresh: false,
             sends,
             noop: self.is_looked_at(vertex),
+            previewed: self.is_looked_at(vertex) || self.is_shown_in_plan(vertex),
             left: self.is_left(vertex),
         }
     }
@@ -268,7 +276,8 @@ impl<'run> Board<'run> {
         draft.tries += 1;
     }
 
-    pub(super) fn checked(&mut self, done: Done, now: Timestamp) -> Verdict {
+    /// Takes what a check found. A refresh may be owed to the resource.
+    pub(super) fn checked(&mut self, done: Done, now: Timestamp, is_owed: bool) -> Verdict {
         self.has_checked(&done, now);
         if let Some(outcome) = done.outcome {
             let seal = self.seal(done.vertex);
@@ -282,6 +291,9 @@ impl<'run> Board<'run> {
                 Verdict::Failed
             }
             Ok(found) if found.differences.is_empty() => {
+                if self.is_refused(done.vertex, &[], is_owed) {
+                    return Verdict::Refused;
+                }
                 // What cannot be restored is in order as long as it need not be changed.
                 let _ = self.keep_before(done.vertex);
                 // What is still to be refreshed sends something else then.
@@ -295,6 +307,9 @@ impl<'run> Board<'run> {
             Ok(found) => {
                 if let Some(draft) = self.drafts.get_mut(&done.vertex).filter(|draft| !draft.is_change_failure) {
                     draft.failure = None;
+                }
+                if self.is_refused(done.vertex, &found.differences, is_owed) {
+                    return Verdict::Refused;
                 }
                 if self.is_looked_at(done.vertex) {
                     self.draft(done.vertex).is_idle = !found.acts_on_refresh;

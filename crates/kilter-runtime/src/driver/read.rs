@@ -43,7 +43,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         let at = group / 4;
         let surroundings = self.surroundings(at);
         let reads = items.iter().any(|(_, state)| state.is_none());
-        let waits = reads || items.iter().any(|(item, _)| item.noop);
+        let waits = reads || items.iter().any(|(item, _)| item.previewed);
         let vertices: Vec<VertexId> = items.iter().map(|(item, _)| item.vertex).collect();
         let on_worker = group & CHECKS_ON_WORKER != 0 && waits;
         let call = on_worker.then(|| self.begun(Doing::Check, &vertices));

@@ -66,7 +66,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         self.tick();
         for one in done.drain(..) {
             let vertex = one.vertex;
-            let verdict = self.unknown_until_installed(&one).unwrap_or_else(|| self.board.checked(one, self.now));
+            let verdict = self.verdict(one);
             self.machine.input(self.now, Input::Checked(vertex, verdict));
         }
         self.renew();
@@ -163,10 +163,7 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 Doing::Check if done.result.is_err() && self.has_ended_calls() => {
                     Input::Checked(vertex, Verdict::Ended)
                 }
-                Doing::Check => {
-                    let verdict = self.unknown_until_installed(&done).unwrap_or_else(|| self.board.checked(done, self.now));
-                    Input::Checked(vertex, verdict)
-                }
+                Doing::Check => Input::Checked(vertex, self.verdict(done)),
                 Doing::Apply => Input::Applied(vertex, self.board.applied(done, self.now, owed_by)),
                 Doing::Refresh => Input::Refreshed(vertex, self.board.refreshed(done, owed_by)),
             };
@@ -174,6 +171,13 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             self.board.report_done(vertex, &self.machine, self.observer);
         }
         self.renew();
+    }
+
+    /// Returns what the machine learns of a check.
+    fn verdict(&mut self, done: Done) -> Verdict {
+        let is_owed = self.machine.is_owed_to(done.vertex);
+        let unknown = self.unknown_until_installed(&done);
+        unknown.unwrap_or_else(|| self.board.checked(done, self.now, is_owed))
     }
 
     /// Whether what is in flight was told to end: that a look has failed says nothing of its resource then.

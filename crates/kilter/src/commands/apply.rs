@@ -8,9 +8,7 @@ use super::routine;
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
-use crate::plan_file::{self, PlanFile};
-use crate::render::diff::visible;
-use crate::{providers, say, signals};
+use crate::{plan_file, providers, signals};
 
 /// Runs the command.
 pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
@@ -31,9 +29,8 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    let loaded = match plan_file::read(&args.input, global) {
-        Ok(Some(plan)) => load::prepare_plan(&plan, args.format.into(), &registry)
-            .and_then(|loaded| still_planned(&plan, &loaded, pass, global).map(|()| loaded)),
+    let loaded = match plan_file::read(args, global) {
+        Ok(Some(plan)) => load::prepare_plan(plan, args.format.into(), &registry),
         Ok(None) => load::prepare(&args.input, args.format.into(), &registry),
         Err(exit) => return exit,
     };
@@ -66,21 +63,4 @@ fn prescribed(args: &ApplyArgs, pass: Pass, global: &Global) -> Exit {
         Ok(Loaded { prepared, .. }) => pass.carry_out(&prepared, global),
         Err(exit) => exit,
     }
-}
-
-/// Sees to it that what would change now is what the plan says.
-fn still_planned(plan: &PlanFile, loaded: &Loaded<'_>, pass: Pass, global: &Global) -> Result<(), Exit> {
-    let quiet = Global { quiet: true, ..global.clone() };
-    let report = Pass { mode: Mode::Noop, ..pass }.report(&loaded.prepared, &quiet)?;
-    if report.interrupted {
-        return Err(signals::exit().unwrap_or(Exit::Interrupted));
-    }
-    let moved = plan.moved(&report);
-    if moved.is_empty() {
-        return Ok(());
-    }
-    say::error("the machine is no longer as it was when the plan was made; nothing was changed");
-    moved.iter().for_each(|line| say::line(format_args!("  {}", visible(line))));
-    say::hint("make the plan anew with `kilter plan -o FILE`");
-    Err(Exit::NotStarted)
 }

@@ -10,8 +10,7 @@ use super::pass::{Exits, Pass};
 use super::routine;
 use crate::cli::{Global, PlanArgs};
 use crate::exit::Exit;
-use crate::plan_file::PlanFile;
-use crate::{load, providers, recording, say, signals};
+use crate::{load, plan_file, providers, recording, say, signals};
 
 /// Whether two paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -33,6 +32,10 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         let message = format_args!("the plan would take the place of {}, which it is made of", input.display());
         return say::fail_with(message, ["give another name to --output"]);
     }
+    let signer = match plan_file::signer(args.sign.as_deref()) {
+        Ok(signer) => signer,
+        Err(exit) => return exit,
+    };
     let pass = Pass {
         mode: Mode::Noop,
         format: args.format,
@@ -87,8 +90,8 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
     if recording::is_replay() {
         return pass.conclude(&report, global);
     }
-    if let Err(error) = PlanFile::new(&loaded, &report, &registry).write(output, &state) {
-        return say::fail(format_args!("cannot write the plan to {}: {error}", output.display()));
+    match plan_file::write(output, &loaded, &report, &registry, &state, signer.as_ref()) {
+        Ok(()) => pass.conclude(&report, global),
+        Err(error) => say::fail(format_args!("cannot write the plan to {}: {error}", output.display())),
     }
-    pass.conclude(&report, global)
 }

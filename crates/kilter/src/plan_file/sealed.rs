@@ -15,7 +15,7 @@ use crate::{recording, say};
 use kilter_manifest::Schemas;
 
 /// What else is sealed with the key is no plan.
-const PURPOSE: &str = "kilter plan 2";
+const PURPOSE: &str = "kilter plan 3";
 
 /// Whether a secret may be written in what a run was made from. Rather too often than too rarely: one of
 /// those words in a comment is enough.
@@ -35,12 +35,11 @@ pub(super) fn may_hold_secrets(loaded: &Loaded<'_>, registry: &Registry) -> bool
         })
 }
 
-/// A text sealed with the key of a state directory, which is made if it is not there.
+/// A text sealed with the key of a state directory.
 ///
 /// # Errors
 /// Says why it cannot be.
-pub(super) fn seal(text: &str, state: &Path) -> Result<String, String> {
-    let key = SealingKey::made(state).map_err(|error| error.to_string())?;
+pub(super) fn seal(text: &str, key: &SealingKey) -> Result<String, String> {
     key.seal(text, &bound([PURPOSE])).map_err(|error| error.to_string())
 }
 

@@ -71,6 +71,9 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     if !report.notes.is_empty() {
         json.insert("notes".into(), report.notes.iter().map(ToString::to_string).collect());
     }
+    if let Some(deviation) = report.deviation {
+        json.insert("plan".into(), deviation.word().into());
+    }
     if report.tries > 1 {
         json.insert("tries".into(), report.tries.into());
     }

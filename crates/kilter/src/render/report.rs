@@ -1,7 +1,7 @@
 //! Reports for people: one small function per kind of thing shown.
 
 use kilter_model::{Difference, Value};
-use kilter_runtime::{Counts, Report, ResourceReport, Status};
+use kilter_runtime::{Counts, Deviation, Report, ResourceReport, Status};
 
 use super::diff::{diff, visible};
 use super::{ADDED, CHANGED, FAILED, FAINT, NAME, REMOVED, styled};
@@ -74,6 +74,7 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
         Status::WouldChange if report.is_contested => " contested: its repair has to wait".to_owned(),
         Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only looked at".to_owned(),
         Status::Failed if report.tries > 1 => format!(" failed after {} tries", report.tries),
+        Status::Failed if report.deviation == Some(Deviation::Stale) => " refused".to_owned(),
         Status::Failed => " failed".to_owned(),
         Status::Skipped => match &report.because_of {
             Some(cause) => format!(" skipped because of {}", visible(&cause.to_string())),
@@ -156,6 +157,11 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     let meanwhile = report.settled.map(|settled| meanwhile(&settled)).unwrap_or_default();
     let total = counted(counts.total as u64);
     let mut text = format!("{total}: {what}{meanwhile} ({})\n", seconds(report.duration));
+    let stale = report.resources.iter().filter(|one| one.deviation == Some(Deviation::Stale)).count();
+    if stale > 0 {
+        let what = if stale == 1 { "step of the plan is" } else { "steps of the plan are" };
+        text += &format!("{stale} {what} stale and not carried out: make a new plan with `kilter plan -o FILE`\n");
+    }
     for problem in &report.unflushed {
         let problem = visible(problem);
         text += &format!("{} not on the disk for certain: {problem}\n", styled(FAILED, "error:"));

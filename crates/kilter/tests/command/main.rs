@@ -27,6 +27,7 @@ mod mold_routine;
 mod mold_schema;
 mod nested;
 mod pause;
+mod plans;
 mod problems;
 mod provider_new;
 mod puppet;

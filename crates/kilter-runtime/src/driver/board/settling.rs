@@ -50,7 +50,7 @@ impl Board<'_> {
         self.counts.count(status, refreshed);
         self.note_causes(vertex, settlement, draft_refreshed, machine);
         let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
-        if status == Status::InSync && draft.as_ref().is_none_or(|draft| draft.notes.is_empty()) {
+        if status == Status::InSync && draft.as_ref().is_none_or(Draft::says_nothing) {
             return self.progress(observer);
         }
         let resource = self.prepared.resource(vertex);
@@ -109,6 +109,7 @@ impl Board<'_> {
         draft: Draft,
     ) -> ResourceReport {
         let resource = self.prepared.resource(vertex);
+        let notes = draft.plan_note.into_iter().chain(draft.notes).collect();
         ResourceReport {
             reference: resource.reference.clone(),
             is_contested: false,
@@ -126,7 +127,8 @@ impl Board<'_> {
             },
             refreshed: refreshed_by.is_some(),
             refreshed_by: refreshed_by.unwrap_or_default(),
-            notes: draft.notes,
+            notes,
+            deviation: draft.deviation,
             tries: draft.tries,
             duration: draft.duration,
         }
@@ -203,6 +205,10 @@ impl Board<'_> {
 }
 
 impl Draft {
+    fn says_nothing(&self) -> bool {
+        self.notes.is_empty() && self.plan_note.is_none()
+    }
+
     /// How a resource has settled, without what has been reported before.
     fn what_is_new(&self, status: Status) -> Status {
         match status {

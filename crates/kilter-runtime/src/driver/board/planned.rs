@@ -1,0 +1,124 @@
+//! Compares resources with the steps of the plan that is carried out.
+
+use ecow::{EcoString, eco_format};
+use kilter_engine::VertexId;
+use kilter_model::Difference;
+use rustc_hash::FxHashSet;
+
+use super::Board;
+use super::otherwise::otherwise;
+use crate::plan::Plan;
+use crate::report::Deviation;
+
+/// What to do about a step that is stale.
+const REMEDY: &str = "make a new plan with `kilter plan -o FILE`";
+
+impl Board<'_> {
+    /// Returns true if the resource must not be changed, because the plan that is carried out did not show that. A resource is
+    /// compared once: what a try of this run has changed of it is no drift.
+    pub(super) fn is_refused(&mut self, vertex: VertexId, differences: &[Difference], is_owed: bool) -> bool {
+        let prepared = self.prepared;
+        let Some(plan) = prepared.plan.as_ref().filter(|_| !self.is_left(vertex)) else { return false };
+        if self.drafts.get(&vertex).is_some_and(|draft| draft.is_compared) {
+            return false;
+        }
+        match self.drift(plan, vertex, differences, is_owed) {
+            Ok(None) => {
+                if !differences.is_empty() {
+                    self.draft(vertex).is_compared = true;
+                }
+                false
+            }
+            Ok(Some((deviation, note))) => {
+                let draft = self.draft(vertex);
+                draft.is_compared = true;
+                draft.deviation = Some(deviation);
+                draft.plan_note = Some(note);
+                false
+            }
+            Err(why) => {
+                let differences = self.told(vertex, differences.to_vec());
+                self.fail(vertex, eco_format!("its step of the plan is stale: {why}. To change it, {REMEDY}"));
+                let draft = self.draft(vertex);
+                draft.differences = differences;
+                draft.deviation = Some(Deviation::Stale);
+                true
+            }
+        }
+    }
+
+    /// Returns true if the plan that is carried out shows what the change of a resource does.
+    pub(super) fn is_shown_in_plan(&self, vertex: VertexId) -> bool {
+        let step = self.prepared.plan.as_ref().and_then(|plan| plan.step(&self.prepared.resource(vertex).reference));
+        step.is_some_and(|step| step.changes() && !step.is_unknown)
+    }
+
+    /// Compares a resource with its step. Returns how it deviates and may still be brought to its state.
+    ///
+    /// # Errors
+    /// When the plan did not show what would be done now, and why.
+    fn drift(
+        &self,
+        plan: &Plan,
+        vertex: VertexId,
+        differences: &[Difference],
+        is_owed: bool,
+    ) -> Result<Option<(Deviation, EcoString)>, EcoString> {
+        let reference = &self.prepared.resource(vertex).reference;
+        let step = plan.step(reference);
+        if step.is_some_and(|step| step.is_unknown) {
+            return Ok(Some((Deviation::Unknown, "it was unknown in the plan".into())));
+        }
+        let is_refreshed = step.is_some_and(|step| step.is_refreshed);
+        let is_unshown_refresh = is_owed && !is_refreshed && self.prepared.is_refreshable(vertex);
+        let drift = match step {
+            // What it differed in is as it should be by now.
+            _ if differences.is_empty() => None,
+            None => Some("the plan had it in its state, and it is not any more".into()),
+            Some(step) => {
+                let seal = self.seal(vertex);
+                let told: Vec<Difference> = differences.iter().map(|one| seal.hide_in(one.clone())).collect();
+                let said = self.drafts.get(&vertex).map(|draft| draft.told.as_slice()).unwrap_or_default();
+                let otherwise = otherwise(self.prepared.provider(vertex).schema(), said, &told);
+                plan.drift(reference, step, &told, &otherwise)
+            }
+        };
+        let drift =
+            drift.or_else(|| is_unshown_refresh.then(|| "it would be refreshed, which the plan did not show".into()));
+        match drift {
+            None if differences.is_empty() && step.is_some_and(crate::plan::Step::changes) => {
+                Ok(Some((Deviation::NotNeeded, "the plan had a change of it: nothing is left to do".into())))
+            }
+            None => Ok(None),
+            Some(why) => match self.unknown_cause(plan, vertex) {
+                Some(cause) if step.is_none() || is_unshown_refresh => {
+                    let cause = &self.prepared.resource(cause).reference;
+                    Ok(Some((
+                        Deviation::Unknown,
+                        eco_format!("the plan did not show it: it depends on {cause}, which was unknown"),
+                    )))
+                }
+                _ => Err(why),
+            },
+        }
+    }
+
+    /// Returns the step before a resource that was unknown in the plan and has changed something.
+    fn unknown_cause(&self, plan: &Plan, vertex: VertexId) -> Option<VertexId> {
+        let graph = &self.prepared.graph;
+        let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
+        while let Some(at) = open.pop() {
+            for first in graph.entering(at).iter().map(|edge| graph.edge(*edge).first) {
+                let is_unknown =
+                    || plan.step(&self.prepared.resource(first).reference).is_some_and(|step| step.is_unknown);
+                if self.changed.contains_key(&first) && is_unknown() {
+                    return Some(first);
+                }
+                if seen.insert(first) {
+                    open.push(first);
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,257 @@
+//! Plans: the steps that a dry run found, and the differences that each step was planned on.
+//!
+//! The driver compares each resource with its step before it changes the resource. A resource that is not as it was when the
+//! plan was made is refused; every other step is carried out.
+
+pub mod integrity;
+pub(crate) mod keys;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Difference, ResourceRef, Value, to_canonical_json, to_canonical_json_clear};
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value as Json, json};
+
+use crate::report::{Report, ResourceReport, Status};
+use crate::sealing::SealingKey;
+
+/// Domain of the digests of sensitive values.
+const PURPOSE: &[u8] = b"kilter plan 3 value";
+/// Maximum number of characters of a value in a message.
+const SHOWN: usize = 80;
+
+/// How sensitive values of a plan are compared.
+#[derive(Debug)]
+pub enum SecretDigests {
+    /// By digests with the key of the state directory in which the plan was made.
+    Keyed(SealingKey),
+    /// Not at all: the plan was made with another key, so that a step with a sensitive value is always stale.
+    Foreign,
+    /// Not at all: a recording is replayed, which holds no secrets.
+    Replayed,
+}
+
+/// The steps of a plan.
+#[derive(Debug)]
+pub struct Plan {
+    steps: FxHashMap<ResourceRef, Step>,
+    secrets: SecretDigests,
+}
+
+/// What a plan has of one resource. A resource without a step was in sync.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) is_unknown: bool,
+    /// Whether the resource was to be refreshed.
+    pub(crate) is_refreshed: bool,
+    differences: Vec<Json>,
+    otherwise: Vec<Json>,
+}
+
+impl Step {
+    /// Returns true if the resource was to be changed.
+    pub(crate) fn changes(&self) -> bool {
+        !self.differences.is_empty()
+    }
+}
+
+impl Plan {
+    /// Returns the steps of a dry run as JSON. Sensitive values become digests, keyed with `key`.
+    pub fn steps(report: &Report, key: &SealingKey) -> Vec<Json> {
+        let is_step =
+            |one: &&ResourceReport| matches!(one.status, Status::WouldChange | Status::WouldRefresh | Status::Unknown);
+        report.resources.iter().filter(is_step).map(|one| step(one, key)).collect()
+    }
+
+    /// Reads steps; none if they are not what [`Plan::steps`] returned.
+    pub fn read(steps: &[Json], secrets: SecretDigests) -> Option<Plan> {
+        let read = |json: &Json| {
+            let list = |key: &str| json.get(key).and_then(Json::as_array).cloned().unwrap_or_default();
+            let reference = json.get("resource")?.as_str()?.parse().ok()?;
+            let step = Step {
+                is_unknown: json.get("status")?.as_str()? == Status::Unknown.word(),
+                is_refreshed: json.get("refreshed_by").is_some(),
+                differences: list("differences"),
+                otherwise: list("otherwise"),
+            };
+            Some((reference, step))
+        };
+        Some(Plan { steps: steps.iter().map(read).collect::<Option<_>>()?, secrets })
+    }
+
+    /// Returns the step of a resource.
+    pub(crate) fn step(&self, reference: &ResourceRef) -> Option<&Step> {
+        self.steps.get(reference)
+    }
+
+    /// Returns how a resource differs from the state that its step was planned on; none if it does not.
+    pub(crate) fn drift(
+        &self,
+        reference: &ResourceRef,
+        step: &Step,
+        differences: &[Difference],
+        otherwise: &[Difference],
+    ) -> Option<EcoString> {
+        let json = |all: &[Difference]| -> Vec<Json> {
+            all.iter().map(|one| difference(one, |side, value| self.digest(reference, one, side, value))).collect()
+        };
+        let found = drift(&step.differences, &json(differences), &self.secrets);
+        found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets))
+    }
+
+    fn digest(&self, reference: &ResourceRef, of: &Difference, side: &str, value: &Value) -> String {
+        match &self.secrets {
+            SecretDigests::Keyed(key) => digest(key, reference, of, side, value),
+            SecretDigests::Foreign | SecretDigests::Replayed => String::new(),
+        }
+    }
+}
+
+fn step(report: &ResourceReport, key: &SealingKey) -> Json {
+    let reference = &report.reference;
+    let all = |differences: &[Difference]| -> Json {
+        let json = |one: &Difference| difference(one, |side, value| digest(key, reference, one, side, value));
+        differences.iter().map(json).collect()
+    };
+    let mut step = Map::new();
+    step.insert("resource".into(), reference.to_string().into());
+    step.insert("status".into(), report.status.word().into());
+    if !report.differences.is_empty() {
+        step.insert("differences".into(), all(&report.differences));
+    }
+    if !report.otherwise.is_empty() {
+        step.insert("otherwise".into(), all(&report.otherwise));
+    }
+    if !report.unknown.is_empty() {
+        let unknown = report.unknown.iter().map(|(name, why)| json!({"attribute": &**name, "reason": &**why}));
+        step.insert("unknown".into(), unknown.collect());
+    }
+    if let Some(cause) = &report.because_of {
+        step.insert("because_of".into(), cause.to_string().into());
+    }
+    if report.refreshed {
+        step.insert("refreshed_by".into(), report.refreshed_by.iter().map(ToString::to_string).collect());
+    }
+    Json::Object(step)
+}
+
+/// Returns a difference as JSON, with the digests that `digest` returns for sensitive values.
+fn difference(difference: &Difference, digest: impl Fn(&str, &Value) -> String) -> Json {
+    let mut json = Map::new();
+    json.insert("attribute".into(), difference.attribute.as_str().into());
+    if let Some(entry) = &difference.entry {
+        json.insert("entry".into(), entry.as_str().into());
+    }
+    for (side, value) in [("is", &difference.is), ("should", &difference.should)] {
+        match value.holds_sensitive() {
+            true => json.insert(format!("{side}_digest"), digest(side, value).into()),
+            false => json.insert(side.into(), to_canonical_json(value)),
+        };
+    }
+    if let Some(message) = &difference.message {
+        json.insert("message".into(), message.as_str().into());
+    }
+    if let Some(diff) = &difference.diff {
+        json.insert("diff".into(), diff.as_str().into());
+    }
+    Json::Object(json)
+}
+
+fn digest(key: &SealingKey, reference: &ResourceRef, of: &Difference, side: &str, value: &Value) -> String {
+    let (reference, value) = (reference.to_string(), to_canonical_json_clear(value).to_string());
+    let entry = of.entry.as_deref().unwrap_or_default();
+    let parts = [&reference, of.attribute.as_str(), entry, side, &value].map(str::as_bytes);
+    key.digest([PURPOSE].into_iter().chain(parts))
+}
+
+/// Describes how the differences that were found deviate from those that were planned. Diffs are for readers: they follow from
+/// the values.
+fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests) -> Option<EcoString> {
+    let is_same_place =
+        |one: &Json, other: &Json| one["attribute"] == other["attribute"] && one["entry"] == other["entry"];
+    let name = |one: &Json| match one["entry"].as_str() {
+        Some(entry) => format!("`{}` of {entry}", text(&one["attribute"])),
+        None => format!("`{}`", text(&one["attribute"])),
+    };
+    let mut left: Vec<&Json> = planned.iter().collect();
+    let mut lines = Vec::new();
+    for now in found {
+        let Some(at) = left.iter().position(|then| is_same_place(then, now)) else {
+            lines.push(format!("{} {}", name(now), told(now, "differs now and did not when the plan was made")));
+            continue;
+        };
+        if let Some(how) = changed(left.remove(at), now, secrets) {
+            lines.push(format!("{} {how}", name(now)));
+        }
+    }
+    let gone = |then: &&Json| match then.get("is") {
+        Some(is) => format!("{} was {} when the plan was made, and needs no change now", name(then), value(Some(is))),
+        None => format!("{} needs no change now", name(then)),
+    };
+    let lines: Vec<String> = left.iter().map(gone).chain(lines).collect();
+    match lines.as_slice() {
+        [] => None,
+        [one] => Some(one.into()),
+        [one, rest @ ..] => Some(eco_format!("{one}; and {} more", rest.len())),
+    }
+}
+
+/// Describes how a difference deviates from the planned one at the same place.
+fn changed(then: &Json, now: &Json, secrets: &SecretDigests) -> Option<String> {
+    let differs = |key: &str| then.get(key) != now.get(key);
+    if ["is_digest", "should_digest"].iter().any(|key| differs(key)) {
+        match secrets {
+            SecretDigests::Keyed(_) => {
+                return Some("has another sensitive value than when the plan was made".to_owned());
+            }
+            SecretDigests::Foreign => {
+                return Some("is sensitive, and only the machine where the plan was made can compare it".to_owned());
+            }
+            SecretDigests::Replayed => {}
+        }
+    }
+    if differs("message") {
+        return Some(format!("was planned as “{}”, and is now “{}”", message(then), message(now)));
+    }
+    if differs("is") {
+        return Some(format!("was {} when the plan was made, and is {}", value(then.get("is")), value(now.get("is"))));
+    }
+    if differs("should") {
+        let (then, now) = (value(then.get("should")), value(now.get("should")));
+        return Some(format!("was planned to become {then}, and would become {now}"));
+    }
+    None
+}
+
+/// Returns what a report shows of a difference.
+fn message(difference: &Json) -> String {
+    match difference.get("message") {
+        Some(message) => value(Some(message)),
+        None => format!("{} → {}", value(difference.get("is")), value(difference.get("should"))),
+    }
+}
+
+fn told(difference: &Json, otherwise: &str) -> String {
+    let is_shown =
+        difference.get("message").is_some() || difference.get("is").is_some() && difference.get("should").is_some();
+    if is_shown { format!("{otherwise}: {}", message(difference)) } else { otherwise.to_owned() }
+}
+
+fn text(json: &Json) -> &str {
+    json.as_str().unwrap_or_default()
+}
+
+/// Returns a value on one line, cut if it is long.
+fn value(json: Option<&Json>) -> String {
+    let text = match json {
+        None | Some(Json::Null) => return "(none)".to_owned(),
+        Some(Json::String(text)) => text.replace('\n', "\\n"),
+        Some(other) => other.to_string(),
+    };
+    match text.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

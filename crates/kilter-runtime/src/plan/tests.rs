@@ -1,0 +1,223 @@
+use kilter_model::{Difference, ResourceRef};
+use serde_json::json;
+
+use super::integrity::{Integrity, IntegrityError, Maker, protect, verify};
+use super::keys::{PrivateKey, PublicKey};
+use super::*;
+
+fn key() -> (tempfile::TempDir, SealingKey) {
+    let state = tempfile::tempdir().unwrap();
+    let key = SealingKey::made(state.path()).unwrap();
+    (state, key)
+}
+
+fn signer() -> PrivateKey {
+    let text = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ4+p+oFMvjJ+HuLPKIcqcvpRhIO81ZjP6USeAw/XJEc\n-----END PRIVATE KEY-----\n";
+    PrivateKey::parse(text).unwrap()
+}
+
+fn document() -> Json {
+    json!({
+        "kilter_plan": 3,
+        "steps": [{ "resource": "exec[a]", "status": "would_change", "differences": [{ "message": "ö\u{fffd}\n" }] }],
+        "sources": [{ "name": "m.yaml", "text": "resources:\n  exec[a]: { command: \"rm -r /tmp/a\" }\n" }],
+        "facts": { "load": 0.1 },
+        "vars": {}
+    })
+}
+
+/// The plan with each of its bits flipped, as text.
+fn flipped(plan: &str) -> impl Iterator<Item = (usize, String)> {
+    (0..plan.len() * 8).filter_map(|bit| {
+        let mut bytes = plan.as_bytes().to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        // Others are no plans: they are no text.
+        Some((bit, String::from_utf8(bytes).ok()?))
+    })
+}
+
+#[test]
+fn each_flipped_bit_of_a_plan_is_refused() {
+    let (_state, key) = key();
+    for signer in [None, Some(&signer())] {
+        let plan = protect(&document(), &key, signer);
+        let whole = verify(&plan, Some(&key)).unwrap();
+        assert_eq!((whole.maker, whole.signed_by), (Maker::Here, signer.map(PrivateKey::public)));
+        let accepted: Vec<usize> = flipped(&plan)
+            .filter(|(_, flipped)| {
+                // A digest with an unknown key says nothing: such a plan is refused unless a signature is right.
+                let is_believed = |found: &Integrity| found.maker == Maker::Here || found.signed_by.is_some();
+                verify(flipped, Some(&key)).is_ok_and(|found| is_believed(&found))
+            })
+            .map(|(bit, _)| bit)
+            .collect();
+        assert_eq!(accepted, [0; 0], "of {} bits", plan.len() * 8);
+    }
+}
+
+#[test]
+fn each_flipped_bit_of_a_signed_plan_is_refused_on_another_machine() {
+    let ((_state, key), (_elsewhere, other)) = (key(), key());
+    let signer = signer();
+    let plan = protect(&document(), &key, Some(&signer));
+    for key in [None, Some(&other)] {
+        let found = verify(&plan, key).unwrap();
+        assert_eq!((found.maker, found.signed_by), (Maker::Elsewhere, Some(signer.public())));
+        let accepted: Vec<usize> =
+            flipped(&plan).filter(|(_, plan)| verify(plan, key).is_ok()).map(|(bit, _)| bit).collect();
+        assert_eq!(accepted, [0; 0]);
+    }
+    let unsigned = protect(&document(), &key, None);
+    let found = verify(&unsigned, Some(&other)).unwrap();
+    assert_eq!((found.maker, found.signed_by), (Maker::Elsewhere, None), "nobody can tell whether it was changed");
+}
+
+#[test]
+fn a_plan_that_is_cut_off_or_goes_on_is_refused() {
+    let (_state, key) = key();
+    for signer in [None, Some(&signer())] {
+        let plan = protect(&document(), &key, signer);
+        for end in (0..plan.len()).filter(|end| plan.is_char_boundary(*end)) {
+            assert!(verify(&plan[..end], Some(&key)).is_err(), "{end}");
+        }
+        for more in [" ", "\n", "}", "{}", &plan] {
+            let longer = format!("{plan}{more}");
+            assert!(verify(&longer, Some(&key)).is_err(), "{more}");
+        }
+        let formatted = serde_json::from_str::<Json>(&plan).unwrap().to_string();
+        assert_eq!(verify(&formatted, Some(&key)).unwrap_err(), IntegrityError::Missing);
+    }
+}
+
+#[test]
+fn a_signature_is_not_that_of_another_plan_and_cannot_be_taken_off_and_replaced() {
+    let (_state, key) = key();
+    let signer = signer();
+    let (one, mut other) = (document(), document());
+    other["vars"] = json!({ "a": "b" });
+    let (one, other) = (protect(&one, &key, Some(&signer)), protect(&other, &key, Some(&signer)));
+    let signature = |plan: &str| plan.split_once("\"signature\": ").unwrap().1.to_owned();
+    assert_ne!(signature(&one), signature(&other));
+    let swapped = one.replace(&signature(&one), &signature(&other));
+    assert_eq!(verify(&swapped, Some(&key)).unwrap_err(), IntegrityError::Signature);
+}
+
+fn parsed(text: &str) -> Result<String, &'static str> {
+    PrivateKey::parse(text).map(|key| key.public().text())
+}
+
+#[test]
+fn private_keys_of_openssl_and_openssh_are_read() {
+    let openssl = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ4+p+oFMvjJ+HuLPKIcqcvpRhIO81ZjP6USeAw/XJEc\n-----END PRIVATE KEY-----\n";
+    assert_eq!(parsed(openssl).unwrap(), "MCowBQYDK2VwAyEA7Z/ONX4y+WsPZ+9AMMvNDoGyUqsQMW9AllU6SlI5NZE=");
+    let openssh = "-----BEGIN OPENSSH PRIVATE KEY-----\n\
+        b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n\
+        QyNTUxOQAAACC2YxyouYrbkKQtUJsuS/17/FbTdXRHM7MjBhwZ7Qf4sgAAAIhGCZfyRgmX\n\
+        8gAAAAtzc2gtZWQyNTUxOQAAACC2YxyouYrbkKQtUJsuS/17/FbTdXRHM7MjBhwZ7Qf4sg\n\
+        AAAEAUsiV6IVy5NuL6rD9LInVS7gska4p4nGGlG5jVZjBp6rZjHKi5ituQpC1Qmy5L/Xv8\n\
+        VtN1dEczsyMGHBntB/iyAAAAAm1lAQID\n\
+        -----END OPENSSH PRIVATE KEY-----\n";
+    let public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILZjHKi5ituQpC1Qmy5L/Xv8VtN1dEczsyMGHBntB/iy me\n";
+    assert_eq!(parsed(openssh).unwrap(), PublicKey::parse(public).unwrap().text());
+    for wrong in [
+        "",
+        "x",
+        "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+        public,
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----",
+    ] {
+        assert!(parsed(wrong).is_err(), "{wrong}");
+    }
+    assert!(PublicKey::parse(openssl).unwrap_err().contains("is a private key"));
+    for wrong in ["", "ssh-rsa AAAA", "ssh-ed25519 AAAA", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"]
+    {
+        assert!(PublicKey::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+fn reported(differences: Vec<Difference>, status: Status) -> Report {
+    let report = ResourceReport {
+        reference: ResourceRef::new("file", "/a"),
+        span: kilter_model::Span::new(kilter_model::SourceId(0), 0, 0),
+        status,
+        differences,
+        told: Vec::new(),
+        otherwise: Vec::new(),
+        is_unsettled: false,
+        unknown: Vec::new(),
+        failure: None,
+        because_of: None,
+        refreshed: false,
+        refreshed_by: Vec::new(),
+        notes: Vec::new(),
+        is_contested: false,
+        deviation: None,
+        tries: 0,
+        duration: std::time::Duration::ZERO,
+    };
+    Report { resources: vec![report], ..Report::default() }
+}
+
+/// How `now` deviates from a plan in which `then` was found.
+fn drift_of(then: Vec<Difference>, now: &[Difference]) -> Option<String> {
+    let (_state, key) = key();
+    let steps = Plan::steps(&reported(then, Status::WouldChange), &key);
+    let plan = Plan::read(&steps, SecretDigests::Keyed(key)).unwrap();
+    let reference = ResourceRef::new("file", "/a");
+    plan.drift(&reference, plan.step(&reference).unwrap(), now, &[]).map(|drift| drift.to_string())
+}
+
+#[test]
+fn drift_is_told_with_both_values() {
+    let mode = |is: &str, should: &str| Difference::new("mode", is.into(), should.into());
+    assert_eq!(drift_of(vec![mode("0600", "0644")], &[mode("0600", "0644").showing("+a")]), None);
+    let said = |then, now: &[Difference]| drift_of(then, now).unwrap();
+    assert_eq!(
+        said(vec![mode("0600", "0644")], &[mode("0666", "0644")]),
+        "`mode` was 0600 when the plan was made, and is 0666"
+    );
+    assert_eq!(
+        said(vec![mode("0600", "0644")], &[mode("0600", "0755")]),
+        "`mode` was planned to become 0644, and would become 0755"
+    );
+    let owner = Difference::new("owner", "eve".into(), "root".into());
+    assert_eq!(
+        said(vec![mode("0600", "0644")], &[mode("0600", "0644"), owner.clone()]),
+        "`owner` differs now and did not when the plan was made: eve → root"
+    );
+    assert_eq!(
+        said(vec![mode("0600", "0644"), owner], &[mode("0600", "0644")]),
+        "`owner` was eve when the plan was made, and needs no change now"
+    );
+    let below = |entry: &str| Difference::new("ensure", "file".into(), "absent".into()).of_entry(entry);
+    assert_eq!(
+        said(vec![below("x")], &[below("x"), below("y")]),
+        "`ensure` of y differs now and did not when the plan was made: file → absent"
+    );
+    let saying = |message: &str| Difference::new("command", Value::Undef, Value::Undef).saying(message);
+    assert_eq!(said(vec![saying("one")], &[saying("other")]), "`command` was planned as “one”, and is now “other”");
+}
+
+#[test]
+fn sensitive_values_are_compared_and_nowhere_in_the_steps() {
+    let (_state, key) = key();
+    let secret = |text: &str| Value::sensitive(text.into());
+    let content = |is: &str, should: &str| vec![Difference::new("content", secret(is), secret(should))];
+    let steps = Plan::steps(&reported(content("hunter1", "hunter2"), Status::WouldChange), &key);
+    let text = Json::from(steps.clone()).to_string();
+    assert!(!text.contains("hunter") && text.contains("is_digest") && text.contains("should_digest"), "{text}");
+    let reference = ResourceRef::new("file", "/a");
+    let drift = |secrets: SecretDigests, now: &[Difference]| {
+        let plan = Plan::read(&steps, secrets).unwrap();
+        plan.drift(&reference, plan.step(&reference).unwrap(), now, &[])
+    };
+    let again = |state: &tempfile::TempDir| SecretDigests::Keyed(SealingKey::of(state.path()).unwrap());
+    assert_eq!(drift(again(&_state), &content("hunter1", "hunter2")), None);
+    for now in [content("hunter3", "hunter2"), content("hunter1", "hunter3")] {
+        let said = drift(again(&_state), &now).unwrap();
+        assert_eq!(said, "`content` has another sensitive value than when the plan was made");
+    }
+    let said = drift(SecretDigests::Foreign, &content("hunter1", "hunter2")).unwrap();
+    assert!(said.contains("only the machine where the plan was made"), "{said}");
+    assert_eq!(drift(SecretDigests::Replayed, &content("hunter1", "hunter2")), None);
+}

@@ -1,0 +1,158 @@
+//! Reading a plan, and whether to believe it.
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use kilter_runtime::{Integrity, Maker, Plan, SealingKey, SecretDigests, integrity};
+use rustix::fs::OFlags;
+use serde_json::Value as Json;
+
+use super::{PlanFile, VERSION, parsed, sealed, trust};
+use crate::cli::{ApplyArgs, Global};
+use crate::exit::Exit;
+use crate::{recording, say};
+
+/// Maximum size of a plan, in bytes.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Returns the plan, if the only input is one.
+///
+/// # Errors
+/// When it is one of a version that this program does not know, was changed, or is not to be believed; that has been said.
+pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>, Exit> {
+    let not_a_plan = || match args.verify.as_slice() {
+        [] => Ok(None),
+        _ => Err(say::fail_with(
+            "`--verify` is for plans, and a manifest was given",
+            ["give a plan alone: `kilter apply PLAN`"],
+        )),
+    };
+    let [path] = args.input.manifests.as_slice() else { return not_a_plan() };
+    let text = recording::ask("plan", || path.to_string_lossy().into(), || text_of(path));
+    let Some(text) = text else { return not_a_plan() };
+    let changed = |why: &str| say::fail_with(format_args!("the plan {} {why}", path.display()), ["make a new plan"]);
+    let json = serde_json::from_str::<Json>(&text).map_err(|_| changed("is damaged"))?;
+    let version = json.get("kilter_plan").ok_or_else(|| changed("is damaged"))?;
+    if version.as_u64() != Some(VERSION) {
+        let hint = format!("this kilter ({}) reads version {VERSION}; make a new plan", env!("CARGO_PKG_VERSION"));
+        return Err(say::fail_with(format_args!("{} is a plan of version {version}", path.display()), [hint]));
+    }
+    if !args.input.vars.is_empty() || !args.input.facts_dirs.is_empty() {
+        return Err(say::fail_with("a plan has its variables and facts already", ["give them to `kilter plan`"]));
+    }
+    let secrets = believed(path, &text, &args.verify, global)?;
+    let opened = json.get("sealed").map(|it| sealed::opened(path, it, global)).transpose()?;
+    let steps = json.get("steps").and_then(Json::as_array);
+    let plan = steps.and_then(|steps| Plan::read(steps, secrets)).ok_or_else(|| changed("is damaged"))?;
+    parsed(opened.as_ref().unwrap_or(&json), plan).map(Some).ok_or_else(|| changed("is damaged"))
+}
+
+/// Returns how the secrets of a plan that is to be believed are compared.
+fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result<SecretDigests, Exit> {
+    let mut refused = None;
+    let answer = recording::ask(
+        "plan check",
+        || path.to_string_lossy().into(),
+        || match check(path, text, verify, global) {
+            Ok(SecretDigests::Keyed(_)) => Some("here".to_owned()),
+            Ok(_) => Some("elsewhere".to_owned()),
+            Err(exit) => {
+                refused = Some(exit);
+                None
+            }
+        },
+    );
+    match (answer.as_deref(), refused) {
+        (_, Some(exit)) => Err(exit),
+        (None, None) => Err(say::fail("the plan was refused when this was recorded")),
+        (Some(_), None) if recording::is_replay() => Ok(SecretDigests::Replayed),
+        (Some("here"), None) => match SealingKey::of(&global.state_dir()?) {
+            Ok(key) => Ok(SecretDigests::Keyed(key)),
+            Err(error) => Err(say::fail(error)),
+        },
+        (Some(_), None) => Ok(SecretDigests::Foreign),
+    }
+}
+
+/// Establishes that a plan is whole, and that it was made here or signed with a key that is trusted.
+fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result<SecretDigests, Exit> {
+    let shown = path.display();
+    let state = global.state_dir()?;
+    let key = match SealingKey::of(&state) {
+        Ok(key) => Some(key),
+        Err(kilter_runtime::SealingKeyError::Missing { .. }) => None,
+        Err(error) => return Err(say::fail(error)),
+    };
+    let Integrity { maker, signed_by } = integrity::verify(text, key.as_ref())
+        .map_err(|error| say::fail_with(format_args!("the plan {shown} {error}"), ["make a new plan"]))?;
+    let secrets = match (maker, key) {
+        (Maker::Here, Some(key)) => SecretDigests::Keyed(key),
+        _ => SecretDigests::Foreign,
+    };
+    let made_here = matches!(secrets, SecretDigests::Keyed(_));
+    if made_here && verify.is_empty() {
+        return Ok(secrets);
+    }
+    let Some(by) = signed_by else {
+        let (why, hint) = match made_here {
+            true => (
+                "is not signed, and `--verify` asks for a signature".to_owned(),
+                "sign it: `kilter plan --sign KEY -o FILE`",
+            ),
+            false => {
+                let key = SealingKey::path(&state);
+                let why = format!(
+                    "was made on another machine, by another user or with another state directory, and is not signed: \
+                                   the key of its digest is not {}",
+                    key.display()
+                );
+                (why, "apply it where it was made, make a new plan here, or sign it: `kilter plan --sign KEY -o FILE`")
+            }
+        };
+        return Err(say::fail_with(format_args!("the plan {shown} {why}"), [hint]));
+    };
+    let trusted = trust::trusted(verify)?;
+    if trusted.keys.contains(&by) {
+        return Ok(secrets);
+    }
+    let hint = match (verify, trusted.keys.as_slice()) {
+        ([], []) => format!(
+            "no key is trusted: put the public key into a file {}/NAME.pub, or name it with `--verify`",
+            trusted.place
+        ),
+        ([], _) => format!(
+            "if you trust it, put the public key into a file {}/NAME.pub, or name it with `--verify`",
+            trusted.place
+        ),
+        _ => "name the public key that belongs to it with `--verify`".to_owned(),
+    };
+    Err(say::fail_with(
+        format_args!("the plan {shown} is signed with a key that is not trusted: {}", by.text()),
+        [hint],
+    ))
+}
+
+/// Returns the text of a regular file that starts as plans do. Others are not read: an executable manifest or a pipe is none.
+fn text_of(path: &Path) -> Option<String> {
+    // What is no file must not keep anybody waiting. The file that was looked at is the one that is read.
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    (&file).take(24).read_to_end(&mut text).ok()?;
+    if !is_plan(&String::from_utf8_lossy(&text)) {
+        return None;
+    }
+    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+    // Where it is no text, those who read manifests say so.
+    String::from_utf8(text).ok()
+}
+
+/// Whether a text starts as plans do.
+pub(crate) fn is_plan(text: &str) -> bool {
+    let head: String = text.chars().take(64).filter(|c| !c.is_whitespace()).collect();
+    head.starts_with("{\"kilter_plan\"")
+}

@@ -1,0 +1,61 @@
+//! Keys that plans are signed with, and keys that are trusted.
+
+use std::path::{Path, PathBuf};
+
+use kilter_runtime::{PrivateKey, PublicKey};
+
+use crate::exit::Exit;
+use crate::{paths, say};
+
+/// The public keys whose signatures count.
+pub(super) struct Trusted {
+    /// The keys.
+    pub(super) keys: Vec<PublicKey>,
+    /// The directory in which keys are trusted for good.
+    pub(super) place: String,
+}
+
+/// Returns the key that plans are signed with.
+///
+/// # Errors
+/// When it cannot be used; that has been said.
+pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
+    let key = path.map(PrivateKey::read).transpose();
+    key.map_err(|error| {
+        say::fail_with(error, ["make one: `openssl genpkey -algorithm ed25519 -out plan.key` with `umask 077`"])
+    })
+}
+
+/// Returns the keys that were named, or else those in the directory of trusted keys.
+///
+/// # Errors
+/// When one of them cannot be used; that has been said.
+pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
+    let directory = paths::plan_keys_dir();
+    let place =
+        directory.as_deref().map_or_else(|| "~/.config/kilter/plan-keys".to_owned(), |path| path.display().to_string());
+    let paths = match (named, directory) {
+        ([], Some(directory)) => listed(&directory)?,
+        (named, _) => named.to_vec(),
+    };
+    let keys = paths.iter().map(|path| {
+        PublicKey::read(path)
+            .map_err(|error| say::fail_with(error, ["`openssl pkey -in plan.key -pubout -out plan.pub` makes one"]))
+    });
+    Ok(Trusted { keys: keys.collect::<Result<_, _>>()?, place })
+}
+
+/// Returns the files `*.pub` and `*.pem` of a directory, in order.
+fn listed(directory: &Path) -> Result<Vec<PathBuf>, Exit> {
+    let fail = |error: std::io::Error| say::fail(format_args!("cannot read {}: {error}", directory.display()));
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(fail(error)),
+    };
+    let is_key = |path: &PathBuf| path.extension().is_some_and(|end| end == "pub" || end == "pem");
+    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+    let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_key).collect();
+    paths.sort();
+    Ok(paths)
+}

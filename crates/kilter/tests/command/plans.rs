@@ -1,0 +1,362 @@
+//! Plans in files: what binds them, who believes them, and how their steps are carried out.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+use crate::support::{Ended, Place, is_root};
+
+/// A place with a manifest, in which DIR is the place.
+fn place(resources: &str) -> Place {
+    let place = Place::new();
+    let resources = resources.replace("DIR", &place.path().display().to_string());
+    place.file("m.yaml", format!("resources:\n{resources}"));
+    place
+}
+
+fn plan(place: &Place) -> Ended {
+    let planned = place.run(&["plan", "m.yaml", "-o", "p"]);
+    assert!(matches!(planned.code, 0 | 2), "{planned:?}");
+    planned
+}
+
+/// The report of an apply of the plan, and how it ended.
+fn applied(place: &Place) -> (i32, Json) {
+    let ended = place.run(&["apply", "p", "--format", "json"]);
+    (ended.code, serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}")))
+}
+
+/// How the resource with this title ended, its mark, and why it failed or what is said of it.
+fn of(report: &Json, title: &str) -> (String, String, String) {
+    let all = report["resources"].as_array().unwrap();
+    let Some(one) = all.iter().find(|one| one["title"].as_str().unwrap().ends_with(title)) else {
+        return ("in_sync".to_owned(), String::new(), String::new());
+    };
+    let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    let said = if one["failure"].is_null() {
+        one["notes"][0].as_str().unwrap_or_default().to_owned()
+    } else {
+        text("failure")
+    };
+    (text("status"), text("plan"), said)
+}
+
+fn content(place: &Place, name: &str) -> String {
+    fs::read_to_string(place.path().join(name)).unwrap_or_default()
+}
+
+#[test]
+fn a_stale_step_is_refused_with_its_dependents_and_every_other_step_is_done() {
+    let place = place(
+        "  file[DIR/a]: { content: declared }\n  file[DIR/below]: { content: x, require: 'file[DIR/a]' }\n  \
+         exec[behind]: { command: 'touch behind', cwd: DIR, require: 'file[DIR/below]' }\n  \
+         file[DIR/b]: { content: y }\n  file[DIR/copy]: { source: DIR/source }\n  \
+         file[DIR/unchanged]: { content: z }\n  file[DIR/done]: { content: w }\n",
+    );
+    place.file("source", "shown");
+    place.file("unchanged", "z");
+    plan(&place);
+    place.file("a", "foreign");
+    place.file("source", "not shown");
+    place.file("unchanged", "foreign");
+    place.file("done", "w");
+
+    let (code, report) = applied(&place);
+    assert_eq!(code, 4, "{report:#}");
+    let (status, mark, why) = of(&report, "/a");
+    assert_eq!((&*status, &*mark), ("failed", "stale"));
+    assert!(why.starts_with("its step of the plan is stale: `ensure` was absent when the plan was made"), "{why}");
+    assert!(why.ends_with("make a new plan with `kilter plan -o FILE`"), "{why}");
+    assert_eq!(of(&report, "/below").0, "skipped");
+    assert_eq!(of(&report, "behind").0, "skipped");
+    assert_eq!(of(&report, "/b").0, "changed");
+    let (status, mark, why) = of(&report, "/copy");
+    assert_eq!((&*status, &*mark), ("changed", ""), "it was planned for what was there: {why}");
+}
+
+#[test]
+fn a_source_that_changed_after_the_plan_is_not_copied() {
+    let place = place("  file[DIR/copy]: { source: DIR/source }\n  file[DIR/other]: { content: x }\n");
+    place.file("copy", "old");
+    place.file("source", "shown");
+    plan(&place);
+    place.file("source", "not shown");
+    let (code, report) = applied(&place);
+    let (status, mark, why) = of(&report, "/copy");
+    assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
+    assert!(why.contains("`content` was planned"), "{why}");
+    assert_eq!((content(&place, "copy"), content(&place, "other")), ("old".to_owned(), "x".to_owned()));
+}
+
+#[test]
+fn a_resource_that_was_in_its_state_is_not_changed_by_a_plan_and_one_that_is_by_now_is_left() {
+    let place = place("  file[DIR/unchanged]: { content: z }\n  file[DIR/done]: { content: w }\n");
+    place.file("unchanged", "z");
+    plan(&place);
+    place.file("unchanged", "foreign");
+    place.file("done", "w");
+    let (code, report) = applied(&place);
+    let (status, mark, why) = of(&report, "/unchanged");
+    assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
+    assert!(why.contains("the plan had it in its state, and it is not any more"), "{why}");
+    assert_eq!(content(&place, "unchanged"), "foreign");
+    let (status, mark, said) = of(&report, "/done");
+    assert_eq!((&*status, &*mark), ("in_sync", "not_needed"));
+    assert!(said.contains("nothing is left to do"), "{said}");
+    let shown = place.run(&["apply", "p"]);
+    assert!(shown.stdout.contains("unchanged] refused\n"), "{shown:?}");
+    assert!(shown.stdout.contains("1 step of the plan is stale and not carried out"), "{shown:?}");
+}
+
+#[test]
+fn a_plan_that_was_carried_out_does_nothing_the_second_time() {
+    let place = place(
+        "  file[DIR/a]: { content: x }\n  file[DIR/d]: { ensure: directory }\n  exec[e]: { command: touch e, cwd: DIR, creates: DIR/e }\n",
+    );
+    plan(&place);
+    assert_eq!(applied(&place).0, 0);
+    let (code, report) = applied(&place);
+    assert_eq!((code, report["counts"]["in_sync"].as_i64()), (0, Some(3)), "{report:#}");
+}
+
+#[test]
+fn a_step_that_was_unknown_is_carried_out_and_marked() {
+    let place = place(
+        "  exec[token]: { command: echo 1234 }\n  file[DIR/token]: { content: '${exec[token].stdout}' }\n  \
+         file[DIR/plain]: { content: x }\n",
+    );
+    let planned = plan(&place);
+    assert!(planned.stdout.contains("not known yet"), "{planned:?}");
+    let (code, report) = applied(&place);
+    let (status, mark, said) = of(&report, "/token");
+    assert_eq!((code, &*status, &*mark), (0, "changed", "unknown"), "{report:#}");
+    assert_eq!(said, "it was unknown in the plan");
+    assert_eq!((&*of(&report, "/plain").1, content(&place, "token")), ("", "1234".to_owned()));
+}
+
+#[test]
+fn a_refresh_that_the_plan_did_not_show_is_refused() {
+    let place = place(
+        "  file[DIR/a]: { content: x, notify: 'exec[e]' }\n  \
+         exec[e]: { command: 'test ! -e DIR/broken && echo run >>DIR/log', shell: true, refreshonly: true }\n",
+    );
+    place.file("broken", "");
+    // A run that failed leaves a refresh that is owed, after the plan was made.
+    place.file("a", "x");
+    plan(&place);
+    place.file("a", "y");
+    assert_eq!(place.run(&["apply", "m.yaml"]).code, 4);
+    fs::remove_file(place.path().join("broken")).unwrap();
+    let (code, report) = applied(&place);
+    let (status, mark, why) = of(&report, "e");
+    assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
+    assert!(why.contains("it would be refreshed, which the plan did not show"), "{why}");
+    assert_eq!(content(&place, "log"), "");
+    assert_eq!(place.run(&["apply", "m.yaml"]).code, 0);
+    assert_eq!(content(&place, "log"), "run\n", "it is owed still");
+}
+
+#[test]
+fn a_try_that_failed_does_not_make_its_own_step_stale() {
+    let place = place(
+        "  exec[e]: { command: 'echo try >>DIR/tries; test $(wc -l <DIR/tries) -ge 3', shell: true, creates: DIR/made, verify: false, \
+         meta: { retry: 3, delay: 0 } }\n",
+    );
+    plan(&place);
+    let (code, report) = applied(&place);
+    assert_eq!((code, of(&report, "e").0.as_str()), (0, "changed"), "{report:#}");
+    assert_eq!(content(&place, "tries"), "try\ntry\ntry\n");
+}
+
+#[test]
+fn a_dry_run_of_a_plan_names_its_stale_steps() {
+    let place = place("  file[DIR/a]: { content: x }\n  file[DIR/b]: { content: y }\n");
+    plan(&place);
+    place.file("a", "foreign");
+    let ended = place.run(&["apply", "p", "--noop", "--format", "json"]);
+    let report: Json = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((ended.code, of(&report, "/a").1.as_str(), of(&report, "/b").0.as_str()), (4, "stale", "would_change"));
+}
+
+#[test]
+fn a_secret_that_changed_after_the_plan_is_not_written_and_nothing_of_it_is_in_the_plan() {
+    let place =
+        place("  file[DIR/app]: { content: { sensitive: { file: DIR/secret } } }\n  file[DIR/b]: { content: x }\n");
+    place.file("secret", "hunter2-planned");
+    plan(&place);
+    let kept = content(&place, "p");
+    assert!(!kept.contains("hunter2") && kept.contains("should_digest"), "{kept}");
+    place.file("secret", "hunter2-other");
+    let (code, report) = applied(&place);
+    let (status, mark, why) = of(&report, "/app");
+    assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
+    assert!(why.contains("has another sensitive value") && !report.to_string().contains("hunter2"), "{why}");
+    assert!(!place.path().join("app").exists());
+    place.file("secret", "hunter2-planned");
+    assert_eq!(applied(&place).0, 0);
+    assert_eq!(content(&place, "app"), "hunter2-planned");
+}
+
+#[test]
+fn a_plan_with_a_flipped_bit_is_refused_before_anything_is_touched() {
+    let place = place("  exec[e]: { command: touch ran, cwd: DIR }\n");
+    plan(&place);
+    let whole = fs::read(place.path().join("p")).unwrap();
+    // Each bit is tried in kilter-runtime; here is the beginning, by which plans are known, and every so many bytes.
+    let bytes = (0..20).chain((20..whole.len()).step_by(whole.len() / 40));
+    for at in bytes {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        place.file("p", &flipped);
+        let ended = place.run(&["apply", "p"]);
+        assert_eq!(ended.code, 1, "byte {at}: {ended:?}");
+        assert!(!place.path().join("ran").exists(), "byte {at}: {ended:?}");
+    }
+    place.file("p", &whole);
+    assert_eq!(place.run(&["apply", "p"]).code, 0);
+    assert!(place.path().join("ran").exists());
+}
+
+#[test]
+fn a_plan_of_an_earlier_format_is_refused() {
+    let place = Place::new();
+    for version in [1, 2, 4] {
+        place.file("p", format!("{{\n  \"kilter_plan\": {version},\n  \"sources\": []\n}}\n"));
+        let ended = place.run(&["apply", "p"]);
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(ended.stderr.contains(&format!("p is a plan of version {version}")), "{ended:?}");
+        assert!(ended.stderr.contains("make a new plan"), "{ended:?}");
+    }
+}
+
+/// A key in the place, made as the documentation says, and its public half.
+fn key(place: &Place, name: &str) {
+    let make = format!(
+        "umask 077; openssl genpkey -algorithm ed25519 -out {name}.key && openssl pkey -in {name}.key -pubout -out {name}.pub"
+    );
+    let made = Command::new("sh").args(["-c", &make]).current_dir(place.path()).output().unwrap();
+    assert!(made.status.success(), "openssl is needed: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Applies a plan with another state directory, as another machine has.
+fn elsewhere(place: &Place, more: &[&str]) -> Ended {
+    place.run(&[&["apply", "p", "--state-dir", "elsewhere"], more].concat())
+}
+
+#[test]
+fn an_unsigned_plan_of_another_machine_is_refused_and_a_signed_one_believed() {
+    let place = place("  file[DIR/a]: { content: x }\n");
+    plan(&place);
+    let refused = elsewhere(&place, &[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.stderr.contains("was made on another machine, by another user or with another state directory"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains("kilter plan --sign KEY"), "{refused:?}");
+
+    key(&place, "one");
+    key(&place, "other");
+    let refused = place.run(&["apply", "p", "--verify", "one.pub"]);
+    assert!(
+        refused.code == 1 && refused.stderr.contains("is not signed, and `--verify` asks for a signature"),
+        "{refused:?}"
+    );
+    let signed = place.run(&["plan", "m.yaml", "-o", "p", "--sign", "one.key"]);
+    assert_eq!(signed.code, 2, "{signed:?}");
+    let refused = elsewhere(&place, &[]);
+    assert!(refused.code == 1 && refused.stderr.contains("is signed with a key that is not trusted"), "{refused:?}");
+    let public = content(&place, "one.pub").lines().nth(1).unwrap().to_owned();
+    assert!(refused.stderr.contains(&public) && refused.stderr.contains("plan-keys/NAME.pub"), "{refused:?}");
+    for here in [false, true] {
+        let verify = ["--verify", "other.pub"];
+        let refused =
+            if here { place.run(&["apply", "p", "--verify", "other.pub"]) } else { elsewhere(&place, &verify) };
+        assert!(
+            refused.code == 1 && refused.stderr.contains("is signed with a key that is not trusted"),
+            "{refused:?}"
+        );
+    }
+    assert!(!place.path().join("a").exists(), "nothing was touched");
+    let applied = elsewhere(&place, &["--verify", "other.pub", "--verify", "one.pub"]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert_eq!(content(&place, "a"), "x");
+
+    if !is_root() {
+        fs::create_dir_all(place.path().join("home/.config/kilter/plan-keys")).unwrap();
+        fs::copy(place.path().join("one.pub"), place.path().join("home/.config/kilter/plan-keys/one.pub")).unwrap();
+        assert_eq!(elsewhere(&place, &[]).code, 0);
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_named_before_anything_is_done() {
+    let place = place("  file[DIR/a]: { content: x }\n");
+    key(&place, "one");
+    place.file("none.key", "hello\n");
+    let sign = |key: &str| place.run(&["plan", "m.yaml", "-o", "p", "--sign", key]);
+    let refused = |ended: Ended, why: &str| {
+        assert!(ended.code == 1 && ended.stderr.contains(why) && ended.stdout.is_empty(), "{why}: {ended:?}");
+    };
+    refused(sign("gone.key"), "cannot read the key gone.key: No such file");
+    refused(sign("one.pub"), "one.pub is a public key");
+    place.run(&["plan", "m.yaml"]);
+    fs::set_permissions(place.path().join("none.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    refused(sign("none.key"), "none.key is not a private key in PEM");
+    fs::set_permissions(place.path().join("one.key"), fs::Permissions::from_mode(0o640)).unwrap();
+    refused(sign("one.key"), "one.key has mode 0640: others may know it");
+    fs::set_permissions(place.path().join("one.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(!place.path().join("p").exists());
+    assert_eq!(sign("one.key").code, 2);
+    let verify = |key: &str| place.run(&["apply", "p", "--verify", key]);
+    refused(verify("one.key"), "one.key is a private key");
+    refused(verify("none.key"), "none.key is not a public key");
+    refused(place.run(&["apply", "m.yaml", "--verify", "one.pub"]), "`--verify` is for plans");
+    assert_eq!(verify("one.pub").code, 0);
+}
+
+#[test]
+fn a_signed_plan_with_secrets_in_its_manifest_is_for_the_machine_that_made_it() {
+    let place = place("  file[DIR/a]: { content: { sensitive: hunter2 } }\n");
+    key(&place, "one");
+    let planned = place.run(&["plan", "m.yaml", "-o", "p", "--sign", "one.key"]);
+    assert!(planned.code == 2 && planned.stderr.contains("can be applied here only"), "{planned:?}");
+    let refused = elsewhere(&place, &["--verify", "one.pub"]);
+    assert!(refused.code == 1 && refused.stderr.contains("is sealed"), "{refused:?}");
+    assert_eq!(place.run(&["apply", "p", "--verify", "one.pub"]).code, 0);
+}
+
+#[test]
+fn a_plan_is_written_through_no_link_that_others_could_have_made() {
+    let place = place("  file[DIR/a]: { content: x }\n");
+    let shared = place.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    place.file("precious", "precious");
+    symlink(place.path().join("precious"), shared.join("p")).unwrap();
+    symlink(place.path(), shared.join("d")).unwrap();
+    for path in ["shared/p", "shared/d/precious"] {
+        let refused = place.run(&["plan", "m.yaml", "-o", path]);
+        assert!(refused.code == 1 && refused.stderr.contains("is a symbolic link"), "{refused:?}");
+        assert_eq!(content(&place, "precious"), "precious");
+    }
+    if is_root() {
+        // Of another user, in a directory of root.
+        let link = place.path().join("link");
+        symlink(place.path().join("precious"), &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
+        let refused = place.run(&["plan", "m.yaml", "-o", "link"]);
+        assert!(refused.code == 1 && refused.stderr.contains("of the user with uid 65534"), "{refused:?}");
+    }
+    let written = place.run(&["plan", "m.yaml", "-o", "shared/new"]);
+    assert_eq!(written.code, 2, "{written:?}");
+    assert_eq!(fs::metadata(shared.join("new")).unwrap().mode() & 0o7777, 0o600);
+    let names: Vec<_> = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    let refused = place.run(&["plan", "m.yaml", "-o", "shared"]);
+    assert!(refused.code == 1 && refused.stderr.contains("it is a directory"), "{refused:?}");
+    let printed = place.run(&["plan", "m.yaml", "-o", "/dev/stdout", "-q"]);
+    assert!(printed.code == 2 && printed.stdout.contains("kilter_plan"), "{printed:?}");
+}

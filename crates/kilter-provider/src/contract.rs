@@ -1,8 +1,9 @@
 //! The trait, and what passes through it.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{AttributeName, Attributes, Change, Outcome, Receipt, State, TypeSchema};
+use kilter_model::{AttributeName, Attributes, Change, Outcome, Receipt, State, TypeSchema, Value};
 
+use crate::check::Found;
 use crate::context::Context;
 use crate::outlook::Reach;
 use crate::owner::Owner;
@@ -355,6 +356,14 @@ pub trait Provider: Send + Sync {
     ) -> Result<Vec<kilter_model::ResourceRef>, ProviderError> {
         let _ = (cx, wanted, is);
         Ok(Vec::new())
+    }
+
+    /// Returns a digest of everything that the change of a resource reads or replaces and that its differences do not tell: the
+    /// contents of its sources, what it removes. A secret one if it can tell of a secret. Called for plans only: when one is made, and
+    /// before a step is carried out, which is refused if the digest is another one.
+    fn basis(&self, cx: &Context<'_>, wanted: Wanted<'_>, found: &Found) -> Option<Value> {
+        let _ = (cx, wanted, found);
+        None
     }
 
     /// The unified diff of an attribute, if it may and can be shown.

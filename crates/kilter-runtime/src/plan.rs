@@ -45,6 +45,8 @@ pub(crate) struct Step {
     pub(crate) is_refreshed: bool,
     differences: Vec<Json>,
     otherwise: Vec<Json>,
+    /// The digest of what the change reads and replaces; none if there is nothing to compare.
+    basis: Option<Json>,
 }
 
 impl Step {
@@ -72,6 +74,7 @@ impl Plan {
                 is_refreshed: json.get("refreshed_by").is_some(),
                 differences: list("differences"),
                 otherwise: list("otherwise"),
+                basis: json.get("basis").cloned(),
             };
             Some((reference, step))
         };
@@ -90,12 +93,26 @@ impl Plan {
         step: &Step,
         differences: &[Difference],
         otherwise: &[Difference],
+        basis: Option<&Value>,
     ) -> Option<EcoString> {
         let json = |all: &[Difference]| -> Vec<Json> {
             all.iter().map(|one| difference(one, |side, value| self.digest(reference, one, side, value))).collect()
         };
         let found = drift(&step.differences, &json(differences), &self.secrets);
-        found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets))
+        let found = found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets));
+        found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
+    }
+
+    /// Describes how what a change reads and replaces deviates from the digest in the plan.
+    fn moved_basis(&self, reference: &ResourceRef, planned: &Json, now: &Value) -> Option<EcoString> {
+        let is_same = match (&self.secrets, now.holds_sensitive()) {
+            (SecretDigests::Replayed, true) => true,
+            (SecretDigests::Foreign, true) => false,
+            (SecretDigests::Keyed(key), true) => *planned == digest_of_basis(key, reference, now).as_str(),
+            (_, false) => *planned == to_canonical_json(now),
+        };
+        let why = "the content of its source, or what it would replace, is not as it was when the plan was made";
+        (!is_same).then(|| why.into())
     }
 
     fn digest(&self, reference: &ResourceRef, of: &Difference, side: &str, value: &Value) -> String {
@@ -120,6 +137,13 @@ fn step(report: &ResourceReport, key: &SealingKey) -> Json {
     }
     if !report.otherwise.is_empty() {
         step.insert("otherwise".into(), all(&report.otherwise));
+    }
+    if let Some(basis) = &report.basis {
+        let basis = match basis.holds_sensitive() {
+            true => digest_of_basis(key, reference, basis).into(),
+            false => to_canonical_json(basis),
+        };
+        step.insert("basis".into(), basis);
     }
     if !report.unknown.is_empty() {
         let unknown = report.unknown.iter().map(|(name, why)| json!({"attribute": &**name, "reason": &**why}));
@@ -161,6 +185,11 @@ fn digest(key: &SealingKey, reference: &ResourceRef, of: &Difference, side: &str
     let entry = of.entry.as_deref().unwrap_or_default();
     let parts = [&reference, of.attribute.as_str(), entry, side, &value].map(str::as_bytes);
     key.digest([PURPOSE].into_iter().chain(parts))
+}
+
+fn digest_of_basis(key: &SealingKey, reference: &ResourceRef, basis: &Value) -> String {
+    let (reference, value) = (reference.to_string(), to_canonical_json_clear(basis).to_string());
+    key.digest([PURPOSE, reference.as_bytes(), b"basis", value.as_bytes()])
 }
 
 /// Describes how the differences that were found deviate from those that were planned. Diffs are for readers: they follow from

@@ -25,6 +25,8 @@ pub struct Prepared<'r> {
     pub(crate) graph: Graph,
     /// The plan that the run carries out, if it carries one out.
     pub(crate) plan: Option<Plan>,
+    /// Whether the run makes a plan that is kept.
+    pub(crate) is_kept: bool,
 }
 
 /// A `notify` or `subscribe` relation whose target cannot be refreshed: it only sets an order.
@@ -59,7 +61,9 @@ pub fn plan_of(mut catalog: Catalog, registry: &Registry) -> Result<Prepared<'_>
     let (providers, problems) = surveyed(&mut catalog, registry);
     let graph = graph_of(&catalog, registry, &providers);
     match graph {
-        Ok(graph) if problems.is_empty() => Ok(Prepared { catalog, registry, providers, graph, plan: None }),
+        Ok(graph) if problems.is_empty() => {
+            Ok(Prepared { catalog, registry, providers, graph, plan: None, is_kept: false })
+        }
         graph => Err(Box::new(Rejected { catalog, problems, cycles: graph.err().unwrap_or_default() })),
     }
 }
@@ -329,6 +333,13 @@ impl Prepared<'_> {
     /// The graph, for drawing.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// Makes a plan that is kept: the report holds what each change is based on.
+    #[must_use]
+    pub fn kept(mut self) -> Self {
+        self.is_kept = true;
+        self
     }
 
     /// Carries out the steps of a plan, and nothing that the plan did not show.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ecow::EcoString;
-use kilter_model::{Difference, ResourceRef, Span};
+use kilter_model::{Difference, ResourceRef, Span, Value};
 
 /// How a resource ended its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,6 +98,8 @@ pub struct ResourceReport {
     pub notes: Vec<EcoString>,
     /// True if it has to wait for its repair because another program undoes its repairs.
     pub is_contested: bool,
+    /// The digest of what its change reads and replaces, if the plan is kept.
+    pub basis: Option<Value>,
     /// How it deviates from the plan that is applied, if one is.
     pub deviation: Option<Deviation>,
     /// How often it was tried.

@@ -63,6 +63,8 @@ pub(crate) struct Item<'a> {
     pub(crate) noop: bool,
     /// Whether its provider is asked what the change would do: of one that is only looked at, and of one that a plan shows.
     pub(crate) previewed: bool,
+    /// Whether the run makes a plan that is kept, or carries one out: what the change is based on is needed.
+    pub(crate) based: bool,
     /// Whether it is only looked at by its own declaration: nobody is going to change it in any run.
     pub(crate) left: bool,
 }
@@ -74,8 +76,18 @@ impl<'a> Item<'a> {
     }
 
     /// The answer to a check. Of a resource that is in its state nothing is kept but what others use.
-    fn checked(&self, result: Result<Found, ProviderError>) -> Done {
+    fn checked(&self, provider: &dyn Provider, cx: &Context<'_>, result: Result<Found, ProviderError>) -> Done {
         let mut result = result.map_err(|error| error.message);
+        let basis = match &result {
+            Ok(found) if self.based && !found.differences.is_empty() => {
+                guarded(provider, || provider.basis(cx, self.wanted(), found))
+            }
+            _ => Ok(None),
+        };
+        let basis = basis.unwrap_or_else(|why| {
+            result = Err(why);
+            None
+        });
         if let Ok(found) = &mut result
             && found.differences.is_empty()
         {
@@ -85,7 +97,7 @@ impl<'a> Item<'a> {
             }
         }
         let (vertex, duration) = (self.vertex, Duration::ZERO);
-        Done { vertex, result, outcome: None, differences: Vec::new(), duration }
+        Done { vertex, result, outcome: None, differences: Vec::new(), basis, duration }
     }
 }
 
@@ -97,6 +109,8 @@ pub(crate) struct Done {
     pub(crate) outcome: Option<Outcome>,
     /// What differed before the change.
     pub(crate) differences: Vec<Difference>,
+    /// The digest of what a change reads and replaces; only of checks, for plans.
+    pub(crate) basis: Option<Value>,
     pub(crate) duration: Duration,
 }
 
@@ -107,7 +121,7 @@ pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>
         result.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
     };
     if !previews(provider, items) {
-        return done.extend(items.iter().map(|item| item.checked(check(item))));
+        return done.extend(items.iter().map(|item| item.checked(provider, cx, check(item))));
     }
     for chunk in items.chunks(CHUNK) {
         let results = chunk.iter().map(check).collect();
@@ -153,7 +167,7 @@ pub(crate) fn check_together<'a>(
     if previews(provider, &items) {
         preview(provider, cx, &items, results, done);
     } else {
-        done.extend(items.iter().zip(results).map(|(item, result)| item.checked(result)));
+        done.extend(items.iter().zip(results).map(|(item, result)| item.checked(provider, cx, result)));
     }
     Ok(rest)
 }
@@ -170,6 +184,7 @@ pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
         result: Err(why.clone()),
         outcome: None,
         differences: Vec::new(),
+        basis: None,
         duration: Duration::ZERO,
     };
     vertices.iter().map(failed).collect()
@@ -206,7 +221,7 @@ fn preview(
     };
     let outcomes = answered(outcomes, &changes);
     let first = done.len();
-    done.extend(items.iter().zip(results).map(|(item, result)| item.checked(result)));
+    done.extend(items.iter().zip(results).map(|(item, result)| item.checked(provider, cx, result)));
     for (at, mut outcome) in places.into_iter().zip(outcomes) {
         let answer = &mut done[first + at];
         match &outcome.failure {
@@ -243,7 +258,14 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
             outcome.outputs = std::mem::take(&mut found.state.outputs);
         }
         let differences = item.found.map(|found| found.differences).unwrap_or_default();
-        done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences, duration: each });
+        done.push(Done {
+            vertex: item.vertex,
+            result,
+            outcome: Some(outcome),
+            differences,
+            basis: None,
+            duration: each,
+        });
     }
 }
 
@@ -370,7 +392,14 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'
             None => Ok(Found { state: kilter_model::State::default(), differences: Vec::new(), acts_on_refresh: true }),
         };
         let duration = start.elapsed();
-        done.push(Done { vertex: item.vertex, result, outcome: Some(outcome), differences: Vec::new(), duration });
+        done.push(Done {
+            vertex: item.vertex,
+            result,
+            outcome: Some(outcome),
+            differences: Vec::new(),
+            basis: None,
+            duration,
+        });
     }
 }
 

@@ -12,6 +12,7 @@ mod acl;
 mod acl_policy;
 mod apply;
 mod backup;
+mod basis;
 mod branches;
 mod content;
 mod copy;
@@ -48,8 +49,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores, Scope,
-    Seal, Wanted, Watch, Wish, get_each,
+    Batch, Context, Declared, Found, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores,
+    Scope, Seal, Wanted, Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -156,6 +157,10 @@ impl Provider for FileProvider {
             Some(should) => ProviderError::new(Seal::of(should).hide(eco_format!("{error}"))),
             None => ProviderError::new(eco_format!("{error}")),
         })
+    }
+
+    fn basis(&self, cx: &Context<'_>, wanted: Wanted<'_>, found: &Found) -> Option<Value> {
+        basis::basis(cx, place::trim(wanted.name), wanted.should?, found)
     }
 
     fn reads_singly(&self) -> bool {

@@ -98,6 +98,8 @@ pub(super) struct Draft {
     /// such a failure.
     is_change_failure: bool,
     notes: Vec<EcoString>,
+    /// The digest of what its change reads and replaces.
+    basis: Option<Value>,
     /// How the resource deviates from the plan.
     deviation: Option<Deviation>,
     /// What is said of that.
@@ -184,6 +186,7 @@ impl<'run> Board<'run> {
             refresh: false,
             sends,
             noop: self.is_looked_at(vertex),
+            based: self.prepared.is_kept || self.prepared.plan.is_some(),
             previewed: self.is_looked_at(vertex) || self.is_shown_in_plan(vertex),
             left: self.is_left(vertex),
         }
@@ -284,6 +287,9 @@ impl<'run> Board<'run> {
             let draft = self.draft(done.vertex);
             draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
             draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
+        }
+        if let Some(basis) = done.basis {
+            self.draft(done.vertex).basis = Some(basis);
         }
         match done.result {
             Err(why) => {

@@ -106,16 +106,15 @@ impl PrivateKey {
 }
 
 impl PublicKey {
-    /// Reads a public key.
+    /// Reads the text of a file as a public key.
     ///
     /// # Errors
-    /// When it cannot be read, or is no ed25519 key.
-    pub fn read(path: &Path) -> Result<PublicKey, PlanKeyError> {
-        let (text, _) = load(path)?;
-        PublicKey::parse(&text).map_err(|why| PlanKeyError::Refused { path: path.to_owned(), why: why.to_owned() })
+    /// When it is no ed25519 key.
+    pub fn parse(path: &Path, text: &str) -> Result<PublicKey, PlanKeyError> {
+        PublicKey::of(text).map_err(|why| PlanKeyError::Refused { path: path.to_owned(), why: why.to_owned() })
     }
 
-    pub(super) fn parse(text: &str) -> Result<PublicKey, &'static str> {
+    pub(super) fn of(text: &str) -> Result<PublicKey, &'static str> {
         let wrong = "is not an ed25519 key";
         if let Some(der) = pem(text, "PUBLIC KEY") {
             return PublicKey::from_der(&der).ok_or(wrong);

@@ -118,7 +118,7 @@ fn private_keys_of_openssl_and_openssh_are_read() {
         VtN1dEczsyMGHBntB/iyAAAAAm1lAQID\n\
         -----END OPENSSH PRIVATE KEY-----\n";
     let public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILZjHKi5ituQpC1Qmy5L/Xv8VtN1dEczsyMGHBntB/iy me\n";
-    assert_eq!(parsed(openssh).unwrap(), PublicKey::parse(public).unwrap().text());
+    assert_eq!(parsed(openssh).unwrap(), PublicKey::of(public).unwrap().text());
     for wrong in [
         "",
         "x",
@@ -128,10 +128,10 @@ fn private_keys_of_openssl_and_openssh_are_read() {
     ] {
         assert!(parsed(wrong).is_err(), "{wrong}");
     }
-    assert!(PublicKey::parse(openssl).unwrap_err().contains("is a private key"));
+    assert!(PublicKey::of(openssl).unwrap_err().contains("is a private key"));
     for wrong in ["", "ssh-rsa AAAA", "ssh-ed25519 AAAA", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"]
     {
-        assert!(PublicKey::parse(wrong).is_err(), "{wrong}");
+        assert!(PublicKey::of(wrong).is_err(), "{wrong}");
     }
 }
 
@@ -151,6 +151,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         refreshed_by: Vec::new(),
         notes: Vec::new(),
         is_contested: false,
+        basis: None,
         deviation: None,
         tries: 0,
         duration: std::time::Duration::ZERO,
@@ -164,7 +165,7 @@ fn drift_of(then: Vec<Difference>, now: &[Difference]) -> Option<String> {
     let steps = Plan::steps(&reported(then, Status::WouldChange), &key);
     let plan = Plan::read(&steps, SecretDigests::Keyed(key)).unwrap();
     let reference = ResourceRef::new("file", "/a");
-    plan.drift(&reference, plan.step(&reference).unwrap(), now, &[]).map(|drift| drift.to_string())
+    plan.drift(&reference, plan.step(&reference).unwrap(), now, &[], None).map(|drift| drift.to_string())
 }
 
 #[test]
@@ -209,7 +210,7 @@ fn sensitive_values_are_compared_and_nowhere_in_the_steps() {
     let reference = ResourceRef::new("file", "/a");
     let drift = |secrets: SecretDigests, now: &[Difference]| {
         let plan = Plan::read(&steps, secrets).unwrap();
-        plan.drift(&reference, plan.step(&reference).unwrap(), now, &[])
+        plan.drift(&reference, plan.step(&reference).unwrap(), now, &[], None)
     };
     let again = |state: &tempfile::TempDir| SecretDigests::Keyed(SealingKey::of(state.path()).unwrap());
     assert_eq!(drift(again(&_state), &content("hunter1", "hunter2")), None);

@@ -74,6 +74,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let Some(output) = &args.output else { return pass.carry_out(&loaded.prepared, global) };
+    let loaded = load::Loaded { prepared: loaded.prepared.kept(), ..loaded };
     let report = match pass.report(&loaded.prepared, global) {
         Ok(done) => done,
         Err(exit) => return exit,

@@ -1,18 +1,15 @@
 //! Reading a plan, and whether to believe it.
 
-use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use kilter_runtime::{Integrity, Maker, Plan, SealingKey, SecretDigests, integrity};
-use rustix::fs::OFlags;
 use serde_json::Value as Json;
 
 use super::{PlanFile, VERSION, parsed, sealed, trust};
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
-use crate::{recording, say};
+use crate::{recording, say, trust as trust_rule};
 
 /// Maximum size of a plan, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -134,13 +131,10 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
     ))
 }
 
-/// Returns the text of a regular file that starts as plans do. Others are not read: an executable manifest or a pipe is none.
+/// Returns the text of a regular file that starts as plans do. Others are not read: an executable manifest or a pipe is none, and
+/// a file that another user can change is refused by those who read manifests.
 fn text_of(path: &Path) -> Option<String> {
-    // What is no file must not keep anybody waiting. The file that was looked at is the one that is read.
-    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let file = trust_rule::policy().open(path).ok().filter(|file| file.metadata().is_file())?.open().ok()?;
     let mut text = Vec::new();
     (&file).take(24).read_to_end(&mut text).ok()?;
     if !is_plan(&String::from_utf8_lossy(&text)) {

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use kilter_runtime::{PrivateKey, PublicKey};
 
 use crate::exit::Exit;
-use crate::{paths, say};
+use crate::{paths, say, trust};
+
+/// Maximum size of the file of a key, in bytes.
+const MAX_BYTES: u64 = 64 << 10;
 
 /// The public keys whose signatures count.
 pub(super) struct Trusted {
@@ -39,7 +42,9 @@ pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
         (named, _) => named.to_vec(),
     };
     let keys = paths.iter().map(|path| {
-        PublicKey::read(path)
+        let text =
+            trust::policy().read(path, MAX_BYTES).map_err(|why| say::fail(trust::refusal("the key ", path, &why)))?;
+        PublicKey::parse(path, &String::from_utf8_lossy(&text))
             .map_err(|error| say::fail_with(error, ["`openssl pkey -in plan.key -pubout -out plan.pub` makes one"]))
     });
     Ok(Trusted { keys: keys.collect::<Result<_, _>>()?, place })
@@ -48,11 +53,12 @@ pub(super) fn trusted(named: &[PathBuf]) -> Result<Trusted, Exit> {
 /// Returns the files `*.pub` and `*.pem` of a directory, in order.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Exit> {
     let fail = |error: std::io::Error| say::fail(format_args!("cannot read {}: {error}", directory.display()));
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(fail(error)),
-    };
+    match trust::policy().directory(directory) {
+        Ok(_) => {}
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        Err(error) => return Err(say::fail(trust::refusal("the directory of keys ", directory, &error))),
+    }
+    let entries = std::fs::read_dir(directory).map_err(fail)?;
     let is_key = |path: &PathBuf| path.extension().is_some_and(|end| end == "pub" || end == "pem");
     let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
     let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_key).collect();

@@ -7,9 +7,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema};
+use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Insync, Level, Log, Mode, Owner, Placement, Problem, Provider, ProviderError,
+    Batch, Context, Declared, Found, Insync, Level, Log, Mode, Owner, Placement, Problem, Provider, ProviderError,
     ProviderEvent, Query, Reach, Restores, Suitability, Tell, Wanted, Watch, Wish,
 };
 use serde_json::{Value as Json, json};
@@ -282,6 +282,14 @@ impl Provider for Witness {
         let about = || wanted(&one);
         let found = self.call(cx, "generate", about, |cx| self.inner.generate(cx, one, is).map_err(message));
         found.map_err(ProviderError::new)
+    }
+
+    fn basis(&self, cx: &Context<'_>, one: Wanted<'_>, found: &Found) -> Option<Value> {
+        if self.passes() {
+            return self.inner.basis(cx, one, found);
+        }
+        let basis = self.call(cx, "basis", || wanted(&one), |cx| self.inner.basis(cx, one, found).unwrap_or_default());
+        Some(basis).filter(|basis| !basis.is_undef())
     }
 
     fn diff(&self, attribute: &str, is: &State, should: &Attributes) -> Option<EcoString> {

@@ -73,7 +73,9 @@ fn a_stale_step_is_refused_with_its_dependents_and_every_other_step_is_done() {
     assert_eq!(of(&report, "behind").0, "skipped");
     assert_eq!(of(&report, "/b").0, "changed");
     let (status, mark, why) = of(&report, "/copy");
-    assert_eq!((&*status, &*mark), ("changed", ""), "it was planned for what was there: {why}");
+    assert_eq!((&*status, &*mark), ("failed", "stale"));
+    assert!(why.contains("the content of its source, or what it would replace, is not as it was"), "{why}");
+    assert!(!place.path().join("copy").exists());
 }
 
 #[test]
@@ -88,6 +90,56 @@ fn a_source_that_changed_after_the_plan_is_not_copied() {
     assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
     assert!(why.contains("`content` was planned"), "{why}");
     assert_eq!((content(&place, "copy"), content(&place, "other")), ("old".to_owned(), "x".to_owned()));
+}
+
+#[test]
+fn what_a_plan_would_remove_or_overwrite_is_left_if_it_is_another_thing_by_now() {
+    let place = place(
+        "  file[DIR/gone]: { ensure: absent }\n  file[DIR/tree]: { ensure: absent, force: true }\n  \
+         file[DIR/purged]: { ensure: directory, recurse: true, purge: true }\n  \
+         file[DIR/secret]: { content: { sensitive: hunter2 } }\n  file[DIR/large]: { content: x }\n  \
+         file[DIR/parts]: { fragments: [DIR/part] }\n  file[DIR/copies]: { ensure: directory, recurse: true, source: DIR/from }\n  \
+         file[DIR/fine]: { ensure: absent }\n",
+    );
+    for directory in ["tree/deep", "purged", "from/deep"] {
+        fs::create_dir_all(place.path().join(directory)).unwrap();
+    }
+    let large = "l".repeat(2 << 20);
+    let before = [
+        ("gone", "old"),
+        ("tree/deep/a", "old"),
+        ("purged/a", "old"),
+        ("secret", "old"),
+        ("large", &large),
+        ("part", "old"),
+        ("from/deep/a", "old"),
+        ("fine", "old"),
+    ];
+    before.iter().for_each(|(name, content)| drop(place.file(name, content)));
+    plan(&place);
+    let after = [
+        ("gone", "precious"),
+        ("tree/deep/b", "precious"),
+        ("purged/a", "precious"),
+        ("secret", "precious"),
+        ("part", "other"),
+        ("from/deep/a", "other"),
+    ];
+    after.iter().for_each(|(name, content)| drop(place.file(name, content)));
+    // As long as before, in the middle of what is shown.
+    place.file("large", "L".repeat(2 << 20));
+    let (code, report) = applied(&place);
+    assert_eq!(code, 4);
+    for title in ["/gone", "/tree", "/purged", "/secret", "/large", "/parts", "/copies"] {
+        let (status, mark, why) = of(&report, title);
+        assert_eq!((&*status, &*mark), ("failed", "stale"), "{title}: {report:#}");
+        assert!(!why.contains("hunter2"), "{why}");
+    }
+    for name in ["gone", "tree/deep/b", "purged/a", "secret"] {
+        assert_eq!(content(&place, name), "precious");
+    }
+    assert!(!place.path().join("parts").exists() && !place.path().join("copies").exists());
+    assert!(of(&report, "/fine").0 == "changed" && !place.path().join("fine").exists());
 }
 
 #[test]

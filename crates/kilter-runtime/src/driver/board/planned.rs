@@ -78,9 +78,11 @@ impl Board<'_> {
             Some(step) => {
                 let seal = self.seal(vertex);
                 let told: Vec<Difference> = differences.iter().map(|one| seal.hide_in(one.clone())).collect();
-                let said = self.drafts.get(&vertex).map(|draft| draft.told.as_slice()).unwrap_or_default();
+                let draft = self.drafts.get(&vertex);
+                let said = draft.map(|draft| draft.told.as_slice()).unwrap_or_default();
+                let basis = draft.and_then(|draft| draft.basis.as_ref());
                 let otherwise = otherwise(self.prepared.provider(vertex).schema(), said, &told);
-                plan.drift(reference, step, &told, &otherwise)
+                plan.drift(reference, step, &told, &otherwise, basis)
             }
         };
         let drift =

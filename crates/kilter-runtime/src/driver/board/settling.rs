@@ -128,6 +128,7 @@ impl Board<'_> {
             refreshed: refreshed_by.is_some(),
             refreshed_by: refreshed_by.unwrap_or_default(),
             notes,
+            basis: draft.basis,
             deviation: draft.deviation,
             tries: draft.tries,
             duration: draft.duration,

@@ -40,6 +40,7 @@ mod scripts;
 mod secrets;
 mod set;
 mod share;
+mod stale;
 mod status;
 mod storm;
 mod support;

@@ -1,0 +1,304 @@
+//! Plans that are made stale at random: each stale step is refused with its dependents, every other step is done, and nothing
+//! foreign is overwritten.
+//!
+//! `KILTER_STALE_PLANS=1000` tries so many plans, `KILTER_STALE_SEED=7` begins with that seed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use fastrand::Rng;
+use serde_json::Value as Json;
+
+use crate::support::Place;
+
+/// Number of plans in a usual run.
+const PLANS: u64 = 25;
+
+/// The kinds of resources, and what each is in the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Content,
+    Copy,
+    Fragments,
+    Absent,
+    Purged,
+    Link,
+    Command,
+}
+
+const KINDS: [Kind; 7] =
+    [Kind::Content, Kind::Copy, Kind::Fragments, Kind::Absent, Kind::Purged, Kind::Link, Kind::Command];
+
+/// What is at the path of a resource when the plan is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    InSync,
+    Other,
+    /// Nothing, or for what is to be absent: a file.
+    New,
+}
+
+struct Resource {
+    kind: Kind,
+    before: Before,
+    requires: Vec<usize>,
+    /// Whether somebody changes something of it after the plan was made, and on which side.
+    moved: Option<Side>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// What the change reads.
+    Source,
+    /// What the change replaces.
+    Target,
+}
+
+/// How a resource has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Changed,
+    InSync,
+    NotNeeded,
+    Stale,
+    Skipped,
+}
+
+impl Resource {
+    fn random(rng: &mut Rng, at: usize) -> Resource {
+        let requires = (0..at).filter(|_| rng.u8(..8) == 0).collect();
+        let kind = KINDS[rng.usize(..KINDS.len())];
+        let before = [Before::InSync, Before::Other, Before::New][rng.usize(..3)];
+        // A command has only run or not.
+        let before = if kind == Kind::Command && before == Before::Other { Before::New } else { before };
+        let moved = (rng.u8(..5) < 2).then(|| if rng.bool() { Side::Source } else { Side::Target });
+        let moved = moved.map(|side| match kind {
+            Kind::Copy | Kind::Fragments => side,
+            _ => Side::Target,
+        });
+        Resource { kind, before, requires, moved }
+    }
+
+    fn reference(&self, at: usize) -> String {
+        if self.kind == Kind::Command { format!("exec[e{at}]") } else { format!("file[DIR/{at}]") }
+    }
+
+    fn declaration(&self, at: usize, all: &[Resource]) -> String {
+        let requires: Vec<String> =
+            self.requires.iter().map(|first| format!("'{}'", all[*first].reference(*first))).collect();
+        let attributes = match self.kind {
+            Kind::Content => format!("content: declared {at}, mode: '0640'"),
+            Kind::Copy => format!("source: DIR/{at}.source"),
+            Kind::Fragments => format!("fragments: [DIR/{at}.one, DIR/{at}.two]"),
+            Kind::Absent => "ensure: absent".to_owned(),
+            Kind::Purged => "ensure: directory, recurse: true, purge: true".to_owned(),
+            Kind::Link => format!("ensure: link, target: declared-{at}"),
+            Kind::Command => format!("command: 'echo ran >>DIR/{at}', shell: true, creates: DIR/{at}"),
+        };
+        format!("  {}: {{ {attributes}, require: [{}] }}\n", self.reference(at), requires.join(", "))
+    }
+
+    /// Makes what is there when the plan is made.
+    fn prepare(&self, place: &Path, at: usize) {
+        let path = place.join(at.to_string());
+        let write = |suffix: &str, text: &str| fs::write(place.join(format!("{at}{suffix}")), text).unwrap();
+        match self.kind {
+            Kind::Copy => write(".source", &format!("source {at}")),
+            Kind::Fragments => {
+                write(".one", &format!("one {at}\n"));
+                write(".two", &format!("two {at}\n"));
+            }
+            _ => {}
+        }
+        match (self.kind, self.before) {
+            (Kind::Purged, Before::New) => {}
+            (Kind::Purged, before) => {
+                fs::create_dir(&path).unwrap();
+                if before == Before::Other {
+                    fs::write(path.join("stray"), "stray").unwrap();
+                }
+            }
+            (Kind::Absent, Before::InSync)
+            | (Kind::Content | Kind::Copy | Kind::Fragments | Kind::Link, Before::New) => {}
+            (Kind::Absent, _) => write("", "unwanted"),
+            (Kind::Link, Before::InSync) => symlink(format!("declared-{at}"), &path).unwrap(),
+            (Kind::Link, _) => symlink("other", &path).unwrap(),
+            (Kind::Command, Before::InSync) => write("", "ran\n"),
+            (Kind::Command, _) => {}
+            (_, Before::Other) => write("", "other"),
+            (Kind::Content, _) => {
+                write("", &format!("declared {at}"));
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+            }
+            (Kind::Copy, _) => {
+                fs::copy(place.join(format!("{at}.source")), &path).unwrap();
+            }
+            (Kind::Fragments, _) => write("", &format!("one {at}\ntwo {at}\n")),
+        }
+    }
+
+    /// Changes something of it after the plan was made.
+    fn make_stale(&self, rng: &mut Rng, place: &Path, at: usize) {
+        let path = place.join(at.to_string());
+        let foreign = format!("foreign {at}");
+        match (self.moved, self.kind) {
+            (None, _) => {}
+            (Some(Side::Source), Kind::Fragments) => fs::write(place.join(format!("{at}.two")), foreign).unwrap(),
+            (Some(Side::Source), _) => fs::write(place.join(format!("{at}.source")), foreign).unwrap(),
+            (Some(Side::Target), Kind::Purged) => {
+                let _ = fs::create_dir(&path);
+                let name = if self.before == Before::Other && rng.bool() { "stray" } else { "foreign" };
+                fs::write(path.join(name), foreign).unwrap();
+            }
+            (Some(Side::Target), Kind::Command) => match self.before {
+                Before::InSync => fs::remove_file(&path).unwrap(),
+                _ => fs::write(&path, foreign).unwrap(),
+            },
+            (Some(Side::Target), Kind::Link) => {
+                let _ = fs::remove_file(&path);
+                symlink(foreign, &path).unwrap();
+            }
+            (Some(Side::Target), _) if path.exists() && self.kind != Kind::Absent && rng.u8(..4) == 0 => {
+                fs::remove_file(&path).unwrap();
+            }
+            (Some(Side::Target), _) => fs::write(&path, foreign).unwrap(),
+        }
+    }
+
+    fn expected(&self, all: &[Resource]) -> Expected {
+        let is_blocked = |first: &usize| matches!(all[*first].expected(all), Expected::Stale | Expected::Skipped);
+        if self.requires.iter().any(is_blocked) {
+            return Expected::Skipped;
+        }
+        match (self.moved, self.kind, self.before) {
+            (None, _, Before::InSync) => Expected::InSync,
+            (None, ..) => Expected::Changed,
+            // Somebody else made what the command makes.
+            (Some(_), Kind::Command, Before::Other | Before::New) => Expected::NotNeeded,
+            (Some(_), ..) => Expected::Stale,
+        }
+    }
+}
+
+/// Everything below a directory: contents, targets of links, modes.
+fn snapshot(place: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![place.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(place).unwrap().display().to_string();
+            let stat = fs::symlink_metadata(&path).unwrap();
+            let is = if stat.is_symlink() {
+                fs::read_link(&path).unwrap().display().to_string()
+            } else if stat.is_dir() {
+                open.push(path);
+                "directory".to_owned()
+            } else {
+                format!("{:o} {}", stat.permissions().mode(), fs::read_to_string(&path).unwrap())
+            };
+            found.insert(name, is);
+        }
+    }
+    found
+}
+
+/// Returns what belongs to a resource.
+fn of(snapshot: &BTreeMap<String, String>, at: usize) -> Vec<(&String, &String)> {
+    let (own, below, beside) = (at.to_string(), format!("{at}/"), format!("{at}."));
+    let is_own = |name: &str| name == own || name.starts_with(&below) || name.starts_with(&beside);
+    snapshot.iter().filter(|(name, _)| is_own(name)).collect()
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    plans: u64,
+    steps: u64,
+    stale: u64,
+    skipped: u64,
+    done: u64,
+}
+
+fn try_one(seed: u64, figures: &mut Figures) {
+    let mut rng = Rng::with_seed(seed);
+    let count = rng.usize(3..15);
+    let all: Vec<Resource> = (0..count).map(|at| Resource::random(&mut rng, at)).collect();
+    let place = Place::new();
+    let work = place.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let declared: String = all.iter().enumerate().map(|(at, one)| one.declaration(at, &all)).collect();
+    place.file("m.yaml", format!("resources:\n{declared}").replace("DIR", &work.display().to_string()));
+    all.iter().enumerate().for_each(|(at, one)| one.prepare(&work, at));
+    let planned = place.run(&["plan", "m.yaml", "-o", "p"]);
+    assert!(matches!(planned.code, 0 | 2), "seed {seed}: {planned:?}");
+    all.iter().enumerate().for_each(|(at, one)| one.make_stale(&mut rng, &work, at));
+
+    let before = snapshot(&work);
+    let applied = place.run(&["apply", "p", "--format", "json"]);
+    let after = snapshot(&work);
+    let report: Json = serde_json::from_str(&applied.stdout).unwrap_or_else(|_| panic!("seed {seed}: {applied:?}"));
+    let expected: Vec<Expected> = all.iter().map(|one| one.expected(&all)).collect();
+    for (at, expected) in expected.iter().enumerate() {
+        let reference = all[at].reference(at).replace("DIR", &work.display().to_string());
+        let told = report["resources"].as_array().unwrap().iter();
+        let reference = reference.replace(&place.path().display().to_string(), "DIR");
+        let told =
+            told.filter(|one| one["resource"] == *reference).map(|one| (one["status"].clone(), one["plan"].clone()));
+        let told: Vec<(Json, Json)> = told.collect();
+        let wanted = match expected {
+            Expected::Changed => vec![("changed".into(), Json::Null)],
+            Expected::InSync => vec![],
+            Expected::NotNeeded => vec![("in_sync".into(), "not_needed".into())],
+            Expected::Stale => vec![("failed".into(), "stale".into())],
+            Expected::Skipped => vec![("skipped".into(), Json::Null)],
+        };
+        let about = || {
+            format!(
+                "seed {seed}, {at}: {:?}, {:?}, moved {:?}: {report:#}",
+                all[at].kind, all[at].before, all[at].moved
+            )
+        };
+        assert_eq!(told, wanted, "{}", about());
+        match expected {
+            Expected::Changed => check_declared(&work, at, all[at].kind, &about),
+            // What somebody else has made is as that one has left it.
+            _ => assert_eq!(of(&after, at), of(&before, at), "{}", about()),
+        }
+    }
+    let count = |of: Expected| expected.iter().filter(|one| **one == of).count() as u64;
+    let failures = count(Expected::Stale) > 0;
+    assert_eq!(applied.code, if failures { 4 } else { 0 }, "seed {seed}: {applied:?}");
+    figures.plans += 1;
+    figures.steps += expected.len() as u64;
+    figures.stale += count(Expected::Stale);
+    figures.skipped += count(Expected::Skipped);
+    figures.done += count(Expected::Changed);
+}
+
+/// A step that was carried out has made what the manifest declares.
+fn check_declared(place: &Path, at: usize, kind: Kind, about: &dyn Fn() -> String) {
+    let path = place.join(at.to_string());
+    let text = || fs::read_to_string(&path).unwrap_or_default();
+    let is_right = match kind {
+        Kind::Content => text() == format!("declared {at}"),
+        Kind::Copy => text() == format!("source {at}"),
+        Kind::Fragments => text() == format!("one {at}\ntwo {at}\n"),
+        Kind::Absent => fs::symlink_metadata(&path).is_err(),
+        Kind::Purged => fs::read_dir(&path).unwrap().count() == 0,
+        Kind::Link => fs::read_link(&path).unwrap() == Path::new(&format!("declared-{at}")),
+        Kind::Command => text() == "ran\n",
+    };
+    assert!(is_right, "{}", about());
+}
+
+#[test]
+fn stale_steps_are_refused_and_all_others_done_whatever_has_moved() {
+    let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
+    let (plans, first) = (number("KILTER_STALE_PLANS", PLANS), number("KILTER_STALE_SEED", 0));
+    let mut figures = Figures::default();
+    (first..first + plans).for_each(|seed| try_one(seed, &mut figures));
+    println!("{figures:?}");
+    assert!(figures.plans == plans && (plans < 10 || figures.stale > 0 && figures.skipped > 0 && figures.done > 0));
+}

@@ -1,17 +1,22 @@
 //! The journal of refreshes that are owed.
 //!
-//! One line a record: the CRC-32 of the JSON that follows, in hexadecimal, a blank, the JSON, a
-//! newline. A last line that was cut off by a crash is not counted.
+//! The first line is `kilter journal 2 LENGTH`: the length of the file in 16 hexadecimal digits when it was last complete. Each
+//! line that follows is a record: the CRC-32 of the JSON that follows, in hexadecimal, a blank, the JSON, a newline.
+//!
+//! A crash cuts off the last line at most, before the length covers it: such a line is not counted. A file that is shorter
+//! than its length has lost records, and is refused. A file without a first line is of version 1, which kilter wrote before.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use kilter_model::ResourceRef;
 use kilter_provider::Durability;
 use serde_json::{Value as Json, json};
+
+use crate::records;
 
 /// Why the journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +41,33 @@ pub enum JournalError {
         /// The first damaged line, from 1.
         line: usize,
     },
+    /// The file is shorter than it was when it was last complete.
+    #[error(
+        "the journal {path} was cut: {left} of its {complete} bytes are left, and refreshes that it held are lost{}; move it away \
+         and refresh by hand what depends on the last changes",
+        still_known(known)
+    )]
+    Cut {
+        /// The journal.
+        path: PathBuf,
+        /// Bytes that are left.
+        left: u64,
+        /// Bytes that it had.
+        complete: u64,
+        /// The refreshes that the rest names.
+        known: Vec<String>,
+    },
 }
+
+fn still_known(known: &[String]) -> String {
+    if known.is_empty() { String::new() } else { format!(" (still named: {})", known.join(", ")) }
+}
+
+/// The first line without its length.
+const HEADER: &str = "kilter journal 2 ";
+
+/// Length of the first line, in bytes.
+const HEADER_BYTES: u64 = HEADER.len() as u64 + 17;
 
 /// So many bytes are appended before the journal is written anew.
 const LONGEST: u64 = 1 << 20;
@@ -53,6 +84,8 @@ pub struct Journal {
     durability: Durability,
     /// Bytes that were appended since the file was begun.
     appended: u64,
+    /// Bytes of the open file.
+    length: u64,
 }
 
 impl Journal {
@@ -62,13 +95,12 @@ impl Journal {
     /// When it cannot be read or is damaged other than by a crash in mid-write.
     pub fn open(directory: &Path, durability: Durability) -> Result<Journal, JournalError> {
         let path = directory.join("journal");
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        let owed = match records::read(&path) {
+            Ok(bytes) => parsed(&path, &bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
             Err(source) => return Err(JournalError::Io { attempt: "read", path, source }),
         };
-        let owed = replay(&bytes).map_err(|line| JournalError::Damaged { path: path.clone(), line })?;
-        Ok(Journal { path, file: None, owed, durability, appended: 0 })
+        Ok(Journal { path, file: None, owed, durability, appended: 0, length: 0 })
     }
 
     /// The refreshes that are owed.
@@ -125,44 +157,53 @@ impl Journal {
         }
         self.appended += line.len() as u64;
         let wait = word == "owe" && self.durability == Durability::Flushed;
-        self.written("append to", |file| {
-            file.write_all(line.as_bytes())?;
+        self.written("append to", |file, length| {
+            // In this order a kill in between leaves a line that counts beyond the length.
+            file.write_all_at(line.as_bytes(), *length)?;
+            *length += line.len() as u64;
+            file.write_all_at(header(*length).as_bytes(), 0)?;
             if wait { file.sync_data() } else { Ok(()) }
         })
     }
 
     /// Empties the journal: nothing is owed.
     fn clear(&mut self) -> Result<(), JournalError> {
-        self.written("empty", |file| file.set_len(0))
+        self.written("empty", |file, length| {
+            *length = HEADER_BYTES;
+            file.write_all_at(header(*length).as_bytes(), 0)?;
+            file.set_len(*length)
+        })
     }
 
     fn written(
         &mut self,
         attempt: &'static str,
-        write: impl FnOnce(&mut File) -> io::Result<()>,
+        write: impl FnOnce(&File, &mut u64) -> io::Result<()>,
     ) -> Result<(), JournalError> {
         let io = |source| JournalError::Io { attempt, path: self.path.clone(), source };
         if self.file.is_none() {
-            self.file = Some(self.begin().map_err(io)?);
+            let (file, length) = self.begin().map_err(io)?;
+            self.file = Some(file);
+            self.length = length;
             self.appended = 0;
         }
-        let file = self.file.as_mut().expect("the journal was opened above");
-        write(file).map_err(io)
+        let file = self.file.as_ref().expect("the journal was opened above");
+        write(file, &mut self.length).map_err(io)
     }
 
     /// Starts a journal that holds what is owed and nothing else, in the place of the old one. What
     /// is recorded next is in it already, and says the same twice.
-    fn begin(&self) -> io::Result<File> {
+    fn begin(&self) -> io::Result<(File, u64)> {
         let new = self.path.with_extension("new");
         match std::fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = std::fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(&new)?;
-        if !self.owed.is_empty() {
-            let owed: Vec<Debt> = self.owed.iter().cloned().collect();
-            file.write_all(line("owe", &owed).as_bytes())?;
-        }
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let owed: Vec<Debt> = self.owed.iter().cloned().collect();
+        let record = if owed.is_empty() { String::new() } else { line("owe", &owed) };
+        let length = HEADER_BYTES + record.len() as u64;
+        file.write_all((header(length) + &record).as_bytes())?;
         let flushed = self.durability == Durability::Flushed;
         if flushed {
             file.sync_all()?;
@@ -171,7 +212,37 @@ impl Journal {
         if let (true, Some(directory)) = (flushed, self.path.parent()) {
             File::open(directory)?.sync_all()?;
         }
-        Ok(file)
+        Ok((file, length))
+    }
+}
+
+/// The first line of a file of this length.
+fn header(length: u64) -> String {
+    format!("{HEADER}{length:016x}\n")
+}
+
+/// The refreshes that a file says are owed.
+fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
+    let cut = |complete, known: BTreeSet<Debt>| JournalError::Cut {
+        path: path.to_owned(),
+        left: bytes.len() as u64,
+        complete,
+        known: known.iter().map(|(first, second)| format!("{second} because of {first}")).collect(),
+    };
+    // kilter never leaves an empty file or a part of the first line.
+    if bytes.len() < HEADER_BYTES as usize && HEADER.as_bytes().starts_with(&bytes[..bytes.len().min(HEADER.len())]) {
+        return Err(cut(HEADER_BYTES, BTreeSet::new()));
+    }
+    let damaged = |line| JournalError::Damaged { path: path.to_owned(), line };
+    let Some(rest) = bytes.strip_prefix(HEADER.as_bytes()) else { return replay(bytes).map_err(damaged) };
+    let (length, records) = rest.split_at(17);
+    let length = std::str::from_utf8(&length[..16]).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let length = length.filter(|_| rest[16] == b'\n').ok_or_else(|| damaged(1))?;
+    let owed = replay(records).map_err(|line| damaged(line + 1))?;
+    // The length covers whole lines only.
+    match bytes.len() as u64 >= length {
+        true => Ok(owed),
+        false => Err(cut(length, owed)),
     }
 }
 
@@ -250,9 +321,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (one, two) = ([debt("file[/a]", "exec[b]")], [debt("file[/c]", "exec[d]")]);
         let first = line("owe", &one).len();
+        // Version 1 has no first line: what it cannot tell is a line that was cut off.
         std::fs::write(directory.path().join("journal"), line("owe", &one) + &line("owe", &two)).unwrap();
         let bytes = std::fs::read(directory.path().join("journal")).unwrap();
-        for cut in 0..bytes.len() {
+        for cut in 1..bytes.len() {
             std::fs::write(directory.path().join("journal"), &bytes[..cut]).unwrap();
             let expected = usize::from(cut >= first);
             assert_eq!(owed(directory.path()).len(), expected, "cut at {cut}");
@@ -260,6 +332,52 @@ mod tests {
             again.owe(vec![debt("file[/e]", "exec[f]")]).unwrap();
             assert_eq!(owed(directory.path()).len(), expected + 1, "appended after a cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_journal_cut_at_any_byte_is_refused_and_names_what_it_still_knows() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
+        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
+        let first = HEADER_BYTES as usize + line("owe", &[debt("file[/a]", "exec[b]")]).len();
+        journal.owe(vec![debt("file[/c]", "exec[d]")]).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for cut in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let error = Journal::open(directory.path(), Durability::Flushed).unwrap_err();
+            assert!(matches!(error, JournalError::Cut { .. }), "cut at {cut}: {error}");
+            assert_eq!(error.to_string().contains("still named: exec[b] because of file[/a]"), cut >= first, "{error}");
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(owed(directory.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_off_before_it_counted_is_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
+        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let next = line("owe", &[debt("file[/c]", "exec[d]")]);
+        for cut in 0..=next.len() {
+            std::fs::write(&path, [&before, &next.as_bytes()[..cut]].concat()).unwrap();
+            assert_eq!(owed(directory.path()).len(), 1 + usize::from(cut == next.len()), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_journal_that_is_a_fifo_or_a_link_is_refused_and_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = Journal::open(directory.path(), Durability::Flushed).unwrap_err();
+        assert!(matches!(error, JournalError::Io { attempt: "read", .. }), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        let error = Journal::open(directory.path(), Durability::Flushed).unwrap_err();
+        assert!(matches!(error, JournalError::Io { attempt: "read", .. }), "{error}");
     }
 
     #[test]

@@ -10,7 +10,6 @@
 //! blank, the JSON, a newline. Those of earlier versions are JSON alone.
 
 use std::cell::OnceCell;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +112,7 @@ impl<'a> Outputs<'a> {
     /// in clear, because they were none before or by an earlier version, are sealed if `may_write` says so.
     pub(crate) fn kept(&self, declared: &Declared<'_>, may_write: bool) -> Result<Option<Attributes>, KeptError> {
         let path = self.path(declared.reference);
-        let bytes = match fs::read(&path) {
+        let bytes = match records::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(KeptError::Io { path, source }),

@@ -1,9 +1,11 @@
 //! Files of the state directory that keep something of a resource each: private, and old or new but never half.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 /// The file of the resource of this reference, its name made of what is harmless in that, told apart by a hash.
 pub(crate) fn path(directory: &Path, reference: &str) -> PathBuf {
@@ -15,6 +17,21 @@ pub(crate) fn path(directory: &Path, reference: &str) -> PathBuf {
 /// Whether a file of the directory is no record but one that was begun.
 pub(crate) fn is_begun(path: &Path) -> bool {
     path.extension().is_some()
+}
+
+/// Reads a regular file of the state directory. A link is not followed, and a FIFO is not waited for.
+///
+/// # Errors
+/// If it is no regular file, or cannot be read.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file: move it away"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Writes a record, mode 0600, in a directory that is made where there is none, mode 0700.

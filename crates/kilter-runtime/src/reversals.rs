@@ -69,7 +69,7 @@ impl Reversals {
         if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
             return Err("it is no file".into());
         }
-        let bytes = fs::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
+        let bytes = records::read(path).map_err(|error| eco_format!("it cannot be read: {error}"))?;
         let record: Json = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
         let text = |key: &str| record.get(key).and_then(Json::as_str).ok_or_else(damaged);
         let (type_name, name, provider) = (text("type")?, text("name")?, text("provider")?);

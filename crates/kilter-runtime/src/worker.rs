@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::Scope;
+use std::thread::{Builder, Scope};
 
 use crate::driver::CallId;
 
@@ -61,10 +61,15 @@ impl<'scope, 'env> Workers<'scope, 'env> {
         }
     }
 
+    /// Starts one more worker. If the system allows no thread, the workers that run do the job, or this thread if there are none.
     fn start(&mut self) {
-        self.started += 1;
         let shared = Arc::clone(&self.shared);
-        self.scope.spawn(move || shared.work());
+        let thread = Builder::new().name("worker".into());
+        match thread.spawn_scoped(self.scope, move || shared.work()) {
+            Ok(_) => self.started += 1,
+            Err(_) if self.started > 0 => self.shared.bell.notify_one(),
+            Err(_) => self.shared.work_off(),
+        }
     }
 }
 
@@ -78,6 +83,9 @@ impl Workers<'_, '_> {
     pub(crate) fn pause(&mut self, paused: bool) {
         self.shared.lock().paused = paused;
         self.shared.bell.notify_all();
+        if self.started == 0 && !self.shared.lock().jobs.is_empty() {
+            self.start();
+        }
     }
 
     /// How many jobs no worker has begun.
@@ -112,6 +120,19 @@ impl<'scope> Shared<'scope> {
     fn work(&self) {
         while let Some(job) = self.next() {
             (job.work)();
+        }
+    }
+
+    /// Does the jobs that may begin now.
+    fn work_off(&self) {
+        loop {
+            let mut queue = self.lock();
+            let job = if queue.paused { None } else { queue.jobs.pop_front() };
+            drop(queue);
+            match job {
+                Some(job) => (job.work)(),
+                None => return,
+            }
         }
     }
 

@@ -57,6 +57,18 @@ impl System {
     }
 }
 
+/// Length of the journal's first line, `kilter journal 2 LENGTH`.
+const HEADER_BYTES: usize = 34;
+
+/// The bytes up to `cut`, of a file whose first line covers `covered` bytes. No bytes are no file.
+fn cut_off(bytes: &[u8], cut: usize, covered: usize) -> Vec<u8> {
+    if cut == 0 {
+        return Vec::new();
+    }
+    let header = format!("kilter journal 2 {covered:016x}\n");
+    [header.as_bytes(), &bytes[HEADER_BYTES..cut]].concat()
+}
+
 /// The journal at a moment, and which file it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Written {
@@ -72,7 +84,7 @@ impl Written {
 
     /// Where the last record ends of which what was begun since may rely on.
     fn reliable(&self) -> usize {
-        let (mut at, mut end) = (0, 0);
+        let (mut at, mut end) = (0, HEADER_BYTES.min(self.bytes.len()));
         for line in self.bytes.split_inclusive(|byte| *byte == b'\n') {
             at += line.len();
             if line.windows(5).any(|part| part == b"\"owe\"") {
@@ -299,7 +311,7 @@ fn owed(bytes: &[u8]) -> BTreeSet<(String, String)> {
     let text = std::str::from_utf8(bytes).unwrap();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut owed = BTreeSet::new();
-    for line in whole.lines() {
+    for line in whole.lines().skip(1) {
         let record: serde_json::Value = serde_json::from_str(&line[9..]).unwrap();
         let (word, pairs) = record.as_object().unwrap().iter().next().unwrap();
         for pair in pairs.as_array().unwrap() {
@@ -318,7 +330,9 @@ fn owed(bytes: &[u8]) -> BTreeSet<(String, String)> {
 /// The run behind a crash, with the journal that the crash left.
 fn recover(system: &System, journal: &[u8], value: u32) {
     let state = state_dir();
-    std::fs::write(state.path().join("journal"), journal).unwrap();
+    if !journal.is_empty() {
+        std::fs::write(state.path().join("journal"), journal).unwrap();
+    }
     let owed = owed(journal);
     let before = System { stuck: None, ..system.clone() };
     let things = Things::new(before.clone(), None);
@@ -353,18 +367,25 @@ fn die_everywhere(noted: &[(System, Written)], value: u32) -> usize {
         let [(system, old), (next, new)] = pair else { continue };
         assert!(system.tick == next.tick || old == new, "the journal is written between two steps");
         let first = old.reliable();
-        let mut cuts: Vec<(&Written, usize)> = (first..=old.bytes.len()).map(|cut| (old, cut)).collect();
+        // What was written since then may be lost with its length.
+        let mut left: Vec<Vec<u8>> = (first..=old.bytes.len()).map(|cut| cut_off(&old.bytes, cut, first)).collect();
+        let records = |of: &Written| of.bytes.get(HEADER_BYTES..).unwrap_or_default().to_vec();
         let begins = match new.file == old.file {
-            true if new.bytes.starts_with(&old.bytes) => old.bytes.len(),
+            true if records(new).starts_with(&records(old)) => old.bytes.len(),
             // Another file takes the place of one that still owes something when its first record is whole.
-            false if !owed(&old.bytes).is_empty() => new.bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1,
+            false if !owed(&old.bytes).is_empty() => {
+                HEADER_BYTES + records(new).iter().position(|byte| *byte == b'\n').unwrap() + 1
+            }
             // One that owed nothing was emptied, or did not count.
-            _ => 0,
+            _ => HEADER_BYTES,
         };
-        cuts.extend((begins..=new.bytes.len()).map(|cut| (new, cut)));
-        for (written, cut) in cuts {
-            if deaths.insert((system.tick, written.bytes[..cut].to_vec())) {
-                recover(system, &written.bytes[..cut], value);
+        // The length is written behind the record.
+        let lengths = new.bytes.len().min(begins)..=new.bytes.len();
+        left.extend(lengths.map(|cut| cut_off(&new.bytes, cut, begins)));
+        left.push(new.bytes.clone());
+        for journal in left {
+            if deaths.insert((system.tick, journal.clone())) {
+                recover(system, &journal, value);
             }
         }
     }

@@ -19,9 +19,8 @@ pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: imp
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..jobs {
-            scope.spawn(worker);
-        }
+        // Without a thread there are fewer workers.
+        let _ = (1..jobs).try_for_each(|_| std::thread::Builder::new().spawn_scoped(scope, worker).map(drop));
         worker();
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -34,6 +34,7 @@ mod signals;
 mod table;
 mod terminal;
 mod trust;
+mod visible;
 mod words;
 mod world;
 mod yaml;
@@ -47,6 +48,7 @@ use crate::exit::Exit;
 
 fn main() -> ExitCode {
     panics::hide();
+    signals::set_up();
     // What was opened before is for this program alone, not for the commands that it starts as others.
     close_fds::set_fds_cloexec(3, &[]);
     if ralsh::is_called() {

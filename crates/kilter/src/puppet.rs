@@ -2,6 +2,8 @@
 
 use kilter_model::{Value, base64};
 
+use crate::visible;
+
 /// A value as the Puppet language writes it.
 pub(crate) fn value(value: &Value) -> String {
     match value {
@@ -28,7 +30,7 @@ fn list(values: impl Iterator<Item = String>) -> String {
 
 /// A string literal: single quotes, or double ones where characters need an escape.
 pub(crate) fn string(text: &str) -> String {
-    if text.contains(char::is_control) { double_quoted(text) } else { single_quoted(text) }
+    if text.contains(visible::is_steering) { double_quoted(text) } else { single_quoted(text) }
 }
 
 fn single_quoted(text: &str) -> String {
@@ -56,7 +58,7 @@ fn double_quoted(text: &str) -> String {
             '\n' => out += "\\n",
             '\t' => out += "\\t",
             '\r' => out += "\\r",
-            c if c.is_control() => out += &format!("\\u{{{:x}}}", u32::from(c)),
+            c if visible::is_steering(c) => out += &format!("\\u{{{:x}}}", u32::from(c)),
             c => out.push(c),
         }
     }

@@ -10,6 +10,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::exit::Exit;
 use crate::render::{FAILED, styled};
+use crate::visible;
 
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
@@ -42,10 +43,11 @@ fn write_parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> std::io::Res
     let styled = is_styled();
     let mut buffered = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
     for text in texts {
-        if styled || is_plain(text.as_ref()) {
-            buffered.write_all(text.as_ref().as_bytes())?;
+        let text = &*visible::escaped(text.as_ref());
+        if styled || is_plain(text) {
+            buffered.write_all(text.as_bytes())?;
         } else {
-            anstream::adapter::strip_str(text.as_ref()).try_for_each(|piece| buffered.write_all(piece.as_bytes()))?;
+            anstream::adapter::strip_str(text).try_for_each(|piece| buffered.write_all(piece.as_bytes()))?;
         }
     }
     buffered.flush()
@@ -112,7 +114,7 @@ pub(crate) fn line(text: impl Display) {
     });
     if !is_held_back {
         // There is nowhere left to tell that standard error is gone.
-        let _ = writeln!(anstream::stderr().lock(), "{text}");
+        let _ = writeln!(anstream::stderr().lock(), "{}", visible::escaped(&text.to_string()));
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use kilter_runtime::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
@@ -32,6 +32,20 @@ struct Forward {
     /// The run to be stopped.
     run: Option<Arc<Stop>>,
 }
+
+/// Sets what a program inherits from its parent and must not depend on: the umask, and signals that would end it or hide
+/// the end of its children. A handler, other than ignoring, is no more there in a program that kilter starts.
+pub(crate) fn set_up() {
+    rustix::process::umask(UMASK);
+    // A write beyond `ulimit -f` fails with EFBIG instead. That a handler cannot be set is no reason not to start.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+    if is_ignored(SIGCHLD) {
+        let _ = flag::register(SIGCHLD, Arc::default());
+    }
+}
+
+/// The umask of kilter and of the programs that it starts.
+const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_bits_truncate(0o022);
 
 /// Notes signals from now on, in the place of ending at once.
 ///
@@ -120,7 +134,11 @@ pub(crate) fn stop(run: &Arc<Stop>) {
     }
     if let Some(mut coming) = coming {
         // The thread lives as long as the program: all it does is pass them on.
-        std::thread::spawn(move || coming.forever().for_each(|_| pass_on()));
+        let thread = std::thread::Builder::new().name("signals".into());
+        if thread.spawn(move || coming.forever().for_each(|_| pass_on())).is_err() {
+            // Without a thread no signal reaches the run, so a signal ends the program.
+            UNHEEDED.store(true, Ordering::Release);
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use kilter_model::{Value, base64, to_json_clear};
 
+use crate::visible;
+
 /// What becomes of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Texts {
@@ -199,9 +201,7 @@ fn quoted(text: &str) -> String {
 /// Whether a reader takes the character as it stands: no control character, no line break that only
 /// some readers see, no mark of byte order, no character without meaning.
 fn is_printable(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        && u32::from(c) & 0xfffe != 0xfffe
+    !visible::is_steering(c) && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') && u32::from(c) & 0xfffe != 0xfffe
 }
 
 /// Whether a text is better read, and read back the same, as a block of lines.

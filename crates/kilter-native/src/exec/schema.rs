@@ -234,7 +234,7 @@ fn surroundings(schema: TypeSchema) -> TypeSchema {
             parameter,
             "The group it runs as, in the place of the user's primary one: `www-data`, `33`.",
         )
-        .attribute("umask", "Pattern[/\\A0?[0-7]{1,3}\\z/]", parameter, "The umask it runs with: `\"0027\"`.")
+        .attribute("umask", "Pattern[/\\A0?[0-7]{1,3}\\z/]", parameter, "The umask it runs with: `\"0027\"`. Otherwise 0022, whatever kilter was started with.")
 }
 
 fn limits(schema: TypeSchema) -> TypeSchema {

@@ -5,7 +5,7 @@
 //! reports success. One `syncfs` does it for many files; `fsync` one by one is fifty times as slow.
 
 use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{fsync, syncfs};
@@ -61,7 +61,8 @@ impl Touched {
         }
         let known = touched.known.iter().map(|(_, fd)| fd.try_clone()).collect::<Result<Vec<_>, _>>();
         // Without descriptors to spare the last flush does all of it.
-        touched.ahead = known.ok().map(|known| std::thread::spawn(move || known.iter().try_for_each(syncfs)));
+        let flush = |known: Vec<OwnedFd>| Builder::new().spawn(move || known.iter().try_for_each(syncfs)).ok();
+        touched.ahead = known.ok().and_then(flush);
     }
 
     /// Flushes what was noted.
@@ -116,8 +117,13 @@ impl Barrier {
             [] => Ok(()),
             [one] => flush(one),
             several => std::thread::scope(|scope| {
-                let threads: Vec<_> = several.iter().map(|file| scope.spawn(move || flush(file))).collect();
-                let results = threads.into_iter().map(|thread| thread.join().expect("fsync does not panic"));
+                let begin = |file| Builder::new().spawn_scoped(scope, move || flush(file)).map_err(|_| file);
+                let threads: Vec<_> = several.iter().map(begin).collect();
+                let results = threads.into_iter().map(|thread| match thread {
+                    Ok(thread) => thread.join().expect("fsync does not panic"),
+                    // Without a thread this one waits.
+                    Err(file) => flush(file),
+                });
                 results.collect::<Result<(), _>>()
             }),
         }

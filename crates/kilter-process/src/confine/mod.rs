@@ -127,8 +127,11 @@ impl fmt::Display for Gap {
 ///
 /// It costs a thread; who asks more than once keeps the answer.
 pub fn can_confine(confinement: Confinement) -> Confined {
-    let answer = std::thread::spawn(move || confine_this_thread(confinement, None).0).join();
-    answer.unwrap_or_else(|_| Confined::No { why: "the attempt failed".into() })
+    let thread = std::thread::Builder::new().spawn(move || confine_this_thread(confinement, None).0);
+    let answer = thread
+        .map_err(|error| format!("no thread can be started: {error}"))
+        .and_then(|thread| thread.join().map_err(|_| "the attempt failed".to_owned()));
+    answer.unwrap_or_else(|why| Confined::No { why: why.into() })
 }
 
 /// Confines this thread, and with it what it starts from now on. There is no way back.

@@ -93,8 +93,11 @@ impl Worlds {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // A thread of its own: there is no way back into the namespace that one came from.
-        let made = std::thread::scope(|scope| scope.spawn(|| self.put_together(number)).join());
-        made.unwrap_or_else(|_| Err(WorldError::Lost))
+        let made = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, || self.put_together(number));
+            thread.map(|thread| thread.join().unwrap_or(Err(WorldError::Lost)))
+        });
+        made.unwrap_or(Err(WorldError::Lost))
     }
 
     fn put_together(&self, number: u64) -> Result<World, WorldError> {

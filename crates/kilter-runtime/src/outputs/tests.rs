@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use kilter_model::base64;
 
+use std::fs;
+
 use super::*;
 
 fn reference() -> ResourceRef {

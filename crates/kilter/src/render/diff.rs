@@ -1,5 +1,7 @@
 //! Unified diffs in colour.
 
+use crate::visible;
+
 use super::{ADDED, FAINT, REMOVED, styled};
 
 /// A unified diff, each line behind `indent`.
@@ -23,8 +25,7 @@ pub(crate) fn visible(line: &str) -> String {
     if line.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
         return line.to_owned();
     }
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    let harmful = |c: char| (c.is_control() && c != '\t') || turns(c);
+    let harmful = |c: char| visible::is_steering(c) && c != '\t';
     if !line.contains(harmful) {
         return line.to_owned();
     }

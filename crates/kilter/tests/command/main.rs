@@ -16,6 +16,7 @@ mod guards;
 mod guide;
 mod help;
 mod history;
+mod inherited;
 mod listen;
 mod machine;
 mod meta;

@@ -1,0 +1,42 @@
+//! Characters of foreign texts that must not reach a terminal as they are.
+
+use std::borrow::Cow;
+
+/// Returns true for characters that steer a terminal or deceive a reader: control characters, and marks that change the
+/// direction of writing.
+pub(crate) fn is_steering(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
+}
+
+/// The text with such characters beyond ASCII as `\\u0085`: a valid escape in JSON, and visible to people. Those of ASCII are
+/// the lines and styles of kilter's own texts; foreign texts have been rid of them before.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    let is_meant = |c: char| c >= '\u{7f}' && is_steering(c);
+    if text.bytes().all(|byte| byte < 0x7f) || !text.contains(is_meant) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match is_meant(c) {
+            true => out += &format!("\\u{:04x}", u32::from(c)),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_steer_are_escaped_and_read_back_from_json() {
+        let text = "a\u{9b}2J\u{85}\u{202e}\u{2066}\u{61c}\u{7f}é";
+        let json = serde_json::Value::from(text).to_string();
+        let shown = escaped(&json);
+        assert_eq!(shown, "\"a\\u009b2J\\u0085\\u202e\\u2066\\u061c\\u007fé\"");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), text);
+        assert!(matches!(escaped("plain é\n"), Cow::Borrowed(_)));
+    }
+}

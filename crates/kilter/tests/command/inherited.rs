@@ -1,0 +1,85 @@
+//! What kilter does not inherit from whoever starts it: the umask, ignored signals; and limits that it reports.
+
+use std::process::Command;
+
+use crate::support::{Ended, Place, is_root};
+
+/// Runs a shell command in which `$KILTER` is the program with its state directory.
+fn shell(place: &Place, script: &str) -> Ended {
+    let kilter = format!("{} --state-dir {}", env!("CARGO_BIN_EXE_kilter"), place.path().join("state").display());
+    let mut command = Command::new("bash");
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("KILTER", kilter);
+    place.ended(command.current_dir(place.path()).args(["-c", script]).output().unwrap())
+}
+
+#[test]
+fn the_umask_of_commands_is_0022_whatever_kilter_was_started_with() {
+    let place = Place::new();
+    let out = place.path().join("umask").display().to_string();
+    place.file("m.yaml", format!("resources: {{ 'exec[umask >{out}]': {{ shell: true }} }}"));
+    for umask in ["000", "077"] {
+        let ended = shell(&place, &format!("umask {umask}; exec $KILTER apply m.yaml"));
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert_eq!(std::fs::read_to_string(&out).unwrap().trim(), "0022", "started with {umask}");
+    }
+}
+
+#[test]
+fn a_write_beyond_the_limit_of_file_sizes_fails_that_resource_only() {
+    let place = Place::new();
+    let path = |name: &str| place.path().join(name).display().to_string();
+    let (one, big, two) = (path("one"), path("big"), path("two"));
+    let content = "x".repeat(3000);
+    let of = |path: &str, content: &str| format!("  'file[{path}]': {{ content: '{content}' }}\n");
+    place.file("m.yaml", format!("resources:\n{}{}{}", of(&one, "1"), of(&big, &content), of(&two, "2")));
+    let ended = shell(&place, "ulimit -f 1; exec $KILTER apply m.yaml");
+    assert_eq!(ended.code, 4, "{}", ended.stderr);
+    assert!(ended.stdout.contains("cannot write the content of DIR/big: File too large"), "{}", ended.stdout);
+    let is_there = |path: &str| std::path::Path::new(path).exists();
+    assert_eq!((is_there(&one), is_there(&big), is_there(&two)), (true, false, true));
+}
+
+#[test]
+fn children_are_waited_for_though_their_signal_is_ignored() {
+    let place = Place::new();
+    place.file("m.yaml", "resources: { 'exec[true]': {} }");
+    let ended = shell(&place, "trap '' CHLD; exec $KILTER apply m.yaml");
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn without_threads_files_are_written_and_commands_fail_with_a_report() {
+    if !is_root() {
+        return eprintln!("this test needs root: it limits the processes of a user of its own");
+    }
+    let place = Place::new();
+    let home = place.path().join("home");
+    std::os::unix::fs::chown(&home, Some(61235), Some(61235)).unwrap();
+    std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let home = home.display();
+    let files: String = (0..30).map(|n| format!("  'file[{home}/f{n}]': {{ content: x }}\n")).collect();
+    place.file("m.yaml", format!("resources:\n{files}  'exec[true]': {{}}\n  'exec[/bin/echo]': {{}}\n"));
+    // The program may be where that user cannot go.
+    std::fs::copy(env!("CARGO_BIN_EXE_kilter"), place.path().join("kilter")).unwrap();
+    let script = format!(
+        "exec setpriv --reuid 61235 --regid 61235 --clear-groups bash -c 'ulimit -u 1; HOME={home} exec ./kilter apply m.yaml'"
+    );
+    let ended = shell(&place, &script);
+    assert!(!ended.stderr.contains("defect"), "{}", ended.stderr);
+    assert_eq!(ended.code, 4, "{}", ended.stderr);
+    assert!(ended.stdout.contains("32 resources: 30 changed, 2 failed"), "{}", ended.stdout);
+}
+
+#[test]
+fn characters_that_steer_a_terminal_are_escaped_in_json_and_for_people() {
+    let place = Place::new();
+    let path = place.file("a", "x\u{9b}2J\u{202e}\u{61c}");
+    for format in ["json", "human", "puppet", "yaml"] {
+        let ended = place.run(&["get", "file", &path, "-a", "content", "--format", format]);
+        assert_eq!(ended.code, 0);
+        assert!(!ended.stdout.contains(['\u{9b}', '\u{202e}', '\u{61c}']), "{format}: {:?}", ended.stdout);
+        if format == "json" {
+            assert!(ended.stdout.contains(r"x\u009b2J\u202e\u061c"), "{}", ended.stdout);
+        }
+    }
+}

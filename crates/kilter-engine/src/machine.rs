@@ -176,6 +176,7 @@ impl Machine {
             Input::Pause => self.pause(true),
             Input::Resume => self.pause(false),
             Input::Reinstate(vertex) => self.reinstate(vertex),
+            Input::Unrecorded(token) => self.unrecorded(token),
         }
     }
 

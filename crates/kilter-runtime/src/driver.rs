@@ -36,6 +36,7 @@ use kilter_engine::{Command, Input, Machine, Settlement, Timestamp, VertexId};
 use kilter_model::ResourceRef;
 use kilter_provider::{Durability, Strictness};
 use opened::Opened;
+use rustc_hash::FxHashMap;
 
 use crate::journal::{Journal, JournalError};
 use crate::lookup::Lookup;
@@ -160,8 +161,12 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// The numbers of semaphores.
     numbers: Numbers,
     seen_requests: u32,
-    /// Why the journal cannot be written any more.
+    /// Why the journal cannot be written any more: it ends a single pass.
     broken: Option<EcoString>,
+    /// Why refreshes could not be journalled that the next changes of these vertices would cause: they are refused.
+    unrecorded: FxHashMap<VertexId, EcoString>,
+    /// Vertices that were refused, to be checked when the journal can be written again.
+    refused: Vec<VertexId>,
     /// The resource whose failure is to end the run.
     fatal: Option<ResourceRef>,
     /// Calls that may take so long only.
@@ -378,11 +383,18 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
             // Watches that end are begun anew by those who have them.
             Command::Watch(vertex) => self.machine.input(self.now, Input::Watching(vertex)),
             _ if self.broken.is_some() => {}
-            Command::Owe(tokens) => self.journalled(&tokens, |journal, debts| journal.owe(debts)),
-            Command::Paid(tokens) => self.journalled(&tokens, |journal, debts| journal.paid(&debts)),
+            Command::Owe(tokens) => self.owe(&tokens),
+            Command::Paid(tokens) => self.paid(&tokens),
             Command::Check(batch) => self.check(batch),
-            Command::Apply(batch) => self.apply(&batch),
+            Command::Apply(batch) => {
+                let batch = self.refuse_unrecorded(Doing::Apply, batch);
+                self.apply(&batch);
+            }
             Command::Refresh(batch) => {
+                let batch = self.refuse_unrecorded(Doing::Refresh, batch);
+                if batch.vertices.is_empty() {
+                    return;
+                }
                 let items = self.board.items(&batch.vertices);
                 self.dispatch(Doing::Refresh, batch.group, items);
             }

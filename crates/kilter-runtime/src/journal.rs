@@ -124,6 +124,11 @@ impl Journal {
         written
     }
 
+    /// Keeps refreshes in mind that are owed and could not be recorded: they are in the next journal that can be written.
+    pub(crate) fn owe_later(&mut self, debts: Vec<Debt>) {
+        self.owed.extend(debts);
+    }
+
     /// Records refreshes that are owed no longer. Their loss would cost a refresh too many, not one
     /// too few, so it does not wait for the disk.
     ///
@@ -140,12 +145,14 @@ impl Journal {
     }
 
     /// What is written to a file that has no name any more would be lost with the run.
-    fn refuse_if_removed(&self) -> Result<(), JournalError> {
+    fn refuse_if_removed(&mut self) -> Result<(), JournalError> {
         let links = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|file| file.nlink());
         if links != Some(0) {
             return Ok(());
         }
-        let source = io::Error::other("it was removed while the run held it: begin the run anew");
+        // The next record begins another one.
+        self.file = None;
+        let source = io::Error::other("it was removed while the run held it");
         Err(JournalError::Io { attempt: "append to", path: self.path.clone(), source })
     }
 
@@ -188,7 +195,28 @@ impl Journal {
             self.appended = 0;
         }
         let file = self.file.as_ref().expect("the journal was opened above");
-        write(file, &mut self.length).map_err(io)
+        let written = write(file, &mut self.length).map_err(io);
+        if written.is_err() {
+            // Its last line may be cut off, and nothing may follow that: the next record begins another file.
+            self.file = None;
+        }
+        written
+    }
+
+    /// Writes what is owed into a new journal, in the place of one that is gone or could not be written.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn restore(&mut self) -> Result<(), JournalError> {
+        self.file = None;
+        let owed: Vec<Debt> = self.owed.iter().cloned().collect();
+        // A record is written even if nothing is owed: an empty file may fit on a full disk.
+        self.append("owe", &owed)
+    }
+
+    /// Returns true if the journal was removed and has to be restored.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.file.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|file| file.nlink() == 0)
     }
 
     /// Starts a journal that holds what is owed and nothing else, in the place of the old one. What

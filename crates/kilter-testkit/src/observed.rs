@@ -249,7 +249,7 @@ impl<'a> Observed<'a> {
             }
             // These are given to machines that hold a state.
             Input::Watching(_) | Input::Unwatched(_) | Input::Pause | Input::Resume => {}
-            Input::Reinstate(_) | Input::Freed(_) => {}
+            Input::Reinstate(_) | Input::Unrecorded(_) | Input::Freed(_) => {}
         }
     }
 

@@ -64,6 +64,15 @@ impl Machine {
         }
     }
 
+    /// A refresh could not be journalled: the change that would cause it is not made, so that it is not owed.
+    pub(super) fn unrecorded(&mut self, token: Token) {
+        if let Some(edge) = self.graph.find(token.first, token.second)
+            && self.owed[edge.at()] == Debt::Owed
+        {
+            self.owed[edge.at()] = Debt::Nothing;
+        }
+    }
+
     /// What is owed to a vertex is served by what begins now.
     pub(super) fn serve(&mut self, vertex: VertexId) {
         for &edge in self.graph.entering(vertex) {

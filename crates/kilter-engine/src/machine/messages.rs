@@ -84,6 +84,8 @@ pub enum Input {
     Resume,
     /// What a graph before had under way, and this one has not, has ended, and held this semaphore.
     Freed(u16),
+    /// A refresh could not be journalled ([`Command::Owe`]): it is not owed, and what was to begin for its first vertex fails.
+    Unrecorded(Token),
     /// A vertex gets a fresh repair budget; if it is contested or demoted, it is repaired again.
     Reinstate(VertexId),
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use kilter_engine::{Machine, Timestamp};
+use rustc_hash::FxHashMap;
 
 use super::board::Board;
 use super::calls::Generation;
@@ -174,6 +175,8 @@ impl Prepared<'_> {
                 timed,
                 seen_requests: 0,
                 broken: None,
+                unrecorded: FxHashMap::default(),
+                refused: Vec::new(),
                 fatal: None,
                 items: Vec::new(),
                 done: Vec::new(),

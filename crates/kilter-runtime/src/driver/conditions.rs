@@ -12,6 +12,8 @@ use crate::observer::Event;
 pub struct Conditions {
     /// The manifest has errors, so an older state is held.
     pub outdated: Option<Outdated>,
+    /// Why the journal of owed refreshes cannot be written: changes that owe a refresh wait.
+    pub journal: Option<EcoString>,
     /// The manifest cannot be watched: it is polled.
     pub is_declared_polled: bool,
     /// Number of resources that are polled because they cannot be watched.
@@ -37,6 +39,7 @@ impl Driver<'_, '_, '_, '_> {
         let Some(holder) = &self.holder else { return Conditions::default() };
         Conditions {
             outdated: holder.reading.outdated.clone(),
+            journal: holder.journal.as_ref().map(|failure| failure.why.clone()),
             is_declared_polled: holder.reading.is_unwatched,
             unwatched: holder.polls.missing(),
             contested: self.machine.contested(),

@@ -1,12 +1,33 @@
 //! Refreshes that are owed: as the machine knows them, and as the journal does.
 
-use ecow::eco_format;
-use kilter_engine::{Graph, Input, Token, VertexId};
-use kilter_model::ResourceRef;
+use ecow::{EcoString, eco_format};
+use kilter_engine::{Batch, Graph, Input, Timestamp, Token, VertexId};
+use kilter_model::{Outcome, ResourceRef};
+use kilter_provider::Level;
+use rustc_hash::FxHashSet;
 
 use super::Driver;
+use super::stop::Doing;
 use crate::journal::{Debt, Journal, JournalError};
 use crate::lookup::Lookup;
+use crate::observer::Event;
+use crate::step;
+
+/// Milliseconds between two tries to write a journal that could not be written.
+const JOURNAL_RETRY: u64 = 5_000;
+
+/// The journal cannot be written while a state is held.
+#[derive(Clone, Debug)]
+pub(super) struct JournalFailure {
+    pub(super) why: EcoString,
+    pub(super) next_try: Timestamp,
+}
+
+/// An error with its cause.
+fn described(error: &JournalError) -> EcoString {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    eco_format!("{error}{}", cause.unwrap_or_default())
+}
 
 /// What earlier runs still owe to resources of this one.
 pub(super) fn owed(lookup: &Lookup<'_>, journal: Option<&Journal>, graph: &Graph) -> Vec<Token> {
@@ -26,19 +47,107 @@ fn token_of(lookup: &Lookup<'_>, (first, second): &Debt, graph: &Graph) -> Optio
     Some(first.map_or(Token::inherited(second), |first| Token { first, second }))
 }
 
-impl Driver<'_, '_, '_, '_> {
-    pub(super) fn journalled(
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+    /// Journals refreshes that are owed for changes which come next. While a state is held, those changes are refused if that fails,
+    /// and all others are made.
+    pub(super) fn owe(&mut self, tokens: &[Token]) {
+        let Err(why) = self.journalled(tokens, |journal, debts| journal.owe(debts)) else { return };
+        if self.holder.is_none() {
+            return;
+        }
+        // A change that is under way cannot be refused: it was begun for a graph in which it had nothing to notify.
+        let under_way: FxHashSet<VertexId> = self.calls.vertices().collect();
+        let (late, next): (Vec<Token>, Vec<Token>) = tokens.iter().partition(|token| under_way.contains(&token.first));
+        let late = self.debts(&late);
+        if let Some(journal) = &mut self.journal {
+            journal.owe_later(late);
+        }
+        for token in next {
+            self.machine.input(self.now, Input::Unrecorded(token));
+            self.unrecorded.insert(token.first, why.clone());
+        }
+    }
+
+    /// Journals refreshes that are owed no longer. If that fails, a crash would cost a refresh too many.
+    pub(super) fn paid(&mut self, tokens: &[Token]) {
+        // It has been reported, and is tried again.
+        let _ = self.journalled(tokens, |journal, debts| journal.paid(&debts));
+    }
+
+    fn journalled(
         &mut self,
         tokens: &[Token],
         write: impl FnOnce(&mut Journal, Vec<Debt>) -> Result<(), JournalError>,
-    ) {
+    ) -> Result<(), EcoString> {
         let debts = self.debts(tokens);
-        let Some(journal) = &mut self.journal else { return };
-        if let Err(error) = write(journal, debts) {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-            self.broken = Some(eco_format!("{error}{}; nothing further was changed", cause.unwrap_or_default()));
-            self.machine.input(self.now, Input::Interrupt);
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let written = write(journal, debts).map_err(|error| described(&error));
+        match &written {
+            Ok(()) => self.journal_works(),
+            Err(why) if self.holder.is_some() => self.journal_fails(why),
+            Err(why) => {
+                self.broken = Some(eco_format!("{why}; nothing further was changed"));
+                self.machine.input(self.now, Input::Interrupt);
+            }
         }
+        written
+    }
+
+    /// The journal cannot be written while a state is held: reports that once, and has it tried again.
+    fn journal_fails(&mut self, why: &EcoString) {
+        let Some(holder) = &mut self.holder else { return };
+        let next_try = Timestamp(self.now.0.saturating_add(JOURNAL_RETRY));
+        if holder.journal.replace(JournalFailure { why: why.clone(), next_try }).is_none() {
+            let message = &eco_format!("{why}. Changes that owe a refresh wait; everything else goes on");
+            self.observer.event(Event::Log { level: Level::Err, type_name: "journal", name: "", message });
+        }
+    }
+
+    /// The journal can be written: what has waited for that is tried again.
+    fn journal_works(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        if holder.journal.take().is_none() {
+            return;
+        }
+        let message = "the journal can be written again: changes that owe a refresh are made";
+        self.observer.event(Event::Log { level: Level::Warning, type_name: "journal", name: "", message });
+        for vertex in std::mem::take(&mut self.refused) {
+            self.is_stale(vertex);
+        }
+    }
+
+    /// Tries to write a journal that could not be written, or was removed.
+    pub(super) fn look_at_journal(&mut self) {
+        let Some(holder) = &self.holder else { return };
+        let is_due = holder.journal.as_ref().is_some_and(|failure| failure.next_try <= self.now);
+        let Some(journal) = self.journal.as_mut().filter(|journal| is_due || journal.is_removed()) else { return };
+        match journal.restore().map_err(|error| described(&error)) {
+            Ok(()) => self.journal_works(),
+            Err(why) => self.journal_fails(&why),
+        }
+    }
+
+    /// Refuses those of a batch whose refreshes could not be journalled; returns the others.
+    pub(super) fn refuse_unrecorded(&mut self, doing: Doing, mut batch: Batch) -> Batch {
+        if self.unrecorded.is_empty() {
+            return batch;
+        }
+        let mut refused = Vec::new();
+        batch.vertices.retain(|vertex| match self.unrecorded.remove(vertex) {
+            Some(why) => {
+                refused.push((*vertex, why));
+                false
+            }
+            None => true,
+        });
+        for (vertex, why) in refused {
+            self.refused.push(vertex);
+            let why = eco_format!("not begun, because its refreshes cannot be recorded: {why}");
+            let mut done = step::failed(&[vertex], &why);
+            done.iter_mut().for_each(|one| one.outcome = Some(Outcome::failed(why.clone())));
+            self.answer(doing, done);
+        }
+        batch
     }
 
     /// The resources whose changes a vertex is still to be refreshed for, or is being.

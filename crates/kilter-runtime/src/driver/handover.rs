@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Conditions;
 use super::board::{Draft, Tallies};
 use super::calls::Calls;
+use super::debts::JournalFailure;
 use super::listen::Names;
 use super::listening::{Asked, Listening};
 use super::opened::Opened;
@@ -94,6 +95,7 @@ pub(super) struct Watching {
     pub(super) alive_at: Timestamp,
     pub(super) is_converged: bool,
     pub(super) conditions: Conditions,
+    pub(super) journal: Option<JournalFailure>,
     pub(super) paused: Option<PauseState>,
 }
 
@@ -118,6 +120,7 @@ impl Watching {
             alive_at: Timestamp::default(),
             is_converged: false,
             conditions: Conditions::default(),
+            journal: None,
             paused: None,
         }
     }

@@ -11,6 +11,7 @@ use kilter_engine::{Budget, Input, Timestamp, VertexId};
 use kilter_model::{Poll, Resource};
 use rustc_hash::FxHashMap;
 
+use super::debts::JournalFailure;
 use super::handover::{Kept, Subscribers, Watching};
 use super::listening::Listening;
 use super::paused::PauseState;
@@ -90,6 +91,8 @@ pub(super) struct Holder<'hold> {
     pub(super) conditions: Conditions,
     pub(super) is_enough: bool,
     pub(super) is_superseded: bool,
+    /// Why the journal cannot be written.
+    pub(super) journal: Option<JournalFailure>,
     /// Whether somebody wants nothing further to be begun.
     pub(super) paused: Option<PauseState>,
 }
@@ -118,6 +121,7 @@ impl<'hold> Holder<'hold> {
             alive_at,
             is_converged,
             conditions,
+            journal,
             paused,
         } = match before {
             Some(before) => before.renumbered(kept),
@@ -195,6 +199,7 @@ impl<'hold> Holder<'hold> {
             conditions,
             is_enough,
             is_superseded,
+            journal,
             paused,
         }
     }
@@ -228,6 +233,7 @@ impl<'hold> Holder<'hold> {
             alive_at,
             is_converged,
             conditions,
+            journal,
             paused,
             ..
         } = self;
@@ -245,6 +251,7 @@ impl<'hold> Holder<'hold> {
             alive_at,
             is_converged,
             conditions,
+            journal,
             paused,
         }
     }
@@ -349,6 +356,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         let alive = holder.hold.alive.map(|_| until(holder.alive_at.0));
         let heard = holder.listening.patience().map(|at| until(at.0));
         let resume = holder.paused.as_ref().and_then(PauseState::until).map(|at| until(at.0));
+        let journal = holder.journal.as_ref().map(|failure| until(failure.next_try.0));
         let flush = (self.board.is_unflushed() && self.in_flight() == 0).then(|| until(holder.flush_after.0));
         poll.into_iter()
             .chain(converged)
@@ -357,6 +365,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
             .chain(alive)
             .chain(heard)
             .chain(resume)
+            .chain(journal)
             .chain(flush)
             .min()
     }
@@ -366,6 +375,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         self.look_at_declared();
         self.look_at_listening();
         self.look_at_pause();
+        self.look_at_journal();
         let Some(holder) = &mut self.holder else { return };
         let mut found = 0;
         while let Some(vertex) = holder.polls.due(self.now) {

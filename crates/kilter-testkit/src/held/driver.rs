@@ -97,6 +97,8 @@ pub(super) struct Driver<'a> {
     paused: bool,
     /// Nothing fails from now on.
     mended: bool,
+    /// Parts whose changes and refreshes fail because what they owe could not be journalled.
+    unrecorded: BTreeSet<u32>,
 }
 
 /// Steps until everything has to have come to rest, for each part.
@@ -125,6 +127,7 @@ impl<'a> Driver<'a> {
             interrupted: false,
             paused: false,
             mended: false,
+            unrecorded: BTreeSet::new(),
         }
     }
 

@@ -26,6 +26,8 @@ pub enum Fault {
     WatchesTooLate,
     /// What is owed is not journalled.
     OwesNothing,
+    /// A change is made although what it owes could not be journalled.
+    ChangesUnrecorded,
     /// A demoted or contested vertex is given back its budget at once.
     NeverTires,
     /// What a swap does not change is begun anew with nothing known of what is under way.
@@ -86,10 +88,11 @@ pub enum Fault {
 
 impl Fault {
     /// Each bug, and the property that notices it.
-    pub const ALL: [(Fault, Property); 31] = [
+    pub const ALL: [(Fault, Property); 32] = [
         (Fault::LosesEvents, Property::Converges),
         (Fault::WatchesTooLate, Property::Watched),
         (Fault::OwesNothing, Property::Refreshes),
+        (Fault::ChangesUnrecorded, Property::Refreshes),
         (Fault::NeverTires, Property::Limits),
         (Fault::SwapsBlindly, Property::OneAtATime),
         (Fault::WatchesBeside, Property::Watched),

@@ -61,6 +61,7 @@ fn of_all(standings: &Standings) -> Json {
         "quiet_for_ms": standings.quiet_for.map(ms),
         "paused": standings.paused.as_ref().map(paused),
         "outdated": standings.conditions.outdated.as_ref().map(outdated),
+        "journal": standings.conditions.journal.as_deref(),
         "declared_polled": standings.conditions.is_declared_polled,
         "oldest_check_ms": standings.oldest_check.map(ms),
         "in_flight": standings.in_flight,
@@ -84,6 +85,9 @@ pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Outdated { held, errors, .. }) = &conditions.outdated {
         lines.push(holding(*held, *errors));
+    }
+    if let Some(why) = &conditions.journal {
+        lines.push(format!("changes that owe a refresh wait: {}", visible(why)));
     }
     let resources = |count: usize| if count == 1 { "1 resource".to_owned() } else { format!("{count} resources") };
     let (contested, unwatched) = (conditions.contested, conditions.unwatched);
@@ -278,6 +282,7 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Conditions(conditions) => json!({
             "event": "conditions",
             "outdated": conditions.outdated.as_ref().map(outdated),
+            "journal": conditions.journal.as_deref(),
             "declared_polled": conditions.is_declared_polled,
             "unwatched": conditions.unwatched,
             "contested": conditions.contested,
@@ -365,6 +370,7 @@ fn held_otherwise(json: &Json) -> String {
     }
     let count = |key: &str| usize::try_from(json["counts"][key].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
     let rest = Conditions {
+        journal: json["journal"].as_str().map(Into::into),
         is_declared_polled: json["declared_polled"] == true,
         unwatched: count("unwatched"),
         ..Conditions::default()

@@ -29,9 +29,14 @@ impl Running {
 
     /// The same behind these words of a shell, in a namespace of its own for users: what limits them there concerns nobody else.
     pub(crate) fn secluded(place: &Place, words: &str, args: &[&str]) -> Running {
+        Running::in_namespaces(place, &["--user", "--map-root-user"], words, args)
+    }
+
+    /// The same in new namespaces, by options of unshare(1).
+    pub(crate) fn in_namespaces(place: &Place, namespaces: &[&str], words: &str, args: &[&str]) -> Running {
         let run = place.command(&[&["run"], args].concat());
         let mut command = std::process::Command::new("unshare");
-        command.args(["--user", "--map-root-user", "sh", "-c", &format!("{words}; exec \"$0\" \"$@\"")]);
+        command.args(namespaces).args(["sh", "-c", &format!("{words}; exec \"$0\" \"$@\"")]);
         command.arg(run.get_program()).args(run.get_args()).env_clear();
         command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.path());
         let path = place.path().join("errors");

@@ -356,3 +356,44 @@ fn status_of_a_polled_guard_has_the_age_of_its_check() {
     assert!(shown.contains("\n1 resource is polled, not watched: the oldest check is "), "{shown}");
     assert!(place.run(&["status", "exec[x]"]).stdout.contains("; last check "));
 }
+
+#[test]
+fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    std::fs::create_dir(state(&place)).unwrap();
+    let text = "resources:\n  file[DIR/a]: {content: declared}\n  file[DIR/b]: {content: x, notify: \"exec[r]\"}\n  \
+                exec[r]: {command: \"echo x >> DIR/r\", shell: true, refreshonly: true}\n";
+    let words =
+        "mount -t tmpfs -o size=64k,mode=0700 none state && head -c 1M /dev/zero > state/fill 2>/dev/null; true";
+    let path = manifest(&place, text);
+    let running = Running::in_namespaces(&place, &["--user", "--map-root-user", "--mount"], words, &[&path]);
+    wait("the file that owes nothing", || content(&file("a")) == "declared");
+    let inside = |program: &str, args: &[&str]| {
+        let (kilter, run) = (place.command(args), running.id().to_string());
+        let mut command = std::process::Command::new("nsenter");
+        command.args(["--preserve-credentials", "--user", "--mount", "--target", &run, program]);
+        command.args(args).env_clear().envs(kilter.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        place.ended(command.current_dir(place.path()).output().unwrap())
+    };
+    let coded = || {
+        let ended = inside(env!("CARGO_BIN_EXE_kilter"), &["status", "--format", "json"]);
+        (ended.code, serde_json::from_str::<Json>(&ended.stdout).unwrap_or(Json::Null))
+    };
+    wait("the failure", || coded().1["journal"].is_string());
+    let (code, told) = coded();
+    assert!(code == 4 && told["journal"].to_string().contains("No space left on device"), "{told}");
+    assert!(told["resources"][0]["failure"].as_str().unwrap().contains("its refreshes cannot be recorded"), "{told}");
+    assert!(!file("b").exists() && !file("r").exists(), "a change was made whose refresh is not recorded");
+    let shown = inside(env!("CARGO_BIN_EXE_kilter"), &["status"]).stdout;
+    assert!(shown.contains("\nchanges that owe a refresh wait: cannot append to the journal "), "{shown}");
+    std::fs::write(file("a"), "changed").unwrap();
+    wait("the repair", || content(&file("a")) == "declared");
+
+    assert_eq!(inside("rm", &[&state(&place).join("fill").display().to_string()]).code, 0);
+    wait("the change and its refresh", || content(&file("b")) == "x" && content(&file("r")) == "x\n");
+    wait("the end of it", || coded().0 == 0);
+    assert!(coded().1["journal"].is_null());
+    assert_eq!(running.told("Changes that owe a refresh wait"), 1);
+    assert_eq!(running.end().0, Some(143));
+}

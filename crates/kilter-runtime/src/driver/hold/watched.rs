@@ -183,6 +183,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     pub(in super::super) fn tell_door(&mut self) {
         if self.holder.as_ref().is_some_and(|holder| holder.hold.door.is_some()) {
             self.observer.event(Event::Door);
+            self.look_at_journal();
         }
     }
 

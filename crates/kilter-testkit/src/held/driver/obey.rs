@@ -2,7 +2,7 @@
 
 use kilter_engine::{Batch, Command, Input, Settlement, Token, VertexId};
 
-use super::{Driver, Flight, owed};
+use super::{Answer, Driver, Flight, owed};
 use crate::held::Fault;
 use crate::held::limits::Tries;
 use crate::journal::Record;
@@ -10,6 +10,7 @@ use crate::mutant::{split, swap_batches};
 use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure, order};
 use crate::stream::digest;
+use crate::system::Heard;
 
 impl Driver<'_> {
     pub(super) fn obey(&mut self) -> Result<(), Violation> {
@@ -64,6 +65,7 @@ impl Driver<'_> {
     pub(super) fn carry_out(&mut self, command: Command) -> Result<(), Violation> {
         match command {
             Command::Owe(_) if self.lasting.fault == Some(Fault::OwesNothing) => {}
+            Command::Owe(tokens) if self.is_full(&tokens) => self.cannot_record(&tokens),
             Command::Owe(tokens) => self.lasting.journal.write(Record::Owe(self.of_parts(&tokens))),
             Command::Paid(tokens) => self.pay(&tokens)?,
             Command::Check(batch) => self.take_off(Act::Check, batch)?,
@@ -94,6 +96,20 @@ impl Driver<'_> {
             Command::Demoted(vertex) => self.demoted(vertex)?,
         }
         Ok(())
+    }
+
+    /// Returns true if the journal cannot be written now. What is under way cannot be refused any more.
+    fn is_full(&mut self, tokens: &[Token]) -> bool {
+        let may_be = !self.mended && !tokens.iter().any(|token| self.flies(self.part(token.first)));
+        may_be && self.lasting.rng.u32(..30) == 0
+    }
+
+    /// The journal cannot be written.
+    fn cannot_record(&mut self, tokens: &[Token]) {
+        for token in tokens {
+            self.unrecorded.insert(self.part(token.first));
+            self.give(Input::Unrecorded(*token));
+        }
     }
 
     /// Only a part that was repaired more often than its budget allows is contested.
@@ -248,6 +264,17 @@ impl Driver<'_> {
     pub(super) fn take_off(&mut self, act: Act, batch: Batch) -> Result<(), Violation> {
         for vertex in batch.vertices {
             self.begin(act, vertex)?;
+            let part = self.part(vertex);
+            if act != Act::Check
+                && self.unrecorded.remove(&part)
+                && self.lasting.fault != Some(Fault::ChangesUnrecorded)
+            {
+                // It is not begun, and fails.
+                if let Some(flight) = self.flights.last_mut() {
+                    flight.heard = Some(Answer::Heard(Heard::Failed));
+                }
+                continue;
+            }
             match (self.lasting.fault, act) {
                 (Some(Fault::PaysEarly), Act::Refresh) => {
                     let owed = owed(&self.lasting.journal, &self.graph);

@@ -17,6 +17,8 @@ pub struct State {
     /// Whether the resource is there. One that is not may still have attributes to tell
     /// (`ensure: absent`).
     pub exists: bool,
+    /// Whether it does not exist and cannot be created: nothing can be declared of it, and it is not absent.
+    pub is_unknown: bool,
     /// What was found.
     pub attributes: Attributes,
     /// What the provider found to differ beyond its attributes: entries of a directory tree that is
@@ -159,6 +161,8 @@ pub struct Outcome {
     pub outputs: Attributes,
     /// Lines for the person who reads the report, such as the output of a command.
     pub notes: Vec<EcoString>,
+    /// The document that an action printed; none if it printed none.
+    pub document: Option<Value>,
     /// What has made the change and how that ended, for who finds that it is not so; empty where there is nothing to say.
     pub by: EcoString,
 }

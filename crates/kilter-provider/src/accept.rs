@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ecow::EcoString;
-use kilter_model::{Feature, State, TypeSchema};
+use kilter_model::{Attributes, Feature, State, TypeSchema, Value};
 
 use crate::check::{is_composite, read};
 use crate::context::{Context, Level, Strictness};
@@ -65,6 +65,22 @@ fn read_named(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) 
     Ok(read(provider, cx, wanted)?.into_iter().filter(is_asked).collect())
 }
 
+/// The same of the state of a declared resource. A found value outside of its type is a difference to repair if `should`
+/// declares another one, unless the context is strict.
+///
+/// # Errors
+/// As [`accepted`].
+pub(crate) fn accepted_for(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    mut state: State,
+    should: Option<&Attributes>,
+) -> Result<State, ProviderError> {
+    let is_declared = |name: &str| should.and_then(|should| should.get(name)).is_some_and(|value| !value.is_undef());
+    accept_unless(provider, cx, &mut state, &|name| cx.strictness() != Strictness::Error && is_declared(name))?;
+    Ok(state)
+}
+
 /// A state as it can be relied on: sealed where the schema says so, valid by it, its title that of
 /// its namevars, canonical.
 ///
@@ -78,6 +94,16 @@ pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: Sta
 
 /// [`accepted`], where the state stays: of thousands, each would be moved.
 fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Result<(), ProviderError> {
+    accept_unless(provider, cx, state, &|_| false)
+}
+
+/// The same, where values of some attributes may be outside of their type.
+fn accept_unless(
+    provider: &dyn Provider,
+    cx: &Context<'_>,
+    state: &mut State,
+    is_repairable: &dyn Fn(&str) -> bool,
+) -> Result<(), ProviderError> {
     if let Some(why) = state.unreadable.take() {
         return Err(ProviderError::new(why));
     }
@@ -94,8 +120,18 @@ fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Resul
         }
         *value = attribute.data_type.sealed(std::mem::take(value));
         if let Err(mismatch) = attribute.data_type.check(value) {
-            let why = format!("it returned data that does not match the schema: {name} {mismatch}");
-            return Err(broken(provider, &state.name, &why));
+            if !is_repairable(name.as_str()) {
+                let why = format!("it returned data that does not match the schema: {name} {mismatch}");
+                return Err(broken(provider, &state.name, &why));
+            }
+            if attribute.data_type.may_hold_secrets() {
+                *value = Value::sensitive(std::mem::take(value));
+            }
+            let message = match value.holds_sensitive() {
+                true => format!("`{name}` is found with a value that its type does not allow"),
+                false => format!("`{name}` is found with a value that its type does not allow: it {mismatch}"),
+            };
+            cx.log(Level::Warning, schema.name.as_str(), &state.name, &message);
         }
     }
     if let Some(why) = misnamed(schema, state) {
@@ -173,7 +209,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use kilter_model::{Attributes, Behaviour, Change, Outcome, Value};
+    use kilter_model::{Behaviour, Change, Outcome};
 
     use super::*;
     use crate::context::Interrupt;

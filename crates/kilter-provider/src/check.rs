@@ -3,7 +3,7 @@
 use ecow::eco_format;
 use kilter_model::{Attributes, Difference, Feature, ResourceRef, State, TypeSchema};
 
-use crate::accept::accepted;
+use crate::accept::accepted_for;
 use crate::compare::compare;
 use crate::context::Context;
 use crate::contract::{Provider, ProviderError, Query, Wanted};
@@ -74,7 +74,7 @@ pub fn check_state(
     state: State,
     wanted: Wanted<'_>,
 ) -> Result<Found, ProviderError> {
-    found(provider, cx, accepted(provider, cx, state)?, wanted)
+    found(provider, cx, accepted_for(provider, cx, state, wanted.should)?, wanted)
 }
 
 /// Whether resources of a type are identified by several namevars.

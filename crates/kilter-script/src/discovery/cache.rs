@@ -45,14 +45,15 @@ impl<'a> Cache<'a> {
         Cache { directory: directory.to_owned(), file, key, surroundings }
     }
 
-    /// The answer, if it is known and holds.
-    pub(super) fn get(&self) -> Option<Described> {
+    /// The answer, if it is known and holds, and how much longer a failure holds.
+    pub(super) fn get(&self) -> Option<(Described, Duration)> {
         let kept = self.kept()?;
         match kept.strip_prefix(&self.key)?.split_once('\n')? {
-            ("described", text) => Some(Ok(text.into())),
+            ("described", text) => Some((Ok(text.into()), Duration::MAX)),
             (word, why) => {
                 let age = fs::metadata(&self.file).ok()?.modified().ok()?.elapsed().ok()?;
-                (age < believed(word)?).then(|| Err(why.into()))
+                let left = believed(word)?.checked_sub(age).filter(|left| !left.is_zero())?;
+                Some((Err(why.into()), left))
             }
         }
     }
@@ -72,16 +73,18 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// Keeps an answer. A cache that cannot be written costs a call the next time, and nothing else.
-    pub(super) fn put(&self, described: &Described) {
-        let _ = self.write(described);
+    /// Keeps an answer; returns how long it holds. A cache that cannot be written costs a call the next time, and nothing
+    /// else.
+    pub(super) fn put(&self, described: &Described) -> Option<Duration> {
+        let belief = if described.is_ok() { Duration::MAX } else { self.next_belief() };
+        self.write(described, belief).ok().map(|()| belief)
     }
 
-    fn write(&self, described: &Described) -> std::io::Result<()> {
+    fn write(&self, described: &Described, belief: Duration) -> std::io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let (word, text) = match described {
             Ok(text) => ("described".to_owned(), text),
-            Err(why) => (format!("failed {}", self.next_belief().as_secs()), why),
+            Err(why) => (format!("failed {}", belief.as_secs()), why),
         };
         let name = self.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let unfinished = self.directory.join(format!(".{name}.{}", std::process::id()));

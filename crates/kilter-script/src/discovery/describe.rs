@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_process::{Cancel, Capture, Confinement, Finished, Invocation, Leftovers};
@@ -14,7 +15,7 @@ use super::{FoundScript, Note, trusted_text};
 use crate::confined::{Confining, Lifted, Watch};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::Exchange;
-use crate::metadata::{Fault, Metadata};
+use crate::metadata::{Fault, Metadata, Origin};
 use crate::provider::level;
 use crate::simple::Simple;
 use crate::surroundings::Surroundings;
@@ -34,11 +35,21 @@ pub(super) fn look(
 ) -> FoundScript {
     let beside = candidate.path.with_extension("yaml");
     let mut notes = Vec::new();
-    let (file, described) = match std::fs::metadata(&beside) {
-        Ok(_) => (beside.clone(), trusted_text(&surroundings.trust, &beside, LONGEST)),
-        Err(_) => (candidate.path.clone(), described(candidate, cache, surroundings, watch, &mut notes)),
+    let (file, described, is_cached) = match std::fs::metadata(&beside) {
+        Ok(_) => (beside.clone(), trusted_text(&surroundings.trust, &beside, LONGEST), false),
+        Err(_) => {
+            let (described, is_cached) = described(candidate, cache, surroundings, watch, &mut notes);
+            (candidate.path.clone(), described, is_cached)
+        }
     };
-    FoundScript { path: candidate.path.clone(), stem: candidate.stem.as_str().into(), file, described, notes }
+    FoundScript {
+        path: candidate.path.clone(),
+        stem: candidate.stem.as_str().into(),
+        file,
+        described,
+        notes,
+        is_cached,
+    }
 }
 
 /// The metadata of a script, if it can be used, and what is to be said of it.
@@ -46,7 +57,12 @@ pub(super) fn read(script: &FoundScript) -> (Option<Metadata>, Vec<Note>) {
     let mut notes = script.notes.clone();
     let parse = if script.file == script.path { Metadata::described } else { Metadata::parse };
     let metadata = match &script.described {
-        Ok(text) => parse(text, &script.stem).map_err(|faults| wrong(&faults)),
+        Ok(text) => parse(text, &script.stem)
+            .map(|metadata| match script.is_cached {
+                true => Metadata { origin: Origin::Cached, ..metadata },
+                false => metadata,
+            })
+            .map_err(|faults| wrong(&faults)),
         Err(why) => Err(eco_format!("not used: {why}")),
     };
     match metadata {
@@ -73,25 +89,29 @@ fn wrong(faults: &[Fault]) -> EcoString {
     eco_format!("not used: its metadata is wrong: {}{more}", shown.join("; "))
 }
 
-/// What the script says, as it was kept or by asking.
+/// What the script says, and whether an earlier process asked it.
 fn described(
     candidate: &Candidate,
     cache: Option<&Path>,
     surroundings: &Surroundings,
     watch: &Watch,
     notes: &mut Vec<Note>,
-) -> Described {
+) -> (Described, bool) {
     let cache = cache.map(|directory| Cache::new(directory, candidate, surroundings));
-    if let Some(known) = cache.as_ref().and_then(Cache::get) {
-        return known;
+    if let Some((known, left)) = cache.as_ref().and_then(Cache::get) {
+        return (known.map_err(|why| remembered(&why, left)), true);
     }
     let described = ask(candidate, surroundings, watch, notes);
     // What was ended by somebody who did not wait for it says nothing of the script.
     let is_cut_short = surroundings.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Acquire));
-    if let Some(cache) = cache.filter(|_| !is_cut_short) {
-        cache.put(&described);
-    }
-    described
+    let left = cache.filter(|_| !is_cut_short).and_then(|cache| cache.put(&described));
+    (described.map_err(|why| left.map_or(why.clone(), |left| remembered(&why, left))), false)
+}
+
+/// A failure with how long kilter remembers it.
+fn remembered(why: &str, left: Duration) -> EcoString {
+    let minutes = left.as_secs().div_ceil(60);
+    eco_format!("{why}; kilter asks it again in {minutes} min, or as soon as the file changes")
 }
 
 /// The warnings of a script that tried to change the machine, or could have.

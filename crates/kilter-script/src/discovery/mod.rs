@@ -54,6 +54,8 @@ pub struct FoundScript {
     pub described: Result<EcoString, EcoString>,
     /// What is to be said of it.
     pub notes: Vec<Note>,
+    /// Whether an earlier process asked the script to describe itself.
+    pub is_cached: bool,
 }
 
 impl Found {

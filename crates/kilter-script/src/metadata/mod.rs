@@ -40,11 +40,13 @@ const STOPPED: &str = "stopped";
 
 /// Where metadata was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+pub(crate) enum Origin {
     /// In the file beside the script.
     Beside,
-    /// By the script itself.
+    /// By the script itself, in this process.
     Described,
+    /// By the script itself, in an earlier process.
+    Cached,
 }
 
 /// What a provider says of itself.
@@ -85,6 +87,8 @@ pub struct Metadata {
     pub schema: TypeSchema,
     /// What is allowed, but hardly meant.
     pub warnings: Vec<Fault>,
+    /// Where it was written.
+    pub(crate) origin: Origin,
 }
 
 impl Metadata {

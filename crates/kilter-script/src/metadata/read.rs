@@ -142,7 +142,7 @@ pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, V
     let Reader { mut faults, mut warnings } = reader;
     faults.sort_by_key(|fault| fault.at);
     warnings.sort_by_key(|fault| fault.at);
-    if faults.is_empty() { Ok(Metadata { warnings, ..metadata }) } else { Err(faults) }
+    if faults.is_empty() { Ok(Metadata { warnings, origin, ..metadata }) } else { Err(faults) }
 }
 
 fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
@@ -192,6 +192,7 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
         output,
         schema,
         warnings: Vec::new(),
+        origin: Origin::Beside,
     }
 }
 

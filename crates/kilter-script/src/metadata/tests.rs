@@ -332,7 +332,10 @@ fn what_is_wrong_with_a_provider_of_mold_is_told_with_its_place() {
         assert_eq!(faults[0].to_string(), expected, "{lines}");
     }
     let odd = good(&format!("{SMALLEST}\nrefresh: restart"));
-    assert_eq!(odd.warnings[0].to_string(), "6:3: the key `refresh` means something with `invoke: mold` alone");
+    assert_eq!(
+        odd.warnings[0].to_string(),
+        "6:3: the key `refresh` means something with `invoke: mold` alone; name `refresh` among the `actions`"
+    );
 }
 
 #[test]

@@ -9,6 +9,10 @@ use serde_core::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::netstring::{self, Decoder, Frame, LONGEST_MESSAGE};
+use crate::convention::size::Room;
+
+/// Size of a message above which the number of its values is limited before they are made, in bytes.
+const UNCHECKED: usize = 1 << 20;
 
 /// One message: `[name, key, data]` (mold, "channel3 protocol").
 ///
@@ -119,6 +123,9 @@ impl Message {
 
     /// The message that a tuple stands for; none if it is no such tuple.
     fn read(content: &[u8]) -> Option<Message> {
+        if content.len() > UNCHECKED {
+            Room::of(content.len()).holds_tree(std::str::from_utf8(content).ok()?).ok()?;
+        }
         let Json::Array(tuple) = serde_json::from_slice(content).ok()? else { return None };
         let [name, key, data]: [Json; 3] = tuple.try_into().ok()?;
         let name = match name {

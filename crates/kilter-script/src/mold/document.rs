@@ -34,11 +34,17 @@ pub(super) fn prescription(kind: &Metadata, name: &str, should: &Attributes, mod
     Value::hash(document)
 }
 
-/// An observation as a state, and the attributes that the type does not have.
+/// An observation as a state, and the attributes that the type does not have. A value outside of its type stays as it was
+/// written if its attribute `is_repairable`.
 ///
 /// # Errors
 /// What is wrong with it, or what the script says is.
-pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Result<(State, Vec<EcoString>), MoldCause> {
+pub(super) fn state(
+    kind: &Metadata,
+    name: &EcoString,
+    document: &Json,
+    is_repairable: &dyn Fn(&str) -> bool,
+) -> Result<(State, Vec<EcoString>), MoldCause> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
         return Err(MoldCause::Told(said(error)));
@@ -68,6 +74,10 @@ pub(super) fn state(kind: &Metadata, name: &EcoString, document: &Json) -> Resul
             Some(attribute) => match typed(&attribute.data_type, &raw) {
                 Ok(Some(value)) => attributes.set(key.as_str(), value),
                 Ok(None) => {}
+                Err(_) if is_repairable(key) && attribute.data_type.may_hold_secrets() => {
+                    attributes.set(key.as_str(), Value::sensitive(raw));
+                }
+                Err(_) if is_repairable(key) => attributes.set(key.as_str(), raw),
                 Err(why) => wrong.push(eco_format!("{key} {}", beginning(&why, 200))),
             },
         }

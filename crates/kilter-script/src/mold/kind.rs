@@ -7,7 +7,7 @@ use kilter_model::{Behaviour, Feature, Hash, TypeSchema, Value, definition};
 
 use crate::condition::Condition;
 use crate::convention::ConventionName;
-use crate::metadata::{self, Metadata, REFRESH, complete, is_action, is_word, of_words, other, owns, titles};
+use crate::metadata::{self, Metadata, Origin, REFRESH, complete, is_action, is_word, of_words, other, owns, titles};
 
 /// What a provider of a script in `resources` is called.
 pub(super) const NAME: &str = "mold";
@@ -126,6 +126,7 @@ fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Mann
         watches: Vec::new(),
         schema,
         warnings: Vec::new(),
+        origin: Origin::Beside,
     }
 }
 

@@ -41,7 +41,7 @@ impl MoldProvider {
         let mut undeclared: Vec<EcoString> = Vec::new();
         for (at, document) in documents.iter().enumerate() {
             let name = self.name_in(document).map_err(|why| wrong(eco_format!("[{at}]: {why}")))?;
-            match document::state(self.known(), &name, document) {
+            match document::state(self.known(), &name, document, &|_| false) {
                 Ok((state, passed_over)) => {
                     undeclared.extend(passed_over);
                     if state.exists {

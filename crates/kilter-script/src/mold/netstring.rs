@@ -3,10 +3,13 @@
 use crate::convention::beginning;
 
 /// The longest message that is taken, in bytes, unless another limit is given.
-pub const LONGEST_MESSAGE: usize = 1 << 20;
+pub const LONGEST_MESSAGE: usize = 4 << 20;
 
-/// Bytes that were skipped are told after at most so many.
+/// Number of skipped bytes after which they are reported, unless they are one message that is too long.
 const STRETCH: usize = 64 << 10;
+
+/// Maximum size of a message that is reported as one, though it is too long, in bytes.
+const MAX_DECLARED_BYTES: usize = 1 << 30;
 
 /// So many of the bytes that were skipped are shown.
 const SAMPLE: usize = 80;
@@ -55,6 +58,8 @@ pub(super) struct Decoder<T> {
     skipped: usize,
     skipped_at: u64,
     sample: Vec<u8>,
+    /// Number of skipped bytes that are reported together, known after the first [`STRETCH`].
+    stretch: usize,
 }
 
 /// What stands at the beginning of some bytes.
@@ -78,6 +83,7 @@ impl<T> Decoder<T> {
             skipped: 0,
             skipped_at: 0,
             sample: Vec::new(),
+            stretch: STRETCH,
         }
     }
 
@@ -111,7 +117,8 @@ impl<T> Decoder<T> {
             }
         }
         self.passed += at as u64;
-        self.held = held[at..].to_vec();
+        // A message that is long comes in many parts.
+        self.held = if at == 0 { held } else { held[at..].to_vec() };
     }
 
     /// Whether bytes begin with a message. The answer for a longer text with the same beginning is the same, unless it
@@ -157,6 +164,9 @@ impl<T> Decoder<T> {
             self.sample.push(byte);
         }
         if self.skipped == STRETCH {
+            self.stretch = STRETCH.max(declared_len(&self.sample).unwrap_or(0));
+        }
+        if self.skipped >= STRETCH && self.skipped == self.stretch {
             self.tell(give);
         }
     }
@@ -169,6 +179,14 @@ impl<T> Decoder<T> {
         self.skipped = 0;
         self.sample.clear();
     }
+}
+
+/// Returns the size of the netstring that begins like this, header included, if it could be a message.
+fn declared_len(bytes: &[u8]) -> Option<usize> {
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let length: usize = std::str::from_utf8(&bytes[..digits]).ok()?.parse().ok()?;
+    let is_message = bytes.get(digits..digits + 2) == Some(b":[") && length <= MAX_DECLARED_BYTES;
+    is_message.then_some(digits + 1 + length + 1)
 }
 
 /// `LENGTH:CONTENT,`

@@ -299,7 +299,8 @@ fn hidden(seal: &Seal, mut message: Message) -> Message {
     Message { name: message.name.map(|name| seal.hide(name)), ..message }
 }
 
-fn hide_below(seal: &Seal, json: &mut Json) {
+/// Removes secrets from every text in a document.
+pub(super) fn hide_below(seal: &Seal, json: &mut Json) {
     match json {
         Json::String(text) => *text = seal.hide(text.as_str().into()).to_string(),
         Json::Array(values) => values.iter_mut().for_each(|value| hide_below(seal, value)),

@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
+use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value, from_json};
 use kilter_process::{Confinement, Finished};
 use kilter_provider::{
     Batch, Context, INSYNC_TRIGGER, Insync, Level, Mode, Owner, Problem, Provider, ProviderError, Query, Seal,
-    Suitability, Tell, Wanted, Watch,
+    Strictness, Suitability, Tell, Wanted, Watch,
 };
 use serde_json::Value as Json;
 
 use super::document;
 use super::error::{self, MoldCause, MoldError};
+use super::recorder::hide_below;
 use super::runner::{Call, Runner, WATCH};
 use crate::condition::Verdict;
 use crate::convention::beginning;
@@ -76,7 +77,7 @@ impl MoldProvider {
     /// # Errors
     /// When it does not, or prints something else.
     pub fn observe(&self, cx: &Context<'_>, name: &EcoString) -> Result<Json, MoldError> {
-        self.inspect(cx, name, Seal::default()).map(|(document, _)| document)
+        self.inspect(cx, name, None).map(|(document, _)| document)
     }
 
     /// Brings a resource to a state, whatever its state is now.
@@ -89,14 +90,24 @@ impl MoldProvider {
         self.called(cx, &Call { known, ..self.call_in("conform", name, &input, mode) })
     }
 
-    fn inspect(&self, cx: &Context<'_>, name: &EcoString, known: Seal) -> Result<(Json, State), MoldError> {
+    fn inspect(
+        &self,
+        cx: &Context<'_>,
+        name: &EcoString,
+        should: Option<&Attributes>,
+    ) -> Result<(Json, State), MoldError> {
+        let known = should.map(Seal::of).unwrap_or_default();
+        // Another value is declared: that is a difference to repair.
+        let is_declared =
+            |name: &str| should.and_then(|should| should.get(name)).is_some_and(|value| !value.is_undef());
+        let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
         let input = Value::hash(document::identity(&self.kind, name));
         let call = Call { known, ..self.call("inspect", name, &input) };
         let _turn = self.turns.to_read(self.kind.parallel);
         let finished = self.runner.run(cx, &call)?;
         let fail = |cause| call.error(cause, Some(&finished));
         let document = error::document(&finished, "an observation document", call.output).map_err(fail)?;
-        let (state, undeclared) = document::state(&self.kind, name, &document).map_err(fail)?;
+        let (state, undeclared) = document::state(&self.kind, name, &document, &is_repairable).map_err(fail)?;
         self.pass_over(cx, name, &undeclared);
         Ok((document, state))
     }
@@ -113,7 +124,7 @@ impl MoldProvider {
     }
 
     fn state(&self, cx: &Context<'_>, wanted: &Wanted<'_>) -> Result<State, MoldError> {
-        let (_, state) = self.inspect(cx, wanted.name, wanted.should.map(Seal::of).unwrap_or_default())?;
+        let (_, state) = self.inspect(cx, wanted.name, wanted.should)?;
         let told = |name: &str| state.attributes.get(name).is_some() || self.kind.schema.find(name).is_some();
         let should = wanted.should.filter(|_| state.exists).into_iter().flat_map(Attributes::iter);
         let untold: Vec<&str> = should.map(|(name, _)| name.as_str()).filter(|name| !told(name)).collect();
@@ -138,16 +149,23 @@ impl MoldProvider {
             Err(error) => return Outcome::failed(eco_format!("{error}")),
         };
         match self.outcome(call.about.1, &finished, call.output) {
-            Ok(outcome) => {
-                let outcome = Outcome { by: call.made(&finished), ..outcome };
-                call.secrets(&finished).unwrap_or_else(|| call.given()).outcome(outcome)
+            Ok((outcome, document)) => {
+                let secrets = call.secrets(&finished);
+                // What is in a document whose secrets nobody knows is not shown.
+                let document = document.filter(|_| call.action != Some("conform")).zip(secrets.as_ref());
+                let document = document.map(|(mut document, seal)| {
+                    hide_below(seal, &mut document);
+                    from_json(&document)
+                });
+                let outcome = Outcome { by: call.made(&finished), document, ..outcome };
+                secrets.unwrap_or_else(|| call.given()).outcome(outcome)
             }
             Err(cause) => Outcome::failed(eco_format!("{}", call.error(cause, Some(&finished)))),
         }
     }
 
     /// What a script that has changed something says of it: nothing, a document, or lines for people.
-    fn outcome(&self, name: &str, finished: &Finished, most: usize) -> Result<Outcome, MoldCause> {
+    fn outcome(&self, name: &str, finished: &Finished, most: usize) -> Result<(Outcome, Option<Json>), MoldCause> {
         error::ended(finished)?;
         let bytes = finished.stdout.bytes.as_slice();
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
@@ -155,11 +173,12 @@ impl MoldProvider {
         if is_document {
             let document = error::document(finished, "a document", most)?;
             let changed = document::changed(&self.kind, name, &document)?;
-            return Ok(Outcome { changed, ..Outcome::done() });
+            return Ok((Outcome { changed, ..Outcome::done() }, Some(document)));
         }
         let text = finished.stdout.text();
         let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
-        Ok(Outcome { notes: lines.take(NOTED).map(|line| beginning(line, 200)).collect(), ..Outcome::done() })
+        let notes = lines.take(NOTED).map(|line| beginning(line, 200)).collect();
+        Ok((Outcome { notes, ..Outcome::done() }, None))
     }
 
     /// A call that reads, or that changes something.
@@ -262,7 +281,17 @@ impl Provider for MoldProvider {
 
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         match &self.kind.refresh {
-            Some(action) => Outcome { refreshed: true, ..self.act(cx, wanted, action) },
+            Some(action) => {
+                let mut outcome = self.act(cx, wanted, action);
+                // The report of a run has lines.
+                if let Some(Value::Hash(entries)) = outcome.document.take() {
+                    let line = |(key, value): (&EcoString, &Value)| {
+                        eco_format!("{key}: {}", beginning(&value.to_string(), 200))
+                    };
+                    outcome.notes.extend(entries.iter().take(NOTED).map(line));
+                }
+                Outcome { refreshed: true, ..outcome }
+            }
             None => Outcome { refreshed: true, ..Outcome::done() },
         }
     }

@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema};
 use kilter_provider::{
-    Batch, Context, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
+    Batch, Context, Interrupt, Mode, Owner, Problem, Provider, ProviderError, Query, Suitability, Tell, Wanted, Watch,
 };
 
-use crate::condition::Verdict;
+use crate::condition::{Condition, Verdict};
 use crate::confined;
-use crate::convention::{Convention, ConventionName, Request, Update};
-use crate::metadata::Metadata;
+use crate::convention::{Convention, ConventionName, Reply, Request, Update};
+use crate::metadata::{Metadata, Origin};
 use crate::script::Script;
 use crate::surroundings::Surroundings;
 use crate::turns::Turns;
@@ -39,6 +39,8 @@ pub struct ScriptProvider {
     surroundings: Arc<Surroundings>,
     confined: confined::Watch,
     turns: Turns,
+    /// What the script said last of its suitability, in this process.
+    described_suitability: Mutex<Option<Suitability>>,
 }
 
 impl ScriptProvider {
@@ -60,6 +62,7 @@ impl ScriptProvider {
             surroundings,
             confined: confined::Watch::default(),
             turns: Turns::default(),
+            described_suitability: Mutex::default(),
         }
     }
 
@@ -96,9 +99,10 @@ impl Provider for ScriptProvider {
     }
 
     fn suitable(&self) -> Suitability {
-        match self.metadata.suitable.evaluate(&*self.surroundings) {
-            Verdict::Holds => Suitability::Suitable,
-            Verdict::Fails(why) => Suitability::Unsuitable(why),
+        match (&self.metadata.suitable, self.metadata.origin) {
+            // The script may have computed it.
+            (Condition::Constant(said), Origin::Described | Origin::Cached) => self.suitable_as_described(*said),
+            (condition, _) => judged(condition, &self.surroundings),
         }
     }
 
@@ -189,7 +193,46 @@ impl Script for ScriptProvider {
     }
 }
 
+/// What a condition comes to.
+fn judged(condition: &Condition, surroundings: &Surroundings) -> Suitability {
+    match condition.evaluate(surroundings) {
+        Verdict::Holds => Suitability::Suitable,
+        Verdict::Fails(why) => Suitability::Unsuitable(why),
+    }
+}
+
 impl ScriptProvider {
+    /// Returns whether the provider is suitable if its script says that in `describe`. What an earlier process was told may
+    /// hold no longer, and what is missing may have come: the script is asked again until it says that it is suitable.
+    fn suitable_as_described(&self, said: bool) -> Suitability {
+        let mut known = self.described_suitability.lock().unwrap_or_else(PoisonError::into_inner);
+        let suitability = match known.take() {
+            Some(Suitability::Suitable) => Suitability::Suitable,
+            None if self.metadata.origin == Origin::Described => judged(&Condition::Constant(said), &self.surroundings),
+            _ => self.describe_again(),
+        };
+        known.insert(suitability).clone()
+    }
+
+    fn describe_again(&self) -> Suitability {
+        let cx = match self.surroundings.cancelled {
+            Some(cancelled) => Context::bare().with_interrupt(Interrupt::new(cancelled, None)),
+            None => Context::bare(),
+        };
+        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        match self.call(&cx, &Request::Describe) {
+            Ok((Reply::Described(text), _)) => match Metadata::described(&text, &stem) {
+                Ok(metadata) => judged(&metadata.suitable, &self.surroundings),
+                Err(faults) => {
+                    let first = faults.first().map(|fault| eco_format!(": {fault}")).unwrap_or_default();
+                    Suitability::Unsuitable(eco_format!("asked again, its description is wrong{first}"))
+                }
+            },
+            Ok(_) => Suitability::Unsuitable("asked again, it did not describe itself".into()),
+            Err(error) => Suitability::Unsuitable(eco_format!("asked again whether it is suitable: {error}")),
+        }
+    }
+
     fn unknown_attribute(&self, attribute: &str) -> Problem {
         let type_name = &self.schema().name;
         Problem::with(attribute, eco_format!("the provider `{}` of {type_name} has no such attribute", self.name))

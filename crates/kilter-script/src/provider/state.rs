@@ -35,7 +35,7 @@ impl ScriptProvider {
     /// A resource of a list. A value that is none of its type is left out, with a warning: one odd
     /// resource does not hide all others.
     pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Odd) -> State {
-        let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd));
+        let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd, &|_| false));
         let wrong = sealed(wrong, &by.seal);
         if cx.strictness() == Strictness::Error && !wrong.is_empty() {
             return State { unreadable: Some(self.wrong(&name, &wrong, by)), ..State::present(name, attributes) };
@@ -63,12 +63,17 @@ impl ScriptProvider {
         let name = wanted.name.clone();
         if let Some(error) = &record.error {
             let unreadable = match error.kind {
-                ErrorKind::Unknown if !is_missed(cx, wanted) => return State::absent(name),
+                ErrorKind::Unknown if !is_missed(cx, wanted) => {
+                    return State { is_unknown: true, ..State::absent(name) };
+                }
                 _ => self.told(&name, &by.seal.hide(error.message.clone()), &by),
             };
             return State { unreadable: Some(unreadable), ..State::absent(name) };
         }
-        let (attributes, outputs, wrong) = self.attributes(record, odd);
+        // Another value is declared: that is a difference to repair.
+        let is_declared = |name: &str| wanted.should.and_then(|should| should.get(name)).is_some_and(|v| !v.is_undef());
+        let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
+        let (attributes, outputs, wrong) = self.attributes(record, odd, &is_repairable);
         let wrong = sealed(wrong, &by.seal);
         match wrong.is_empty() {
             true => State { outputs, ..self.compared(name, attributes, wanted.should) },
@@ -91,8 +96,14 @@ impl ScriptProvider {
         attributes
     }
 
-    /// The declared attributes and outputs of a record, and what is wrong with those that are not here.
-    fn attributes(&self, record: Record, odd: &mut Odd) -> (Attributes, Attributes, Vec<EcoString>) {
+    /// The declared attributes and outputs of a record, and what is wrong with those that are not here. A value outside of
+    /// its type stays as it was written if its attribute `is_repairable`.
+    fn attributes(
+        &self,
+        record: Record,
+        odd: &mut Odd,
+        is_repairable: &dyn Fn(&str) -> bool,
+    ) -> (Attributes, Attributes, Vec<EcoString>) {
         let Record { name: of, mut attributes, repeated, error: _ } = record;
         let schema = &self.metadata.schema;
         let (mut next, mut wrong, mut outputs) = (0, Vec::new(), Attributes::new());
@@ -113,6 +124,11 @@ impl ScriptProvider {
             match typed(data_type, value) {
                 Ok(Some(typed)) => *value = typed,
                 Ok(None) => return false,
+                Err(_) if is_repairable(name.as_str()) => {
+                    if data_type.may_hold_secrets() {
+                        *value = Value::sensitive(std::mem::take(value));
+                    }
+                }
                 Err(why) => {
                     wrong.push(eco_format!("{name} {}", beginning(&why, 200)));
                     return false;

@@ -117,11 +117,38 @@ fn a_failure_to_describe_is_kept_too_for_a_while() {
             notes(&place, &found),
             [
                 "DIR/a.prov: not used: asked to describe itself, it failed with exit code 3 (last on its standard error: no python \
-                 here); one of mold's convention needs a.yaml beside it"
+                 here); one of mold's convention needs a.yaml beside it; kilter asks it again in 10 min, or as soon as the file changes"
             ]
         );
         assert_eq!(place.calls().len(), calls);
     }
+}
+
+#[test]
+fn script_that_computes_its_suitability_is_asked_again_until_it_is_suitable() {
+    let place = Place::new();
+    let description = metadata("").replace("true", "$ready");
+    let ready = "ready=false; [ ! -e ready ] || ready=true\n";
+    place.script("a", &format!("{BASH}{ready}[ $ral_action = describe ] && cat <<END\n{description}END\n"));
+    let is_suitable = |found: &Scripts| found.providers[0].suitable().is_suitable();
+    let first = place.found();
+    assert!(!is_suitable(&first));
+    assert_eq!(place.calls().len(), 1, "what it has just said is believed");
+    // What it needs comes during the run.
+    place.file("ready", "");
+    assert!(is_suitable(&first) && is_suitable(&first));
+    assert_eq!(place.calls().len(), 1, "once it is suitable, it stays so for the run");
+    // The next run knows the description of the first one.
+    let next = place.found();
+    assert_eq!(place.calls().len(), 0);
+    assert!(is_suitable(&next) && is_suitable(&next));
+    assert_eq!(place.calls().len(), 1, "it is asked when the run begins");
+    fs::remove_file(place.path().join("ready")).unwrap();
+    assert!(!is_suitable(&place.found()));
+    // A condition needs no call.
+    place.script("a", &format!("{BASH}cat <<'END'\n{}END\n", metadata("").replace("true", "{commands: [bash]}")));
+    assert!(is_suitable(&place.found()) && is_suitable(&place.found()));
+    assert_eq!(place.calls().len(), 2, "one for the removal, one for the new description");
 }
 
 #[test]
@@ -220,7 +247,8 @@ fn one_bad_script_disturbs_no_other() {
     );
     assert_eq!(
         about("silent"),
-        "DIR/silent.prov: not used: asked to describe itself, it printed nothing, where YAML that describes the provider is expected"
+        "DIR/silent.prov: not used: asked to describe itself, it printed nothing, where YAML that describes the provider is expected; \
+         kilter asks it again in 10 min, or as soon as the file changes"
     );
     assert_eq!(notes.len(), 6, "{notes:?}");
 }
@@ -235,7 +263,10 @@ fn a_script_that_hangs_while_it_describes_itself_is_given_up() {
     assert_eq!(names(&found), ["tt::b"]);
     assert_eq!(
         notes(&place, &found),
-        ["DIR/a.prov: not used: asked to describe itself, it gave no answer in time and was ended"]
+        [
+            "DIR/a.prov: not used: asked to describe itself, it gave no answer in time and was ended; kilter asks it again in 10 min, or as \
+          soon as the file changes"
+        ]
     );
 }
 

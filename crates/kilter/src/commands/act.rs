@@ -1,7 +1,7 @@
 //! `kilter act`: a one-time action on one resource.
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Outcome};
+use kilter_model::{Attributes, Outcome, Value, to_json};
 use kilter_provider::{Context, Interrupt, Level, Provider, Suitability, Wanted, canonical_name};
 use serde_json::json;
 
@@ -71,7 +71,8 @@ fn named(provider: &dyn Provider, title: &str) -> Result<EcoString, Exit> {
 }
 
 fn human(reference: &str, action: &str, outcome: &Outcome, global: &Global) -> String {
-    let notes: String = outcome.notes.iter().map(|note| format!("  {}\n", visible(note))).collect();
+    let notes = outcome.notes.iter().map(|note| format!("  {}\n", visible(note)));
+    let notes: String = notes.chain(lines_of(outcome).map(|line| format!("  {line}\n"))).collect();
     let resource = styled(NAME, visible(reference));
     match &outcome.failure {
         Some(why) => format!("{resource} {action}: {}\n{notes}  {}\n", styled(FAILED, "failed"), visible(why)),
@@ -80,12 +81,26 @@ fn human(reference: &str, action: &str, outcome: &Outcome, global: &Global) -> S
     }
 }
 
+/// The entries of the document that an action printed, for people.
+pub(crate) fn lines_of(outcome: &Outcome) -> impl Iterator<Item = String> {
+    let entries = outcome.document.as_ref().and_then(Value::as_hash);
+    let entry = |(key, value): (&EcoString, &Value)| match value.as_str() {
+        Some(text) => format!("{}: {}", visible(key), visible(text)),
+        None => format!("{}: {}", visible(key), visible(&to_json(value).to_string())),
+    };
+    entries.into_iter().flatten().map(entry)
+}
+
 fn document(reference: &str, action: &str, outcome: &Outcome) -> serde_json::Value {
-    json!({
+    let mut document = json!({
         "resource": reference,
         "action": action,
         "status": if outcome.is_done() { "done" } else { "failed" },
         "failure": outcome.failure.as_deref(),
         "notes": outcome.notes.iter().map(EcoString::as_str).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(printed) = &outcome.document {
+        document["document"] = to_json(printed);
+    }
+    document
 }

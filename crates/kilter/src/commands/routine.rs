@@ -7,6 +7,7 @@ use kilter_runtime::Mode;
 use kilter_script::mold::{ActorError, Mold, Prescribed, Step, manifest_of};
 use serde_json::{Value as Json, json};
 
+use super::act::lines_of;
 use super::get::Lines;
 use super::pass::{Exits, Pass};
 use crate::cli::{Global, ManifestArgs, ReportFormat};
@@ -18,6 +19,9 @@ use crate::{facts, mold, providers, recording, say, signals, world};
 
 /// A choreography that has not come to its end after so many rounds has none.
 const ROUNDS: usize = 25;
+
+/// A choreographer that asks for the same steps again after so many rounds in which they were performed repeats itself.
+const MAX_EQUAL_ROUNDS: usize = 3;
 
 /// The prescription of the directory that was given, and what it was made from.
 pub(crate) struct Prescription {
@@ -102,12 +106,21 @@ enum Ended {
 
 impl Dance<'_> {
     fn until_end(&mut self) -> Ended {
+        let mut former: Vec<Vec<Step>> = Vec::new();
         for round in 1..=ROUNDS + 1 {
             let steps = match self.next_steps() {
                 Ok(steps) if steps.is_empty() => return Ended::Done,
                 Ok(steps) => steps,
                 Err(why) => return Ended::Failed(why),
             };
+            if former.iter().filter(|former| **former == steps).count() >= MAX_EQUAL_ROUNDS {
+                let again: Vec<String> = steps.iter().map(described).collect();
+                return Ended::Failed(eco_format!(
+                    "actors/choreograph repeats itself: {MAX_EQUAL_ROUNDS} rounds performed the same steps, and it asks for them again: {}; \
+                     what it observes does not change with them, or it does not compare it",
+                    again.join(", ")
+                ));
+            }
             if round > ROUNDS {
                 let left: Vec<String> = steps.iter().map(described).collect();
                 return Ended::Failed(eco_format!(
@@ -136,6 +149,7 @@ impl Dance<'_> {
             if self.pass.mode == Mode::Noop {
                 return Ended::Pending;
             }
+            former.push(steps);
         }
         Ended::Done
     }
@@ -213,17 +227,21 @@ impl Dance<'_> {
             let status = if outcome.is_done() { status.to_owned() } else { styled(FAILED, status) };
             let mut text = format!("  {}: {status}\n", styled(NAME, visible(&described(step))));
             text.extend(outcome.notes.iter().map(|note| format!("    {}\n", visible(note))));
+            text.extend(lines_of(outcome).map(|line| format!("    {line}\n")));
             text.extend(outcome.failure.iter().map(|why| format!("    {}\n", visible(why))));
             say::data(&text);
         }
         let (resource, action) = parts(step);
-        let document = json!({
+        let mut document = json!({
             "resource": resource,
             "action": action,
             "status": if self.pass.mode == Mode::Noop { "would_perform" } else { status },
             "failure": outcome.failure.as_deref(),
             "notes": outcome.notes.iter().map(EcoString::as_str).collect::<Vec<_>>(),
         });
+        if let Some(printed) = &outcome.document {
+            document["document"] = to_json(printed);
+        }
         self.rounds.last_mut().into_iter().for_each(|round| round.push(document.clone()));
     }
 

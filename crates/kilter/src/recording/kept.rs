@@ -242,6 +242,7 @@ impl Kept for State {
             "name": self.name.as_str(),
             "title": self.title.keep(),
             "exists": self.exists,
+            "is_unknown": self.is_unknown,
             "attributes": self.attributes.keep(),
             "drift": self.drift.keep(),
             "outputs": self.outputs.keep(),
@@ -254,6 +255,8 @@ impl Kept for State {
             name: json.get("name")?.as_str()?.into(),
             title: Option::kept(json.get("title")?)?,
             exists: json.get("exists")?.as_bool()?,
+            // Recordings of earlier versions do not have it.
+            is_unknown: json.get("is_unknown").and_then(Json::as_bool).unwrap_or(false),
             attributes: Attributes::kept(json.get("attributes")?)?,
             drift: Vec::kept(json.get("drift")?)?,
             outputs: Attributes::kept(json.get("outputs")?)?,
@@ -276,6 +279,7 @@ impl Kept for Outcome {
             "outputs": self.outputs.keep(),
             "notes": self.notes.keep(),
             "by": self.by.keep(),
+            "document": self.document.as_ref().map(Kept::keep),
         })
     }
 
@@ -289,6 +293,7 @@ impl Kept for Outcome {
             notes: Vec::kept(json.get("notes")?)?,
             // Recordings of earlier versions do not have it.
             by: json.get("by").and_then(EcoString::kept).unwrap_or_default(),
+            document: json.get("document").filter(|document| !document.is_null()).and_then(Value::kept),
         })
     }
 
@@ -418,6 +423,7 @@ impl Kept for FoundScript {
             "file": self.file.keep(),
             "described": self.described.keep(),
             "notes": self.notes.keep(),
+            "is_cached": self.is_cached,
         })
     }
 
@@ -428,12 +434,21 @@ impl Kept for FoundScript {
             file: PathBuf::kept(json.get("file")?)?,
             described: Result::kept(json.get("described")?)?,
             notes: Vec::kept(json.get("notes")?)?,
+            // Recordings of earlier versions do not have it.
+            is_cached: json.get("is_cached").and_then(Json::as_bool).unwrap_or(false),
         })
     }
 
     fn missing() -> FoundScript {
         let described = Err(MISSING.into());
-        FoundScript { path: PathBuf::new(), stem: EcoString::new(), file: PathBuf::new(), described, notes: Vec::new() }
+        FoundScript {
+            path: PathBuf::new(),
+            stem: EcoString::new(),
+            file: PathBuf::new(),
+            described,
+            notes: Vec::new(),
+            is_cached: false,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use kilter_model::{AttributeSchema, Behaviour, State, TypeSchema, Value};
 
-use super::{Secrets, can_be_absent};
+use super::{Secrets, missing};
 use crate::render::diff::visible;
 use crate::render::{FAINT, NAME, styled};
 use crate::table::Table;
@@ -28,9 +28,9 @@ pub(crate) fn table(
             Some(value) => cell(&value, secrets, room.map(|_| WIDEST_CELL)),
             None => String::new(),
         });
-        let name = match state.exists || can_be_absent(schema) {
-            true => visible(state.label()),
-            false => format!("{} (does not exist)", visible(state.label())),
+        let name = match missing(schema, state) {
+            None => visible(state.label()),
+            Some(why) => format!("{} ({why})", visible(state.label())),
         };
         table.row([name].into_iter().chain(cells));
     }
@@ -73,7 +73,7 @@ impl<'a> Column<'a> {
     }
 
     fn shown<'b>(&self, state: &'b State) -> Option<Cow<'b, Value>> {
-        if !state.exists && self.schema.name == "ensure" {
+        if !state.exists && !state.is_unknown && self.schema.name == "ensure" {
             return Some(Cow::Owned(Value::from("absent")));
         }
         let value = state.attributes.get(self.schema.name.as_str())?;
@@ -87,8 +87,8 @@ impl<'a> Column<'a> {
 /// One resource with all its attributes.
 pub(crate) fn one(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
     let mut text = format!("{}\n", styled(NAME, format!("{}[{}]", schema.name, visible(state.label()))));
-    if !state.exists && !can_be_absent(schema) {
-        return text + "  does not exist\n";
+    if let Some(why) = missing(schema, state) {
+        return text + &format!("  {why}\n");
     }
     let attributes = schema.attributes.iter().filter(|attribute| attribute.behaviour != Behaviour::Namevar);
     let values: Vec<(&str, Cow<'_, Value>)> = attributes

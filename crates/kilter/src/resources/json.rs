@@ -3,7 +3,7 @@
 use kilter_model::{State, TypeSchema, to_json, to_json_clear};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Secrets, can_be_absent};
+use super::{Secrets, missing};
 
 /// The resources as an array of objects, in parts: a text of all would be several times as large as what is known of
 /// them. What is known of a resource goes with its part.
@@ -29,14 +29,18 @@ fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> Json {
             attributes.insert(attribute.name.to_string(), shown);
         }
     }
-    if !state.exists && can_be_absent(schema) {
+    if !state.exists && missing(schema, state).is_none() {
         attributes.insert("ensure".to_owned(), "absent".into());
     }
-    json!({
+    let mut resource = json!({
         "resource": format!("{}[{}]", schema.name, state.label()),
         "type": schema.name.as_str(),
         "name": state.name.as_str(),
         "exists": state.exists,
         "attributes": attributes,
-    })
+    });
+    if state.is_unknown {
+        resource["unknown"] = true.into();
+    }
+    resource
 }

@@ -56,6 +56,15 @@ fn can_be_absent(schema: &TypeSchema) -> bool {
     schema.find("ensure").is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
 }
 
+/// Why a resource that is not there is not shown as absent; none if it is there, or can be declared as absent.
+fn missing(schema: &TypeSchema, state: &State) -> Option<&'static str> {
+    match state.exists {
+        true => None,
+        false if state.is_unknown => Some("does not exist and cannot be created"),
+        false => (!can_be_absent(schema)).then_some("does not exist"),
+    }
+}
+
 /// What is said in the place of secrets that were left out.
 fn left_out(names: &[&str]) -> String {
     let are = if names.len() == 1 { "is secret and" } else { "are secret and" };

@@ -2,7 +2,7 @@
 
 use kilter_model::{State, TypeSchema};
 
-use super::{Secrets, can_be_absent, declared, left_out};
+use super::{Secrets, declared, left_out, missing};
 use crate::puppet::{string, value};
 use crate::render::diff::visible;
 
@@ -13,8 +13,8 @@ pub(crate) fn puppet(schema: &TypeSchema, states: &[State], secrets: Secrets) ->
 }
 
 fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
-    if !state.exists && !can_be_absent(schema) {
-        return format!("# {}[{}] does not exist\n", schema.name, visible(state.label()));
+    if let Some(why) = missing(schema, state) {
+        return format!("# {}[{}] {why}\n", schema.name, visible(state.label()));
     }
     let declared = declared(schema, state, secrets);
     let mut attributes: Vec<(&str, String)> = Vec::new();

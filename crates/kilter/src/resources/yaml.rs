@@ -2,7 +2,7 @@
 
 use kilter_model::{State, TypeSchema, Value};
 
-use super::{Secrets, can_be_absent, declared, left_out};
+use super::{Secrets, declared, left_out, missing};
 use crate::yaml::{Texts, Yaml};
 
 /// A manifest that declares the resources as they are: applying it changes nothing.
@@ -19,8 +19,8 @@ pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: Secrets) -> S
 
 fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: Secrets) {
     let reference = format!("{}[{}]", schema.name, state.label());
-    if !state.exists && !can_be_absent(schema) {
-        return yaml.comment(1, &format!("{reference} does not exist"));
+    if let Some(why) = missing(schema, state) {
+        return yaml.comment(1, &format!("{reference} {why}"));
     }
     let declared = declared(schema, state, secrets);
     match (state.exists, declared.attributes.is_empty()) {

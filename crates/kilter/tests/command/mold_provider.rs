@@ -28,13 +28,15 @@ match sys.argv[1]:
             os.remove(file)
     case "drain":
         print("drained " + asked["name"])
+    case "measure":
+        print(json.dumps({"kind": "tank", "name": asked["name"], "depth": 7, "parts": ["a", "b"], "note": "full"}))
 "#;
 
 const METADATA: &str = "provider:
   type: tank
   desc: Tanks.
   invoke: mold
-  actions: [list, drain]
+  actions: [list, drain, measure]
   refresh: drain
   suitable: true
   attributes:
@@ -78,12 +80,32 @@ fn resources_are_set_listed_acted_upon_and_removed() {
     let ended = run(&place, &["act", "tank[a]", "fill"]);
     assert_eq!(
         (ended.code, ended.stderr.as_str()),
-        (1, "error: tank has no action `fill`\n  hint: its actions: drain\n")
+        (1, "error: tank has no action `fill`\n  hint: its actions: drain, measure\n")
     );
     let ended = run(&place, &["set", "tank", "a", "level=10"]);
     assert_eq!(ended.code, 1, "{}", ended.stdout);
     assert!(done(&place, &["set", "tank", "a", "exists=false"]).contains("1 changed"));
     assert_eq!(done(&place, &["get", "tank"]), "NAME  EXISTS  LEVEL\nb     true    3\n");
+}
+
+#[test]
+fn document_that_an_action_prints_is_shown_and_kept() {
+    let place = place();
+    let shown = done(&place, &["act", "tank[a]", "measure"]);
+    let lines = "  kind: tank\n  name: a\n  depth: 7\n  parts: [\"a\",\"b\"]\n  note: full\n";
+    assert_eq!(shown, format!("tank[a] measure: done\n{lines}"));
+    let kept = done(&place, &["act", "tank[a]", "measure", "--format", "json"]);
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let document = serde_json::json!({"kind": "tank", "name": "a", "depth": 7, "parts": ["a", "b"], "note": "full"});
+    assert_eq!((&kept["status"], &kept["document"]), (&"done".into(), &document));
+    // A refresh by such an action has it in the report.
+    let metadata = place.path().join("providers/tank.yaml");
+    let text = std::fs::read_to_string(&metadata).unwrap().replace("refresh: drain", "refresh: measure");
+    std::fs::write(metadata, text).unwrap();
+    let manifest = place.file("m.yaml", "resources:\n  tank[a]: {level: 2, notify: 'tank[b]'}\n  tank[b]: {}\n");
+    done(&place, &["set", "tank", "b", "level=0"]);
+    let applied = done(&place, &["apply", &manifest]);
+    assert!(applied.contains("depth: 7"), "{applied}");
 }
 
 #[test]

@@ -91,7 +91,7 @@ round 3
 }
 
 #[test]
-fn a_choreography_without_an_end_is_ended() {
+fn choreographer_that_repeats_itself_is_stopped_after_three_rounds() {
     let place = choreographed();
     script(
         &place,
@@ -102,7 +102,29 @@ fn a_choreography_without_an_end_is_ended() {
     assert_eq!((ended.code, ended.stdout.as_str()), (4, ""));
     assert_eq!(
         ended.stderr,
-        "error: the choreography does not end: after 25 rounds there are steps left: counter[a] reset\n"
+        "error: actors/choreograph repeats itself: 3 rounds performed the same steps, and it asks for them again: counter[a] reset; \
+         what it observes does not change with them, or it does not compare it\n"
+    );
+    let rounds = run(&place, &["apply", "--format", "json"]);
+    let rounds: serde_json::Value = serde_json::from_str(&rounds.stdout).unwrap();
+    assert_eq!(rounds["rounds"].as_array().unwrap().len(), 3, "{rounds}");
+}
+
+#[test]
+fn a_choreography_without_an_end_is_ended() {
+    let place = choreographed();
+    // The steps are others in each round.
+    script(
+        &place,
+        "actors/choreograph",
+        "#!/usr/bin/python3 -IS\nimport json, random\n\
+         print(json.dumps([{\"kind\": \"counter\", \"name\": \"a\", \"level\": random.randrange(10**9)}]))\n",
+    );
+    let ended = run(&place, &["apply", "-q"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (4, ""));
+    assert_eq!(
+        ended.stderr,
+        "error: the choreography does not end: after 25 rounds there are steps left: counter[a] conform\n"
     );
 }
 

@@ -160,7 +160,7 @@ fn a_script_that_is_no_provider_is_told_and_disturbs_nothing() {
     assert_eq!(
         ended.stderr,
         "warning: DIR/providers/bad.prov: not used: asked to describe itself, it failed with exit code 3; one of mold's convention needs \
-         bad.yaml beside it\n"
+         bad.yaml beside it; kilter asks it again in 10 min, or as soon as the file changes\n"
     );
 }
 
@@ -747,4 +747,78 @@ fn an_included_directory_that_is_none_is_warned_of() {
             (0, format!("warning: {shown}: there is no such directory of providers\n"))
         );
     }
+}
+
+/// A provider of the type `knob`, whose values are what the file `is` says.
+fn knob(place: &Place, convention: &str) {
+    let metadata = "provider:\n  type: knob\n  invoke: INVOKE\n  suitable: true\n  attributes:\n    name: {desc: Its name.}\n    \
+                    mode: {type: \"enum[low, high]\"}\n    size: {type: string}\n";
+    let script = match convention {
+        "simple" => {
+            "#!/bin/bash\neval \"$@\"\ncd DIR\necho '# simple'\ncase $ral_action in\n\
+             find) printf 'name: %s\\nmode: %s\\nsize: s\\n' \"$name\" \"$(cat is)\" ;;\n\
+             update) echo \"$mode\" >is; echo 'ral_derive: true' ;;\nesac\n"
+        }
+        "json" => {
+            "#!/usr/bin/python3 -IS\nimport json, os, sys\nos.chdir('DIR')\nasked = json.load(sys.stdin)\n\
+             if sys.argv[1] == 'ral_action=get':\n    \
+             print(json.dumps({'resources': [{'name': name, 'mode': open('is').read().strip(), 'size': 's'} for name in asked['names']]}))\n\
+             else:\n    open('is', 'w').write(asked['updates'][0]['should']['mode'])\n    print('{\"derive\": true}')\n"
+        }
+        _ => {
+            "#!/usr/bin/python3 -IS\nimport json, os, sys\nos.chdir('DIR')\nasked = json.load(sys.stdin)\n\
+             if sys.argv[1] == 'inspect':\n    \
+             print(json.dumps({'kind': 'knob', 'name': asked['name'], 'exists': True, 'mode': open('is').read().strip(), 'size': 's'}))\n\
+             else:\n    open('is', 'w').write(asked['mode'])\n"
+        }
+    };
+    provider(place, "knob", &metadata.replace("INVOKE", convention), script);
+}
+
+#[test]
+fn found_value_outside_of_its_type_is_repaired_by_a_declared_one() {
+    for convention in ["simple", "json", "mold"] {
+        let place = Place::new();
+        knob(&place, convention);
+        place.file("is", "weird\n");
+        let manifest = place.file("m.yaml", "resources:\n  knob[k]: {mode: high}\n");
+        let plan = place.run(&["-I", ".", "plan", &manifest]);
+        assert_eq!(plan.code, 2, "{convention}: {plan:?}");
+        assert!(plan.stdout.contains("mode: weird → high"), "{convention}: {plan:?}");
+        let applied = place.run(&["-I", ".", "apply", &manifest]);
+        assert!(applied.code == 0 && applied.stdout.contains("1 changed"), "{convention}: {applied:?}");
+        assert!(place.run(&["-I", ".", "apply", &manifest]).stdout.contains("1 unchanged"), "{convention}");
+        // Nothing says what is right where nothing is declared, and a strict run takes no such value.
+        place.file("is", "weird\n");
+        let undeclared = place.file("m.yaml", "resources:\n  knob[k]: {size: s}\n");
+        let plan = place.run(&["-I", ".", "plan", &undeclared]);
+        assert!(plan.code == 4 && plan.stdout.contains("mode expects"), "{convention}: {plan:?}");
+        place.file("m.yaml", "resources:\n  knob[k]: {mode: high}\n");
+        let strict = place.run(&["-I", ".", "plan", &manifest, "--strict", "error"]);
+        assert_eq!(strict.code, 4, "{convention}: {strict:?}");
+    }
+}
+
+#[test]
+fn unknown_resource_is_not_shown_as_absent() {
+    let place = Place::new();
+    provider(
+        &place,
+        "user",
+        "provider:\n  type: account\n  invoke: simple\n  suitable: true\n  attributes:\n    name: {desc: Its name.}\n    \
+         ensure: {type: \"enum[present, absent]\"}\n",
+        "#!/bin/bash\neval \"$@\"\necho '# simple'\necho \"name: $name\"\n[ \"$name\" = gone ] && echo 'ensure: absent' || echo 'ral_unknown: true'\n",
+    );
+    let shown = |name: &str, format: &str| {
+        let ended = place.run(&["-I", ".", "get", "account", name, "--format", format]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{ended:?}");
+        ended.stdout
+    };
+    assert_eq!(shown("gone", "human"), "account[gone]\n  ensure  absent\n");
+    assert_eq!(shown("x", "human"), "account[x]\n  does not exist and cannot be created\n");
+    let json: serde_json::Value = serde_json::from_str(&shown("x", "json")).unwrap();
+    assert_eq!((&json[0]["exists"], &json[0]["unknown"]), (&false.into(), &true.into()));
+    assert_eq!(json[0]["attributes"], serde_json::json!({}));
+    assert_eq!(shown("x", "yaml"), "resources:\n  # account[x] does not exist and cannot be created\n");
+    assert_eq!(shown("x", "puppet"), "# account[x] does not exist and cannot be created\n");
 }

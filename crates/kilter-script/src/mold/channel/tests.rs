@@ -176,6 +176,22 @@ fn a_message_that_is_too_long_is_skipped_and_memory_stays_bounded() {
     assert!(frames.len() > 4 && messages(&frames).len() == 1, "an endless stretch is told piece by piece");
 }
 
+#[test]
+fn large_message_is_one_entry_whole_or_too_long() {
+    let large = Message::part("log", &vec![b'x'; 3 << 20]);
+    let frames = all(&[TEXT, &large.to_netstring(), TEXT].concat());
+    assert_eq!((frames.len(), messages(&frames).get(1)), (3, Some(&large)));
+    let too_long = Message::part("log", &vec![b'x'; LONGEST_MESSAGE]).to_netstring();
+    let frames = all(&[TEXT, &too_long, TEXT].concat());
+    let [Frame::Message(_), Frame::Damage(damage), Frame::Message(_)] = frames.as_slice() else {
+        panic!("{}", frames.len())
+    };
+    assert_eq!(damage.bytes, too_long.len());
+    // Many small values take more memory than their text.
+    let crowd = Message::new("log", json!(vec![1; 1 << 20])).to_netstring();
+    assert!(messages(&all(&crowd)).is_empty());
+}
+
 /// Some messages as bytes.
 fn stream(random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
     let data = |random: &mut fastrand::Rng| match random.u8(0..5) {

@@ -50,7 +50,7 @@ impl<'a> Shelf<'a> {
         made.map_err(|error| eco_format!("cannot create {}: {error}", directory.display()))?;
         let directory = real(&directory)?.ok_or_else(|| eco_format!("{} has gone", directory.display()))?;
         let file = Whole::open(&shown(&directory.join(file_name(name)))).map_err(|error| eco_format!("{error}"))?;
-        file.replace(bytes, 0o600, self.cx.durability()).map_err(|error| eco_format!("{error}"))?;
+        file.replace(bytes, 0o600, self.cx).map_err(|error| eco_format!("{error}"))?;
         Ok(())
     }
 

@@ -36,6 +36,7 @@ pub use accounts::{RealRunner, Runner, System};
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
 pub use file::FileProvider;
+pub use file::temporary_record::{CleanedFiles, clean_temporary_files};
 pub use file_part::FilePartProvider;
 pub use group::GroupProvider;
 pub use host::HostProvider;

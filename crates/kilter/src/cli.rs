@@ -151,6 +151,9 @@ pub(crate) enum Command {
     /// Have a run go on that was paused
     #[command(after_help = examples::RESUME)]
     Resume,
+    /// Remove temporary files that killed runs left behind
+    #[command(after_help = examples::CLEAN)]
+    Clean(CleanArgs),
     /// Read resources of a type: all, or by name
     #[command(after_help = examples::GET)]
     Get(GetArgs),
@@ -331,6 +334,20 @@ pub(crate) struct PauseArgs {
     /// Do not wait until what is under way has ended
     #[arg(long)]
     pub(crate) no_wait: bool,
+}
+
+/// Arguments of `kilter clean`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CleanArgs {
+    /// Search these directories as well, without what is below them
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) directories: Vec<PathBuf>,
+    /// Only list what would be removed
+    #[arg(short, long)]
+    pub(crate) noop: bool,
+    /// How the list is printed
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
 }
 
 /// Arguments of `kilter plan`.

@@ -97,6 +97,7 @@ fn carry_out(cli: &Cli) -> Exit {
         Command::Status(args) => commands::status::run(args, global),
         Command::Pause(args) => commands::pause::pause(args, global),
         Command::Resume => commands::pause::resume(global),
+        Command::Clean(args) => commands::clean::run(args, global),
         Command::Get(args) => commands::get::run(args, global),
         Command::Set(args) => commands::set::run(args, global),
         Command::Act(args) => commands::act::run(args, global),

@@ -19,11 +19,15 @@ use super::own;
 use super::place::{self, Parent};
 use super::spec::{Ensure, Spec};
 use super::stage::{Staged, Temporary};
+use super::temporary_record::{Recorded, record};
 use super::{leftover, remove};
 use crate::accounts::Ids;
 
 /// How many directories are held open at once; the limit of descriptors is often 1024.
 const HELD: usize = 128;
+
+/// Maximum number of directories that a batch has recorded at a time.
+const MAX_RECORDED: usize = 1024;
 
 /// What a batch needs of the provider.
 pub(super) struct Surroundings<'a> {
@@ -42,6 +46,8 @@ pub(super) struct Batch<'a> {
     /// How many descriptors those hold.
     held: usize,
     barrier: Barrier,
+    /// The directories, by device and inode, in which there may be temporary files.
+    recorded: FxHashMap<(u64, u64), Option<Recorded>>,
     outcomes: Vec<Outcome>,
     /// How many further failures each outcome has beyond the one that it tells.
     further: Vec<usize>,
@@ -68,6 +74,7 @@ impl<'a> Batch<'a> {
             pending: Vec::new(),
             held: 0,
             barrier: Barrier::default(),
+            recorded: FxHashMap::default(),
             outcomes: vec![Outcome::done(); count],
             further: vec![0; count],
         }
@@ -136,8 +143,9 @@ impl<'a> Batch<'a> {
         Ok(parent)
     }
 
-    /// Where backups go.
-    pub(super) fn keeper(&mut self) -> Keeper<'_> {
+    /// Where backups of what is in a directory go.
+    pub(super) fn keeper(&mut self, parent: &Parent) -> Keeper<'_> {
+        self.record(parent);
         let durable = self.is_durable();
         let cx = self.around.cx;
         Keeper { var_dir: cx.var_dir(), barrier: &mut self.barrier, durable, interrupt: cx.interrupt() }
@@ -152,6 +160,17 @@ impl<'a> Batch<'a> {
         if self.is_durable() {
             self.around.touched.note(parent);
         }
+    }
+
+    /// Records that temporary files are going to be made in a directory.
+    pub(super) fn record(&mut self, parent: &Parent) {
+        if self.recorded.len() >= MAX_RECORDED {
+            self.commit_each();
+            self.recorded.clear();
+        }
+        let state_dir = self.around.cx.var_dir();
+        let key = (parent.stat.st_dev, parent.stat.st_ino);
+        self.recorded.entry(key).or_insert_with(|| record(state_dir, &parent.fd));
     }
 
     /// Removes what dead runs left in a directory, once.

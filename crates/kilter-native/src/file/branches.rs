@@ -102,7 +102,7 @@ fn purge(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
         return remove::rmdir(&site.parent.fd, site.leaf).map_err(|errno| FileError::io("remove", path, errno));
     }
     if let Some(backup) = site.spec.backup.filter(|backup| backup.as_bool() == Some(true)) {
-        batch.keeper().keep(site.parent, site.leaf, old, backup)?;
+        batch.keeper(site.parent).keep(site.parent, site.leaf, old, backup)?;
         batch.commit()?;
     }
     remove::unlink(&site.parent.fd, site.leaf, &path)?;

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, openat, statat, unlinkat};
+use rustix::io::Errno;
 
+use super::error::FileError;
 use super::kind::Kind;
 use super::look::{each_name, open_seen};
 use super::place::LIST;
@@ -25,7 +27,7 @@ static SELF: LazyLock<Maker> = LazyLock::new(Maker::this);
 
 /// The process that made a temporary file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Maker {
+pub(super) struct Maker {
     pid: u32,
     start: u64,
     space: u64,
@@ -33,8 +35,7 @@ struct Maker {
 
 /// A new name for a temporary file.
 pub(super) fn temporary_name() -> String {
-    static BEGINNING: LazyLock<String> =
-        LazyLock::new(|| format!("{PREFIX}{:x}-{:x}-{:x}-", SELF.pid, SELF.start, SELF.space));
+    static BEGINNING: LazyLock<String> = LazyLock::new(|| format!("{PREFIX}{}-", SELF.text()));
     static RANDOM: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     // Not to be guessed, so that nobody can be there first; O_EXCL would notice.
     let mut random = RANDOM.hash_one(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -53,18 +54,25 @@ pub(super) fn is_temporary(name: &[u8]) -> bool {
 }
 
 fn maker(name: &[u8]) -> Option<Maker> {
-    let rest = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
-    let mut parts = rest.split('-');
-    let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
-    let (pid, start, space, _) = (number()?, number()?, number()?, number()?);
-    let last = rest.rsplit('-').next()?;
-    (last.len() == 16 && parts.next().is_none()).then_some(Maker { pid: u32::try_from(pid).ok()?, start, space })
+    let (text, last) = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?.rsplit_once('-')?;
+    let is_number = last.len() == 16 && u64::from_str_radix(last, 16).is_ok();
+    Maker::parse(text).filter(|_| is_number)
 }
 
-/// Removes what dead runs left in a directory. What cannot be removed is left to others.
+/// Removes temporary files of dead processes in a directory. What cannot be removed is left to others.
 pub(super) fn clean(directory: &OwnedFd) {
-    let Ok(fresh) = openat(directory, c".", LIST | OFlags::CLOEXEC, Mode::empty()) else { return };
+    drop(remove(directory, &is_dead, false));
+}
+
+/// Removes temporary files in a directory whose processes are dead; with `noop`, only lists them. Returns their names.
+pub(super) fn remove(
+    directory: &OwnedFd,
+    is_dead: &dyn Fn(Maker, &Stat) -> bool,
+    noop: bool,
+) -> Vec<(Vec<u8>, Result<(), Errno>)> {
+    let Ok(fresh) = openat(directory, c".", LIST | OFlags::CLOEXEC, Mode::empty()) else { return Vec::new() };
     let mut dead = Vec::new();
+    let mut removed = Vec::new();
     let _ = each_name(&fresh, &mut |name| {
         if let Some(maker) = maker(name) {
             dead.push((name.to_vec(), maker));
@@ -72,25 +80,34 @@ pub(super) fn clean(directory: &OwnedFd) {
     });
     for (name, maker) in dead {
         let Ok(stat) = statat(directory, &name[..], AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        if !is_left_over(maker, &stat) {
+        if !is_judged(&stat) || !is_dead(maker, &stat) {
             continue;
         }
-        match Kind::of(&stat) {
+        let result = match Kind::of(&stat) {
+            _ if noop => Ok(()),
             Kind::Directory => remove_private(directory, &name, &stat),
-            _ => drop(unlinkat(directory, &name[..], AtFlags::empty())),
+            _ => unlinkat(directory, &name[..], AtFlags::empty()),
+        };
+        // Another process may have been first.
+        if result != Err(Errno::NOENT) {
+            removed.push((name, result));
         }
     }
+    removed
 }
 
 /// Removes a private directory with the empty one that can be in it; anything else stays.
-fn remove_private(directory: &OwnedFd, name: &[u8], stat: &Stat) {
-    let Ok(opened) = open_seen(directory, name, "", stat, LIST) else { return };
+fn remove_private(directory: &OwnedFd, name: &[u8], stat: &Stat) -> Result<(), Errno> {
+    let opened = open_seen(directory, name, "", stat, LIST).map_err(|error| match error {
+        FileError::Io { errno, .. } => errno,
+        _ => Errno::NOENT,
+    })?;
     let mut inside = Vec::new();
     let _ = each_name(&opened, &mut |name| inside.push(name.to_vec()));
     if let [only] = &inside[..] {
         let _ = unlinkat(&opened, &only[..], AtFlags::REMOVEDIR);
     }
-    let _ = unlinkat(directory, name, AtFlags::REMOVEDIR);
+    unlinkat(directory, name, AtFlags::REMOVEDIR)
 }
 
 /// Whether kilter can have made what has a temporary name, and may still be at work on it.
@@ -103,19 +120,20 @@ pub(super) fn is_in_use(name: &[u8], stat: &Stat) -> bool {
     possible && maker(name).is_some_and(|maker| !is_dead(maker, stat))
 }
 
-fn is_left_over(maker: Maker, stat: &Stat) -> bool {
+/// Returns true for what this process may remove if its maker is dead.
+fn is_judged(stat: &Stat) -> bool {
     let own = rustix::process::geteuid();
-    let judged = match Kind::of(stat) {
+    match Kind::of(stat) {
         // The owner is set before the rename, so a leftover may belong to whom the file was meant for:
         // only root may judge such a file.
         Kind::File | Kind::Link => own.is_root() || stat.st_uid == own.as_raw(),
         Kind::Directory => stat.st_uid == own.as_raw() && stat.st_mode & 0o777 == 0o700,
         _ => false,
-    };
-    judged && is_dead(maker, stat)
+    }
 }
 
-fn is_dead(maker: Maker, stat: &Stat) -> bool {
+/// Returns true if the process is dead for certain, or if it is of another boot, container or host and the file is a day old.
+pub(super) fn is_dead(maker: Maker, stat: &Stat) -> bool {
     if maker.space == SELF.space && maker.space != 0 {
         return started(maker.pid) != Some(maker.start);
     }
@@ -125,6 +143,30 @@ fn is_dead(maker: Maker, stat: &Stat) -> bool {
 }
 
 impl Maker {
+    /// Returns this process.
+    pub(super) fn of_this_process() -> Maker {
+        *SELF
+    }
+
+    /// Returns the part of a temporary name that stands for the process.
+    pub(super) fn text(self) -> String {
+        format!("{:x}-{:x}-{:x}", self.pid, self.start, self.space)
+    }
+
+    /// Reads that part.
+    pub(super) fn parse(text: &str) -> Option<Maker> {
+        let mut parts = text.split('-');
+        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+        let (pid, start, space) = (number()?, number()?, number()?);
+        parts.next().is_none().then_some(Maker { pid: u32::try_from(pid).ok()?, start, space })
+    }
+
+    /// Returns true if the process has ended, provided that it can only live if its number means something here: that of a
+    /// process that held a lock that this process holds now.
+    pub(super) fn is_gone(self) -> bool {
+        self != *SELF && (self.space != SELF.space || self.space == 0 || started(self.pid) != Some(self.start))
+    }
+
     fn this() -> Maker {
         let pid = std::process::id();
         let space = || {

@@ -39,6 +39,7 @@ mod root;
 mod schema;
 mod spec;
 mod stage;
+pub(crate) mod temporary_record;
 mod time;
 mod tree;
 pub(crate) mod whole;

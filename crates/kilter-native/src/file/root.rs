@@ -210,11 +210,11 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
         wanted.uid = wanted.uid.or(Some(kept.stat.st_uid));
         wanted.gid = wanted.gid.or(Some(kept.stat.st_gid));
     }
-    if old.is_none() && spec.validate_cmd.is_none() {
-        create(parent, leaf, data, wanted, &policy)?;
+    if old.is_none() && spec.validate_cmd.is_none() && create(parent, leaf, data, wanted, &policy)? {
         batch.note(parent);
         return Ok(());
     }
+    batch.record(parent);
     let staged = stage(parent, leaf, data, wanted, kept, &policy)?;
     if let Some(command) = spec.validate_cmd {
         let secret = command.holds_sensitive() || spec.content.is_some_and(kilter_model::Value::holds_sensitive);
@@ -229,7 +229,7 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
         }
         Some(old) => {
             if let Some(backup) = spec.backup {
-                batch.keeper().keep(parent, leaf, &old, backup)?;
+                batch.keeper(parent).keep(parent, leaf, &old, backup)?;
             }
             batch.await_turn(index, parent, leaf, staged, old)
         }
@@ -253,6 +253,7 @@ fn make_directory(batch: &mut Batch<'_>, site: &Site<'_>, source: Option<&Source
     // Nothing is removed for an owner that does not exist.
     ownership(batch, site.spec, Kind::Directory, 0, None, source)?;
     clear(batch, site)?;
+    batch.record(parent);
     let private = Private::new(parent, leaf)?;
     let made = private.make()?;
     // A directory in one with the setgid bit inherits it.
@@ -277,6 +278,7 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
     }
     batch.clean(parent);
     let wanted = ownership(batch, site.spec, Kind::Link, 0, None, None)?;
+    batch.record(parent);
     let temporary = Temporary::new(parent);
     symlinkat(target, &parent.fd, temporary.name())
         .map_err(|errno| FileError::io("create a link beside", &path, errno))?;
@@ -290,7 +292,7 @@ fn link(batch: &mut Batch<'_>, site: &Site<'_>, target: &[u8]) -> Result<(), Fil
     batch.note(parent);
     let Some(old) = old else { return temporary.become_new(leaf) };
     if let Some(backup) = site.spec.backup {
-        batch.keeper().keep(parent, leaf, old, backup)?;
+        batch.keeper(parent).keep(parent, leaf, old, backup)?;
         batch.commit()?;
     }
     if old.kind == Kind::Directory {
@@ -315,7 +317,7 @@ fn give(parent: &Parent, name: &str, uid: Option<u32>, gid: Option<u32>, path: &
 fn clear(batch: &mut Batch<'_>, site: &Site<'_>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
     if let Some(backup) = site.spec.backup {
-        batch.keeper().keep(site.parent, site.leaf, old, backup)?;
+        batch.keeper(site.parent).keep(site.parent, site.leaf, old, backup)?;
         batch.commit()?;
     }
     remove::unlink(&site.parent.fd, site.leaf, &site.parent.join(site.leaf))?;
@@ -339,7 +341,7 @@ pub(super) fn absent(batch: &mut Batch<'_>, site: Site<'_>) -> Result<(), FileEr
         }
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             if let Some(backup) = site.spec.backup {
-                batch.keeper().keep(parent, leaf, old, backup)?;
+                batch.keeper(parent).keep(parent, leaf, old, backup)?;
                 batch.commit()?;
             }
             remove::tree(&parent.fd, leaf, &path)

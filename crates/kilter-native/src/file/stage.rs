@@ -108,17 +108,18 @@ pub(super) struct Staged {
     pub(super) not_kept: NotKept,
 }
 
-/// Makes a file where none is yet, with its final content, owner and mode.
+/// Makes a file where none is yet, with its final content, owner and mode. Returns false if the file system has no files without
+/// names: the file then has to be staged under a temporary one.
 ///
 /// It has no name until it is complete: a run that is killed leaves nothing, and the directory is
-/// changed once. File systems that have no files without names get it by way of a temporary one.
+/// changed once.
 pub(super) fn create(
     parent: &Rc<Parent>,
     leaf: &[u8],
     data: &Data<'_>,
     wanted: Ownership,
     policy: &AclPolicy,
-) -> Result<(), FileError> {
+) -> Result<bool, FileError> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(fd) = openat(&parent.fd, c".", flags, Mode::RUSR | Mode::WUSR) {
         let path = parent.join(leaf);
@@ -127,13 +128,13 @@ pub(super) fn create(
         set_list(&fd, policy, after, &path)?;
         finish(&fd, data, after.bits, &path)?;
         match name(&fd, parent, leaf) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(true),
             Err(Errno::EXIST) => return Err(FileError::Appeared(path)),
             // A container without the capability and without /proc, or a file system that has its own mind.
             Err(_) => {}
         }
     }
-    stage(parent, leaf, data, wanted, None, policy)?.temporary.become_new(leaf)
+    Ok(false)
 }
 
 /// Gives a file without a name one that nothing has yet.

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use kilter_provider::Durability;
+use kilter_provider::{Context, Durability};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, fsync, ftruncate, statat};
 use rustix::io::Errno;
@@ -18,6 +18,7 @@ use super::look::{Looked, look_at, open_seen};
 use super::own::Ownership;
 use super::place::{self, Parent, READ};
 use super::stage::{Data, stage};
+use super::temporary_record::record;
 use super::{content, leftover, mode};
 
 /// The largest file that is read: it is held in memory.
@@ -107,12 +108,7 @@ impl Whole {
     ///
     /// # Errors
     /// When something else is there than was read, or the system refuses.
-    pub(crate) fn replace(
-        self,
-        bytes: &[u8],
-        new_mode: u32,
-        durability: Durability,
-    ) -> Result<Vec<String>, WholeError> {
+    pub(crate) fn replace(self, bytes: &[u8], new_mode: u32, cx: &Context<'_>) -> Result<Vec<String>, WholeError> {
         let (parent, leaf) = (&self.parent, place::split(&self.path).1.as_bytes());
         if parent.readable {
             leftover::clean(&parent.fd);
@@ -126,8 +122,9 @@ impl Whole {
             }
             None => Ownership { bits: Some(new_mode), ..Ownership::default() },
         };
+        let _recorded = record(cx.var_dir(), &parent.fd);
         let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref(), &AclPolicy::Keep)?;
-        let is_flushed = durability == Durability::Flushed;
+        let is_flushed = cx.durability() == Durability::Flushed;
         if is_flushed {
             fsync(&staged.fd).map_err(|errno| FileError::io("flush", &self.path, errno))?;
         }
@@ -228,7 +225,7 @@ mod tests {
         }
 
         fn replace(&self, whole: Whole) -> Result<Vec<String>, WholeError> {
-            whole.replace(b"new", 0o644, Durability::Flushed)
+            whole.replace(b"new", 0o644, &Context::bare())
         }
     }
 

@@ -81,7 +81,7 @@ impl HostProvider {
                 _ => table.remove(change.name),
             }
         }
-        let lost = file.replace(&table.bytes(), 0o644, cx.durability()).map_err(failed)?;
+        let lost = file.replace(&table.bytes(), 0o644, cx).map_err(failed)?;
         let told = (!lost.is_empty()).then(|| format!("{path}: could not keep {}", lost.join(", ")).into());
         Ok(told.into_iter().collect())
     }

@@ -66,6 +66,22 @@ Examples:
 
 A run that is not paused is left as it is. Exits with 1 when there is no run.";
 
+pub(super) const CLEAN: &str = "\
+Examples:
+  kilter clean                         remove what killed runs left behind
+  kilter clean --noop --format json    list it
+  kilter clean /etc /srv/app           also where runs with another state directory left files
+
+A run writes new contents to files named `.kilter.PROCESS-NUMBER` beside the old ones, and
+records the directories in its state directory. If it is killed, the next `apply`, `set` or
+`run` with this state directory removes the files, whatever its manifest declares; `clean`
+does only that. It removes files that the recorded process has made, and no others. In
+directories that are named, it removes files whose process has ended; if that cannot be known,
+because they are of another boot, container or host, files that are a day old. It does not run
+beside another run with the same state directory.
+
+Exits with 2 if --noop lists files, with 4 if a file cannot be removed.";
+
 pub(super) const GET: &str = "\
 Examples:
   kilter get user                      all users, as a table

@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod apply;
+pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod facts;
 pub(crate) mod get;

@@ -51,14 +51,20 @@ impl Pass {
         }
     }
 
-    /// The lock of a run that changes something.
+    /// The lock of a run that changes something. Temporary files that killed runs left behind are removed.
     ///
     /// # Errors
     /// When another run holds it, or the state directory cannot be used; that has been said.
     pub(crate) fn lock(self, global: &Global) -> Result<Option<Lock>, Exit> {
         match self.mode {
             Mode::Noop => Ok(None),
-            Mode::Apply => StateDir::new(global.state_dir()?).hold().map(Some).map_err(|error| fail(error.into())),
+            Mode::Apply => {
+                let state_dir = StateDir::new(global.state_dir()?);
+                let lock = state_dir.hold().map_err(|error| fail(error.into()))?;
+                // What cannot be removed is reported by `kilter clean`.
+                kilter_native::clean_temporary_files(Some(state_dir.path()), &[], false);
+                Ok(Some(lock))
+            }
         }
     }
 
@@ -78,6 +84,7 @@ impl Pass {
     /// # Errors
     /// When it could not be started; that has been said.
     pub(crate) fn report(self, prepared: &Prepared<'_>, global: &Global) -> Result<Report, Exit> {
+        let _lock = self.lock(global)?;
         let stop = Arc::new(self.stop()?);
         signals::stop(&stop);
         let options = Options {

@@ -3,10 +3,11 @@
 use crate::support::{Place, snapshot};
 
 /// All commands.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "apply",
     "plan",
     "run",
+    "clean",
     "get",
     "set",
     "act",

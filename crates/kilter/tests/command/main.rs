@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod careful;
+mod clean;
 mod composite;
 mod exit_codes;
 mod facts;

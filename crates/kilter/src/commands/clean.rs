@@ -1,0 +1,71 @@
+//! `kilter clean`: removes temporary files that killed runs left behind.
+
+use std::path::Path;
+
+use kilter_native::{CleanedFiles, clean_temporary_files};
+use kilter_runtime::StateDir;
+use serde_json::json;
+
+use super::pass::fail;
+use crate::cli::{CleanArgs, Global, ReportFormat};
+use crate::exit::Exit;
+use crate::render::diff::visible;
+use crate::{paths, say};
+
+/// Runs the command.
+pub(crate) fn run(args: &CleanArgs, global: &Global) -> Exit {
+    match clean(args, global) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn clean(args: &CleanArgs, global: &Global) -> Result<Exit, Exit> {
+    if let Some(missing) = args.directories.iter().find(|path| !path.is_dir()) {
+        return Err(say::fail(format_args!("there is no directory {}", visible(&shown(missing)))));
+    }
+    let directories: Vec<_> = args.directories.iter().map(|path| paths::whole(path)).collect();
+    let state_dir = global.state_dir()?;
+    // Nothing is recorded in a directory that does not exist, and it is not made.
+    let state_dir = state_dir.is_dir().then_some(state_dir);
+    let lock = state_dir.as_ref().map(|path| StateDir::new(path).hold()).transpose();
+    let _lock = lock.map_err(|error| fail(error.into()))?;
+    let cleaned = clean_temporary_files(state_dir.as_deref(), &directories, args.noop);
+    let told = match args.format {
+        ReportFormat::Human => human(&cleaned, args.noop, global.quiet),
+        ReportFormat::Json => json(&cleaned, args.noop),
+    };
+    for (path, why) in &cleaned.failed {
+        say::error(format_args!("cannot clean {}: {why}", visible(&shown(path))));
+    }
+    let exit = say::data(&told);
+    Ok(match exit {
+        Exit::Done if !cleaned.failed.is_empty() => Exit::Failed,
+        Exit::Done if args.noop && !cleaned.removed.is_empty() => Exit::Pending,
+        exit => exit,
+    })
+}
+
+fn human(cleaned: &CleanedFiles, noop: bool, quiet: bool) -> String {
+    if quiet {
+        return String::new();
+    }
+    let mut text: String = cleaned.removed.iter().map(|path| format!("- {}\n", visible(&shown(path)))).collect();
+    let (count, files) = match cleaned.removed.len() {
+        0 => return "no temporary files\n".to_owned(),
+        1 => (1, "file"),
+        count => (count, "files"),
+    };
+    text += &format!("{count} temporary {files} {}\n", if noop { "to remove" } else { "removed" });
+    text
+}
+
+fn json(cleaned: &CleanedFiles, noop: bool) -> String {
+    let removed: Vec<String> = cleaned.removed.iter().map(|path| shown(path)).collect();
+    let failed: Vec<_> =
+        cleaned.failed.iter().map(|(path, why)| json!({ "path": shown(path), "error": why })).collect();
+    format!("{:#}\n", json!({ "noop": noop, "removed": removed, "failed": failed }))
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

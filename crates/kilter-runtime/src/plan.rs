@@ -23,7 +23,7 @@ const SHOWN: usize = 80;
 #[derive(Debug)]
 pub enum SecretDigests {
     /// By digests with the key of the state directory in which the plan was made.
-    Keyed(SealingKey),
+    Keyed(Box<SealingKey>),
     /// Not at all: the plan was made with another key, so that a step with a sensitive value is always stale.
     Foreign,
     /// Not at all: a recording is replayed, which holds no secrets.

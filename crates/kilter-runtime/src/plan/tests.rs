@@ -163,7 +163,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
 fn drift_of(then: Vec<Difference>, now: &[Difference]) -> Option<String> {
     let (_state, key) = key();
     let steps = Plan::steps(&reported(then, Status::WouldChange), &key);
-    let plan = Plan::read(&steps, SecretDigests::Keyed(key)).unwrap();
+    let plan = Plan::read(&steps, SecretDigests::Keyed(Box::new(key))).unwrap();
     let reference = ResourceRef::new("file", "/a");
     plan.drift(&reference, plan.step(&reference).unwrap(), now, &[], None).map(|drift| drift.to_string())
 }
@@ -212,7 +212,7 @@ fn sensitive_values_are_compared_and_nowhere_in_the_steps() {
         let plan = Plan::read(&steps, secrets).unwrap();
         plan.drift(&reference, plan.step(&reference).unwrap(), now, &[], None)
     };
-    let again = |state: &tempfile::TempDir| SecretDigests::Keyed(SealingKey::of(state.path()).unwrap());
+    let again = |state: &tempfile::TempDir| SecretDigests::Keyed(Box::new(SealingKey::of(state.path()).unwrap()));
     assert_eq!(drift(again(&_state), &content("hunter1", "hunter2")), None);
     for now in [content("hunter3", "hunter2"), content("hunter1", "hunter3")] {
         let said = drift(again(&_state), &now).unwrap();

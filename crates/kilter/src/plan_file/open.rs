@@ -66,7 +66,7 @@ fn believed(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Res
         (None, None) => Err(say::fail("the plan was refused when this was recorded")),
         (Some(_), None) if recording::is_replay() => Ok(SecretDigests::Replayed),
         (Some("here"), None) => match SealingKey::of(&global.state_dir()?) {
-            Ok(key) => Ok(SecretDigests::Keyed(key)),
+            Ok(key) => Ok(SecretDigests::Keyed(Box::new(key))),
             Err(error) => Err(say::fail(error)),
         },
         (Some(_), None) => Ok(SecretDigests::Foreign),
@@ -85,7 +85,7 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
     let Integrity { maker, signed_by } = integrity::verify(text, key.as_ref())
         .map_err(|error| say::fail_with(format_args!("the plan {shown} {error}"), ["make a new plan"]))?;
     let secrets = match (maker, key) {
-        (Maker::Here, Some(key)) => SecretDigests::Keyed(key),
+        (Maker::Here, Some(key)) => SecretDigests::Keyed(Box::new(key)),
         _ => SecretDigests::Foreign,
     };
     let made_here = matches!(secrets, SecretDigests::Keyed(_));

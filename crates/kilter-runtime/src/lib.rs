@@ -30,6 +30,7 @@ mod prepare;
 mod records;
 mod report;
 mod reversals;
+mod run_lock;
 mod sealing;
 mod state_dir;
 mod step;

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::FlockOperation;
+
+use crate::run_lock::{RunLock, Taken, is_at};
 
 /// The directory in which kilter keeps state between runs, mode 0700.
 #[derive(Clone, Debug)]
@@ -48,18 +50,39 @@ pub enum StateDirError {
 /// The lock is the process's: whoever asks for it in the same process shares it.
 #[derive(Debug)]
 pub struct Lock {
-    file: Option<Arc<File>>,
+    held: Option<Arc<Held>>,
 }
 
-/// The locks that this process holds. The system lets go of one as soon as any descriptor of its file is closed, so the file is open
-/// once at most.
-static HELD: Mutex<Vec<Weak<File>>> = Mutex::new(Vec::new());
+/// A state directory that this process holds.
+#[derive(Debug)]
+struct Held {
+    /// Its canonical path.
+    directory: PathBuf,
+    /// The lock in it; none if the disk is full. Another one after the directory was removed.
+    file: Mutex<Option<File>>,
+    /// The lock outside of it, if the system has a place for that.
+    run_lock: Option<RunLock>,
+}
+
+impl Held {
+    fn file(&self) -> MutexGuard<'_, Option<File>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_at(&self, path: &Path) -> bool {
+        self.file().as_ref().is_some_and(|file| is_at(file, path))
+    }
+}
+
+/// The state directories that this process holds. The system lets go of a lock as soon as any descriptor of its file is closed, so the
+/// file is open once at most.
+static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
 
 impl Drop for Lock {
     fn drop(&mut self) {
         // Nobody opens the file anew before this one is closed.
         let _held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.file.take());
+        drop(self.held.take());
     }
 }
 
@@ -117,44 +140,56 @@ impl StateDir {
 
     /// Takes the lock. Nothing is written: a run that changes nothing leaves no trace.
     fn lock(&self) -> Result<Lock, StateDirError> {
-        let path = self.path.join("lock");
+        let io = |source: io::Error| StateDirError::Io { path: self.path.clone(), source };
+        let directory = std::fs::canonicalize(&self.path).map_err(io)?;
+        let path = directory.join("lock");
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|file| file.strong_count() > 0);
-        if let Some(file) = held.iter().filter_map(Weak::upgrade).find(|file| is_at(file, &path)) {
-            return Ok(Lock { file: Some(file) });
+        held.retain(|held| held.strong_count() > 0);
+        let known = held.iter().filter_map(Weak::upgrade).find(|held| held.directory == directory || held.is_at(&path));
+        if let Some(known) = known {
+            // Somebody may have removed it, with the directory.
+            if !known.is_at(&path) {
+                let file = self.open_locked(&path, known.run_lock.is_some())?;
+                *known.file() = file;
+            }
+            return Ok(Lock { held: Some(known) });
         }
-        let io = |source: io::Error| StateDirError::Io { path: path.clone(), source };
-        let file = std::fs::OpenOptions::new()
+        let locked = |Taken(file)| StateDirError::Locked { path: self.path.clone(), holder: holder(&file) };
+        let run_lock = RunLock::take(&directory).map_err(locked)?;
+        let file = Mutex::new(self.open_locked(&path, run_lock.is_some())?);
+        let lock = Arc::new(Held { directory, file, run_lock });
+        held.push(Arc::downgrade(&lock));
+        Ok(Lock { held: Some(lock) })
+    }
+
+    /// Opens the lock in the directory and takes it. On a full disk it may be missing if another lock is held.
+    fn open_locked(&self, path: &Path, has_other: bool) -> Result<Option<File>, StateDirError> {
+        let io = |source: io::Error| StateDirError::Io { path: path.to_owned(), source };
+        let opened = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
             .custom_flags((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32)
-            .open(&path)
-            .map_err(io)?;
+            .open(path);
+        let is_full =
+            |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let file = match opened {
+            Err(error) if has_other && is_full(&error) => return Ok(None),
+            opened => opened.map_err(io)?,
+        };
         if !file.metadata().map_err(io)?.is_file() {
             return Err(io(io::Error::other("it is no regular file: move it away")));
         }
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                let file = Arc::new(file);
-                held.push(Arc::downgrade(&file));
-                Ok(Lock { file: Some(file) })
-            }
+            Ok(()) => Ok(Some(file)),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
                 Err(StateDirError::Locked { path: self.path.clone(), holder: holder(&file) })
             }
             Err(errno) => Err(io(errno.into())),
         }
     }
-}
-
-/// Whether an open file is the one at `path`.
-fn is_at(file: &File, path: &Path) -> bool {
-    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let (open, found) = (file.metadata().map(id), std::fs::symlink_metadata(path).map(id));
-    open.ok().zip(found.ok()).is_some_and(|(open, found)| open == found)
 }
 
 /// Who holds the lock: its pid, which the kernel knows, and its name.

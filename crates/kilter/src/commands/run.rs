@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{
     Anew, Declared, Event, Handover, Held, Hold, Mode, Observer, Options, Outdated, Report, Ring, RunError, StateDir,
-    Stop, Takeover, Window,
+    StateDirError, Stop, Takeover, Window,
 };
 
 use super::pass::{Exits, Pass, fail};
@@ -54,15 +54,17 @@ fn hold(args: &RunArgs, global: &Global) -> Result<Exit, Exit> {
     let desk = desk(pass, global, &window)?;
     let metrics = args.metrics.map(|at| answer(at, &window)).transpose()?;
     let manager = RefCell::new(Manager::default());
-    let outside = Outside { status: status.as_ref(), desk: desk.as_ref(), manager: &manager };
     let stop = Arc::new(pass.stop()?);
     signals::stop(&stop);
+    let state_dir = StateDir::new(global.state_dir()?);
+    let outside =
+        Outside { status: status.as_ref(), desk: desk.as_ref(), manager: &manager, state_dir: &state_dir, stop: &stop };
     let options = Options {
         mode: pass.mode,
         jobs: pass.jobs,
         durability: pass.durability,
         strictness: global.strict.into(),
-        state_dir: Some(StateDir::new(global.state_dir()?)),
+        state_dir: Some(state_dir.clone()),
     };
     let shown = Shown { resources: !global.quiet, ..pass.shown(global) };
     let window = (desk.is_some() || metrics.is_some()).then_some(&*window);
@@ -410,6 +412,8 @@ struct Outside<'a> {
     desk: Option<&'a Desk>,
     /// The service manager that started this run.
     manager: &'a RefCell<Manager>,
+    state_dir: &'a StateDir,
+    stop: &'a Stop,
 }
 
 /// Shows what happens, and tells it.
@@ -422,6 +426,21 @@ struct Watching<'a> {
     is_unflushed: bool,
 }
 
+impl Watching<'_> {
+    /// Makes and locks the state directory again if somebody has removed it. A run that cannot hold it any more ends.
+    fn keep_state_dir(&self) {
+        match self.outside.state_dir.hold() {
+            // This run holds the same lock until it ends.
+            Ok(lock) => drop(lock),
+            Err(error @ StateDirError::Locked { .. }) => {
+                say::error(format_args!("the state directory was removed, and {error}: this run ends"));
+                self.outside.stop.request();
+            }
+            Err(error) => say::warning(format_args!("{error}: it was removed, and cannot be made again")),
+        }
+    }
+}
+
 /// Behind so many that have settled, there is memory to be given back.
 const MANY: usize = 1000;
 
@@ -430,6 +449,7 @@ impl Observer for Watching<'_> {
         if let Some(desk) = self.outside.desk {
             desk.tell(&event);
             if let Event::Door = event {
+                self.keep_state_dir();
                 desk.open_again();
             }
         }

@@ -397,3 +397,27 @@ fn full_disk_under_the_state_directory_stops_only_changes_that_owe_a_refresh() {
     assert_eq!(running.told("Changes that owe a refresh wait"), 1);
     assert_eq!(running.end().0, Some(143));
 }
+
+#[test]
+fn removed_state_directory_is_made_again_and_stays_locked() {
+    let place = Place::new();
+    let path = manifest(
+        &place,
+        "resources:\n  file[DIR/b]: {content: x, notify: \"exec[r]\"}\n  \
+                exec[r]: {command: \"echo x >> DIR/r\", shell: true, refreshonly: true}\n",
+    );
+    let running = Running::begin(&place, &[&path]);
+    wait("the refresh", || content(&place.path().join("r")) == "x\n" && status(&place, &[])["quiet_for_ms"].is_u64());
+    for _ in 0..5 {
+        // The run makes it again while it is removed.
+        let _ = std::fs::remove_dir_all(state(&place));
+        let other = place.run(&["apply", &path]);
+        assert!(other.code == 1 && other.stderr.contains("another run holds the lock"), "{other:?}");
+    }
+    wait("its state directory", || status(&place, &[])["quiet_for_ms"].is_u64());
+    std::fs::write(place.path().join("b"), "changed").unwrap();
+    wait("the refresh of a repair", || content(&place.path().join("r")) == "x\nx\n");
+    assert_eq!(std::fs::metadata(state(&place)).unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(running.end().0, Some(143));
+    assert_eq!(place.run(&["apply", &path]).code, 0);
+}

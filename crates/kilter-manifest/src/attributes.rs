@@ -335,7 +335,8 @@ impl<'e, 't> Body<'e, 't> {
                 if !typed.is_undef() && !namevar.data_type.may_accept(&DataType::text()) {
                     value = typed;
                 }
-                let asked = resource.deferred().iter().all(|deferred| deferred.attribute != namevar.name);
+                let is_broken = resource.broken().iter().any(|name| namevar.name == **name);
+                let asked = !is_broken && resource.deferred().iter().all(|deferred| deferred.attribute != namevar.name);
                 if let (false, true, Err(mismatch)) = (fits, asked, namevar.data_type.check(&value)) {
                     let problem = mismatched(namevar.name.as_str(), &namevar.data_type, &value, &mismatch, None);
                     let hint = eco_format!("the title is the `{}` unless that is given", namevar.name);
@@ -384,6 +385,10 @@ impl<'e, 't> Body<'e, 't> {
         }
         match schema.key(&resource.attributes) {
             Some(key) => resource.name = key,
+            // Its name is missing because of a problem that has been reported.
+            None if schema.namevars().any(|namevar| resource.broken().iter().any(|name| namevar.name == **name)) => {
+                resource.name = resource.reference.title.text().clone();
+            }
             None => {
                 let names: Vec<&str> = schema.namevars().map(|namevar| namevar.name.as_str()).collect();
                 let message = eco_format!("`{}` is not fully named: it needs {}", resource.reference, names.join(", "));
@@ -404,8 +409,11 @@ impl<'e, 't> Body<'e, 't> {
                 resource.attributes.push(attributes[at].name.clone(), value);
             }
         }
+        // A resource that is to be absent needs its parameters, and no properties (Puppet Resource API, implementation).
+        let is_absent = type_.composite.is_none() && resource.attributes.text("ensure") == Some("absent");
         for &at in &type_.required {
-            if !self.given[at] && attributes[at].default.is_none() {
+            let is_needed = !is_absent || attributes[at].behaviour == Behaviour::Parameter;
+            if !self.given[at] && attributes[at].default.is_none() && is_needed {
                 self.report_missing(type_, &attributes[at], entry.key.span(), &resource.reference);
                 resource.particulars_mut().broken.push(attributes[at].name.text().clone());
             }

@@ -76,7 +76,7 @@ impl fmt::Debug for Timespan {
 }
 
 /// Reads a date with or without a time and a zone: `2026-01-31`, `2026-01-31 12:00:00`,
-/// `2026-01-31T12:00:00.5 UTC`, `2026-01-31T12:00:00+01:00`. Without a zone it is UTC.
+/// `2026-01-31T12:00:00.5 UTC`, `2026-01-31T12:00:00+01:00`, `2026-01-31 12:00:00 CET`. Without a zone it is UTC.
 impl FromStr for Timestamp {
     type Err = TimeError;
 
@@ -112,9 +112,71 @@ fn time_of(text: &str) -> Option<Time> {
     Time::new(hour, minute, second, i32::try_from(nanoseconds(fraction)?).ok()?).ok()
 }
 
+/// Names of time zones that Ruby reads, and so Puppet (`date_parse`, zone table), with their offsets in minutes. Names by
+/// region such as `Europe/Berlin` are not among them.
+const ZONES: [(&str, i32); 54] = [
+    ("UT", 0),
+    ("WET", 0),
+    ("WEST", 60),
+    ("BST", 60),
+    ("CET", 60),
+    ("MET", 60),
+    ("MEZ", 60),
+    ("WAT", 60),
+    ("CEST", 120),
+    ("MEST", 120),
+    ("MESZ", 120),
+    ("EET", 120),
+    ("SAST", 120),
+    ("EEST", 180),
+    ("EAT", 180),
+    ("MSK", 180),
+    ("MSD", 240),
+    ("IST", 330),
+    ("CCT", 480),
+    ("SGT", 480),
+    ("JST", 540),
+    ("KST", 540),
+    ("EAST", 600),
+    ("GST", 600),
+    ("AEST", 600),
+    ("ACST", 570),
+    ("AWST", 480),
+    ("EADT", 660),
+    ("AEDT", 660),
+    ("NZST", 720),
+    ("NZT", 720),
+    ("NZDT", 780),
+    ("BRST", -120),
+    ("NDT", -150),
+    ("ADT", -180),
+    ("ART", -180),
+    ("BRT", -180),
+    ("CLST", -180),
+    ("NST", -210),
+    ("AST", -240),
+    ("CLT", -240),
+    ("EDT", -240),
+    ("EST", -300),
+    ("CDT", -300),
+    ("CST", -360),
+    ("MDT", -360),
+    ("MST", -420),
+    ("PDT", -420),
+    ("PST", -480),
+    ("AKDT", -480),
+    ("AKST", -540),
+    ("HADT", -540),
+    ("HAST", -600),
+    ("HST", -600),
+];
+
 fn offset_of(text: &str) -> Option<Offset> {
     if matches!(text, "" | "Z" | "UTC" | "GMT") {
         return Some(Offset::UTC);
+    }
+    if let Some((_, minutes)) = ZONES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+        return Offset::from_seconds(minutes * 60).ok();
     }
     let sign = if text.starts_with('-') { -1 } else { 1 };
     let digits = text.strip_prefix(['+', '-'])?.replace(':', "");

@@ -50,7 +50,8 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
     }
     let has_properties =
         schema.attributes.iter().any(|attribute| attribute.behaviour == Behaviour::Property) || schema.others.is_some();
-    if schema.has(Feature::CustomInsync) && !has_properties {
+    let is_there = is.exists || !can_be_absent(schema);
+    if schema.has(Feature::CustomInsync) && !has_properties && is_there {
         differences.extend(triggered(provider, is, should)?);
     }
     differences.extend(is.drift.iter().cloned());
@@ -93,8 +94,9 @@ fn compare_one(
         None if name == "ensure" => &absent,
         found => found.unwrap_or(&Value::Undef),
     };
-    // What can never be changed is not asked about.
-    let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync);
+    // A provider has nothing to say of attributes that never change, or of a resource that does not exist.
+    let is_there = is.exists || name == "ensure" || !can_be_absent(provider.schema()) || provider.compares_absent();
+    let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync) && is_there;
     let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };
     let sealed = wanted.holds_sensitive() || found.holds_sensitive() || attribute.data_type.may_hold_secrets();
     let seal = |value: &Value| match sealed && !value.is_undef() {

@@ -330,11 +330,17 @@ pub trait Provider: Send + Sync {
     }
 
     /// Compares one attribute. Only asked for if the schema has the feature `custom_insync`, and only
-    /// for properties that something is wanted of. Of a resource that is to be created it is asked as well, for
-    /// what is said of its values: nothing is found of them then ([`State::exists`]).
+    /// for properties that something is wanted of. If the resource does not exist ([`State::exists`]), it is called for
+    /// `ensure` alone.
     fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
         let _ = (attribute, is, should);
         Insync::Default
+    }
+
+    /// Returns true if [`Provider::insync`] is also called for the other properties of a resource that does not exist, for the
+    /// message about their values. The Puppet Resource API never does that.
+    fn compares_absent(&self) -> bool {
+        false
     }
 
     /// The resources that belong to this one and are on the system, by type and name on the system (where

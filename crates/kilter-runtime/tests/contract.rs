@@ -373,6 +373,19 @@ fn a_provider_is_opened_as_late_as_possible_when_what_it_needs_has_come() {
     assert_eq!(failures(&plan), [format!("thing[a]: {refusal}")], "other[package] is there, and changes nothing");
 }
 
+#[test]
+fn provider_compares_nothing_of_a_resource_that_is_not_there() {
+    let store = || Arc::new(Store::things("thing", &[Feature::CustomInsync]).holding(["there"]));
+    let wanted =
+        || ["new", "there"].map(|name| resource("thing", name, &[("ensure", "present"), ("value", "y")])).into();
+    let (planning, applying) = (store(), store());
+    assert_eq!(PLAN.of(&[&planning], wanted(), Vec::new()).counts.would_change, 2);
+    let asked = |calls: Vec<String>| calls.into_iter().filter(|call| call == "insync value").count();
+    assert_eq!(asked(planning.calls()), 1, "of the one that is there");
+    assert_eq!(APPLY.of(&[&applying], wanted(), Vec::new()).counts.changed, 2);
+    assert_eq!(asked(applying.calls()), 3, "and of both when they have been changed");
+}
+
 /// What a plan does not know.
 fn unknown(report: &Report) -> Vec<String> {
     let unknown = report.resources.iter().filter(|resource| resource.status == Status::Unknown);

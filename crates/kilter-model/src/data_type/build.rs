@@ -64,6 +64,11 @@ pub(crate) const NAMES: [&str; 32] = [
     "Variant",
 ];
 
+/// Returns true if the parameters of a type are kept as they are written: definitions of objects are a language of their own.
+pub(super) fn is_opaque(name: &str) -> bool {
+    ["object", "typeset"].contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Makes the type of a name and what is in its brackets; `written` is the text of both. The names
 /// of the language may be written with any capitals, as in `SemVer` and `Semver`.
 pub(super) fn data_type(name: &str, parameters: Option<Vec<Parameter>>, written: &str) -> Result<DataType, String> {

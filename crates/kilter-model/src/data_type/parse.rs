@@ -150,7 +150,14 @@ impl Parser<'_> {
             return Err(self.error("the name of a type, such as String, is expected"));
         }
         self.depth += 1;
-        let parameters = if self.eat("[") { Some(self.parameters()?) } else { None };
+        let parameters = match self.eat("[") {
+            true if build::is_opaque(&name) => {
+                self.skip_parameters()?;
+                Some(Vec::new())
+            }
+            true => Some(self.parameters()?),
+            false => None,
+        };
         self.depth -= 1;
         let written = &self.text[start..self.at];
         build::data_type(&name, parameters, written).map_err(|why| self.error_at(start, why))
@@ -168,6 +175,35 @@ impl Parser<'_> {
                 return Ok(parameters);
             }
         }
+    }
+
+    /// Goes past the parameters of a type that is kept as it was written: any balanced brackets, with texts and regular
+    /// expressions in them.
+    fn skip_parameters(&mut self) -> Result_<()> {
+        let mut open = vec![']'];
+        let mut may_be_regex = true;
+        while let Some(wanted) = open.last().copied() {
+            self.space();
+            let at = self.at;
+            let Some(c) = self.rest().chars().next() else {
+                return Err(self.error(format!("the closing {wanted} is missing")));
+            };
+            match c {
+                '\'' | '"' => drop(self.quoted(c, &|_, _| {})?),
+                '/' if may_be_regex => drop(self.quoted('/', &|_, _| {})?),
+                '[' => open.push(']'),
+                '{' => open.push('}'),
+                '(' => open.push(')'),
+                ']' | '}' | ')' if c != wanted => return Err(self.error(format!("`{wanted}` expected"))),
+                ']' | '}' | ')' => drop(open.pop()),
+                _ => {}
+            }
+            may_be_regex = matches!(c, '[' | '{' | '(' | ',' | '>');
+            if self.at == at {
+                self.at += c.len_utf8();
+            }
+        }
+        Ok(())
     }
 
     fn parameter(&mut self) -> Result_<Parameter> {

@@ -1,11 +1,20 @@
 //! From Ruby's dialect of regular expressions to that of the library, where they differ.
 
+/// A character as readers see it (Unicode Standard Annex 29, without the rules for Indic conjuncts and Hangul, whose syllables
+/// are mostly one code point): a letter with its marks, a flag, a sequence of emoji. The group is atomic: a cluster is never
+/// matched in part.
+const GRAPHEME_CLUSTER: &str = concat!(
+    r"(?>\r\n|\p{Regional_Indicator}{2}|(?s:.)",
+    r"(?:[\p{M}\p{Emoji_Modifier}\x{200c}]|\x{200d}\p{Extended_Pictographic}?)*)"
+);
+
 /// The expression in the library's words.
 ///
 /// - `(?m)` lets `.` match line breaks, which is `(?s)` elsewhere;
 /// - `\d`, `\w`, `\s` and their opposites mean ASCII alone;
 /// - `\Z` is the end or before one line break there, not several;
 /// - `[[:alpha:]]` and its like know the letters of every script;
+/// - `\X` is a grapheme cluster;
 /// - `\101` is an octal number, unless it names a group.
 pub(super) fn rewritten(source: &str) -> String {
     let groups = groups(source);
@@ -97,6 +106,8 @@ fn escape(rest: &str, in_class: bool, groups: usize, text: &mut String) -> usize
         ('W', true) => "[^0-9A-Za-z_]",
         ('S', true) => r"[^ \t\r\n\x0c\x0b]",
         ('H', true) => "[^0-9a-fA-F]",
+        ('X', false) => GRAPHEME_CLUSTER,
+        ('X', true) => "X",
         ('0'..='7', _) => return octal(rest, in_class, groups, text),
         _ => {
             text.push('\\');

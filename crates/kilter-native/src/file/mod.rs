@@ -212,6 +212,11 @@ impl Provider for FileProvider {
         declared::canonicalize(should)
     }
 
+    /// A content is shown as its checksum.
+    fn compares_absent(&self) -> bool {
+        true
+    }
+
     fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
         match attribute {
             "ensure" => ensure_insync(is, should),

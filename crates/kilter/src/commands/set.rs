@@ -119,7 +119,9 @@ fn learn(schema: Option<&TypeSchema>, words: &[(&str, &str)]) {
 }
 
 fn is_missing(attribute: &AttributeSchema, words: &[(&str, &str)]) -> bool {
+    let is_absent = words.contains(&("ensure", "absent"));
     attribute.required
+        && (!is_absent || attribute.behaviour == Behaviour::Parameter)
         && attribute.default.is_none()
         && attribute.behaviour != Behaviour::Namevar
         && words.iter().all(|(name, _)| attribute.name != *name)

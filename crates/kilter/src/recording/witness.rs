@@ -267,6 +267,10 @@ impl Provider for Witness {
         self.inner.canonicalize(name, should)
     }
 
+    fn compares_absent(&self) -> bool {
+        self.inner.compares_absent()
+    }
+
     fn insync(&self, attribute: &str, is: &State, should: &Attributes) -> Insync {
         if self.passes() {
             return self.inner.insync(attribute, is, should);

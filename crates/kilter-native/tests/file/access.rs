@@ -51,9 +51,9 @@ fn shared_directory() -> tempfile::TempDir {
 /// A file that eve has prepared for herself.
 fn prepared(path: &Path, content: &str, owner: u32) {
     let _ = fs::remove_file(path);
-    fs::write(path, content).unwrap();
+    fs::write(path, content).expect("writable");
     set_access_list(path, &list_for_eve(6, 4, 4));
-    chown(path, Some(owner), Some(owner)).unwrap();
+    chown(path, Some(owner), Some(owner)).expect("the test runs as root");
 }
 
 #[test]

@@ -186,7 +186,7 @@ pub enum SpawnError {
         /// The program.
         program: OsString,
         /// Who can.
-        source: Distrust,
+        source: Box<Distrust>,
     },
     /// The system does not start it.
     #[error("cannot start `{}`", program.display())]

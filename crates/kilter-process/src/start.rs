@@ -113,7 +113,7 @@ impl Start<'_> {
         if let Some(Err(source @ Distrust::Changeable { .. })) =
             invocation.trust.as_ref().map(|policy| policy.open(&program))
         {
-            return Err(SpawnError::Untrusted { program: invocation.program.clone(), source });
+            return Err(SpawnError::Untrusted { program: invocation.program.clone(), source: Box::new(source) });
         }
         Ok(Start { invocation, program })
     }

@@ -131,7 +131,7 @@ pub fn can_confine(confinement: Confinement) -> Confined {
     let answer = thread
         .map_err(|error| format!("no thread can be started: {error}"))
         .and_then(|thread| thread.join().map_err(|_| "the attempt failed".to_owned()));
-    answer.unwrap_or_else(|why| Confined::No { why: why.into() })
+    answer.unwrap_or_else(|why| Confined::No { why })
 }
 
 /// Confines this thread, and with it what it starts from now on. There is no way back.

@@ -303,8 +303,9 @@ impl<'run> Board<'run> {
                 // What cannot be restored is in order as long as it need not be changed.
                 let _ = self.keep_before(done.vertex);
                 // What is still to be refreshed sends something else then.
-                let is_to_be_refreshed = || self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
-                if !self.senders.is_empty() && !(found.acts_on_refresh && is_to_be_refreshed()) {
+                let acts = found.acts_on_refresh;
+                let will_refresh = || acts && self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
+                if !self.senders.is_empty() && !will_refresh() {
                     self.sent_before(done.vertex, found.state.outputs);
                     self.accept(done.vertex);
                 }

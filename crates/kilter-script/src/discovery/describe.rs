@@ -165,7 +165,11 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes:
         Err(error) => {
             let stderr = finished.stderr.text();
             let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
-            let said = last.map(|line| eco_format!(" (last on its standard error: {})", beginning(line, 200)));
+            let limit = (error == ProtocolError::TimedOut).then_some(limits.describe);
+            let limit = limit.map(|limit| eco_format!("its limit is {} s", limit.as_secs_f64()));
+            let last = last.map(|line| eco_format!("last on its standard error: {}", beginning(line, 200)));
+            let said: Vec<EcoString> = limit.into_iter().chain(last).collect();
+            let said = (!said.is_empty()).then(|| eco_format!(" ({})", said.join("; ")));
             let beside = match error {
                 ProtocolError::Status(_) => {
                     eco_format!("; one of mold's convention needs {}.yaml beside it", candidate.stem)

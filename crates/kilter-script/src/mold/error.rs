@@ -1,6 +1,7 @@
 //! What a script of mold did wrong, in full.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_process::{Finished, SpawnError};
@@ -10,7 +11,7 @@ use serde_json::Value as Json;
 use crate::confined::{Lifted, tried};
 use crate::convention::size::Room;
 use crate::convention::{ProtocolError, text};
-use crate::provider::last_words;
+use crate::provider::{last_words, status};
 
 /// Says what a script was called for and what came of it.
 #[derive(Debug, thiserror::Error)]
@@ -74,11 +75,13 @@ impl MoldError {
         cause: &MoldCause,
         finished: &Finished,
         seal: Option<&Seal>,
-        lifted: Lifted,
+        (lifted, limit): (Lifted, Option<Duration>),
     ) -> Vec<EcoString> {
         let mut details = Vec::new();
-        if !matches!(cause, MoldCause::Answer(ProtocolError::Status(_))) {
-            details.push(eco_format!("{}", finished.status));
+        match cause {
+            MoldCause::Answer(error) => details.extend(status(finished, error, limit)),
+            _ if finished.status.is_success() => {}
+            _ => details.push(eco_format!("{}", finished.status)),
         }
         let words = last_words(finished, seal);
         if !words.is_empty() {

@@ -109,7 +109,9 @@ impl Call<'_> {
     pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
         let seal = finished.map_or_else(|| Some(self.given()), |finished| self.secrets(finished));
         let hide = |text: EcoString| seal.iter().fold(text, |text, seal| seal.hide(text));
-        let details = finished.map(|finished| MoldError::details_of(&cause, finished, seal.as_ref(), self.lifted()));
+        let details = finished.map(|finished| {
+            MoldError::details_of(&cause, finished, seal.as_ref(), (self.lifted(), Some(self.deadline)))
+        });
         let details = details.unwrap_or_default().into_iter().map(hide).collect();
         let cause = cause.reworded(|why| if seal.is_none() { REDACTED.into() } else { hide(why) });
         MoldError { task: self.task.clone(), path: PathBuf::from(self.path), cause, details }

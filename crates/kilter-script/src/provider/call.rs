@@ -21,10 +21,19 @@ pub(super) struct Call {
     pub(super) action: &'static str,
     /// How the script ended.
     pub(super) status: EcoString,
+    /// True if it ended with exit code 0.
+    pub(super) is_success: bool,
     /// The last that it wrote on standard error.
     pub(super) last_words: EcoString,
     /// What is secret in it and its answer: what is said of one resource may be told of another.
     pub(super) seal: Seal,
+}
+
+impl Call {
+    /// How the script ended, unless it ended well.
+    pub(super) fn failed_status(&self) -> Option<&EcoString> {
+        (!self.is_success).then_some(&self.status)
+    }
 }
 
 impl ScriptProvider {
@@ -89,7 +98,8 @@ impl ScriptProvider {
         let reply = reply.map_err(fail)?;
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));
         let last_words = last_words(&finished, seal.as_ref());
-        Ok((reply, Call { action, status, last_words, seal: seal.unwrap_or_default() }))
+        let is_success = finished.status.is_success();
+        Ok((reply, Call { action, status, is_success, last_words, seal: seal.unwrap_or_default() }))
     }
 
     /// Whether an answer may tell secrets that nobody knows before it has been read.
@@ -146,7 +156,7 @@ impl ScriptProvider {
         finished: Option<(&Finished, Option<&Seal>)>,
     ) -> Box<ScriptError> {
         let status = match (&cause, finished) {
-            (Cause::Answer(error), Some((finished, _))) => status(finished, error),
+            (Cause::Answer(error), Some((finished, _))) => status(finished, error, self.deadline(request)),
             _ => None,
         };
         Box::new(ScriptError {

@@ -1,6 +1,7 @@
 //! What a script did wrong, in full.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::REDACTED;
@@ -86,10 +87,14 @@ impl From<Box<ScriptError>> for ProviderError {
     }
 }
 
-/// How a process ended, unless the error says so itself.
-pub(super) fn status(finished: &Finished, error: &ProtocolError) -> Option<EcoString> {
-    match error {
-        ProtocolError::Status(_) => None,
+/// How a process ended, unless the error says so itself, or it ended well. A timeout shows its limit, too.
+pub(crate) fn status(finished: &Finished, error: &ProtocolError, limit: Option<Duration>) -> Option<EcoString> {
+    match (error, limit) {
+        (ProtocolError::Status(_), _) => None,
+        (ProtocolError::TimedOut, Some(limit)) => {
+            Some(eco_format!("its limit is {} s; {}", limit.as_secs_f64(), finished.status))
+        }
+        _ if finished.status.is_success() => None,
         _ => Some(eco_format!("{}", finished.status)),
     }
 }

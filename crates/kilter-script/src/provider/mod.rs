@@ -25,7 +25,7 @@ use crate::script::Script;
 use crate::surroundings::Surroundings;
 use crate::turns::Turns;
 
-pub(crate) use error::last_words;
+pub(crate) use error::{last_words, status};
 pub(crate) use log::{known_level, level};
 
 /// A provider that is a script of the conventions `simple` or `json`.

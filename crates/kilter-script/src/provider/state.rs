@@ -158,7 +158,7 @@ impl ScriptProvider {
             beginning(name, 80),
             self.metadata.name,
             self.path.display(),
-            circumstances(Some(&by.status), &by.last_words)
+            circumstances(by.failed_status(), &by.last_words)
         )
     }
 

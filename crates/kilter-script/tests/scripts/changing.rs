@@ -245,7 +245,7 @@ fn an_update_of_what_cannot_be_created_fails() {
     let why = place.plain(outcome.unwrap().failure.unwrap());
     assert_eq!(
         why,
-        "update of tt[a] by the provider `t` (simple, DIR/t.prov): `a` does not exist and cannot be created (exit code 0)"
+        "update of tt[a] by the provider `t` (simple, DIR/t.prov): `a` does not exist and cannot be created"
     );
 }
 

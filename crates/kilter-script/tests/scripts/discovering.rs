@@ -264,7 +264,7 @@ fn a_script_that_hangs_while_it_describes_itself_is_given_up() {
     assert_eq!(
         notes(&place, &found),
         [
-            "DIR/a.prov: not used: asked to describe itself, it gave no answer in time and was ended; kilter asks it again in 10 min, or as \
+            "DIR/a.prov: not used: asked to describe itself, it gave no answer in time and was ended (its limit is 0.2 s); kilter asks it again in 10 min, or as \
           soon as the file changes"
         ]
     );

@@ -8,7 +8,7 @@ use kilter_script::{Limits, Scripts, Surroundings};
 
 /// A scenario, and what is said of the script.
 const DESCRIBING: [(&str, &str); 15] = [
-    ("hang", "asked to describe itself, it gave no answer in time and was ended (last on"),
+    ("hang", "asked to describe itself, it gave no answer in time and was ended (its limit is"),
     ("flood", "asked to describe itself, it was ended because it wrote more than is taken: 1 MiB"),
     ("nothing", "asked to describe itself, it printed nothing, where YAML that describes the provider is expected"),
     ("dies", "asked to describe itself, it failed with exit code 3"),

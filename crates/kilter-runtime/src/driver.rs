@@ -177,7 +177,7 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
 }
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
-    fn run(mut self) -> Ended {
+    fn run(mut self, is_first: bool) -> Ended {
         let mut commands = Vec::new();
         if let Some(holder) = &mut self.holder
             && holder.begins_anew()
@@ -186,6 +186,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
         }
         // It may be another one since it was made, when nobody watched it.
         self.tell_door();
+        if is_first && let Some(pause) = self.holder.as_ref().and_then(|holder| holder.hold.paused) {
+            self.pause(pause);
+        }
         self.look_at_declared();
         self.go_on();
         loop {

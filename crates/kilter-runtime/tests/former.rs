@@ -119,6 +119,7 @@ fn hold(declared: &mut dyn Declared) -> Hold<'_> {
         // It is read at once, and as often as that takes.
         reread: Some(std::time::Duration::from_millis(20)),
         alive: None,
+        paused: None,
         window: None,
         door: None,
     }

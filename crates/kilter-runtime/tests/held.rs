@@ -161,6 +161,7 @@ fn held_of(registry: &Registry, slots: &Slots, resources: Vec<Resource>) -> (Rep
         declared: &mut Fixed,
         reread: None,
         alive: None,
+        paused: None,
         window: None,
         door: None,
     };

@@ -229,6 +229,7 @@ fn hold(declared: &mut Edited) -> Hold<'_> {
         declared,
         reread: None,
         alive: None,
+        paused: None,
         window: None,
         door: None,
     }

@@ -255,6 +255,7 @@ fn hold_catalog(slots: &Arc<Slots>, catalog: Catalog, jobs: usize, look: impl Fn
         declared: &mut Fixed,
         reread: None,
         alive: None,
+        paused: None,
         window: Some(&window),
         door: None,
     };

@@ -150,7 +150,7 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Have a run go on that was paused
     #[command(after_help = examples::RESUME)]
-    Resume,
+    Resume(ResumeArgs),
     /// Remove temporary files that killed runs left behind
     #[command(after_help = examples::CLEAN)]
     Clean(CleanArgs),
@@ -258,6 +258,9 @@ pub(crate) struct ApplyArgs {
     /// [default: the keys in /etc/kilter/plan-keys for root, ~/.config/kilter/plan-keys otherwise]
     #[arg(long, value_name = "KEY", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) verify: Vec<PathBuf>,
+    /// Make changes although `kilter pause` has paused the runs with this state directory
+    #[arg(long, help_heading = HOW)]
+    pub(crate) even_if_paused: bool,
     /// Exit with 2 when something changed, 4 when something failed, 6 when both
     #[arg(long, help_heading = HOW)]
     pub(crate) detailed_exitcodes: bool,
@@ -348,6 +351,17 @@ pub(crate) struct CleanArgs {
     /// How the list is printed
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter resume`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// End this pause, by the number that `kilter pause` and `kilter status` show [default: the pauses of this session]
+    #[arg(value_name = "ID", conflicts_with = "all")]
+    pub(crate) id: Option<u64>,
+    /// End all pauses, also those of others
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 /// Arguments of `kilter plan`.

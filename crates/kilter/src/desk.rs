@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value as Json, json};
 
 use crate::attendant::Attendant;
+use crate::pauses::{Ends, Pauses};
 use crate::render::status;
 use crate::say;
 
@@ -92,6 +93,7 @@ fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
 
 struct Shared {
     window: Arc<Window>,
+    pauses: Mutex<Pauses>,
     followers: Mutex<Vec<Follower>>,
     clients: AtomicUsize,
     /// How many have followed so far.
@@ -125,6 +127,7 @@ struct Follower {
 impl Desk {
     /// Opens the socket. Whoever holds the lock on the state directory is the only one to do so.
     pub(crate) fn open(state_dir: &Path, window: &Arc<Window>) -> io::Result<Desk> {
+        let pauses = Mutex::new(Pauses::read(state_dir)?);
         let path = path(state_dir);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -132,12 +135,18 @@ impl Desk {
         }
         let shared = Arc::new(Shared {
             window: Arc::clone(window),
+            pauses,
             followers: Mutex::default(),
             clients: AtomicUsize::new(0),
             followed: AtomicU64::new(0),
         });
         let door = Door::open(&path, &shared)?;
         Ok(Desk { shared, path, door: Mutex::new(Some(door)) })
+    }
+
+    /// The pauses that last, as one.
+    pub(crate) fn paused(&self) -> Option<Pause> {
+        self.shared.pauses().as_one()
     }
 
     /// Where the socket is.
@@ -192,6 +201,39 @@ impl Drop for Desk {
 }
 
 impl Shared {
+    fn pauses(&self) -> MutexGuard<'_, Pauses> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a pause, and pauses the run. Returns the number of the pause.
+    fn pause(&self, pause: &Pause, by: &Json) -> Result<u64, String> {
+        let mut pauses = self.pauses();
+        let keep = |error: io::Error| format!("the pause cannot be kept: {error}");
+        let id = pauses.add(by, pause.longest, &pause.why).map_err(keep)?;
+        let all = pauses.as_one().unwrap_or_else(|| pause.clone());
+        let asked = patiently(|| self.window.pause(all.clone(), BUSY)).map_err(|why| why.to_string());
+        if asked.is_err() {
+            // Whoever asked is told that it is not paused.
+            let _ = pauses.end(Ends::One(id));
+        }
+        asked.map(|_| id)
+    }
+
+    /// Ends pauses, and resumes the run if none is left.
+    fn resume(&self, which: Ends) -> Result<Json, String> {
+        let mut pauses = self.pauses();
+        let was_paused = pauses.as_one().is_some();
+        let ended = pauses.end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
+        let left = pauses.as_one();
+        let asked = match &left {
+            None => patiently(|| self.window.resume(BUSY)).map(|_| ()),
+            Some(left) if ended > 0 => patiently(|| self.window.pause(left.clone(), BUSY)).map(|_| ()),
+            Some(_) => Ok(()),
+        };
+        asked.map_err(|why| why.to_string())?;
+        Ok(json!({"was_paused": was_paused, "ended": ended, "left": pauses.lines()}))
+    }
+
     fn followers(&self) -> MutexGuard<'_, Vec<Follower>> {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -276,27 +318,27 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
             Ok(standings) => {
                 let are_many = standings.resources.len() >= MANY;
                 // Who has gone needs no answer.
-                let _ = status::write(standings, BufWriter::new(stream));
+                let _ = status::write(standings, shared.pauses().to_json(), BufWriter::new(stream));
                 if are_many {
                     kilter_process::give_memory_back();
                 }
                 return None;
             }
-            Err(why) => Err(why),
+            Err(why) => Err(why.to_string()),
         },
-        Asked::Pause(pause) => match patiently(|| window.pause(pause.clone(), BUSY)) {
-            Ok(was_paused) => {
+        Asked::Pause(pause, by) => match shared.pause(&pause, &by) {
+            Ok(id) => {
                 // Nobody resumes what nobody knows to be paused.
-                if stream.write_all(line(&json!({"paused": true})).as_bytes()).is_err() && !was_paused {
-                    let _ = window.resume(BUSY);
+                if stream.write_all(line(&json!({"paused": true, "id": id})).as_bytes()).is_err() {
+                    let _ = shared.resume(Ends::One(id));
                 }
                 return None;
             }
             Err(why) => Err(why),
         },
-        Asked::Resume => patiently(|| window.resume(BUSY)).map(|was_paused| json!({"was_paused": was_paused})),
+        Asked::Resume(which) => shared.resume(which),
     };
-    let answer = answer.unwrap_or_else(|why| json!({"error": why.to_string()}));
+    let answer = answer.unwrap_or_else(|why| json!({"error": why}));
     // Who has gone needs no answer.
     let _ = stream.write_all(line(&answer).as_bytes());
     None
@@ -349,8 +391,9 @@ fn line(json: &Json) -> String {
 enum Asked {
     Status(Which),
     Follow,
-    Pause(Pause),
-    Resume,
+    /// What is paused, and by whom.
+    Pause(Pause, Json),
+    Resume(Ends),
 }
 
 impl Asked {
@@ -360,7 +403,14 @@ impl Asked {
         let json: Json = serde_json::from_str(question).map_err(|_| WHAT)?;
         match (json["ask"].as_str(), &json["which"]) {
             (Some("follow"), _) => Ok(Asked::Follow),
-            (Some("resume"), _) => Ok(Asked::Resume),
+            (Some("resume"), _) => match (&json["id"], &json["session"], json["all"] == true) {
+                (_, _, true) => Ok(Asked::Resume(Ends::All)),
+                (Json::Null, Json::Null, _) => Ok(Asked::Resume(Ends::All)),
+                (Json::Null, session, _) => {
+                    session.as_u64().map(|session| Asked::Resume(Ends::Session(session))).ok_or(WHAT)
+                }
+                (id, ..) => id.as_u64().map(|id| Asked::Resume(Ends::One(id))).ok_or(WHAT),
+            },
             (Some("pause"), _) => {
                 let longest = match &json["for_ms"] {
                     Json::Null => None,
@@ -370,7 +420,7 @@ impl Asked {
                     Json::Null => "",
                     given => given.as_str().ok_or(WHAT)?,
                 };
-                Ok(Asked::Pause(Pause { longest, why: why.into() }))
+                Ok(Asked::Pause(Pause { longest, why: why.into() }, json["by"].clone()))
             }
             (Some("status"), Json::Null) => Ok(Asked::Status(Which::Notable)),
             (Some("status"), Json::String(which)) if which == "notable" => Ok(Asked::Status(Which::Notable)),
@@ -395,10 +445,15 @@ mod tests {
         assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": \"all\"}"), Ok(Asked::Status(Which::All)));
         let named = Which::Named(vec!["file[/a b]".parse().unwrap()]);
         assert_eq!(Asked::of("{\"ask\": \"status\", \"which\": [\"file[/a b]\"]}"), Ok(Asked::Status(named)));
-        assert_eq!(Asked::of("{\"ask\": \"pause\"}"), Ok(Asked::Pause(Pause::default())));
+        assert_eq!(Asked::of("{\"ask\": \"pause\"}"), Ok(Asked::Pause(Pause::default(), Json::Null)));
         let pause = Pause { longest: Some(Duration::from_millis(1500)), why: "backup".into() };
-        assert_eq!(Asked::of("{\"ask\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"), Ok(Asked::Pause(pause)));
-        assert_eq!(Asked::of("{\"ask\": \"resume\"}"), Ok(Asked::Resume));
+        assert_eq!(
+            Asked::of("{\"ask\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"),
+            Ok(Asked::Pause(pause, Json::Null))
+        );
+        assert_eq!(Asked::of("{\"ask\": \"resume\"}"), Ok(Asked::Resume(Ends::All)));
+        assert_eq!(Asked::of("{\"ask\": \"resume\", \"id\": 3}"), Ok(Asked::Resume(Ends::One(3))));
+        assert_eq!(Asked::of("{\"ask\": \"resume\", \"session\": 7}"), Ok(Asked::Resume(Ends::Session(7))));
         for wrong in ["{\"ask\": \"pause\", \"for_ms\": -1}", "{\"ask\": \"pause\", \"why\": 1}"] {
             assert!(Asked::of(wrong).is_err(), "{wrong}");
         }

@@ -21,6 +21,7 @@ mod metrics;
 mod mold;
 mod panics;
 mod paths;
+mod pauses;
 mod plan_file;
 mod providers;
 mod puppet;
@@ -96,7 +97,7 @@ fn carry_out(cli: &Cli) -> Exit {
         Command::Run(args) => commands::run::run(args, global),
         Command::Status(args) => commands::status::run(args, global),
         Command::Pause(args) => commands::pause::pause(args, global),
-        Command::Resume => commands::pause::resume(global),
+        Command::Resume(args) => commands::pause::resume(args, global),
         Command::Clean(args) => commands::clean::run(args, global),
         Command::Get(args) => commands::get::run(args, global),
         Command::Set(args) => commands::set::run(args, global),

@@ -38,7 +38,8 @@ impl Manager {
             }
             Event::Paused { why, longest } => {
                 self.paused = Some(paused(why, *longest));
-                sd_notify::notify(&[NotifyState::Status(&self.status())])
+                // One that is paused from the beginning would never be ready otherwise.
+                sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&self.status())])
             }
             Event::Resumed => {
                 self.paused = None;

@@ -96,6 +96,7 @@ impl Prepared<'_> {
         let outlook = Outlook::new(self, &lookup, options.mode);
         let lazy = Lazy::new(self);
         let mut board = Board::new(self, &lookup, options);
+        let is_first = before.is_none();
         let (parts, opened, mut kept) = match before {
             Some(Takeover { parts, opened, kept }) => (parts, opened, kept),
             None => (Parts::first(), Arc::new(Opened::new(self.registry.len())), Kept::default()),
@@ -181,7 +182,7 @@ impl Prepared<'_> {
                 items: Vec::new(),
                 done: Vec::new(),
             };
-            let ended = driver.run();
+            let ended = driver.run(is_first);
             let parts = match ended {
                 Ended::Report(report) => return Ok(Held::Ended(report)),
                 Ended::Superseded(parts) => *parts,

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::debts::JournalFailure;
 use super::handover::{Kept, Subscribers, Watching};
 use super::listening::Listening;
-use super::paused::PauseState;
+use super::paused::{Pause, PauseState};
 use super::polls::{Missing, Polls};
 use super::reading::{Declared, Reading};
 use super::stop::Message;
@@ -47,6 +47,8 @@ pub struct Hold<'a> {
     pub reread: Option<Duration>,
     /// How often it is told that the run is well.
     pub alive: Option<Duration>,
+    /// A pause that the first graph begins with.
+    pub paused: Option<&'a Pause>,
     /// Where others look on.
     pub window: Option<&'a Window>,
     /// A path that others need for that: [`Event::Door`] tells that something may have happened to it.

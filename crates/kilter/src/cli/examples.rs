@@ -62,9 +62,11 @@ A run that is ended and begun anew is not paused. Exits with 1 when there is no 
 
 pub(super) const RESUME: &str = "\
 Examples:
-  kilter resume
+  kilter resume                        end the pauses of this session
+  kilter resume 2                      end one, whoever made it
+  kilter resume --all
 
-A run that is not paused is left as it is. Exits with 1 when there is no run.";
+A run that is not paused is left as it is. Exits with 1 if there is no run and no pause, or if only other sessions have paused it.";
 
 pub(super) const CLEAN: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use super::routine;
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::Exit;
 use crate::load::{self, Loaded};
-use crate::{plan_file, providers, signals};
+use crate::{pauses, plan_file, providers, signals};
 
 /// Runs the command.
 pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
@@ -22,6 +22,10 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: if args.detailed_exitcodes { Exits::Detailed } else { Exits::Plain },
     };
+    let state_dir = global.state_dir_if_any().filter(|_| pass.mode == Mode::Apply && !args.even_if_paused);
+    if let Some(Err(exit)) = state_dir.as_deref().map(pauses::refuse) {
+        return exit;
+    }
     if args.input.manifests.is_empty() {
         return prescribed(args, pass, global);
     }

@@ -1,14 +1,19 @@
 //! `kilter pause` and `kilter resume`: a run begins nothing further, and goes on.
 
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
+use kilter_runtime::StateDir;
 use serde_json::{Value as Json, json};
 
 use super::status::{ask_for, connect};
-use crate::cli::{Global, PauseArgs};
+use crate::cli::{Global, PauseArgs, ResumeArgs};
 use crate::exit::Exit;
+use crate::pauses::{self, Ends, Pauses};
 use crate::render::diff::visible;
-use crate::say;
+use crate::{desk, say};
 
 /// How often it is looked whether what is under way has ended.
 const LOOK: Duration = Duration::from_millis(100);
@@ -21,22 +26,68 @@ pub(crate) fn pause(args: &PauseArgs, global: &Global) -> Exit {
 }
 
 /// Runs `kilter resume`.
-pub(crate) fn resume(global: &Global) -> Exit {
-    match ask(global, &json!({"ask": "resume"})) {
-        Ok(answer) if answer["was_paused"] == false => {
-            say::line("it was not paused");
-            Exit::Done
-        }
-        Ok(_) => Exit::Done,
-        Err(exit) => exit,
+pub(crate) fn resume(args: &ResumeArgs, global: &Global) -> Exit {
+    match resumed(args, global) {
+        Ok(exit) | Err(exit) => exit,
     }
+}
+
+fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
+    let caller = pauses::caller();
+    let which = match args.id {
+        Some(id) => Ends::One(id),
+        None if args.all => Ends::All,
+        None => Ends::Session(caller["session"].as_u64().unwrap_or(0)),
+    };
+    let state_dir = global.state_dir()?;
+    let answer = match without_run(&state_dir, which)? {
+        Some(answer) => answer,
+        None => {
+            let session = caller["session"].clone();
+            ask(global, &json!({"ask": "resume", "id": args.id, "all": args.all, "session": session}))?
+        }
+    };
+    let left: Vec<&str> = answer["left"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    match (answer["was_paused"] == true, answer["ended"].as_u64().unwrap_or(0)) {
+        (false, _) => say::line("it was not paused"),
+        (true, 0) => {
+            let what =
+                args.id.map_or("this session has paused nothing".to_owned(), |id| format!("there is no pause {id}"));
+            let hints = ["`kilter resume ID` ends one of them, `kilter resume --all` ends all"];
+            return Err(say::fail_with(format_args!("{what}; still paused: {}", left.join("; ")), hints));
+        }
+        (true, _) if !left.is_empty() => say::line(format_args!("still paused: {}", left.join("; "))),
+        (true, _) => {}
+    }
+    Ok(Exit::Done)
+}
+
+/// Ends pauses of a state directory that no run holds. Returns `None` if one holds it, or nothing is paused.
+fn without_run(state_dir: &Path, which: Ends) -> Result<Option<Json>, Exit> {
+    let fail = |error: io::Error| say::fail(format_args!("the pause cannot be ended: {error}"));
+    let is_paused = |pauses: &Pauses| pauses.as_one().is_some();
+    if UnixStream::connect(desk::path(state_dir)).is_ok() || !Pauses::read(state_dir).is_ok_and(|one| is_paused(&one)) {
+        return Ok(None);
+    }
+    // No run begins meanwhile.
+    let Ok(_lock) = StateDir::new(state_dir).hold() else { return Ok(None) };
+    let mut pauses = Pauses::read(state_dir).map_err(fail)?;
+    let was_paused = is_paused(&pauses);
+    let ended = pauses.end(which).map_err(fail)?;
+    Ok(Some(json!({"was_paused": was_paused, "ended": ended, "left": pauses.lines()})))
 }
 
 fn paused(args: &PauseArgs, global: &Global) -> Result<Exit, Exit> {
     let for_ms = args.longest.map(|seconds| seconds.saturating_mul(1000));
-    ask(global, &json!({"ask": "pause", "for_ms": for_ms, "why": args.why}))?;
+    let answer = ask(global, &json!({"ask": "pause", "for_ms": for_ms, "why": args.why, "by": pauses::caller()}))?;
     if !args.no_wait {
         until_nothing_is_under_way(global)?;
+    }
+    if !global.quiet {
+        say::line(format_args!(
+            "pause {}: `kilter resume` ends it in this session, `kilter resume {0}` anywhere",
+            answer["id"]
+        ));
     }
     Ok(Exit::Done)
 }

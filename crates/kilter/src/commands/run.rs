@@ -147,6 +147,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
             next: None,
             last: None,
         };
+        let paused = self.outside.desk.and_then(Desk::paused);
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
@@ -159,6 +160,7 @@ impl<'env, 'r> Keeping<'env, 'r> {
             longest: args.max_runtime.map(Duration::from_secs),
             declared: &mut declared,
             alive: manager::watchdog(),
+            paused: paused.as_ref(),
             window: self.window,
             door: self.outside.desk.map(Desk::path),
         };

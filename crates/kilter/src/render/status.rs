@@ -12,10 +12,15 @@ use serde_json::{Map, Value as Json, json};
 use super::diff::visible;
 use super::report::counted;
 use super::{CHANGED, FAILED, FAINT, NAME, json, styled};
+use crate::pauses;
 
 /// What is held, as a line of JSON, one resource after the other: as one document, 100,000 of them would take 400 MB.
-pub(crate) fn write(standings: Standings, mut out: impl Write) -> io::Result<()> {
-    let head = plain(&of_all(&standings));
+pub(crate) fn write(standings: Standings, pauses: Json, mut out: impl Write) -> io::Result<()> {
+    let mut of_all = of_all(&standings);
+    if of_all["paused"].is_object() {
+        of_all["paused"]["pauses"] = pauses;
+    }
+    let head = plain(&of_all);
     write!(out, "{},\"resources\":[", head.strip_suffix('}').unwrap_or(&head))?;
     for (number, one) in standings.resources.into_iter().enumerate() {
         let comma = if number == 0 { "" } else { "," };
@@ -107,11 +112,16 @@ pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
 
 /// That an older state than the declared one is held.
 fn holding(held: SystemTime, errors: usize) -> String {
-    let seconds = held.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let at = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    let at = at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string());
+    let at = utc(held);
     let s = if errors == 1 { "" } else { "s" };
     format!("holding the state of {at}; the manifest has {errors} error{s}")
+}
+
+/// A time in UTC, to the second.
+pub(crate) fn utc(at: SystemTime) -> String {
+    let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let at = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string())
 }
 
 /// That nothing further is begun.
@@ -338,6 +348,9 @@ pub(crate) fn text(json: &Json) -> String {
     text += &held_otherwise(json);
     if json["paused"].is_object() {
         text += &format!("{}\n", styled(CHANGED, pause(json)));
+        for one in json["paused"]["pauses"].as_array().into_iter().flatten() {
+            text += &format!("    {}\n", pauses::line(one));
+        }
     }
     for begun in json["begun_before"].as_array().into_iter().flatten() {
         text += &format!("begun before an edit, and not ended: {}\n", former(begun));

@@ -114,6 +114,7 @@ fn a_paused_run_ends_when_it_is_told_to_and_says_what_was_not_reached() {
     let ended = place.run(&["pause"]);
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("no `kilter run` holds a state"), "{ended:?}");
+    assert_eq!(place.run(&["resume"]).code, 0, "the pause outlives the run");
     assert_eq!(place.run(&["resume"]).code, 1);
     assert_eq!(place.run(&["pause", "--for", "0"]).code, 1);
 }
@@ -173,4 +174,64 @@ fn an_edit_may_take_away_what_has_yet_to_come_to_its_state() {
     wait("what is declared now", || file("good").exists());
     assert!(!file("bad").exists());
     running.end();
+}
+
+/// Runs the command in a session of its own.
+fn elsewhere(place: &Place, args: &[&str]) -> Ended {
+    let kilter = place.command(args);
+    let mut command = std::process::Command::new("setsid");
+    command.arg("--wait").arg(kilter.get_program()).args(args).env_clear().current_dir(place.path());
+    command.envs(kilter.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    place.ended(command.output().unwrap())
+}
+
+#[test]
+fn pauses_of_two_sessions_are_ended_one_by_one() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    let backup = elsewhere(&place, &["pause", "backup"]);
+    assert!(backup.code == 0 && backup.stderr.contains("pause 1: "), "{backup:?}");
+    done(&place, &["pause", "by hand"]);
+    let told = status(&place);
+    assert_eq!(told["paused"]["pauses"].as_array().map(Vec::len), Some(2), "{told}");
+    assert!(told["paused"]["pauses"][0]["by"].as_str().is_some_and(|by| by.contains("(process ")), "{told}");
+    let shown = place.run(&["status"]).stdout;
+    assert!(shown.contains("    pause 1 by ") && shown.contains(": backup\n"), "{shown}");
+    let resumed = done(&place, &["resume"]);
+    assert!(resumed.stderr.contains("still paused: pause 1 by "), "{resumed:?}");
+    let refused = place.run(&["resume"]);
+    assert!(
+        refused.code == 1 && refused.stderr.contains("this session has paused nothing; still paused: "),
+        "{refused:?}"
+    );
+    std::fs::write(place.path().join("a"), "changed").unwrap();
+    wait("the event", || status(&place)["counts"]["under_way"] == 1);
+    assert_eq!(content(&place.path().join("a")), "changed");
+    done(&place, &["resume", "1"]);
+    wait("the repair", || content(&place.path().join("a")) == "declared");
+    running.end();
+}
+
+#[test]
+fn pause_survives_a_restart_and_binds_apply() {
+    let place = Place::new();
+    let running = holding(&place, MANIFEST);
+    done(&place, &["pause", "disk is being copied"]);
+    drop(running);
+    std::fs::write(place.path().join("a"), "changed").unwrap();
+    let path = manifest(&place, MANIFEST);
+    let refused = place.run(&["apply", &path]);
+    assert!(refused.code == 1 && refused.stderr.contains("disk is being copied"), "{refused:?}");
+    assert_eq!(place.run(&["plan", &path]).code, 2);
+    let running = Running::begin(&place, &[&path]);
+    wait("the pause", || status(&place)["paused"]["why"] == "disk is being copied");
+    assert_eq!(
+        (content(&place.path().join("a")).as_str(), status(&place)["counts"]["in_sync"].as_u64()),
+        ("changed", Some(0))
+    );
+    running.end();
+    done(&place, &["apply", &path, "--even-if-paused"]);
+    assert_eq!(content(&place.path().join("a")), "declared");
+    done(&place, &["resume"]);
+    done(&place, &["apply", &path]);
 }

@@ -1,0 +1,264 @@
+//! Pauses of the runs with one state directory. They are kept there, so that they survive the end of a run.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kilter_runtime::Pause;
+use rustix::fs::OFlags;
+use serde_json::{Value as Json, json};
+
+use crate::exit::Exit;
+use crate::render::diff::visible;
+use crate::say;
+
+/// Name of the file in the state directory.
+const NAME: &str = "pauses";
+
+/// Maximum size of the file, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The pauses of one state directory.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    path: PathBuf,
+    list: Vec<Record>,
+}
+
+/// One pause.
+#[derive(Clone, Debug, PartialEq)]
+struct Record {
+    id: u64,
+    /// The user, the terminal and the process that paused.
+    by: String,
+    /// The session of that process (setsid(2)).
+    session: u64,
+    unix_ms: u64,
+    until_unix_ms: Option<u64>,
+    why: String,
+}
+
+/// Pauses that `kilter resume` ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Those of a session.
+    Session(u64),
+    /// One, by its number.
+    One(u64),
+    All,
+}
+
+impl Pauses {
+    /// Reads the pauses of a state directory. Those that are over are left out.
+    pub(crate) fn read(state_dir: &Path) -> io::Result<Pauses> {
+        let path = state_dir.join(NAME);
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut text = String::new();
+        match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
+            Ok(file) if file.metadata()?.is_file() => drop(file.take(MAX_BYTES).read_to_string(&mut text)?),
+            Ok(_) => return Err(io::Error::other("it is no regular file: move it away")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let json: Json = if text.is_empty() { Json::Null } else { serde_json::from_str(&text)? };
+        let mut list: Vec<Record> = json.as_array().into_iter().flatten().filter_map(Record::of).collect();
+        let now = now();
+        list.retain(|one| one.until_unix_ms.is_none_or(|until| until > now));
+        Ok(Pauses { path, list })
+    }
+
+    /// Adds a pause. Returns its number.
+    pub(crate) fn add(&mut self, by: &Json, longest: Option<Duration>, why: &str) -> io::Result<u64> {
+        let id = self.list.iter().map(|one| one.id).max().unwrap_or(0) + 1;
+        let now = now();
+        let text = |key: &str| by[key].as_str().unwrap_or("unknown").chars().take(200).collect::<String>();
+        self.list.push(Record {
+            id,
+            by: text("by"),
+            session: by["session"].as_u64().unwrap_or(0),
+            unix_ms: now,
+            until_unix_ms: longest.map(|longest| now.saturating_add(millis(longest))),
+            why: why.chars().take(1000).collect(),
+        });
+        let written = self.write();
+        if written.is_err() {
+            self.list.pop();
+        }
+        written.map(|()| id)
+    }
+
+    /// Ends pauses. Returns how many.
+    pub(crate) fn end(&mut self, which: Ends) -> io::Result<usize> {
+        let before = self.list.clone();
+        self.list.retain(|one| match which {
+            Ends::Session(session) => one.session != session,
+            Ends::One(id) => one.id != id,
+            Ends::All => false,
+        });
+        let ended = before.len() - self.list.len();
+        if ended > 0
+            && let Err(error) = self.write()
+        {
+            self.list = before;
+            return Err(error);
+        }
+        Ok(ended)
+    }
+
+    /// All pauses as one: it lasts as long as the longest of them.
+    pub(crate) fn as_one(&self) -> Option<Pause> {
+        let now = now();
+        let lasting: Vec<&Record> = self.lasting(now).collect();
+        let longest = lasting.iter().map(|one| one.until_unix_ms).try_fold(0, |most, until| Some(most.max(until?)));
+        let whys: Vec<&str> = lasting.iter().map(|one| one.why.as_str()).filter(|why| !why.is_empty()).collect();
+        (!lasting.is_empty()).then(|| Pause {
+            longest: longest.map(|until| Duration::from_millis(until - now)),
+            why: whys.join("; ").into(),
+        })
+    }
+
+    /// The pauses as JSON (docs/reference/status.md).
+    pub(crate) fn to_json(&self) -> Json {
+        self.lasting(now()).map(Record::to_json).collect()
+    }
+
+    /// Pauses that are not over.
+    fn lasting(&self, now: u64) -> impl Iterator<Item = &Record> {
+        self.list.iter().filter(move |one| one.until_unix_ms.is_none_or(|until| until > now))
+    }
+
+    /// The pauses for people: one line for each.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.to_json().as_array().into_iter().flatten().map(line).collect()
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(format!("{:#}\n", self.to_json()).as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, &self.path)
+    }
+}
+
+impl Record {
+    fn of(json: &Json) -> Option<Record> {
+        Some(Record {
+            id: json["id"].as_u64()?,
+            by: json["by"].as_str()?.to_owned(),
+            session: json["session"].as_u64()?,
+            unix_ms: json["unix_ms"].as_u64()?,
+            until_unix_ms: json["until_unix_ms"].as_u64(),
+            why: json["why"].as_str()?.to_owned(),
+        })
+    }
+
+    fn to_json(&self) -> Json {
+        json!({"id": self.id, "by": self.by, "session": self.session, "unix_ms": self.unix_ms,
+               "until_unix_ms": self.until_unix_ms, "why": self.why})
+    }
+}
+
+/// One pause for people.
+pub(crate) fn line(json: &Json) -> String {
+    let at =
+        |key: &str| crate::render::status::utc(UNIX_EPOCH + Duration::from_millis(json[key].as_u64().unwrap_or(0)));
+    let why = json["why"].as_str().filter(|why| !why.is_empty()).map(|why| format!(": {}", visible(why)));
+    let until = json["until_unix_ms"].as_u64().map(|_| format!(" until {}", at("until_unix_ms")));
+    format!(
+        "pause {} by {} since {}{}{}",
+        json["id"],
+        visible(json["by"].as_str().unwrap_or_default()),
+        at("unix_ms"),
+        until.unwrap_or_default(),
+        why.unwrap_or_default()
+    )
+}
+
+/// Who pauses: the user, the terminal, the process that called this one, and the session.
+pub(crate) fn caller() -> Json {
+    let session = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
+    json!({"by": described(), "session": session})
+}
+
+fn described() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let name = user_name(uid).unwrap_or_else(|| format!("uid {uid}"));
+    let mut text = match std::env::var("SUDO_USER") {
+        Ok(login) if login != name => format!("{login} as {name}"),
+        _ => name,
+    };
+    let terminal = rustix::termios::ttyname(std::io::stdin(), Vec::new());
+    if let Some(terminal) = terminal.ok().and_then(|terminal| terminal.into_string().ok()) {
+        text += &format!(" on {}", terminal.trim_start_matches("/dev/"));
+    }
+    if let Some(parent) = rustix::process::getppid() {
+        let parent = parent.as_raw_nonzero();
+        let command = std::fs::read(format!("/proc/{parent}/comm")).unwrap_or_default();
+        text += &format!(" (process {parent}: {})", String::from_utf8_lossy(&command).trim());
+    }
+    text
+}
+
+fn user_name(uid: u32) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let mut lines = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    lines.find(|parts| parts.get(2) == Some(&uid.to_string().as_str())).map(|parts| parts[0].to_owned())
+}
+
+/// Refuses a change while the runs of a state directory are paused.
+///
+/// # Errors
+/// If they are, or if that cannot be known; it has been said.
+pub(crate) fn refuse(state_dir: &Path) -> Result<(), Exit> {
+    let pauses = Pauses::read(state_dir)
+        .map_err(|error| say::fail(format_args!("cannot read {}: {error}", state_dir.join(NAME).display())))?;
+    let lines = pauses.lines();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let hints = ["`kilter resume ID` ends one, `kilter resume --all` ends all", "or apply with --even-if-paused"];
+    Err(say::fail_with(
+        format_args!("nothing is changed while this state directory is paused: {}", lines.join("; ")),
+        hints,
+    ))
+}
+
+fn now() -> u64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_of_two_sessions_are_kept_apart() {
+        let place = tempfile::tempdir().unwrap();
+        let read = || Pauses::read(place.path()).unwrap();
+        let by = |session: u64| json!({"by": format!("user {session}"), "session": session});
+        assert_eq!(read().as_one(), None);
+        assert_eq!(read().add(&by(1), None, "backup").unwrap(), 1);
+        assert_eq!(read().add(&by(2), Some(Duration::from_secs(600)), "by hand").unwrap(), 2);
+        let one = read().as_one().unwrap();
+        assert_eq!((one.longest, one.why.as_str()), (None, "backup; by hand"));
+        assert_eq!(read().end(Ends::Session(3)).unwrap(), 0);
+        assert_eq!(read().end(Ends::Session(1)).unwrap(), 1);
+        let one = read().as_one().unwrap();
+        assert!(one.longest.is_some_and(|left| left <= Duration::from_secs(600)) && one.why == "by hand");
+        assert_eq!(read().add(&by(1), Some(Duration::ZERO), "over").unwrap(), 3);
+        assert_eq!(read().lines().len(), 1, "what is over is left out");
+        assert_eq!(read().end(Ends::One(2)).unwrap(), 1);
+        assert_eq!((read().as_one(), read().end(Ends::All).unwrap()), (None, 0));
+    }
+}

@@ -51,6 +51,8 @@ pub enum Request<'a> {
     List,
     /// The resources of these names.
     Find(&'a [&'a str]),
+    /// The same, with the declared attributes that identify each beside its name.
+    FindAs(&'a [&'a str], &'a [Attributes]),
     /// To make changes, or to tell which it would make.
     Update(&'a [Update<'a>], Mode),
     /// To act on a refresh of one resource: [`Update::should`] has all that is declared.

@@ -34,7 +34,7 @@ pub(crate) fn limited(base: &Invocation, request: &Request<'_>) -> Invocation {
 }
 
 fn is_about_one(request: &Request<'_>) -> bool {
-    matches!(request, Request::Find([_]) | Request::Update([_], _) | Request::Refresh(_))
+    matches!(request, Request::Find([_]) | Request::FindAs([_], _) | Request::Update([_], _) | Request::Refresh(_))
 }
 
 /// What may be made of an answer, in bytes.
@@ -51,7 +51,7 @@ impl Room {
     pub(crate) fn of_request(base: &Invocation, request: &Request<'_>) -> Room {
         let Capture::AtMost(most) = limited(base, request).stdout else { return Room(usize::MAX) };
         let asked = match request {
-            Request::Find(names) => names.len(),
+            Request::Find(names) | Request::FindAs(names, _) => names.len(),
             Request::Update(updates, _) => updates.len(),
             Request::Refresh(_) => 1,
             Request::Describe | Request::List | Request::Watch => 0,

@@ -14,6 +14,12 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Invocation {
         Request::Watch => return invocation.arg("ral_action=watch"),
         Request::List => ("get", json!({ "names": [] })),
         Request::Find(names) => ("get", json!({ "names": names })),
+        Request::FindAs(names, declared) => {
+            let entries = names.iter().zip(*declared).filter(|(_, declared)| !declared.is_empty());
+            let should: Map<String, Json> =
+                entries.map(|(name, declared)| ((*name).to_owned(), object(declared, Some("name")))).collect();
+            ("get", json!({ "names": names, "should": should }))
+        }
         Request::Update(updates, mode) => {
             let updates: Vec<Json> = updates.iter().map(update).collect();
             ("set", json!({ "ral": { "noop": *mode == Mode::Preview }, "updates": updates }))

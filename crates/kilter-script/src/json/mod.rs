@@ -51,7 +51,7 @@ impl Convention for Json {
         }
         let room = Room::of_request(&self.base, request);
         // What is as it should be is read without a tree; what is not, with one, which knows its places.
-        if let Request::List | Request::Find(_) = request {
+        if let Request::List | Request::Find(_) | Request::FindAs(..) = request {
             room.holds_records(text)?;
             if let Some(records) = stream::resources(text) {
                 return unique(records).map(Reply::Resources);

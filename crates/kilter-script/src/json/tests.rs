@@ -39,6 +39,9 @@ fn a_request_is_one_word_and_an_object() {
     assert_eq!(asked(&Request::Describe), pair("ral_action=describe", ""));
     assert_eq!(asked(&Request::List), pair("ral_action=get", r#"{"names":[]}"#));
     assert_eq!(asked(&Request::Find(&["a", "it's \u{0}"])), pair("ral_action=get", r#"{"names":["a","it's \u0000"]}"#));
+    let declared = [Attributes::new(), [("user", "bob")].into_iter().collect()];
+    let input = r#"{"names":["a","b"],"should":{"b":{"user":"bob"}}}"#;
+    assert_eq!(asked(&Request::FindAs(&["a", "b"], &declared)), pair("ral_action=get", input));
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub struct Metadata {
     pub output: Option<usize>,
     /// The names, beside its own, under which others find a resource.
     pub identities: Vec<AutoTitle>,
+    /// The attributes that identify a resource beside its name. The convention `json` passes their declared values when it reads.
+    pub identifying: Vec<EcoString>,
     /// Where the paths are listed that a resource owns.
     pub owns: Option<Owns>,
     /// What tells that a resource may have changed, beside the action `watch`.

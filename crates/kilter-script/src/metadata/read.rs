@@ -16,7 +16,7 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 
 /// The keys of a provider that mean something to kilter.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "type",
     "name",
     "desc",
@@ -33,6 +33,7 @@ const KEYS: [&str; 22] = [
     "outputs",
     "part_of",
     "identities",
+    "identifying",
     "owns",
     "watches",
     "autorequire",
@@ -174,8 +175,10 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut Reader) -> Metadata {
     let owns =
         by_titles(provider, "owns", &schema, |value, schema| owns::read(value, schema).map(|owns| vec![owns]), reader);
     let watches = by_titles(provider, "watches", &schema, titles::watches, reader);
+    let identifying = by_titles(provider, "identifying", &schema, titles::identifying, reader);
     Metadata {
         identities,
+        identifying,
         owns: owns.into_iter().next(),
         watches,
         name: name(provider, stem, reader),

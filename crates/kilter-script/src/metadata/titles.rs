@@ -70,6 +70,18 @@ pub(crate) fn identities(value: &Value, schema: &TypeSchema) -> Result<Vec<AutoT
     each(value).iter().map(of_its_own).collect()
 }
 
+/// The attributes that identify a resource beside its name: a name, or a list of them.
+///
+/// # Errors
+/// If there is no such attribute.
+pub(crate) fn identifying(value: &Value, schema: &TypeSchema) -> Result<Vec<EcoString>, EcoString> {
+    let attribute = |value: &Value| match value.as_str().filter(|name| schema.find(name).is_some()) {
+        Some(name) => Ok(EcoString::from(name)),
+        None => Err(eco_format!("`identifying`: {value} is no attribute")),
+    };
+    each(value).iter().map(attribute).collect()
+}
+
 /// What tells that a resource may have changed: `{path: TITLE, scope: SCOPE}`, `{process: TITLE}`, `{network: WHAT}` or
 /// `{every: SECONDS}`, or a list of them.
 ///

@@ -122,6 +122,7 @@ fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Mann
         timeout: manner.timeout,
         output: manner.output,
         identities: Vec::new(),
+        identifying: Vec::new(),
         owns: None,
         watches: Vec::new(),
         schema,

@@ -143,7 +143,9 @@ impl ScriptProvider {
         let limits = &self.surroundings.limits;
         match request {
             Request::Describe => Some(limits.describe),
-            Request::List | Request::Find(_) => Some(self.metadata.timeout.unwrap_or(limits.read)),
+            Request::List | Request::Find(_) | Request::FindAs(..) => {
+                Some(self.metadata.timeout.unwrap_or(limits.read))
+            }
             Request::Update(..) | Request::Refresh(_) => Some(self.metadata.timeout.unwrap_or(limits.change)),
             Request::Watch => None,
         }
@@ -178,9 +180,9 @@ impl ScriptProvider {
             (Request::Refresh(_), _) => "refresh",
             (Request::Watch, _) => "watch",
             (Request::List, false) => "list",
-            (Request::Find(_), false) => "find",
+            (Request::Find(_) | Request::FindAs(..), false) => "find",
             (Request::Update(..), false) => "update",
-            (Request::List | Request::Find(_), true) => "get",
+            (Request::List | Request::Find(_) | Request::FindAs(..), true) => "get",
             (Request::Update(..), true) => "set",
         }
     }
@@ -193,6 +195,7 @@ fn given(request: &Request<'_>) -> Seal {
             Seal::of_all(updates.iter().flat_map(|one| one.is.into_iter().chain([one.should])))
         }
         Request::Refresh(of) => Seal::of(of.should),
+        Request::FindAs(_, declared) => Seal::of_all(declared.iter()),
         Request::Describe | Request::List | Request::Find(_) | Request::Watch => Seal::default(),
     }
 }
@@ -200,7 +203,7 @@ fn given(request: &Request<'_>) -> Seal {
 /// The resource that a request is about, if it is one.
 fn subject<'a>(request: &Request<'a>) -> &'a str {
     match request {
-        Request::Find([name]) => name,
+        Request::Find([name]) | Request::FindAs([name], _) => name,
         Request::Update([update], _) => update.name,
         Request::Refresh(of) => of.name,
         _ => "",
@@ -210,7 +213,7 @@ fn subject<'a>(request: &Request<'a>) -> &'a str {
 fn of(type_name: &kilter_model::TypeName, request: &Request<'_>) -> EcoString {
     let count = match request {
         Request::Describe | Request::List | Request::Watch => return eco_format!(" of {type_name}"),
-        Request::Find(names) => names.len(),
+        Request::Find(names) | Request::FindAs(names, _) => names.len(),
         Request::Update(updates, _) => updates.len(),
         Request::Refresh(_) => 1,
     };

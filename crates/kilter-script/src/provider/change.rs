@@ -108,10 +108,10 @@ impl ScriptProvider {
                     !attribute.comparison.holds(found(change, name.as_str()).unwrap_or(&Value::Undef), value)
                 }
             };
-            if differs {
+            if differs || self.metadata.identifying.iter().any(|identifying| *name == **identifying) {
                 asked.should.set(name.clone(), value.clone());
-                asked.differs = true;
             }
+            asked.differs |= differs;
         }
         asked
     }

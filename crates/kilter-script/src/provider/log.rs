@@ -19,7 +19,7 @@ impl ScriptProvider {
         }
         let lifted = match request {
             Request::Describe | Request::Update(..) | Request::Refresh(_) => Lifted::Never,
-            Request::List | Request::Find(_) | Request::Watch => Lifted::ByMetadata,
+            Request::List | Request::Find(_) | Request::FindAs(..) | Request::Watch => Lifted::ByMetadata,
         };
         let who = format!("the provider `{}`", self.name);
         let is_preview = matches!(request, Request::Update(..));

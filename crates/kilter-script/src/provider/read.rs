@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::State;
+use kilter_model::{Attributes, State};
+
 use kilter_provider::{Context, ProviderError, Wanted};
 use rustc_hash::FxHashMap;
 
@@ -76,7 +77,16 @@ impl ScriptProvider {
     /// With one call.
     fn together(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
         let names: Vec<&str> = wanted.iter().map(|one| one.name.as_str()).collect();
-        Ok(by_name(self.records(cx, &Request::Find(&names))?).collect())
+        let identifying = &self.metadata.identifying;
+        if identifying.is_empty() || wanted.iter().all(|one| one.should.is_none()) {
+            return Ok(by_name(self.records(cx, &Request::Find(&names))?).collect());
+        }
+        let declared = |one: &Wanted<'_>| {
+            let values = identifying.iter().filter_map(|name| Some((name.clone(), one.should?.get(name)?.clone())));
+            values.collect()
+        };
+        let declared: Vec<Attributes> = wanted.iter().map(declared).collect();
+        Ok(by_name(self.records(cx, &Request::FindAs(&names, &declared))?).collect())
     }
 
     /// Few with a call each, more with one that lists all; what the list lacks is then found by its name,

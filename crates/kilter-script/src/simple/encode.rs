@@ -20,8 +20,10 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocat
         Request::Describe => Ok(invocation.arg("ral_action=describe")),
         Request::List => Ok(invocation.arg("ral_action=list")),
         Request::Watch => Ok(invocation.arg("ral_action=watch")),
-        Request::Find([name]) => Ok(invocation.arg(word("name", name.as_bytes())?).arg("ral_action=find")),
-        Request::Find(names) => Err(Refusal::Several(names.len())),
+        Request::Find([name]) | Request::FindAs([name], _) => {
+            Ok(invocation.arg(word("name", name.as_bytes())?).arg("ral_action=find"))
+        }
+        Request::Find(names) | Request::FindAs(names, _) => Err(Refusal::Several(names.len())),
         Request::Refresh(of) => Ok(words(invocation, of)?.arg("ral_action=refresh")),
         Request::Update([update], mode) => {
             let mut invocation = words(invocation, update)?;

@@ -63,7 +63,7 @@ impl Convention for Simple {
                 update::decode(text, asked, room).map(Reply::Changed)
             }
             Request::Refresh(of) => update::decode(text, of.name, room).map(Reply::Changed),
-            Request::Find(names) => {
+            Request::Find(names) | Request::FindAs(names, _) => {
                 let records = decode::records(text, room)?;
                 let asked: EcoString = names.first().copied().unwrap_or_default().into();
                 decode::found(records, &asked).map(Reply::Resources)

@@ -225,6 +225,12 @@ impl AclComparison {
     }
 }
 
+/// Returns the entries that can be declared: the mode stands for the others.
+pub(super) fn declarable(mut entries: Vec<EcoString>) -> Vec<EcoString> {
+    entries.retain(|entry| DeclaredEntry::parse(entry).is_some());
+    entries
+}
+
 /// The value of the attribute `acl` that stands for these entries.
 pub(super) fn value_of(entries: &[EcoString]) -> Value {
     match entries {
@@ -254,6 +260,7 @@ pub(super) fn shown(accounts: &Ids, file: &Xattrs<'_>, kind: Kind) -> Result<Vec
     if kind == Kind::Directory {
         shown.extend(read(DEFAULT_ACL)?.iter().map(|entry| text_of(accounts, entry, true)));
     }
+    shown.sort_unstable();
     Ok(shown)
 }
 

@@ -86,7 +86,7 @@ fn access(
         Err(FileError::NoAccount { .. }) => {
             let entries = acl_policy::shown(accounts, &Xattrs::of(looked), looked.kind);
             let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
-            attributes.push("acl", acl_policy::value_of(&entries));
+            attributes.push("acl", acl_policy::value_of(&acl_policy::declarable(entries)));
             return Ok(Vec::new());
         }
         Err(error) => return Err(error),
@@ -94,10 +94,15 @@ fn access(
     let after = tree::final_ownership(accounts, spec, looked, None);
     let mut compared = policy.compare(accounts, path, looked, after)?;
     if let Some(declared) = spec.acl {
-        let found = compared.acl.take();
-        attributes.push("acl", found.map_or_else(|| declared.clone(), |found| acl_policy::value_of(&found)));
+        let found = compared.acl.as_ref().map(|found| acl_policy::value_of(&acl_policy::declarable(found.clone())));
+        let found = found.unwrap_or_else(|| declared.clone());
+        // The attribute tells a difference, unless only an entry differs that the mode stands for.
+        if found != *declared {
+            compared.acl = None;
+        }
+        attributes.push("acl", found);
     }
-    Ok(compared.differences(None).collect())
+    Ok(compared.differences(spec.acl).collect())
 }
 
 /// The owner in the form in which it was declared: as a name or as a number.
@@ -247,6 +252,7 @@ pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &s
     if matches!(looked.kind, Kind::File | Kind::Directory) {
         let entries = acl_policy::shown(accounts, &Xattrs::of(&looked), looked.kind);
         let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
+        let entries = acl_policy::declarable(entries);
         if !entries.is_empty() {
             attributes.push("acl", acl_policy::value_of(&entries));
         }

@@ -5,7 +5,9 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
-use kilter_model::Value;
+use kilter_model::{Attributes, Value};
+use kilter_native::FileProvider;
+use kilter_provider::{Context, Provider, Wanted};
 use rustix::fs::XattrFlags;
 
 use crate::harness::*;
@@ -194,6 +196,28 @@ fn managed_entries_are_set_exactly_and_none_removes_all() {
     bring(&directory);
     assert_eq!(plan(&directory), []);
     assert!(has(&below, "system.posix_acl_default"));
+}
+
+#[test]
+fn list_that_is_read_can_be_declared() {
+    let home = shared_directory();
+    let path = home.path().join("d");
+    fs::create_dir(&path).unwrap();
+    set_access_list(&path, &list_for_eve(5, 5, 7));
+    rustix::fs::setxattr(&path, "system.posix_acl_default", &default_list_for_eve(), XattrFlags::empty()).unwrap();
+    let (provider, name) = (FileProvider::new(), path.to_str().unwrap().into());
+    let read = provider.get_one(&Context::bare(), Wanted::new(&name, None)).unwrap();
+    let acl = read.attributes.get("acl").unwrap().clone();
+    let mut canonical: Attributes = [("acl", acl.clone())].into_iter().collect();
+    provider.canonicalize(&name, &mut canonical).unwrap();
+    assert_eq!(canonical.get("acl"), Some(&acl));
+    // Only the group's own entry differs from the mode.
+    let declared = file(&path, [("ensure", text("directory")), ("mode", text("0670")), ("acl", acl)]);
+    assert_eq!(told(&bring(&declared)), ["acl"]);
+    let fresh = file(home.path().join("x"), [("content", text("")), ("mode", text("0640")), ("acl", text("none"))]);
+    bring(&fresh);
+    set_access_list(&home.path().join("x"), &[(1, 6, NO_ID), (4, 4, NO_ID), (0x10, 4, NO_ID), (0x20, 0, NO_ID)]);
+    assert_eq!(told(&bring(&fresh)), ["acl"], "a list with a mask and nobody in it");
 }
 
 #[test]

@@ -51,3 +51,29 @@ fn a_script_that_writes_while_it_reads_is_refused_and_named() {
         assert_eq!(written, "probed\n", "nothing but its confinement was in the way of the other");
     });
 }
+
+#[test]
+fn guard_in_a_plan_asks_systemd_and_other_users_and_cannot_write() {
+    sandboxed("confinement::guard_in_a_plan_asks_systemd_and_other_users_and_cannot_write", || {
+        let host = host_with_kilter("cell");
+        let manifest = "resources:
+  exec[active]: { command: 'false', unless: systemctl is-active cron }
+  exec[enabled]: { command: 'false', unless: systemctl is-enabled cron }
+  exec[as user]: { command: 'false', unless: 'test -r /etc/passwd -a ! -r /etc/shadow', user: nobody, shell: true }
+  exec[switches user]: { command: 'false', unless: 'runuser -u nobody -- id' }
+  exec[crontab]: { command: 'false', onlyif: 'crontab -l -u root' }
+  exec[lock]: { command: 'false', unless: 'mkdir /run/lock/guard' }
+";
+        std::fs::write(host.root().join("root/site.yaml"), manifest).unwrap();
+        let plan = host.run(&["kilter", "plan", "/root/site.yaml"]);
+        assert_eq!(plan.code, 2, "{plan:#?}");
+        assert!(plan.stdout.contains("6 resources: 1 to change, 5 unchanged"), "{plan:#?}");
+        assert!(
+            plan.stderr
+                .contains("exec[lock]: the guard `mkdir /run/lock/guard` (unless) tried to make /run/lock/guard"),
+            "{plan:#?}"
+        );
+        assert_eq!(plan.stderr.matches("the guard").count(), 1, "{plan:#?}");
+        assert!(!host.root().join("run/lock/guard").exists());
+    });
+}

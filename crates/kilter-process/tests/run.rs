@@ -355,7 +355,11 @@ fn a_script_without_its_interpreter_is_told_as_that() {
 /// Waits until a thread of this process sleeps in the kernel.
 fn until_asleep(thread: rustix::process::Pid) {
     let stat = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
-    while !std::fs::read_to_string(&stat).unwrap().rsplit(')').next().unwrap().starts_with(" S") {
+    let is_asleep = || {
+        let text = std::fs::read_to_string(&stat).expect("the thread runs");
+        text.rsplit(')').next().is_some_and(|state| state.starts_with(" S"))
+    };
+    while !is_asleep() {
         std::thread::yield_now();
     }
 }

@@ -39,7 +39,7 @@ impl Store {
 
     /// Blocks until a change waits for its interrupt.
     pub(crate) fn until_waiting(&self) {
-        drop(self.1.wait_while(self.things(), |things| !things.is_waiting).unwrap());
+        drop(self.1.wait_while(self.things(), |things| !things.is_waiting).expect("no thread panicked with the lock"));
     }
 }
 

@@ -132,6 +132,8 @@ pub struct Record {
     pub attributes: Attributes,
     /// Attributes that were written more than once; the last value counts. In JSON those of an answer in which all went well.
     pub repeated: Vec<EcoString>,
+    /// Whether the answer has it more than once, in the same words.
+    pub is_double: bool,
     /// Why it could not be read, or that it does not exist and cannot be created.
     pub error: Option<RecordError>,
 }

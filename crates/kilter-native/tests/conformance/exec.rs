@@ -58,11 +58,13 @@ fn subject(first: fn(&Path, &str) -> Specimen) -> Subject {
     .keeping(directory)
 }
 
-const NOT_APPLICABLE: [(&str, &str); 8] = [
+const NOT_APPLICABLE: [(&str, &str); 10] = [
     ("wanted-is-not-echoed", "no specimen has an attribute that is read back and has another value when it is changed"),
     ("some-are-among-all", "commands are not on the system"),
     ("each-is-listed-once", "commands are not on the system"),
     ("titles-fit-namevars", "the type has one namevar"),
+    ("others-are-left-alone", "what a command has done cannot be taken back"),
+    ("other-attributes-stay", "the type has fewer than two attributes that can be changed"),
     ("absence-in-any-form", "the specimens exist before they are made"),
     ("ensure-absent-removes", "what a command has done cannot be taken back"),
     ("absent-stays-absent", "the type has no `ensure: absent`"),

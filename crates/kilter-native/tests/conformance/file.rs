@@ -51,6 +51,11 @@ fn subject(specimens: fn(&Path) -> [Specimen; 2]) -> Subject {
         .keeping(directory)
 }
 
+/// Who runs the tests, and so owns what they make.
+fn me() -> Value {
+    Value::Integer(rustix::process::geteuid().as_raw().into())
+}
+
 fn files(root: &Path) -> [Specimen; 2] {
     [
         specimen(root, "motd")
@@ -63,14 +68,18 @@ fn files(root: &Path) -> [Specimen; 2] {
 
 fn directories(root: &Path) -> [Specimen; 2] {
     [
-        specimen(root, "srv").present([("ensure", "directory"), ("mode", "0750")]).changed([("mode", "0755")]),
+        specimen(root, "srv")
+            .present([("ensure", "directory".into()), ("mode", "0750".into()), ("owner", me())])
+            .changed([("mode", "0755")]),
         specimen(root, "log/").present([("ensure", "directory")]).changed([("mode", "g+w")]),
     ]
 }
 
 fn links(root: &Path) -> [Specimen; 2] {
     [
-        specimen(root, "localtime").present([("target", "/usr/share/zoneinfo/UTC")]).changed([("target", "nowhere")]),
+        specimen(root, "localtime")
+            .present([("target", "/usr/share/zoneinfo/UTC".into()), ("owner", me())])
+            .changed([("target", "nowhere")]),
         specimen(root, "broken").present([("ensure", "link"), ("target", "../x")]).changed([("target", "y")]),
     ]
 }
@@ -79,7 +88,7 @@ fn copies(root: &Path) -> [Specimen; 2] {
     let source = |name: &str| text(&root.join("source").join(name));
     [
         specimen(root, "text")
-            .present([("source", source("text"))])
+            .present([("source", source("text")), ("mode", "0640".into()), ("owner", me())])
             .changed([("source", source("below/text")), ("mode", "0600".into())])
             .absent([("ensure", "absent")]),
         specimen(root, "too")
@@ -92,7 +101,12 @@ fn copies(root: &Path) -> [Specimen; 2] {
 fn trees(root: &Path) -> [Specimen; 2] {
     let tree = |name: &str| {
         specimen(root, name)
-            .present([("source", text(&root.join("source"))), ("recurse", true.into())])
+            .present([
+                ("source", text(&root.join("source"))),
+                ("recurse", true.into()),
+                ("mode", "u=rwx,go=rx".into()),
+                ("owner", me()),
+            ])
             .changed([("recurse", Value::from(true)), ("mode", "u=rwx,go=".into())])
             .absent([("ensure", Value::from("absent")), ("force", true.into())])
     };

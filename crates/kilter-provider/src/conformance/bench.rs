@@ -253,11 +253,12 @@ impl World {
     /// The state of a resource by some provider.
     pub(super) fn state(&self, provider: &dyn Provider, wanted: Wanted<'_>) -> Result<State, String> {
         if provider.reads_singly() {
-            return provider.get_one(&self.cx(), wanted).map_err(|error| error.message.to_string());
+            let state = provider.get_one(&self.cx(), wanted).map_err(|error| error.message.to_string())?;
+            return readable(state);
         }
         let states = read(provider, &self.cx(), &[wanted]).map_err(|error| error.message.to_string())?;
         let found = states.into_iter().find(|state| state.name == *wanted.name);
-        Ok(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
+        readable(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
     }
 
     /// Every state that a query brings.
@@ -272,7 +273,9 @@ impl World {
                 Ok(states)
             }
             Query::Named(wanted) => {
-                read(self.provider(), &self.cx(), wanted).map_err(|error| error.message.to_string())
+                let states = read(self.provider(), &self.cx(), wanted).map_err(|error| error.message.to_string())?;
+                let is_asked = |state: &State| wanted.iter().any(|wanted| *wanted.name == state.name);
+                states.into_iter().map(|state| if is_asked(&state) { readable(state) } else { Ok(state) }).collect()
             }
         }
     }
@@ -325,6 +328,14 @@ impl World {
             Some(Outcome { failure: Some(failure), .. }) => Err(failure.to_string()),
             None => Err("set answered nothing".to_owned()),
         }
+    }
+}
+
+/// A state, unless the provider says that it alone could not be read.
+fn readable(state: State) -> Result<State, String> {
+    match &state.unreadable {
+        None => Ok(state),
+        Some(why) => Err(why.to_string()),
     }
 }
 

@@ -18,13 +18,13 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it: `held`, `broken`, `not_applicable`, `untried`.
+    /// The word for it: `held`, `broken`, `not_applicable`, `not_tested`.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Held(_) => "held",
             Verdict::Broken(_) => "broken",
             Verdict::NotApplicable(_) => "not_applicable",
-            Verdict::Untried(_) => "untried",
+            Verdict::Untried(_) => "not_tested",
         }
     }
 
@@ -150,7 +150,7 @@ impl Report {
                 "total": self.findings.len(),
                 "held": held,
                 "broken": broken,
-                "untried": untried,
+                "not_tested": untried,
                 "not_applicable": not_applicable,
             },
         })
@@ -163,7 +163,7 @@ impl fmt::Display for Report {
         writeln!(f, "conformance of {}, provider {}", self.type_name, self.provider)?;
         self.findings.iter().try_for_each(|finding| show(f, finding))?;
         let Counts { held, broken, untried, not_applicable } = self.counts();
-        write!(f, "{held} held, {broken} broken, {untried} untried, {not_applicable} not applicable")
+        write!(f, "{held} held, {broken} broken, {untried} not tested, {not_applicable} not applicable")
     }
 }
 
@@ -176,7 +176,7 @@ fn show(f: &mut fmt::Formatter<'_>, Finding { law, sentence, verdict }: &Finding
         Verdict::Held(None) => writeln!(f, "  held            {law}"),
         Verdict::Held(Some(note)) => writeln!(f, "  held            {law}: {}", lines(note)),
         Verdict::NotApplicable(why) => writeln!(f, "  not applicable  {law}: {}", lines(why)),
-        Verdict::Untried(why) => writeln!(f, "  UNTRIED         {law}: {}", lines(why)),
+        Verdict::Untried(why) => writeln!(f, "  NOT TESTED      {law}: {}", lines(why)),
         Verdict::Broken(seen) => writeln!(f, "  BROKEN          {law}: {sentence}\n{INDENT}seen: {}", lines(seen)),
     }
 }
@@ -209,8 +209,8 @@ mod tests {
                   seen: x fell
                   down
   not applicable  d: it has no refresh
-  UNTRIED         e: no specimen
-2 held, 1 broken, 1 untried, 1 not applicable";
+  NOT TESTED      e: no specimen
+2 held, 1 broken, 1 not tested, 1 not applicable";
         assert_eq!(report().to_string(), expected);
     }
 
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(json["laws"][0], json!({"law": "a", "sentence": "What it says.", "verdict": "held"}));
         let broken = json!({"law": "c", "sentence": "What it says.", "verdict": "broken", "why": "x fell\ndown"});
         assert_eq!(json["laws"][2], broken);
-        let counts = json!({"total": 5, "held": 2, "broken": 1, "untried": 1, "not_applicable": 1});
+        let counts = json!({"total": 5, "held": 2, "broken": 1, "not_tested": 1, "not_applicable": 1});
         assert_eq!(json["counts"], counts);
     }
 

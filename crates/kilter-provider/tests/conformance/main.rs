@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use defect::Defect;
+use kilter_model::Value;
 use kilter_provider::conformance::{LAWS, Lack, Progress, Report, Specimen, Subject, Suite, Verdict, give_up};
 use shelf::{Shelf, Store};
 
@@ -20,7 +21,8 @@ fn subject(defect: Option<Defect>) -> Subject {
         true => Specimen::keyed([("name", name), ("room", "attic")]),
         false => Specimen::new(name),
     };
-    let a = specimen("a").present([("label", "Red paint"), ("note", "Fragile")]).changed([("label", "Blue")]);
+    let paint = [("label", "Red paint".into()), ("note", "Fragile".into()), ("tags", Value::strings(["wall"]))];
+    let a = specimen("a").present(paint).changed([("label", "Blue")]);
     let b = specimen("b").present([("label", "green")]).changed([("label", "grey")]);
     let subject = Subject::new(move || Shelf::new(made.clone(), defect, keyed), move || seen.fingerprint())
         .specimen(a)
@@ -83,6 +85,7 @@ fn what_a_subject_neither_offers_nor_excuses_is_untried_and_no_pass() {
         [
             "unknown-is-absent",
             "others-are-left-alone",
+            "other-attributes-stay",
             "a-batch-is-one-by-one",
             "one-failure-is-alone",
             "an-interrupt-ends-a-call",
@@ -91,13 +94,22 @@ fn what_a_subject_neither_offers_nor_excuses_is_untried_and_no_pass() {
     );
     assert!(!report.is_conforming());
     let excused = move || {
-        let bare = bare().specimen(Specimen::new("b"));
+        let two = [("label", Value::from("green")), ("size", Value::Integer(3))];
+        let bare = bare().specimen(Specimen::new("b").present(two).changed([("label", "grey")]));
         [Lack::Unknown, Lack::Failing, Lack::Slow].into_iter().fold(bare, |bare, lack| bare.without(lack, "said so"))
     };
     let report = Suite::new(excused).run();
     report.assert();
     let why = report.findings.iter().find(|finding| finding.law == "unknown-is-absent").map(|f| f.verdict.clone());
     assert_eq!(why, Some(Verdict::NotApplicable("said so".into())));
+}
+
+#[test]
+fn attribute_of_which_no_value_can_be_set_is_not_tested() {
+    let report = report(Some(Defect::CannotSetMark));
+    assert_eq!((report.broken(), report.untried()), (vec![], vec!["edge-values-survive"]), "{report}");
+    assert!(report.why("edge-values-survive").is_some_and(|why| why.contains("`mark` (")), "{report}");
+    assert_eq!(report.to_json()["counts"]["not_tested"], 1);
 }
 
 #[test]

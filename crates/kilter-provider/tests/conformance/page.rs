@@ -50,7 +50,7 @@ fn the_page_shows_lines_as_the_report_has_them() {
         assert!(text.contains(line), "{text}");
     }
     for start in
-        ["conformance of ", "  held            ", "  not applicable  ", "  UNTRIED         ", "  BROKEN          "]
+        ["conformance of ", "  held            ", "  not applicable  ", "  NOT TESTED      ", "  BROKEN          "]
     {
         assert!(PAGE.contains(&format!("\n{start}")), "{start}");
     }

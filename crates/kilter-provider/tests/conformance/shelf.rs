@@ -213,6 +213,9 @@ impl Shelf {
             cx.log(Level::Info, "thing", change.name, label);
         }
         assert!(!(self.has(Defect::PanicsAtTheBound) && should.get("size") == Some(&Value::Integer(100))), "too large");
+        if self.has(Defect::CannotSetMark) && should.get("mark").is_some() {
+            return Err("line 3: unknown attribute".into());
+        }
         let is_update = things.on_it.contains_key(change.name);
         if self.has(Defect::DoesNotUpdate) && is_update {
             return Ok(());
@@ -236,6 +239,9 @@ impl Shelf {
         things.ever.insert(name.clone());
         self.own().made.insert(name.clone());
         let thing = things.on_it.entry(name).or_default();
+        if self.has(Defect::WipesAttributes) {
+            *thing = Attributes::new();
+        }
         for (attribute, value) in should.iter().filter(|(attribute, _)| *attribute != "note") {
             let cut = match value {
                 Value::String(text) if self.has(Defect::CutsLines) => text.lines().next().unwrap_or_default().into(),
@@ -271,6 +277,10 @@ impl Provider for Shelf {
 
     fn name(&self) -> &'static str {
         "memory"
+    }
+
+    fn is_external(&self) -> bool {
+        self.has(Defect::CannotSetMark)
     }
 
     fn suitable(&self) -> Suitability {

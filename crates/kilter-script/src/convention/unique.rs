@@ -21,14 +21,18 @@ pub(crate) fn unique(records: Vec<Record>) -> Result<Vec<Record>, ProtocolError>
 fn without_doubles(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolError> {
     let mut places: FxHashMap<&str, usize> = FxHashMap::default();
     places.reserve(records.len());
-    let mut doubles: Vec<usize> = Vec::new();
+    let (mut doubles, mut firsts): (Vec<usize>, Vec<usize>) = Default::default();
     for (at, record) in records.iter().enumerate() {
         match places.insert(&record.name, at) {
             None => {}
-            Some(first) if is_same(&records[first], record) => doubles.push(at),
+            Some(first) if is_same(&records[first], record) => {
+                doubles.push(at);
+                firsts.push(first);
+            }
             Some(_) => return Err(ProtocolError::NamedTwice(beginning(&record.name, 80))),
         }
     }
+    firsts.into_iter().for_each(|first| records[first].is_double = true);
     if !doubles.is_empty() {
         let (mut at, mut doubles) = (0, doubles.into_iter().peekable());
         records.retain(|_| {

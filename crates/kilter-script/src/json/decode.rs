@@ -29,7 +29,7 @@ fn record(entry: &Json, at: usize) -> Result<Record, ProtocolError> {
             key => attributes.push(AttributeName::from(key), from_json(value)),
         }
     }
-    Ok(Record { name, attributes, repeated: Vec::new(), error })
+    Ok(Record { name, attributes, error, ..Record::default() })
 }
 
 /// The changes of a reply to `set`.

@@ -29,13 +29,20 @@ pub(super) struct Odd {
     undeclared: Vec<(EcoString, EcoString)>,
     /// Attributes that are written more than once in a resource.
     repeated: Vec<(EcoString, EcoString)>,
+    /// Resources that are listed more than once.
+    doubles: Vec<EcoString>,
 }
 
 impl ScriptProvider {
     /// A resource of a list. A value that is none of its type is left out, with a warning: one odd
     /// resource does not hide all others.
     pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Odd) -> State {
+        let is_double = record.is_double;
         let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd, &|_| false));
+        if is_double && cx.strictness() == Strictness::Error {
+            let why = self.told(&name, "it is listed more than once", by);
+            return State { unreadable: Some(why), ..State::present(name, attributes) };
+        }
         let wrong = sealed(wrong, &by.seal);
         if cx.strictness() == Strictness::Error && !wrong.is_empty() {
             return State { unreadable: Some(self.wrong(&name, &wrong, by)), ..State::present(name, attributes) };
@@ -104,7 +111,10 @@ impl ScriptProvider {
         odd: &mut Odd,
         is_repairable: &dyn Fn(&str) -> bool,
     ) -> (Attributes, Attributes, Vec<EcoString>) {
-        let Record { name: of, mut attributes, repeated, error: _ } = record;
+        let Record { name: of, mut attributes, repeated, is_double, error: _ } = record;
+        if is_double {
+            odd.doubles.push(beginning(&of, 80));
+        }
         let schema = &self.metadata.schema;
         let (mut next, mut wrong, mut outputs) = (0, Vec::new(), Attributes::new());
         attributes.retain_mut(|name, value| {
@@ -187,6 +197,12 @@ impl ScriptProvider {
                 self.metadata.name
             );
             cx.log(Level::Warning, type_name, name, &message);
+        }
+        if let Some(first) = odd.doubles.first() {
+            let count = odd.doubles.len();
+            let more = if count > 1 { eco_format!(" and {} others", count - 1) } else { EcoString::new() };
+            let message = eco_format!("the provider `{}` listed `{first}`{more} more than once", self.metadata.name);
+            cx.log(Level::Warning, type_name, "", &message);
         }
         for (attribute, name) in &odd.repeated {
             let message = eco_format!(

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, Value};
 
 use super::reading::{Missing, declared, seen, unlike_attributes};
-use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, told};
+use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, told, untried};
 use crate::conformance::edge;
 use crate::conformance::specimen::Specimen;
 use crate::conformance::subject::Lack;
@@ -19,6 +19,8 @@ struct Tally {
     refused: usize,
     failed: usize,
     passed_over: Vec<String>,
+    /// Attributes of which every value failed when it was set.
+    never_set: Vec<String>,
 }
 
 /// What a provider did with a value.
@@ -40,7 +42,7 @@ impl Tally {
     }
 
     fn note(self) -> Option<String> {
-        let Tally { taken, refused, failed, passed_over } = self;
+        let Tally { taken, refused, failed, passed_over, .. } = self;
         let left =
             if passed_over.is_empty() { String::new() } else { format!("; not tried: {}", passed_over.join(", ")) };
         Some(format!("{taken} taken, {refused} refused, {failed} failed{left}"))
@@ -62,16 +64,38 @@ pub(super) fn values_survive(bench: &Bench) -> Trial {
         if values.is_empty() {
             tally.passed_over.push(format!("{name} (no edge of {} is known)", attribute.data_type));
         }
+        let (mut taken, mut failed) = (0, 0);
         for value in values {
             let reception = attempt(bench, &format!("{name} = {value:?}"), |specimen, _| {
                 let mut given = specimen.first().clone();
                 given.set(name, value.clone());
                 (specimen.clone(), given)
             })?;
+            taken += usize::from(matches!(reception, Reception::Taken));
+            failed += usize::from(matches!(reception, Reception::Failed));
             tally.count(reception);
         }
+        // A script cannot refuse a value before it is called: that all of them fail tells nothing of what it can do.
+        if world.provider().is_external() && taken == 0 && failed > 0 && !is_declared(&world, name) {
+            tally.never_set.push(format!("`{name}` ({failed} failed)"));
+        }
     }
-    Ok(tally.note())
+    if !tally.never_set.is_empty() {
+        let never = tally.never_set.join(", ");
+        return untried(format!(
+            "no value could be set of {never}: declare one in a specimen, or say why not in `sparing`"
+        ));
+    }
+    match tally.taken + tally.refused + tally.failed {
+        0 => untried("no value was tried"),
+        _ => Ok(tally.note()),
+    }
+}
+
+/// Whether a specimen says something of an attribute.
+fn is_declared(world: &World, name: &str) -> bool {
+    let all = world.subject.specimens().iter();
+    all.flat_map(|one| one.others().iter().chain([one.first()])).any(|given| given.get(name).is_some())
 }
 
 pub(super) fn names_survive(bench: &Bench) -> Trial {

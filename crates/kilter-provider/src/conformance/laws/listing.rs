@@ -1,17 +1,24 @@
 //! Laws of `get`, for all resources, for none and for those that do not exist.
 
+use std::time::{Duration, Instant};
+
 use kilter_model::{Attributes, State};
 
 use super::reading::{Missing, declared, unlike_attributes};
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::subject::Lack;
+use crate::context::Strictness;
 use crate::contract::{Query, Wanted};
+
+/// A list that takes longer gets a note.
+const SLOW_LIST: Duration = Duration::from_secs(5);
 
 /// How many of all resources are asked for one by one: a machine may have very many.
 const LOOKED_AT: usize = 50;
 
 pub(super) fn unknown_is_absent(bench: &Bench) -> Trial {
-    let world = bench.made()?;
+    // Nothing has to be made for it: a provider that knows no absence could make nothing.
+    let world = bench.world()?;
     world.needs(Lack::Unknown)?;
     if world.subject.unknown_names().is_empty() {
         return untried("the subject names nothing that does not exist, nor says why not");
@@ -60,7 +67,15 @@ pub(super) fn some_among_all(bench: &Bench) -> Trial {
 
 pub(super) fn once(bench: &Bench) -> Trial {
     let world = bench.made()?;
+    let begun = Instant::now();
     let all = all(&world)?;
+    let took = begun.elapsed();
+    // A strict run takes nothing that is odd: a list that names a resource twice in the same words, for one.
+    let strict = world.provider().get(&world.cx().with_strictness(Strictness::Error), Query::All);
+    let strict = strict.or_else(|error| broken(format!("a get of all is an error: {error}")))?;
+    if let Some((state, why)) = strict.iter().find_map(|state| Some((state, state.unreadable.as_ref()?))) {
+        return broken(format!("{} is not listed as it should be: {why}", state.name));
+    }
     for (at, state) in all.iter().enumerate().filter(|(_, state)| state.exists) {
         if all[..at].iter().any(|other| other.name == state.name) {
             return broken(format!("{} is listed twice", state.name));
@@ -74,7 +89,22 @@ pub(super) fn once(bench: &Bench) -> Trial {
             Ok(_) => {}
         }
     }
-    Ok(None)
+    Ok(remark(&all, &strict, took))
+}
+
+/// What is allowed in a list, and disturbs whoever reads it.
+fn remark(first: &[State], second: &[State], took: Duration) -> Option<String> {
+    let names = |states: &[State]| states.iter().map(|state| state.name.clone()).collect::<Vec<_>>();
+    let sorted = |states: &[State]| {
+        let mut names = names(states);
+        names.sort_unstable();
+        names
+    };
+    let is_shuffled = names(first) != names(second) && sorted(first) == sorted(second);
+    let order = is_shuffled.then(|| "two lists in a row had different orders".to_owned());
+    let slow = (took > SLOW_LIST).then(|| format!("a list took {:.1} s", took.as_secs_f32()));
+    let remarks: Vec<String> = order.into_iter().chain(slow).collect();
+    (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
 /// Every state that can be had: of all, of those that are wanted, and of names.
@@ -131,4 +161,19 @@ pub(super) fn titles_fit(bench: &Bench) -> Trial {
 
 fn fits_title(world: &World, title: &str, attributes: &Attributes) -> Result<(), Stop> {
     world.schema().check_title(title, attributes).or_else(|error| broken(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_in_another_order_or_slow_list_gets_a_note() {
+        let states = |names: &[&str]| names.iter().map(|name| State::absent(*name)).collect::<Vec<_>>();
+        let (first, shuffled, fewer) = (states(&["a", "b"]), states(&["b", "a"]), states(&["b"]));
+        assert_eq!(remark(&first, &first, Duration::from_secs(5)), None);
+        assert_eq!(remark(&first, &fewer, Duration::ZERO), None, "another one may have come or gone");
+        assert_eq!(remark(&first, &shuffled, Duration::ZERO).unwrap(), "two lists in a row had different orders");
+        assert_eq!(remark(&first, &first, Duration::from_millis(7200)).unwrap(), "a list took 7.2 s");
+    }
 }

@@ -102,6 +102,11 @@ pub static LAWS: &[Law] = &[
     ),
     law("others-are-left-alone", "A change of one resource leaves every other one as it was.", setting::leaves_others),
     law(
+        "other-attributes-stay",
+        "A change of one attribute leaves the attributes that are not declared with it as they were.",
+        setting::leaves_other_attributes,
+    ),
+    law(
         "absence-in-any-form",
         "A resource is created whether its absence is told by nothing or by `ensure: absent`.",
         setting::absence_in_any_form,

@@ -1,5 +1,7 @@
 //! Laws of `get`, for one resource and another.
 
+use std::time::{Duration, Instant};
+
 use kilter_model::{Attributes, State};
 
 use crate::check::read;
@@ -7,6 +9,9 @@ use crate::compare::compare;
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, told, untried};
 use crate::conformance::fingerprint;
 use crate::contract::{Query, Wanted};
+
+/// A get of one resource that takes longer gets a note.
+const SLOW_GET: Duration = Duration::from_secs(1);
 
 /// The first declarations of all specimens.
 pub(super) fn declared(world: &World) -> Result<Vec<Declared>, Stop> {
@@ -70,13 +75,16 @@ pub(super) fn returns_what_is(bench: &Bench) -> Trial {
 
 pub(super) fn is_steady(bench: &Bench) -> Trial {
     let world = bench.made()?;
+    let mut slowest = Duration::ZERO;
     for one in declared(&world)? {
-        let (first, second) = (seen(&world, &one)?, seen(&world, &one)?);
-        if let Some(what) = unlike(&first, &second) {
+        let begun = Instant::now();
+        let first = seen(&world, &one)?;
+        slowest = slowest.max(begun.elapsed());
+        if let Some(what) = unlike(&first, &seen(&world, &one)?) {
             return broken(format!("{}: {what}", one.name));
         }
     }
-    Ok(None)
+    Ok((slowest > SLOW_GET).then(|| format!("a get of one resource took {:.1} s", slowest.as_secs_f32())))
 }
 
 pub(super) fn one_and_many(bench: &Bench) -> Trial {
@@ -90,6 +98,9 @@ pub(super) fn one_and_many(bench: &Bench) -> Trial {
         let single = single.or_else(|error| broken(format!("{} cannot be read alone: {error}", one.name)))?;
         let absent = State::absent(one.name.clone());
         let among = many.iter().find(|state| state.name == one.name).unwrap_or(&absent);
+        if let Some(why) = single.unreadable.as_ref().or(among.unreadable.as_ref()) {
+            return broken(format!("{} cannot be read: {why}", one.name));
+        }
         if let Some(what) = unlike(&single, among) {
             return broken(format!("{}, alone and among others: {what}", one.name));
         }

@@ -1,11 +1,12 @@
 //! Laws of `set` and `refresh`.
 
-use kilter_model::{Change, Feature, State};
+use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, Feature, State, Value};
 
 use super::reading::{declared, seen};
 use crate::compare::compare;
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::fingerprint;
+use crate::conformance::subject::Lack;
 use crate::contract::Mode;
 
 pub(super) fn makes_what_was_asked(bench: &Bench) -> Trial {
@@ -48,6 +49,7 @@ pub(super) fn leaves_others(bench: &Bench) -> Trial {
     if count < 2 {
         return untried("the subject has only one specimen");
     }
+    let mut tried = 0;
     for changed in 0..count {
         let world = bench.made()?;
         let all = declared(&world)?;
@@ -56,13 +58,18 @@ pub(super) fn leaves_others(bench: &Bench) -> Trial {
         let specimen = &world.subject.specimens()[changed];
         if let Some(other) = specimen.others().first() {
             world.arrange(&world.told(specimen, other)?)?;
+            tried += 1;
             unchanged(&all, changed, &before, &states(&world)?, "was changed")?;
         }
         // Whether it can be removed is for other laws.
-        let _ = world.remove(&before[changed]);
+        tried += usize::from(world.remove(&before[changed]).is_ok());
         unchanged(&all, changed, &before, &states(&world)?, "was removed")?;
     }
-    Ok(None)
+    match (tried, bench.world()?.subject.reason(Lack::Removal)) {
+        (0, Some(reason)) => not_applicable(reason),
+        (0, None) => untried("no specimen could be changed or removed"),
+        _ => Ok(None),
+    }
 }
 
 fn unchanged(all: &[Declared], but: usize, before: &[State], after: &[State], how: &str) -> Result<(), Stop> {
@@ -71,6 +78,82 @@ fn unchanged(all: &[Declared], but: usize, before: &[State], after: &[State], ho
         Some(at) => broken(format!("{} is another one since {} {how}", all[at].name, all[but].name)),
         None => Ok(()),
     }
+}
+
+pub(super) fn leaves_other_attributes(bench: &Bench) -> Trial {
+    let fresh = bench.world()?;
+    let mut tried = 0;
+    for (at, specimen) in fresh.subject.specimens().iter().enumerate() {
+        let first = fresh.first(specimen)?;
+        for other in specimen.others() {
+            for (changed, value) in other.iter().filter(|(name, _)| is_free(&fresh, name.as_str())) {
+                if first.should.get(changed.as_str()).is_none_or(|declared| declared.is_same(value)) {
+                    continue;
+                }
+                let others = first.should.iter().map(|(name, _)| name.as_str());
+                let others: Vec<&str> =
+                    others.filter(|name| *name != changed.as_str() && is_free(&fresh, name)).collect();
+                tried += usize::from(!others.is_empty() && alone(bench, at, (changed.as_str(), value), &others)?);
+            }
+        }
+    }
+    let free = fresh.schema().attributes.iter().filter(|attribute| is_free(&fresh, attribute.name.as_str()));
+    match tried {
+        0 if free.count() < 2 => not_applicable("the type has fewer than two attributes that can be changed"),
+        0 => untried("no specimen declares two attributes, and changes one of them"),
+        _ => Ok(None),
+    }
+}
+
+/// Whether an attribute can be changed without the others.
+fn is_free(world: &World, name: &str) -> bool {
+    let is_spared = world.subject.spared().iter().any(|(spared, _)| spared == name);
+    let is_property = |attribute: &AttributeSchema| attribute.behaviour == Behaviour::Property;
+    // mold says in `exists` what others say in `ensure`.
+    !matches!(name, "ensure" | "exists") && !is_spared && world.schema().find(name).is_some_and(is_property)
+}
+
+/// Changes one attribute of a specimen, and nothing else is declared of it but its parameters; returns whether that could
+/// be declared.
+fn alone(bench: &Bench, at: usize, (changed, value): (&str, &Value), others: &[&str]) -> Result<bool, Stop> {
+    let world = bench.made()?;
+    let specimen = &world.subject.specimens()[at];
+    let first = world.first(specimen)?;
+    let given = specimen.first().iter().filter(|(name, _)| {
+        let of = world.schema().find(name.as_str());
+        of.is_some_and(|of| of.behaviour == Behaviour::Parameter) || *name == "ensure"
+    });
+    let mut given: Attributes = given.map(|(name, value)| (name.clone(), value.clone())).collect();
+    given.set(changed, value.clone());
+    // What needs other attributes beside it cannot be changed alone.
+    let Ok(mut only) = world.declare(specimen, &given) else { return Ok(false) };
+    only.should = only.should.iter().filter(|(name, _)| !others.contains(&name.as_str())).map(owned).collect();
+    let before = seen(&world, &first)?;
+    if world.bring(&only).is_err() {
+        return Ok(false);
+    }
+    let after = seen(&world, &first)?;
+    for name in others {
+        let (before, after) = (before.attributes.get(name), after.attributes.get(name));
+        let is_same = match (before, after) {
+            (Some(before), Some(after)) => before.is_same(after),
+            (None, None) => true,
+            _ => false,
+        };
+        if !is_same {
+            return broken(format!(
+                "a change of `{changed}` of {} alone has changed `{name}` too: {} before, {} after",
+                first.name,
+                before.map_or("nothing".to_owned(), |value| format!("{value:?}")),
+                after.map_or("nothing".to_owned(), |value| format!("{value:?}"))
+            ));
+        }
+    }
+    Ok(true)
+}
+
+fn owned((name, value): (&AttributeName, &Value)) -> (AttributeName, Value) {
+    (name.clone(), value.clone())
 }
 
 pub(super) fn absence_in_any_form(bench: &Bench) -> Trial {

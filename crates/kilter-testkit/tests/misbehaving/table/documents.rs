@@ -254,7 +254,11 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             "twice",
-            [fine("v=1"), fine("v=1"), none("a document is about one resource")],
+            [
+                warned("v=1", "listed `a` more than once"),
+                warned("v=1", "listed `a` more than once"),
+                none("a document is about one resource"),
+            ],
             [fine("v=1 again"), fine("v=1 v=1 again"), none("a document is about one resource")],
         ),
         row(

@@ -97,7 +97,7 @@ impl Out {
         let mut document = report.to_json();
         for law in document["laws"].as_array_mut().into_iter().flatten() {
             let name = law["law"].as_str().unwrap_or_default().to_owned();
-            if matches!(law["verdict"].as_str(), Some("broken" | "untried")) {
+            if matches!(law["verdict"].as_str(), Some("broken" | "not_tested")) {
                 law["exchanges"] = self.of(&name).iter().map(Shown::json).collect();
             }
         }
@@ -150,7 +150,7 @@ fn heading(card: &Scorecard<'_>) -> String {
     let specimens = match &card.specimens.origin {
         Origin::File(path) => format!("tried with {}", path.display()),
         Origin::Types => {
-            let hint = "there is no check file, so laws that need more than that are untried; --example prints one to start from";
+            let hint = "there is no check file, so laws that need more than that are not tested; --example prints one to start from";
             format!("tried with resources made up from its types: {hint}")
         }
     };
@@ -182,7 +182,7 @@ fn one(finding: &LawFinding, same: Option<&str>, exchanges: &[Shown]) -> String 
         ),
         Verdict::Untried(why) => {
             let why = same.map_or_else(|| visible(&cut(why)), |same| format!("as {same}"));
-            format!("  {}         {law}: {why}\n{}", styled(CHANGED, "UNTRIED"), calls(exchanges))
+            format!("  {}      {law}: {why}\n{}", styled(CHANGED, "NOT TESTED"), calls(exchanges))
         }
         Verdict::Broken(seen) => {
             let head = format!("  {}          {law}: {}\n", styled(FAILED, "BROKEN"), finding.sentence);
@@ -214,11 +214,11 @@ fn counts(report: &Report, took: Duration) -> String {
     let seconds = took.as_secs_f32();
     let end = match (report.is_conforming(), counts.broken) {
         (true, _) => "it conforms",
-        (false, 0) => "nothing is broken, but not all was tried",
+        (false, 0) => "nothing is broken, but not all was tested",
         (false, _) => "docs/reference/conformance.md says of each law why it is there and what breaks it",
     };
     format!(
-        "\n{} held, {} broken, {} untried, {} not applicable ({seconds:.1} s): {end}\n",
+        "\n{} held, {} broken, {} not tested, {} not applicable ({seconds:.1} s): {end}\n",
         counts.held, counts.broken, counts.untried, counts.not_applicable
     )
 }

@@ -30,6 +30,13 @@ pub enum SecretDigests {
     Replayed,
 }
 
+/// Whether the words count in which a provider tells a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Messages {
+    Compared,
+    Ignored,
+}
+
 /// The steps of a plan.
 #[derive(Debug)]
 pub struct Plan {
@@ -98,8 +105,10 @@ impl Plan {
         let json = |all: &[Difference]| -> Vec<Json> {
             all.iter().map(|one| difference(one, |side, value| self.digest(reference, one, side, value))).collect()
         };
-        let found = drift(&step.differences, &json(differences), &self.secrets);
-        let found = found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets));
+        // A basis tells more than the words in which a difference is told, which may name times.
+        let messages = if step.basis.is_some() && basis.is_some() { Messages::Ignored } else { Messages::Compared };
+        let found = drift(&step.differences, &json(differences), &self.secrets, messages);
+        let found = found.or_else(|| drift(&step.otherwise, &json(otherwise), &self.secrets, Messages::Compared));
         found.or_else(|| self.moved_basis(reference, step.basis.as_ref()?, basis?))
     }
 
@@ -194,7 +203,7 @@ fn digest_of_basis(key: &SealingKey, reference: &ResourceRef, basis: &Value) -> 
 
 /// Describes how the differences that were found deviate from those that were planned. Diffs are for readers: they follow from
 /// the values.
-fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests) -> Option<EcoString> {
+fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests, messages: Messages) -> Option<EcoString> {
     let is_same_place =
         |one: &Json, other: &Json| one["attribute"] == other["attribute"] && one["entry"] == other["entry"];
     let name = |one: &Json| match one["entry"].as_str() {
@@ -208,7 +217,7 @@ fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests) -> Option<Ec
             lines.push(format!("{} {}", name(now), told(now, "differs now and did not when the plan was made")));
             continue;
         };
-        if let Some(how) = changed(left.remove(at), now, secrets) {
+        if let Some(how) = changed(left.remove(at), now, secrets, messages) {
             lines.push(format!("{} {how}", name(now)));
         }
     }
@@ -225,7 +234,7 @@ fn drift(planned: &[Json], found: &[Json], secrets: &SecretDigests) -> Option<Ec
 }
 
 /// Describes how a difference deviates from the planned one at the same place.
-fn changed(then: &Json, now: &Json, secrets: &SecretDigests) -> Option<String> {
+fn changed(then: &Json, now: &Json, secrets: &SecretDigests, messages: Messages) -> Option<String> {
     let differs = |key: &str| then.get(key) != now.get(key);
     if ["is_digest", "should_digest"].iter().any(|key| differs(key)) {
         match secrets {
@@ -238,7 +247,8 @@ fn changed(then: &Json, now: &Json, secrets: &SecretDigests) -> Option<String> {
             SecretDigests::Replayed => {}
         }
     }
-    if differs("message") {
+    let is_told_otherwise = differs("message");
+    if is_told_otherwise && (messages == Messages::Compared || differs("is") || differs("should")) {
         return Some(format!("was planned as “{}”, and is now “{}”", message(then), message(now)));
     }
     if differs("is") {

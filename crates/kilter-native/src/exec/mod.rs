@@ -19,8 +19,8 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_process::Confinement;
 use kilter_provider::{
-    Batch, Context, Insync, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Seal, Tell, Wanted,
-    Watch, Wish, get_each,
+    Batch, Context, Found, Insync, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Seal, Tell,
+    Wanted, Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -189,6 +189,11 @@ impl Provider for ExecProvider {
 
     fn name(&self) -> &'static str {
         "posix"
+    }
+
+    /// A command that has to run is the same step whatever the reason is: reasons name times.
+    fn basis(&self, _: &Context<'_>, _: Wanted<'_>, _: &Found) -> Option<Value> {
+        Some("due".into())
     }
 
     /// A command is not on the system: there is nothing to list.

@@ -223,6 +223,21 @@ fn a_try_that_failed_does_not_make_its_own_step_stale() {
 }
 
 #[test]
+fn a_command_that_has_to_run_for_another_reason_is_the_same_step() {
+    let place = place(
+        "  exec[e]: { command: touch ran, cwd: DIR, unless: { command: date +%N, stdout: never }, verify: false }\n  \
+         exec[off]: { command: touch off, cwd: DIR, unless: { command: cat DIR/say, stdout: stop } }\n",
+    );
+    place.file("say", "go");
+    plan(&place);
+    place.file("say", "stop");
+    let (code, report) = applied(&place);
+    assert_eq!((code, of(&report, "e").0.as_str()), (0, "changed"), "{report:#}");
+    assert_eq!(of(&report, "off").1, "not_needed", "{report:#}");
+    assert!(place.path().join("ran").exists() && !place.path().join("off").exists());
+}
+
+#[test]
 fn a_dry_run_of_a_plan_names_its_stale_steps() {
     let place = place("  file[DIR/a]: { content: x }\n  file[DIR/b]: { content: y }\n");
     plan(&place);

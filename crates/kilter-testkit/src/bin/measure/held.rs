@@ -89,7 +89,7 @@ fn edited(directory: &Path, running: &Running, table: &mut Table) {
     }
     took.sort_by(f64::total_cmp);
     let what = "the same, ten declared otherwise, read to held, median";
-    table.limit(what, took[EDITS / 2], "ms", 50.0);
+    table.limit(what, took[EDITS / 2], "ms", 100.0);
     // Each is looked at once more where its own change is told.
     table.limit("the same, looks for that at most", most as f64, "looks", 2.0 * EDITED as f64);
     // Who follows has one, and whoever has just asked had one for a moment.

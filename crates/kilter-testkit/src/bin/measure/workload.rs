@@ -66,19 +66,17 @@ fn manifest(directory: &Path, write: impl FnOnce(&mut BufWriter<File>) -> std::i
     path
 }
 
-/// The same files as a policy of CFEngine.
+/// The same files as a policy of CFEngine: with `content`, which costs it less than half of what `edit_line` does.
 pub(crate) fn cfengine(directory: &Path, count: usize) -> PathBuf {
     let mut text = String::from(
         "body common control { bundlesequence => { \"main\" }; }\n\
-         body perms m(x) { mode => \"$(x)\"; }\n\
-         body edit_defaults empty { empty_file_before_editing => \"true\"; edit_backup => \"false\"; }\n\
-         bundle edit_line content(t) { insert_lines: \"$(t)\" insert_type => \"preserve_block\"; }\n\
+         body perms m(x) { mode => \"$(x)\"; rxdirs => \"false\"; }\n\
          bundle agent main { files:\n",
     );
     for n in 0..count {
         let _ = writeln!(
             text,
-            "\"{}/f{n:05}\" create => \"true\", perms => m(\"0644\"), edit_defaults => empty, edit_line => content(\"{}\");",
+            "\"{}/f{n:05}\" create => \"true\", perms => m(\"0644\"), content => \"{}$(const.n)\";",
             directory.display(),
             content(n).trim_end()
         );

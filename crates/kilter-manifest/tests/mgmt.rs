@@ -11,7 +11,7 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct World(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 12] = [
+const TYPES: [(&str, &str, &str); 14] = [
     (
         "exec",
         "name",
@@ -23,9 +23,11 @@ const TYPES: [(&str, &str, &str); 12] = [
     ("kv", "name", "ensure key value mapped skiplessthan skipcmpstyle"),
     ("noop", "name", "comment"),
     ("notify", "name", "message level refreshonly journal syslog fields"),
-    ("package", "name", "ensure version"),
+    ("package", "name", "ensure version latest"),
     ("password", "name", "length saved check_recovery"),
     ("service", "name", "ensure enable refresh"),
+    ("ssh_authorized_key", "name", "ensure user type key options"),
+    ("sysctl", "name", "value live kept"),
     ("timer", "name", "interval"),
     ("value", "name", "any"),
     ("user", "name", "ensure uid gid groups membership home shell allowdupe"),
@@ -123,8 +125,17 @@ fn each_kind_is_a_type_here() {
         ("svc", "state: running, startup: disabled", "service[x] {ensure: running, enable: false}"),
         ("svc", "session: false", "service[x] {}"),
         ("pkg", "state: uninstalled", "package[x] {ensure: absent}"),
-        ("pkg", "state: newest, allowuntrusted: false", "package[x] {ensure: latest}"),
+        ("pkg", "state: newest, allowuntrusted: false", "package[x] {ensure: present, latest: true}"),
         ("pkg", "state: '1.0'", "package[x] {ensure: present, version: 1.0}"),
+        ("sysctl", "value: '1'", "sysctl[x] {value: 1}"),
+        ("sysctl", "value: 4096 131072, persist: false", "sysctl[x] {live: 4096 131072}"),
+        ("sysctl", "value: 1, runtime: no, persist: yes", "sysctl[x] {kept: 1}"),
+        (
+            "ssh:authorized_key",
+            "user: bob, type: ssh-ed25519, key: AAAA, comment: bob@desk, options: [no-pty], mkdir: true, state: exists",
+            "ssh_authorized_key[x] {name: bob@desk, ensure: present, user: bob, type: ssh-ed25519, key: AAAA, options: [no-pty]}",
+        ),
+        ("ssh:authorized_key", "state: absent, user: bob", "ssh_authorized_key[x] {ensure: absent, user: bob}"),
         (
             "user",
             "state: exists, uid: 0x10, group: g, groups: [], homedir: /home/x/, allowduplicateuid: no",
@@ -327,7 +338,24 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {retry: x}}\n", &[("`retry`", "4:29")]),
         ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {rtry: 1}}\n", &[("did you mean `retry`?", "4:22")]),
         ("graph: g\nresources:\n  noop:\n  - {name: x, meta: {limit: 1}}\n", &[("needs a `burst`", "4:22")]),
-        ("graph: g\nresources:\n  exec:\n  - {name: x, pollint: 0}\n", &[("give --lenient", "4:15")]),
+        ("graph: g\nresources:\n  exec:\n  - {name: x, timeout: 5}\n", &[("give --lenient", "4:15")]),
+        ("graph: g\nresources:\n  exec:\n  - {name: x, state: absent}\n", &[("give --lenient", "4:15")]),
+        (
+            "graph: g\nresources:\n  sysctl:\n  - {name: a.b, runtime: false, persist: false, value: '1'}\n",
+            &[("nothing is to be done", "4:12")],
+        ),
+        ("graph: g\nresources:\n  sysctl:\n  - {name: a.b}\n", &[("needs a value", "4:12")]),
+        (
+            "graph: g\nresources:\n  sysctl:\n  - {name: a.b, value: '1', path: /x}\n",
+            &[("nothing like `path`", "4:29")],
+        ),
+        (
+            "graph: g\nresources:\n  ssh:authorized_key:\n  - {name: x, content: ssh-rsa A}\n",
+            &[("by its parts", "4:15")],
+        ),
+        ("graph: g\nresources:\n  cron:\n  - {name: x}\n", &[("needs `trigger`", "4:12"), ("needs `time`", "4:12")]),
+        ("graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnWhim, time: 1}\n", &[("allowed are", "4:24")]),
+        ("graph: g\nresources:\n  cron:\n  - {name: x, state: absent}\n", &[("stops `service[x.timer]`", "4:22")]),
         (
             "graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifequals: [z]}\n",
             &[("`ifequals` is a text", "4:35")],
@@ -347,7 +375,7 @@ fn each_broken_graph_has_just_its_problems_each_at_its_place() {
         ),
         ("graph: g\nresources:\n  msg:\n  - {name: x, body: y}\n", &[("needs a priority", "4:12")]),
         ("graph: g\nresources:\n  msg:\n  - {name: x, priority: loud}\n", &[("Emerg", "4:25")]),
-        ("graph: g\ncollect:\n- pattern: x\n", &[("needs a kind", "3:3"), ("no effect", "3:3")]),
+        ("graph: g\ncollect:\n- pattern: x\n", &[("needs a kind", "3:3")]),
         (
             "graph: g\nresources:\n  noop:\n  - name: abc\nedges:\n- {from: {kind: noop, name: abd}, to: {kind: noop, name: abc}}\n",
             &[("did you mean `abc`?", "6:29")],
@@ -421,11 +449,36 @@ fn what_is_found_wrong_later_is_told_in_the_words_of_the_graph() {
 }
 
 #[test]
-fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
-    let text = "graph: g\nremote: ssh://x\nresources:\n  exec:\n  - {name: a, timeout: 0, state: present}\n  \
+fn keys_that_never_had_an_effect_are_accepted_with_one_warning_each() {
+    let text = "graph: g\nresources:\n  exec:\n  - {name: a, timeout: 0, pollint: 5, state: present}\n  \
                 - {name: b, timeout: 0}\ncollect:\n- {kind: exec, pattern: p}\n";
+    let (result, sources) = compiled(text, false);
+    let compiled = result.unwrap_or_else(|problems| panic!("{}", render(&problems, &sources, false)));
+    assert_eq!(compiled.catalog.resources.len(), 2);
+    let told = render_warnings(&compiled.warnings, &sources, false);
+    assert_eq!(told.matches("has no effect any more").count(), 4, "{told}");
+    assert!(told.contains("`timeout` of `exec` has no effect any more, here and 1 more times"), "{told}");
+}
+
+#[test]
+fn a_cron_of_mgmt_is_a_timer_of_systemd() {
+    let graph = "graph: g\nresources:\n  cron:\n  - {name: x, trigger: OnCalendar, time: '*:0/5', unit: y.service, persistent: true}\n  \
+                 svc:\n  - {name: x, state: running}\nedges:\n- {name: e, from: {kind: cron, name: x}, to: {kind: svc, name: x}}\n";
+    let catalog = catalog(graph);
+    let names: Vec<String> = catalog.resources.iter().map(|one| one.reference.to_string()).collect();
+    assert_eq!(names, ["file[/etc/systemd/system/x.timer]", "service[x.timer]", "service[x]"]);
+    let content = catalog.resources[0].attributes.get("content").unwrap().to_string();
+    assert!(content.contains("[Timer]\nOnCalendar=*:0/5\nUnit=y.service\nPersistent=true\n"), "{content}");
+    let edges: Vec<_> = catalog.relations.iter().map(|one| (one.first, one.second, one.kind)).collect();
+    assert_eq!(edges, [(0, 1, RelationKind::Notify), (1, 2, RelationKind::Before)]);
+}
+
+#[test]
+fn what_had_a_meaning_once_is_accepted_if_asked_and_told_once() {
+    let text = "graph: g\nremote: ssh://x\nresources:\n  exec:\n  - {name: a, timeout: 5, state: absent}\n  \
+                - {name: b, timeout: 6}\ncollect:\n- {kind: exec, pattern: p}\n";
     let (strict, _) = compiled(text, false);
-    assert_eq!(strict.unwrap_err().len(), 5);
+    assert_eq!(strict.unwrap_err().len(), 4);
     let (lenient, sources) = compiled(text, true);
     let compiled = lenient.unwrap();
     assert_eq!(compiled.catalog.resources.len(), 2);

@@ -43,7 +43,7 @@ impl Reader {
         let receiver = &self.resources[second];
         // mgmt notifies those only that do something about it.
         let refreshes = notify && kinds::find(receiver.kind).is_some_and(|kind| kind.refreshes);
-        let reference = eco_format!("{}[{}]", receiver.type_name, receiver.title);
+        let reference = receiver.reference.clone();
         let is_there = !receiver.is_broken;
         let at = edge.get("to").unwrap_or(edge).span();
         if notify && !refreshes {

@@ -1,6 +1,6 @@
 //! The tree of a manifest, made of what was read of a graph.
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
 
 use super::kinds;
@@ -68,8 +68,9 @@ pub(super) struct Attribute {
 pub(super) struct Lowered {
     /// What it is in the graph.
     pub(super) kind: &'static str,
-    pub(super) type_name: &'static str,
     pub(super) title: EcoString,
+    /// What it is called here: `type[title]`.
+    pub(super) reference: EcoString,
     pub(super) at: Span,
     pub(super) attributes: Vec<Attribute>,
     pub(super) meta: Option<(Span, Vec<Attribute>)>,
@@ -82,7 +83,9 @@ pub(super) struct Lowered {
 impl Lowered {
     pub(super) fn new(kind: &'static str, type_name: &'static str, title: &str, at: Span) -> Lowered {
         let (attributes, followers) = (Vec::new(), Vec::new());
-        Lowered { kind, type_name, title: title.into(), at, attributes, meta: None, followers, is_broken: false }
+        let reference = eco_format!("{type_name}[{title}]");
+        let (meta, is_broken) = (None, false);
+        Lowered { kind, title: title.into(), reference, at, attributes, meta, followers, is_broken }
     }
 
     pub(super) fn push(&mut self, name: &str, at: Span, value: Piece) {
@@ -122,8 +125,7 @@ pub(super) fn tree(
     builder.start(Kind::Mapping, (0, 0), 0);
     // What is wrong with one was told; what is wrong with the tree is left to whoever reads it.
     for resource in resources.iter().filter(|resource| !resource.is_broken) {
-        let reference = ecow::eco_format!("{}[{}]", resource.type_name, resource.title);
-        text(&mut builder, &reference, resource.at);
+        text(&mut builder, &resource.reference, resource.at);
         builder.start(Kind::Mapping, range(resource.at), 0);
         entries(&mut builder, &resource.attributes);
         if let Some((at, meta)) = &resource.meta {

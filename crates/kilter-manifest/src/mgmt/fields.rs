@@ -25,8 +25,8 @@ pub(super) enum Shape {
     Any,
     /// Something that kilter cannot do.
     Unsupported,
-    /// Something that has had no effect for a long time.
-    Historical,
+    /// A field that has had no effect for a long time. These values of it never had one; of an empty list, none had.
+    Historical(&'static [&'static str]),
 }
 
 /// A field that is given.
@@ -56,7 +56,10 @@ impl Fields {
                 continue;
             };
             match shape {
-                Shape::Historical => reader.historical(eco_format!("`{name}` of `{}`", kind.name), key.span()),
+                Shape::Historical(harmless) => {
+                    let is_harmless = harmless.is_empty() || harmless.contains(&value.text()) || value.is_null();
+                    reader.historical(eco_format!("`{name}` of `{}`", kind.name), key.span(), is_harmless);
+                }
                 Shape::Unsupported if !is_nothing(value) => {
                     let message = eco_format!("kilter has nothing like `{name}` of the kind `{}`", kind.name);
                     reader.report(Diagnostic::new(message).at(key.span()));
@@ -141,7 +144,7 @@ fn piece(shape: Shape, value: View<'_>, left: &mut usize) -> Result<Piece, &'sta
             entries.map(|entries| Piece::Mapping(entries, at)).ok_or("a mapping of texts")
         }
         Shape::Words => Err("a mapping of texts"),
-        Shape::Any | Shape::Unsupported | Shape::Historical => {
+        Shape::Any | Shape::Unsupported | Shape::Historical(_) => {
             Piece::copy(value, left).ok_or("smaller: its aliases add up to too much")
         }
     }

@@ -4,7 +4,7 @@ use ecow::eco_format;
 
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::{Reader, commands, files};
+use super::{Reader, commands, files, timers};
 use crate::diagnostic::{Diagnostic, list};
 
 use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
@@ -22,13 +22,12 @@ pub(super) struct Kind {
 }
 
 /// Kinds of mgmt that have no type here yet.
-pub(super) const LATER: [&str; 45] = [
+pub(super) const LATER: [&str; 42] = [
     "augeas",
     "aws:ec2",
     "bmc:firmware",
     "bmc:power",
     "consul:kv",
-    "cron",
     "deploy:tar",
     "dhcp:host",
     "dhcp:range",
@@ -58,8 +57,6 @@ pub(super) const LATER: [&str; 45] = [
     "nspawn",
     "remote",
     "schedule",
-    "ssh:authorized_key",
-    "sysctl",
     "tar",
     "tftp:file",
     "tftp:server",
@@ -70,7 +67,8 @@ pub(super) const LATER: [&str; 45] = [
     "virt:network:range",
 ];
 
-static KINDS: [Kind; 14] = [
+static KINDS: [Kind; 17] = [
+    Kind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
     Kind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
     Kind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
     Kind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
@@ -80,7 +78,9 @@ static KINDS: [Kind; 14] = [
     Kind { name: "password", type_name: "password", fields: PASSWORD, refreshes: true, lower: same },
     Kind { name: "pkg", type_name: "package", fields: PKG, refreshes: false, lower: pkg },
     Kind { name: "print", type_name: "notify", fields: PRINT, refreshes: true, lower: print },
+    Kind { name: "ssh:authorized_key", type_name: "ssh_authorized_key", fields: KEY, refreshes: false, lower: key },
     Kind { name: "svc", type_name: "service", fields: SVC, refreshes: true, lower: svc },
+    Kind { name: "sysctl", type_name: "sysctl", fields: SYSCTL, refreshes: false, lower: sysctl },
     Kind { name: "test", type_name: "test", fields: TEST, refreshes: true, lower: same },
     Kind { name: "timer", type_name: "timer", fields: &[("interval", Number)], refreshes: true, lower: same },
     Kind { name: "user", type_name: "user", fields: USER, refreshes: false, lower: user },
@@ -116,9 +116,9 @@ const EXEC: &[(&str, Shape)] = &[
     ("send_output", Text),
     ("send_stdout", Text),
     ("send_stderr", Text),
-    ("timeout", Historical),
-    ("pollint", Historical),
-    ("state", Historical),
+    ("timeout", Historical(&["0"])),
+    ("pollint", Historical(&[])),
+    ("state", Historical(&["present"])),
 ];
 const FILE: &[(&str, Shape)] = &[
     ("path", Text),
@@ -152,6 +152,18 @@ const PKG: &[(&str, Shape)] = &[
 ];
 const PRINT: &[(&str, Shape)] = &[("msg", Text), ("refresh_only", Truth)];
 const SVC: &[(&str, Shape)] = &[("state", Text), ("startup", Text), ("session", Unsupported)];
+const KEY: &[(&str, Shape)] = &[
+    ("state", Text),
+    ("file", Unsupported),
+    ("user", Text),
+    ("content", Text),
+    ("options", Texts),
+    ("type", Text),
+    ("key", Text),
+    ("comment", Text),
+    ("mkdir", Truth),
+];
+const SYSCTL: &[(&str, Shape)] = &[("value", Text), ("runtime", Truth), ("persist", Truth), ("path", Unsupported)];
 const TEST: &[(&str, Shape)] = &[
     ("bool", Truth),
     ("str", Text),
@@ -348,10 +360,50 @@ fn pkg(_: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
     match state.as_str() {
         "installed" => lowered.push("ensure", at, plain("present")),
         "uninstalled" => lowered.push("ensure", at, plain("absent")),
-        "newest" => lowered.push("ensure", at, plain("latest")),
+        "newest" => {
+            lowered.push("ensure", at, plain("present"));
+            lowered.push("latest", at, plain("true"));
+        }
         version => {
             lowered.push("ensure", at, plain("present"));
             lowered.push("version", at, Piece::Text(version.into(), at));
         }
+    }
+}
+
+/// A kernel parameter: `runtime` is its value now, `persist` that at the next boot.
+fn sysctl(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    let is = |name: &str| fields.get(name).is_none() || fields.is(name);
+    let attribute = match (is("runtime"), is("persist")) {
+        (true, true) => "value",
+        (true, false) => "live",
+        (false, true) => "kept",
+        (false, false) => {
+            let problem = Diagnostic::new("neither `runtime` nor `persist`: nothing is to be done").at(fields.at);
+            return reader.report(problem.hint("take the resource out, or let one of both be true"));
+        }
+    };
+    match fields.text("value") {
+        Some(_) => copy(fields, "value", lowered, attribute),
+        None => reader.report(Diagnostic::new("a `sysctl` needs a value").at(fields.at)),
+    }
+}
+
+/// A key is known by its comment.
+fn key(reader: &mut Reader, fields: &Fields, lowered: &mut Lowered) {
+    if let Some((_, at)) = fields.get("content") {
+        let problem = Diagnostic::new("`content`: kilter takes a key by its parts").at(at);
+        return reader.report(problem.hint("write `options`, `type`, `key` and `comment` instead"));
+    }
+    if let Some((_, at)) = fields.get("mkdir").filter(|_| !fields.is("mkdir")) {
+        let problem = Diagnostic::new("`mkdir: false`: kilter makes `~/.ssh` if it is missing").at(at);
+        return reader.report(problem.hint("take it out"));
+    }
+    if let Some((comment, at)) = fields.text("comment") {
+        lowered.push("name", at, Piece::Text(comment.clone(), at));
+    }
+    word(reader, fields, "state", &STATES, lowered, "ensure");
+    for name in ["user", "type", "key", "options"] {
+        copy(fields, name, lowered, name);
     }
 }

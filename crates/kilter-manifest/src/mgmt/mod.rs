@@ -6,6 +6,7 @@
 //! - `fields`: what is given of a resource, by the fields that its kind has;
 //! - `kinds`: what each kind of mgmt is here;
 //! - `commands`: the kind `exec`;
+//! - `timers`: the kind `cron`, a timer of systemd;
 //! - `edges`: who comes before whom;
 //! - `emit`: the tree;
 //! - `terms`: the words of graphs, for what is found wrong later.
@@ -17,6 +18,7 @@ mod fields;
 mod files;
 mod kinds;
 mod terms;
+mod timers;
 
 use std::collections::BTreeMap;
 
@@ -105,9 +107,10 @@ impl Reader {
         self.problems.push(problem);
     }
 
-    /// A key that earlier versions of mgmt had, and that has no effect.
-    fn historical(&mut self, key: EcoString, at: Span) {
-        if self.is_lenient {
+    /// Reports a key that earlier versions of mgmt had: as a warning if it never changed anything (`is_harmless`) or if the
+    /// graph is read leniently, as a problem otherwise.
+    fn historical(&mut self, key: EcoString, at: Span, is_harmless: bool) {
+        if is_harmless || self.is_lenient {
             self.historical.entry(key).or_insert((at, 0)).1 += 1;
             return;
         }
@@ -136,7 +139,7 @@ impl Reader {
     fn document(&mut self, root: View<'_>) {
         for (key, _) in root.entries() {
             match key.text() {
-                "remote" => self.historical("`remote`".into(), key.span()),
+                "remote" => self.historical("`remote`".into(), key.span(), false),
                 name if SECTIONS.contains(&name) => {}
                 name => {
                     let hint = match OF_MANIFESTS.contains(&name) {
@@ -177,7 +180,7 @@ impl Reader {
                         Some(kind) => kinds.push((value.span(), kind)),
                         None => self.unknown_kind(value),
                     },
-                    "pattern" => self.historical("`pattern` of `collect`".into(), key.span()),
+                    "pattern" => self.historical("`pattern` of `collect`".into(), key.span(), true),
                     name => {
                         let problem = Diagnostic::new(eco_format!("`collect` has no key `{name}`")).at(key.span());
                         self.report(problem.hint("its keys: kind"));

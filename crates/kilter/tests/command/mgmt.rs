@@ -61,7 +61,7 @@ fn metaparameters_of_a_graph_are_heeded() {
 fn a_plan_of_a_lenient_graph_is_applied_leniently() {
     let place = Place::new();
     let text =
-        "graph: g\nresources:\n  exec:\n  - name: touch DIR/a\n    timeout: 0\n    pollint: 0\n    state: present\n";
+        "graph: g\nresources:\n  exec:\n  - name: touch DIR/a\n    timeout: 5\n    pollint: 0\n    state: present\n";
     let path = graph(&place, text);
     let strict = place.run(&["plan", &path]);
     assert_eq!(strict.code, 1);

@@ -43,6 +43,7 @@ mod outputs;
 mod own;
 mod parts;
 mod places;
+mod puppet;
 mod relations;
 mod render;
 mod resources;

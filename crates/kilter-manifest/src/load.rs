@@ -7,6 +7,7 @@ use crate::collect::{self, Collect};
 use crate::compile::Inputs;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::mgmt::Terms;
+use crate::puppet;
 use crate::source::{Source, Sources};
 use crate::tree::{Tree, View};
 use crate::yaml::{Parsed, parse};
@@ -150,14 +151,19 @@ impl Walk<'_> {
                         self.report(problem.hint(hint));
                     }
                 }
-                other => self.unknown_section(other, key.span()),
+                _ => self.unknown_section(key, value),
             }
         }
     }
 
-    fn unknown_section(&mut self, name: &str, span: Span) {
+    fn unknown_section(&mut self, key: View<'_>, value: View<'_>) {
+        let (name, span) = (key.text(), key.span());
         let hint = match kilter_model::ResourceRef::split(name) {
             Ok(_) => "resources stand below `resources:`".into(),
+            Err(_) if puppet::is_type(key, value) => {
+                "what `puppet resource --to_yaml` prints stands below `resources:`, each line two spaces further in"
+                    .into()
+            }
             Err(_) => choose(name, &SECTIONS, "known keys"),
         };
         self.report(Diagnostic::new(eco_format!("unknown key `{name}`")).at(span).hint(hint));

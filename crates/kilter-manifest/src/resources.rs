@@ -470,7 +470,9 @@ impl<'e, 't> Resources<'e, 't> {
 }
 
 fn reference_hint(text: &str) -> Option<EcoString> {
-    let (type_name, rest) = text.split_once('[')?;
+    let Some((type_name, rest)) = text.split_once('[') else {
+        return Some(eco_format!("write `{text}[TITLE]`; below `{text}` alone stand titles, each with its attributes"));
+    };
     let lower = type_name.to_lowercase();
     (lower != type_name).then(|| eco_format!("type names are in lower case: `{lower}[{rest}`"))
 }

@@ -8,6 +8,7 @@ use crate::block;
 use crate::diagnostic::Diagnostic;
 use crate::json;
 use crate::mgmt::{self, Terms};
+use crate::puppet;
 use crate::source::Sources;
 use crate::tree::{Builder, Kind, Tree};
 
@@ -28,7 +29,14 @@ pub(crate) struct Parsed {
 /// Parses one text, of whichever kind it is, to the tree of a manifest.
 pub(crate) fn parse(id: SourceId, sources: &Sources) -> Parsed {
     let parsed = parse_text(id, sources);
-    if !parsed.complete || !mgmt::is_graph(&parsed.tree) {
+    if !parsed.complete {
+        return parsed;
+    }
+    if puppet::has_resources(&parsed.tree) {
+        let puppet::Lowered { tree, problems, warnings } = puppet::lower(&parsed.tree, id, sources);
+        return Parsed { tree, problems: [parsed.problems, problems].concat(), warnings, ..parsed };
+    }
+    if !mgmt::is_graph(&parsed.tree) {
         return parsed;
     }
     let mgmt::Graph { tree, problems, warnings, terms } = mgmt::lower(&parsed.tree, id, sources);

@@ -182,7 +182,10 @@ fn tell(args: &GetArgs, global: &Global, provider: &dyn Provider, states: Vec<St
             return say::parts(resources::json(schema, states, secrets).chain(["\n".to_owned()]));
         }
         ResourceFormat::Yaml => resources::yaml(schema, &states, secrets),
-        ResourceFormat::Puppet => resources::puppet(schema, &states, secrets),
+        ResourceFormat::Puppet => match resources::puppet(schema, provider.name(), &states, secrets) {
+            Ok(text) => text,
+            Err(why) => return say::fail_with(why, ["`--format yaml` prints what kilter takes back"]),
+        },
         ResourceFormat::Human => match states.as_slice() {
             [state] if named == 1 => resources::one(schema, state, secrets),
             states => table(global, schema, states, secrets),

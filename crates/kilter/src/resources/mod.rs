@@ -134,8 +134,99 @@ user { 'no':
   ensure => 'absent',
 }
 ";
-        assert_eq!(puppet(&schema(), &states(), Secrets::Hidden), expected);
-        assert!(puppet(&schema(), &states(), Secrets::Shown).contains("  password => Sensitive('x$1'),\n"));
+        let puppet = |secrets| puppet(&schema(), "shadow", &states(), secrets).unwrap();
+        assert_eq!(puppet(Secrets::Hidden), expected);
+        assert!(puppet(Secrets::Shown).contains("  password => Sensitive('x$1'),\n"));
+    }
+
+    /// One resource as Puppet takes it, with attributes that are texts, or lists of them where they hold `;`.
+    fn in_puppet(type_name: &str, name: &str, attributes: &[(&str, &str)]) -> Result<String, String> {
+        let mut schema = TypeSchema::new(type_name, "").attribute("name", "String", Behaviour::Namevar, "").attribute(
+            "ensure",
+            "Enum[present, absent, broken, running, stopped, file]",
+            Behaviour::Property,
+            "",
+        );
+        let mut values = Attributes::new();
+        for (attribute, text) in attributes {
+            if *attribute != "ensure" {
+                schema = schema.attribute(attribute, "Any", Behaviour::Property, "");
+            }
+            let list = text.split(';').filter(|part| !part.is_empty());
+            values.push(*attribute, if text.contains(';') { Value::strings(list) } else { Value::from(*text) });
+        }
+        let provider = if type_name == "package" { "apt" } else { "any" };
+        puppet(&schema, provider, &[State::present(name, values)], Secrets::Hidden)
+    }
+
+    #[test]
+    fn resources_are_those_that_puppet_has() {
+        let times = [("minute", "15,45"), ("hour", "3"), ("weekday", "*")];
+        for (type_name, name, attributes, expected) in [
+            (
+                "cron",
+                "backup",
+                [&[("command", "x"), ("special", "none"), ("environment", ";")][..], &times].concat(),
+                "command => 'x',\nminute  => ['15', '45'],\nhour    => '3',\nweekday => '*',\n",
+            ),
+            (
+                "cron",
+                "bob:daily",
+                [&[("user", "bob"), ("special", "daily"), ("environment", "A=b;")][..], &times].concat(),
+                "name        => 'daily',\nuser        => 'bob',\nspecial     => 'daily',\nenvironment => ['A=b'],\n",
+            ),
+            ("package", "a", vec![("ensure", "present"), ("version", "1.0"), ("latest", "x")], "ensure => '1.0',\n"),
+            ("package", "a", vec![("ensure", "absent")], "ensure => 'absent',\n"),
+            ("service", "a", vec![("ensure", "stopped"), ("enable", "static")], "ensure => 'stopped',\n"),
+            (
+                "service",
+                "a",
+                vec![("ensure", "running"), ("enable", "true")],
+                "ensure => 'running',\nenable => 'true',\n",
+            ),
+            (
+                "ssh_authorized_key",
+                "bob:b@c",
+                vec![("user", "bob"), ("options", ";")],
+                "name => 'b@c',\nuser => 'bob',\n",
+            ),
+            (
+                "file",
+                "/a",
+                vec![("ensure", "file"), ("acl", "x")],
+                "ensure => 'file',\n# left out, since Puppet's `file` has nothing like it: acl\n",
+            ),
+        ] {
+            let text = in_puppet(type_name, name, &attributes).unwrap();
+            let lines: String = expected.lines().map(|line| format!("  {line}\n")).collect();
+            assert_eq!(text, format!("{type_name} {{ '{name}':\n{lines}}}\n"));
+        }
+        let broken = in_puppet("package", "a", &[("ensure", "broken")]).unwrap();
+        assert_eq!(broken, "# package[a] is left out: it is half installed\n");
+    }
+
+    #[test]
+    fn types_that_puppet_does_not_have_are_refused_or_told() {
+        for type_name in ["sysctl", "kv", "exec", "notify", "timer"] {
+            assert!(in_puppet(type_name, "a", &[]).is_err(), "{type_name}");
+        }
+        let schema = TypeSchema::new("package", "").attribute("name", "String", Behaviour::Namevar, "");
+        assert!(puppet(&schema, "npm", &[], Secrets::Hidden).unwrap_err().contains("`npm`"));
+        let told = in_puppet("thing", "a", &[]).unwrap();
+        assert!(told.starts_with("# The type `thing` does not come with Puppet"), "{told}");
+    }
+
+    #[test]
+    fn of_two_entries_that_puppet_cannot_tell_apart_one_is_left_out() {
+        let schema = TypeSchema::new("cron", "").attribute("name", "String", Behaviour::Namevar, "").attribute(
+            "user",
+            "String",
+            Behaviour::InitOnly,
+            "",
+        );
+        let of = |user: &str| State::present(format!("{user}:x"), [("user", Value::from(user))].into_iter().collect());
+        let text = puppet(&schema, "cron", &[of("a"), of("b")], Secrets::Hidden).unwrap();
+        assert!(text.ends_with("}\n\n# cron[b:x] is left out: Puppet takes one of each name only\n"), "{text}");
     }
 
     #[test]
@@ -188,7 +279,11 @@ user[bob]
             manifest.contains("    content:\n      base64: \"/wA=\"\n") || manifest.contains("base64: /wA="),
             "{manifest}"
         );
-        assert!(puppet(&schema, &states, Secrets::Hidden).contains("content => Binary('/wA=')"));
+        let exported = puppet(&schema, "any", &states, Secrets::Hidden).unwrap();
+        assert!(
+            exported.contains("content => Binary('/wA=')") && exported.starts_with("# The type `blob`"),
+            "{exported}"
+        );
         let shown: serde_json::Value =
             serde_json::from_str(&json(&schema, states.to_vec(), Secrets::Hidden).collect::<String>()).unwrap();
         assert_eq!(shown[0]["attributes"]["content"]["base64"], "/wA=");

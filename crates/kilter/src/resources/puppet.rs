@@ -1,36 +1,161 @@
 //! In the Puppet language.
 
-use kilter_model::{State, TypeSchema};
+use kilter_model::{State, TypeSchema, Value};
 
 use super::{Secrets, declared, left_out, missing};
 use crate::puppet::{string, value};
 use crate::render::diff::visible;
 
+/// Types that kilter and Puppet (with its `_core` modules) share, with the attributes that both have.
+const SHARED: [(&str, &[&str]); 8] = [
+    (
+        "cron",
+        &["ensure", "command", "user", "minute", "hour", "monthday", "month", "weekday", "special", "environment"],
+    ),
+    ("file", &["ensure", "content", "source", "target", "owner", "group", "mode"]),
+    ("group", &["ensure", "gid", "members"]),
+    ("host", &["ensure", "ip", "host_aliases", "comment", "target"]),
+    ("package", &["ensure"]),
+    ("service", &["ensure", "enable"]),
+    ("ssh_authorized_key", &["ensure", "user", "type", "key", "options", "target"]),
+    (
+        "user",
+        &[
+            "ensure",
+            "uid",
+            "gid",
+            "groups",
+            "home",
+            "shell",
+            "comment",
+            "expiry",
+            "password",
+            "password_min_age",
+            "password_max_age",
+            "password_warn_days",
+        ],
+    ),
+];
+
+/// Types of kilter that Puppet does not have.
+const OWN: [&str; 9] = ["exported", "file_part", "kv", "noop", "password", "sysctl", "test", "timer", "value"];
+
+/// Types of both that do something each time, and are no state.
+const ACTIONS: [&str; 2] = ["exec", "notify"];
+
+/// Attributes that need no word in Puppet: its `ensure` says the same, or nobody can declare them there.
+const IMPLIED: [(&str, &str); 2] = [("package", "version"), ("package", "latest")];
+
 /// The resources as declarations of the Puppet language.
-pub(crate) fn puppet(schema: &TypeSchema, states: &[State], secrets: Secrets) -> String {
-    let resources: Vec<String> = states.iter().map(|state| resource(schema, state, secrets)).collect();
-    resources.join("\n")
+///
+/// # Errors
+/// Why Puppet cannot have resources of this type, or by this provider.
+pub(crate) fn puppet(
+    schema: &TypeSchema,
+    provider: &str,
+    states: &[State],
+    secrets: Secrets,
+) -> Result<String, String> {
+    let type_name = schema.name.as_str();
+    if OWN.contains(&type_name) {
+        return Err(format!("Puppet has no type `{type_name}`"));
+    }
+    if ACTIONS.contains(&type_name) {
+        return Err(format!("`{type_name}` is no state that Puppet could hold: it would do it each time"));
+    }
+    if type_name == "package" && provider != "apt" {
+        return Err(format!("Puppet cannot manage packages as kilter's provider `{provider}` does"));
+    }
+    let shared = SHARED.iter().find(|(name, _)| *name == type_name).map(|(_, attributes)| *attributes);
+    let mut text = String::new();
+    if shared.is_none() {
+        text += &format!("# The type `{}` does not come with Puppet: this needs a module that has it.\n\n", type_name);
+    }
+    let mut names: Vec<&str> = Vec::new();
+    let resources: Vec<String> = states
+        .iter()
+        .map(|state| {
+            let name = name(type_name, state);
+            if names.contains(&name) {
+                let label = visible(state.label());
+                return format!("# {type_name}[{label}] is left out: Puppet takes one of each name only\n");
+            }
+            if matches!(type_name, "cron" | "ssh_authorized_key") {
+                names.push(name);
+            }
+            resource(schema, shared, state, name, secrets)
+        })
+        .collect();
+    Ok(text + &resources.join("\n"))
 }
 
-fn resource(schema: &TypeSchema, state: &State, secrets: Secrets) -> String {
+/// The name without the user that tells it from those of other users.
+fn name<'a>(type_name: &str, state: &'a State) -> &'a str {
+    let label = state.label();
+    if !matches!(type_name, "cron" | "ssh_authorized_key") {
+        return label;
+    }
+    let user = state.attributes.get("user").and_then(Value::as_str);
+    user.and_then(|user| label.strip_prefix(user)?.strip_prefix(':')).unwrap_or(label)
+}
+
+fn resource(schema: &TypeSchema, shared: Option<&[&str]>, state: &State, name: &str, secrets: Secrets) -> String {
+    let type_name = schema.name.as_str();
     if let Some(why) = missing(schema, state) {
-        return format!("# {}[{}] {why}\n", schema.name, visible(state.label()));
+        return format!("# {type_name}[{}] {why}\n", visible(state.label()));
+    }
+    if state.attributes.get("ensure").and_then(Value::as_str) == Some("broken") {
+        return format!("# {type_name}[{}] is left out: it is half installed\n", visible(state.label()));
     }
     let declared = declared(schema, state, secrets);
     let mut attributes: Vec<(&str, String)> = Vec::new();
+    if name != state.label() {
+        attributes.push(("name", string(name)));
+    }
     if !state.exists {
         attributes.push(("ensure", string("absent")));
     }
-    for (name, found) in &declared.attributes {
-        attributes.push((name.as_str(), value(found)));
+    let mut unknown: Vec<&str> = Vec::new();
+    for (attribute, found) in &declared.attributes {
+        match shared.is_none_or(|shared| shared.contains(&attribute.as_str())) {
+            true => attributes.extend(in_puppet(type_name, state, attribute.as_str(), found)),
+            false if IMPLIED.contains(&(type_name, attribute.as_str())) => {}
+            false => unknown.push(attribute.as_str()),
+        }
     }
     let widest = attributes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = format!("{} {{ {}:\n", schema.name, string(state.label()));
+    let mut text = format!("{type_name} {{ {}:\n", string(state.label()));
     for (name, shown) in attributes {
         text += &format!("  {name:widest$} => {shown},\n");
     }
     if !declared.left_out.is_empty() {
         text += &format!("  # {}\n", left_out(&declared.left_out));
     }
+    if !unknown.is_empty() {
+        text += &format!("  # left out, since Puppet's `{type_name}` has nothing like it: {}\n", unknown.join(", "));
+    }
     text + "}\n"
+}
+
+/// An attribute as Puppet has it; none if it says nothing there.
+fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -> Option<(&'a str, String)> {
+    let text = found.as_str();
+    let is_special = || state.attributes.get("special").and_then(Value::as_str).is_some_and(|word| word != "none");
+    let is_empty = matches!(found, Value::Array(values) if values.is_empty());
+    match (type_name, name) {
+        ("package", "ensure") => {
+            let version = state.attributes.get("version").and_then(Value::as_str);
+            Some((name, version.map_or_else(|| value(found), string)))
+        }
+        // Puppet has no word for what can be neither enabled nor disabled.
+        ("service", "enable") if text == Some("static") => None,
+        ("cron", "special") if text == Some("none") => None,
+        ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") if is_special() => None,
+        ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") => {
+            let times: Vec<String> = text?.split(',').map(string).collect();
+            Some((name, if let [one] = times.as_slice() { one.clone() } else { format!("[{}]", times.join(", ")) }))
+        }
+        ("cron", "environment") | ("ssh_authorized_key", "options") if is_empty => None,
+        _ => Some((name, value(found))),
+    }
 }

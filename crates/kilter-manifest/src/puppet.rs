@@ -1,0 +1,287 @@
+//! Resources as `puppet resource TYPE --to_yaml` prints them, below `resources` of a manifest.
+//!
+//! Puppet's shape is `TYPE: {TITLE: {ATTRIBUTE: VALUE}}`. A key below `resources` has this shape if it is a name without
+//! brackets and all its values are mappings. The tree of such a manifest is copied; these resources become
+//! `TYPE[TITLE]: {…}`, with the attributes that kilter has for them, each at its place in the text.
+
+use std::collections::BTreeMap;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{SourceId, Span};
+
+use crate::diagnostic::Diagnostic;
+use crate::source::Sources;
+use crate::tree::{Builder, Kind, Tree, View};
+
+/// A tree without resources in Puppet's shape.
+pub(crate) struct Lowered {
+    pub(crate) tree: Tree,
+    pub(crate) problems: Vec<Diagnostic>,
+    pub(crate) warnings: Vec<Diagnostic>,
+}
+
+/// The types that Puppet and kilter share, with the attributes that only say how Puppet does something, or what nobody can
+/// declare.
+const SHARED: [(&str, &[&str]); 10] = [
+    ("cron", &["provider", "target"]),
+    ("exec", &["provider"]),
+    ("file", &["provider", "ctime", "mtime", "type"]),
+    ("group", &["provider"]),
+    ("host", &["provider"]),
+    ("notify", &["provider"]),
+    ("package", &["provider", "mark"]),
+    ("service", &["provider"]),
+    ("ssh_authorized_key", &["provider", "target"]),
+    ("user", &["provider"]),
+];
+
+/// Providers of packages, each with what it is here; the last ones are those of the system.
+const PACKAGES: [(&str, Option<&str>); 7] = [
+    ("pip", Some("pip")),
+    ("pip2", Some("pip")),
+    ("pip3", Some("pip")),
+    ("npm", Some("npm")),
+    ("apt", None),
+    ("aptitude", None),
+    ("dpkg", None),
+];
+
+/// Returns true if a key below `resources` is a type of Puppet's shape.
+pub(crate) fn is_type(key: View<'_>, titles: View<'_>) -> bool {
+    let name = key.text();
+    let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if !is_name {
+        return false;
+    }
+    let is_body = |(_, body): (View<'_>, View<'_>)| body.is_mapping() || body.is_null();
+    match titles.is_mapping() && titles.count() > 0 {
+        true => titles.entries().all(is_body),
+        // Puppet prints a type without resources like this.
+        false => (titles.is_null() || titles.is_mapping()) && SHARED.iter().any(|(shared, _)| *shared == name),
+    }
+}
+
+/// Returns true if a manifest has resources in Puppet's shape.
+pub(crate) fn has_resources(tree: &Tree) -> bool {
+    let resources = tree.roots().filter_map(|root| root.get("resources"));
+    resources.flat_map(View::entries).any(|(key, titles)| is_type(key, titles))
+}
+
+/// Replaces resources in Puppet's shape.
+pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Lowered {
+    let left = tree.len().saturating_mul(2).saturating_add(100_000);
+    let mut writer = Writer { builder: Builder::new(id, sources), left, warnings: BTreeMap::new() };
+    for root in tree.roots() {
+        writer.builder.start_document();
+        if !root.is_mapping() {
+            writer.copy(root, false);
+            continue;
+        }
+        writer.start(Kind::Mapping, root.span());
+        for (key, value) in root.entries() {
+            writer.copy(key, false);
+            match key.text() == "resources" && value.is_mapping() {
+                true => writer.resources(value),
+                false => writer.copy(value, false),
+            }
+        }
+        writer.builder.end();
+    }
+    let Writer { builder, warnings, .. } = writer;
+    let warning = |(message, (at, count)): (EcoString, (Span, u32))| {
+        let times = if count > 1 { eco_format!(" (here and {} more times)", count - 1) } else { EcoString::new() };
+        Diagnostic::new(eco_format!("{message}{times}")).at(at)
+    };
+    let mut warnings: Vec<Diagnostic> = warnings.into_iter().map(warning).collect();
+    warnings.sort_by_key(|warning| warning.span);
+    let (tree, problems) = builder.finish(true);
+    Lowered { tree, problems, warnings }
+}
+
+struct Writer {
+    builder: Builder,
+    /// Number of nodes that may still be written: aliases can add up to more than anybody writes.
+    left: usize,
+    /// Warnings with their first place and their number.
+    warnings: BTreeMap<EcoString, (Span, u32)>,
+}
+
+impl Writer {
+    fn start(&mut self, kind: Kind, at: Span) {
+        self.builder.start(kind, range(at), 0);
+    }
+
+    /// Writes a text that no expression is in.
+    fn text(&mut self, text: &str, at: Span) {
+        self.builder.owned(Kind::Double, range(at), &text.replace("${", "$${"), 0);
+    }
+
+    fn plain(&mut self, text: &str, at: Span) {
+        self.builder.owned(Kind::Plain, range(at), text, 0);
+    }
+
+    /// Copies a value. In Puppet's resources nothing is an expression.
+    fn copy(&mut self, view: View<'_>, is_puppets: bool) {
+        let at = view.span();
+        let Some(left) = self.left.checked_sub(1) else {
+            if self.left == 0 && self.builder.problems.is_empty() {
+                self.builder.report(Diagnostic::new("aliases add up to too much").at(at));
+            }
+            return self.builder.null(range(at));
+        };
+        self.left = left;
+        match view.kind() {
+            kind @ Kind::Sequence => {
+                self.start(kind, at);
+                view.elements().for_each(|element| self.copy(element, is_puppets));
+                self.builder.end();
+            }
+            kind @ Kind::Mapping => {
+                self.start(kind, at);
+                for (key, value) in view.entries() {
+                    self.copy(key, is_puppets);
+                    self.copy(value, is_puppets);
+                }
+                self.builder.end();
+            }
+            kind if is_puppets && view.text().contains("${") => {
+                self.builder.owned(kind, range(at), &view.text().replace("${", "$${"), 0);
+            }
+            kind => self.builder.owned(kind, range(at), view.text(), 0),
+        }
+    }
+
+    fn warn(&mut self, message: EcoString, at: Span) {
+        self.warnings.entry(message).or_insert((at, 0)).1 += 1;
+    }
+
+    fn resources(&mut self, resources: View<'_>) {
+        self.start(Kind::Mapping, resources.span());
+        for (key, value) in resources.entries() {
+            if !is_type(key, value) {
+                self.copy(key, false);
+                self.copy(value, false);
+                continue;
+            }
+            for (title, body) in value.entries() {
+                self.resource(key.text(), title, body);
+            }
+        }
+        self.builder.end();
+    }
+
+    fn resource(&mut self, type_name: &str, title: View<'_>, body: View<'_>) {
+        let provider = body.get("provider").filter(|provider| provider.is_scalar() && !provider.is_null());
+        let mut named = None;
+        if let ("package", Some(provider)) = (type_name, provider) {
+            let Some((_, here)) = PACKAGES.iter().find(|(name, _)| *name == provider.text()) else {
+                let message = eco_format!("packages of Puppet's provider `{}` are left out", provider.text());
+                return self.warn(message, provider.span());
+            };
+            named = here.map(|here| (here, provider.span()));
+        }
+        self.text(&eco_format!("{type_name}[{}]", title.text()), title.span());
+        self.start(Kind::Mapping, title.span());
+        let shared = SHARED.iter().find(|(name, _)| *name == type_name);
+        let dropped = shared.map_or(&[][..], |(_, dropped)| dropped);
+        let is_link = type_name == "file" && body.get("ensure").is_some_and(|ensure| ensure.text() == "link");
+        for (name, value) in body.entries().filter(|(name, _)| !dropped.contains(&name.text())) {
+            // All links have the same mode, which Puppet prints and nobody can set.
+            if !is_link || name.text() != "mode" {
+                self.attribute(type_name, name, value);
+            }
+        }
+        if let Some((provider, at)) = named {
+            self.text("provider", at);
+            self.text(provider, at);
+        }
+        self.builder.end();
+    }
+
+    /// Writes what an attribute of Puppet's is here.
+    fn attribute(&mut self, type_name: &str, name: View<'_>, value: View<'_>) {
+        let at = value.span();
+        let one = value.elements().next().filter(|_| value.count() == 1).unwrap_or(value);
+        match (type_name, name.text()) {
+            ("package", "ensure") => return self.package(name.span(), one),
+            ("file", "content") if is_checksum(value.text()) => {
+                let message = "the content is not in what Puppet prints, only its checksum: it is left as it is";
+                return self.warn(message.into(), at);
+            }
+            ("host", "target") if value.text() == "/etc/hosts" => return,
+            ("cron" | "ssh_authorized_key", _) if one.text() == "absent" && name.text() != "ensure" => return,
+            ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") => {
+                let times: Vec<&str> = match value.is_scalar() {
+                    true => vec![value.text()],
+                    false => value.elements().map(View::text).collect(),
+                };
+                self.text(name.text(), name.span());
+                return self.text(&times.join(","), at);
+            }
+            ("cron", "environment") | ("ssh_authorized_key", "options") if value.is_scalar() => {
+                self.text(name.text(), name.span());
+                self.start(Kind::Sequence, at);
+                self.copy(value, true);
+                return self.builder.end();
+            }
+            ("ssh_authorized_key", "type") => {
+                self.text(name.text(), name.span());
+                return self.text(key_type(value.text()), at);
+            }
+            ("user", "password") if value.is_scalar() => {
+                self.text(name.text(), name.span());
+                self.start(Kind::Mapping, at);
+                self.text("sensitive", at);
+                self.copy(value, true);
+                return self.builder.end();
+            }
+            _ => {}
+        }
+        self.copy(name, true);
+        self.copy(value, true);
+    }
+
+    /// Whether a package is there, and in which version: one attribute of Puppet's, up to three here.
+    fn package(&mut self, name: Span, value: View<'_>) {
+        let at = value.span();
+        let (ensure, more) = match value.text() {
+            "present" | "installed" | "held" => ("present", None),
+            "absent" => ("absent", None),
+            "latest" => ("present", Some(("latest", "true"))),
+            "purged" => ("absent", Some(("purge", "true"))),
+            version => {
+                self.text("version", name);
+                self.text(version, at);
+                ("present", None)
+            }
+        };
+        self.text("ensure", name);
+        self.text(ensure, at);
+        if let Some((name_here, truth)) = more {
+            self.text(name_here, name);
+            self.plain(truth, at);
+        }
+    }
+}
+
+/// Returns true if a content is only the checksum of one, such as `{sha256}54bc…`.
+fn is_checksum(content: &str) -> bool {
+    let Some((kind, digest)) = content.strip_prefix('{').and_then(|rest| rest.split_once('}')) else { return false };
+    let is_kind = ["md5", "md5lite", "sha224", "sha256", "sha256lite", "sha384", "sha512", "mtime", "ctime"];
+    is_kind.contains(&kind) && !digest.contains(char::is_whitespace)
+}
+
+/// The kind of a key, for which Puppet has short words too.
+fn key_type(name: &str) -> &str {
+    match name {
+        "rsa" => "ssh-rsa",
+        "dsa" | "dss" => "ssh-dss",
+        "ed25519" => "ssh-ed25519",
+        name => name,
+    }
+}
+
+fn range(at: Span) -> (usize, usize) {
+    (at.start as usize, at.end as usize)
+}

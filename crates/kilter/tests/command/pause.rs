@@ -1,5 +1,7 @@
 //! `kilter pause` and `kilter resume`.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
@@ -8,9 +10,6 @@ use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
 
 const MANIFEST: &str = "resources:\n  file[DIR/a]: {content: declared}\n  file[DIR/b]: {content: declared}\n";
-
-/// Long enough for anything that is going to be done.
-const MOMENT: Duration = Duration::from_millis(700);
 
 fn status(place: &Place) -> Json {
     let ended = place.run(&["status", "--format", "json"]);
@@ -36,7 +35,7 @@ fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
     let running = holding(&place, MANIFEST);
     done(&place, &["pause", "disk is being copied"]);
     std::fs::write(file("a"), "changed").unwrap();
-    std::thread::sleep(MOMENT);
+    wait("the event", || status(&place)["counts"]["under_way"] == 1);
     assert_eq!(content(&file("a")), "changed");
     let told = status(&place);
     assert_eq!((&told["paused"]["why"], &told["in_flight"]), (&"disk is being copied".into(), &0.into()), "{told}");
@@ -48,8 +47,9 @@ fn nothing_is_begun_while_it_lasts_and_all_of_it_behind_it() {
     // What is declared in another way is read, and waits.
     manifest(&place, &MANIFEST.replace("file[DIR/b]: {content: declared}", "file[DIR/b]: {content: other}"));
     wait("the edit", || running.told("what is declared has changed") == 1);
+    wait("what is declared now", || status(&place)["counts"]["under_way"] == 2);
     std::fs::write(file("a"), "changed again").unwrap();
-    std::thread::sleep(MOMENT);
+    assert_eq!(status(&place)["in_flight"], 0);
     assert_eq!((content(&file("a")).as_str(), content(&file("b")).as_str()), ("changed again", "declared"));
     assert_eq!(status(&place)["paused"]["why"], "disk is being copied");
 
@@ -86,16 +86,15 @@ fn who_pauses_waits_for_what_is_under_way_and_what_is_queued_is_not_begun() {
     done(&place, &["pause", "--no-wait"]);
     let told = status(&place);
     assert_eq!(told["in_flight"], 1, "{told}");
-    let waiting = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| done(&place, &["pause"]));
-        std::thread::sleep(MOMENT);
-        assert!(!waiting.is_finished());
-        std::fs::write(file("go"), "").unwrap();
-        waiting.join().unwrap()
-    });
-    assert!(waiting.stderr.contains("waiting for what is under way: exec[one]"), "{waiting:?}");
+    let mut waiting = place.command(&["pause"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(waiting.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("waiting for what is under way: exec[one]"), "{said}");
+    assert!(waiting.try_wait().unwrap().is_none() && !file("one-end").exists());
+    std::fs::write(file("go"), "").unwrap();
+    assert!(waiting.wait().unwrap().success());
     assert!(file("one-end").exists());
-    std::thread::sleep(MOMENT);
+    wait("the end of the first", || status(&place)["counts"]["under_way"] == 2);
     assert!(!file("two").exists() && !file("three").exists());
     done(&place, &["resume"]);
     wait("the others", || file("two-end").exists() && file("three-end").exists());
@@ -132,7 +131,7 @@ fn what_was_found_before_it_is_looked_at_again_before_anything_is_done() {
     std::fs::write(file("go"), "").unwrap();
     // Somebody does by hand what was about to be done.
     std::fs::write(file("two"), "").unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    wait("the end of what was under way", || status(&place)["in_flight"] == 0);
     std::fs::write(file("job"), "").unwrap();
     done(&place, &["pause"]);
     done(&place, &["resume"]);

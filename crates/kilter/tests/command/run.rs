@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::*;
 
 /// How long is waited for something that has to happen.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(180);
 
 /// What is said of a manifest that is wrong.
 const HELD: &str = "what was declared before is held until this is mended";
@@ -84,6 +84,16 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < SOON, "it never came: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits until a run has had nothing to do for a while, as it says itself: whatever was to happen has happened.
+#[track_caller]
+pub(crate) fn rest(place: &Place) {
+    wait("the run to rest", || {
+        let ended = place.run(&["status", "--format", "json"]);
+        let status: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
+        status["quiet_for_ms"].as_u64().is_some_and(|quiet| quiet >= 300)
+    });
 }
 
 pub(crate) fn content(path: &Path) -> String {
@@ -380,9 +390,8 @@ fn a_failed_resource_is_tried_again_when_what_it_needs_has_come() {
     let place = Place::new();
     let a = place.path().join("later/a");
     let running = Running::begin(&place, &[&manifest(&place, "resources:\n  file[DIR/later/a]: {content: a}\n")]);
-    let state = place.path().join("state");
-    wait("the run", || state.exists());
-    std::thread::sleep(Duration::from_millis(300));
+    let failed = || place.run(&["status", "--format", "json"]).stdout.contains("\"state\": \"failed\"");
+    wait("the failure", failed);
     std::fs::create_dir(place.path().join("later")).unwrap();
     wait("the file in the directory", || content(&a) == "a");
     assert_eq!(running.end().0, Some(143));
@@ -561,7 +570,7 @@ fn a_refresh_is_told_with_its_own_causes_and_not_with_those_of_earlier_ones() {
     wait("the first refresh", || noted() == 1);
     for (file, count) in [("a", 2), ("b", 3)] {
         // What is told of the refresh before is told when it has ended.
-        std::thread::sleep(Duration::from_millis(300));
+        rest(&place);
         std::fs::write(place.path().join(file), "changed").unwrap();
         wait("a refresh", || noted() == count);
     }

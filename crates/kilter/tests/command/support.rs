@@ -1,6 +1,7 @@
 //! A place for a test to run the command in.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -60,6 +61,25 @@ impl Place {
         // A command that reads nothing may be gone by now.
         let _ = child.stdin.take().unwrap().write_all(input);
         self.ended(child.wait_with_output().unwrap())
+    }
+
+    /// Runs the command as a user without rights: the one that runs the tests, or nobody if that is root. The place belongs
+    /// to that user from then on.
+    pub(crate) fn run_unprivileged(&self, args: &[&str]) -> Ended {
+        let mut command = self.command(args);
+        if is_root() {
+            const NOBODY: u32 = 65534;
+            let program = self.path().join("home/kilter");
+            // Copied by this process, another test could start a child that keeps it from being run.
+            assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_kilter")).arg(&program).status().unwrap().success());
+            let owner = format!("{NOBODY}:{NOBODY}");
+            assert!(Command::new("chown").args(["-R", &owner]).arg(self.path()).status().unwrap().success());
+            let of_root = std::mem::replace(&mut command, Command::new(&program));
+            command.args(of_root.get_args()).env_clear().current_dir(self.path());
+            command.envs(of_root.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        self.ended(command.stdin(Stdio::null()).output().unwrap())
     }
 
     /// How a command ended.

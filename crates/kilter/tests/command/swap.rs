@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::run::{Running, content, manifest, wait};
+use crate::run::{Running, content, manifest, rest, wait};
 use crate::support::*;
 
 fn status(place: &Place, args: &[&str]) -> Json {
@@ -29,7 +29,7 @@ fn only_what_is_declared_in_another_way_is_looked_at_again() {
     let file = |name: &str| place.path().join(name);
     let running = Running::begin(&place, &[&manifest(&place, FIRST)]);
     wait("the first", || settled(&place) >= 4 && content(&file("c")) == "c" && content(&file("checks")) == "x\n");
-    std::thread::sleep(Duration::from_millis(300));
+    rest(&place);
     let before = settled(&place);
     manifest(
         &place,
@@ -38,7 +38,7 @@ fn only_what_is_declared_in_another_way_is_looked_at_again() {
             .replace("file[DIR/c]: {content: c}", "file[DIR/d]: {content: d}"),
     );
     wait("what is new", || content(&file("b")) == "other" && content(&file("d")) == "d");
-    std::thread::sleep(Duration::from_millis(500));
+    rest(&place);
     // Each that was changed is looked at once more, since its own change was seen.
     let looked = settled(&place) - before;
     assert!((2..=4).contains(&looked), "two resources are declared in another way, and {looked} were looked at");
@@ -131,7 +131,7 @@ fn a_refresh_that_is_owed_is_owed_behind_an_edit() {
     wait("the edit", || content(&file("b")) == "two");
     std::fs::write(file("may"), "").unwrap();
     wait("the refresh", || content(&file("log")) == "noted\n");
-    std::thread::sleep(Duration::from_millis(1500));
+    rest(&place);
     assert_eq!(content(&file("log")), "noted\n");
     running.end();
 }
@@ -279,9 +279,9 @@ fn what_is_declared_no_longer_is_ended_before_the_run_is() {
     let running = slow(&place);
     manifest(&place, "resources:\n  file[DIR/b]: {content: b}\n");
     wait("the edit", || content(&file("b")) == "b");
-    let going = file("go");
+    let (going, told) = (file("go"), file("errors"));
     let writer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(500));
+        wait("the first request", || content(&told).contains("1 in flight will be finished"));
         std::fs::write(going, "").unwrap();
     });
     let (code, out, errors) = running.end();
@@ -369,7 +369,7 @@ fn a_comment_runs_nothing_again() {
     wait("the first time", || content(&file("deployed")) == "hi\n");
     manifest(&place, &format!("# a comment\n{text}"));
     wait("the edit", || running.told("what is declared has changed") == 1);
-    std::thread::sleep(Duration::from_millis(1000));
+    rest(&place);
     assert_eq!(content(&file("deployed")), "hi\n");
     running.end();
 }
@@ -386,11 +386,11 @@ fn parts_of_a_composite_resource_are_looked_at_when_it_is_declared_in_another_wa
     let running = Running::begin(&place, &[&manifest(&place, text)]);
     wait("both", || content(&file("a")) == "80 secret" && content(&file("b")) == "81 of secret");
     wait("all", || settled(&place) >= 5);
-    std::thread::sleep(Duration::from_millis(300));
+    rest(&place);
     let before = settled(&place);
     manifest(&place, &text.replace("port: 81", "port: 82"));
     wait("the edit", || content(&file("b")) == "82 of secret");
-    std::thread::sleep(Duration::from_millis(500));
+    rest(&place);
     let looked = settled(&place) - before;
     assert!((1..=2).contains(&looked), "one resource is declared in another way, and {looked} were looked at");
     std::fs::write(file("b-still"), "changed").unwrap();

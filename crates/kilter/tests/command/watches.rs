@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::listen::{EVENTS, change, notes, tell};
-use crate::run::{Running, content, manifest, wait};
+use crate::run::{Running, content, manifest, rest, wait};
 use crate::support::*;
 
 const NOTE: &str = "  note[a]: {text: declared}\n";
@@ -178,7 +178,7 @@ fn watches_leave_nothing_behind_through_many_edits() {
         }
         if number == 1 {
             wait("the script", || lines(&place, "watches").len() == 1);
-            std::thread::sleep(Duration::from_millis(300));
+            rest(&place);
             first = Some(held());
         }
     }

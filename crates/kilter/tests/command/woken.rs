@@ -1,10 +1,10 @@
 //! Commands that run since a file was modified, or since they were woken to do a job.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value as Json;
 
-use crate::run::{Running, content, manifest, wait};
+use crate::run::{Running, content, manifest, rest, wait};
 use crate::support::*;
 
 /// Runs when the file `in` is modified.
@@ -42,7 +42,7 @@ fn each_of_several_quick_edits_runs_the_command_once_and_succeeds() {
         // Shells write so too: what was there is cut off first.
         place.file("in", at.to_string());
         wait("the next", || runs() >= at);
-        std::thread::sleep(Duration::from_millis(100));
+        rest(&place);
         assert_eq!(runs(), at);
     }
     let (code, out, err) = running.end();
@@ -61,7 +61,7 @@ fn an_edit_while_the_command_runs_has_it_run_once_more() {
     place.file("in", "1");
     place.file("go", "");
     wait("the second", || runs() == 2);
-    std::thread::sleep(Duration::from_millis(300));
+    rest(&place);
     assert_eq!(runs(), 2);
     let (_, out, _) = running.end();
     assert!(!out.contains("failed") && out.matches("was modified while it ran").count() == 1, "{out}");

@@ -26,6 +26,8 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     let target = host()?;
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
+    // Packs the relocations, which the start of a position-independent program reads.
+    flags.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
     flags.extend(WEAK_FUNCTIONS.iter().map(|function| format!("-Clink-arg=-Wl,-u,{function}")));
     let mut build = cargo(root);
     build.args(["build", "--locked", "--profile", "dist", "-p", "kilter", "--target", &target]);

@@ -400,6 +400,9 @@ impl Machine {
             Settlement::InSync if refreshable && (self.is_owed_to(vertex) || self.has_would(vertex)) => {
                 Settlement::WouldRefresh
             }
+            Settlement::InSync if refreshable && self.is_looked_at(vertex) && self.may_be_notified(vertex) => {
+                Settlement::Unknown
+            }
             found => found,
         };
         self.settle_found(vertex, settlement);
@@ -416,6 +419,12 @@ impl Machine {
             self.would[edge.at()] = would && self.graph.edge(edge).notify;
         }
         self.settle(vertex, settlement);
+    }
+
+    /// Returns true if a vertex that notifies this one is unknown: if that one changes, this one is refreshed.
+    fn may_be_notified(&self, vertex: VertexId) -> bool {
+        let edges = self.graph.entering(vertex).iter().map(|id| self.graph.edge(*id)).filter(|edge| edge.notify);
+        edges.into_iter().any(|edge| self.settlement(edge.first) == Some(Settlement::Unknown))
     }
 
     fn fail(&mut self, vertex: VertexId) {

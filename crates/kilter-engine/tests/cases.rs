@@ -395,6 +395,21 @@ fn a_refresh_does_not_serve_what_changed_meanwhile_and_is_inherited() {
 }
 
 #[test]
+fn noop_vertex_notified_by_unknown_one_is_unknown() {
+    let mut looked_at = vertices(3);
+    looked_at.iter_mut().for_each(|vertex| vertex.noop = true);
+    let mut run = Run::passing(&[notify(A, B), before(A, C)], looked_at, &[]);
+    run.machine.commands();
+    run.give(Input::Checked(A, Verdict::Unknown));
+    assert_eq!(run.give(Input::Checked(B, Verdict::InSync)), [settled(B, Settlement::Unknown)]);
+    assert_eq!(
+        run.give(Input::Checked(C, Verdict::InSync)),
+        [settled(C, Settlement::InSync)],
+        "only its order depends"
+    );
+}
+
+#[test]
 fn what_is_only_looked_at_says_that_it_would_be_refreshed_and_stays_owed_it() {
     let token = Token { first: A, second: B };
     let mut looked_at = vertices(2);

@@ -1,6 +1,6 @@
 //! States that are found, changes that are asked for, and what became of them.
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 
 use crate::names::{AttributeName, ResourceRef};
 use crate::schema::Attributes;
@@ -28,6 +28,36 @@ pub struct State {
     pub outputs: Attributes,
     /// Why it could not be read, where others of the same call could: it fails, they do not.
     pub unreadable: Option<EcoString>,
+    /// Attributes that a plan cannot predict, because an earlier resource decides them. Always empty outside of a plan.
+    pub unknown: Vec<Unknown>,
+}
+
+/// An attribute that a plan cannot predict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The attribute.
+    pub attribute: AttributeName,
+    /// The resource that decides it.
+    pub because: Because,
+}
+
+/// The resource that makes a prediction impossible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Because {
+    /// The resource.
+    pub resource: ResourceRef,
+    /// True if that resource is certain to run first; no relation orders the two otherwise.
+    pub is_ordered: bool,
+}
+
+impl Because {
+    /// Returns the reason as people read it after the word "known".
+    pub fn reason(&self) -> EcoString {
+        match self.is_ordered {
+            true => eco_format!("after {}", self.resource),
+            false => eco_format!("after {}, and no relation says which of the two comes first", self.resource),
+        }
+    }
 }
 
 impl State {

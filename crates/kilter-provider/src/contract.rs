@@ -7,6 +7,7 @@ use crate::check::Found;
 use crate::context::Context;
 use crate::outlook::Reach;
 use crate::owner::Owner;
+use crate::predict::{Effect, Footprint};
 use crate::watch::{POLL, Tell, Watch};
 use crate::wish::Wish;
 
@@ -383,6 +384,24 @@ pub trait Provider: Send + Sync {
     fn reach(&self, should: &Attributes) -> Reach {
         let _ = should;
         Reach::Anything
+    }
+
+    /// Predicts what a change does to the parts of the system that other resources read. Called in a plan only, for
+    /// resources that it would change.
+    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+        let _ = cx;
+        let none = Attributes::new();
+        match self.reach(change.should.unwrap_or(&none)) {
+            Reach::Own => Vec::new(),
+            Reach::Anything if self.owner().is_some() => vec![Effect::Brings],
+            Reach::Anything => vec![Effect::Anything],
+        }
+    }
+
+    /// Lists the paths that a resource reads and writes, and the commands that its check runs. The plan checks a resource
+    /// after those that write what it reads, even if no relation orders them.
+    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        let _ = (name, should, say);
     }
 
     /// Where checks and changes of a resource run.

@@ -27,6 +27,7 @@ mod contract;
 mod logging;
 mod outlook;
 mod owner;
+mod predict;
 mod registry;
 mod seal;
 mod simple;
@@ -46,6 +47,7 @@ pub use contract::{
 pub use logging::{Action, Block, ChangeLog, Failure, Happening, Here, Misuse, ProviderEvent, Rule, Status, Titles};
 pub use outlook::{Alone, Outlook, Reach};
 pub use owner::Owner;
+pub use predict::{Account, Content, Effect, Footprint, Forecast, Node};
 pub use registry::{Candidate, ChoiceError, Registry};
 pub use seal::{Seal, redacted};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};

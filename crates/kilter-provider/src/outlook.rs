@@ -1,6 +1,8 @@
 //! What a run that only looks can tell of what will have happened by the turn of a resource.
 
-use kilter_model::Attributes;
+use kilter_model::{Attributes, Because};
+
+use crate::predict::{Account, Forecast, Node};
 
 /// How far a change of a resource reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,52 @@ pub trait Outlook: Sync {
     /// catalog declares it; values that are only known during
     /// the run are not there.
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes>;
+
+    /// Predicts the path that the resource `name` itself stands for, without following a link in its place. Side effects
+    /// of commands are left out.
+    fn own(&self, name: &str, path: &str) -> Forecast<Node> {
+        let _ = (name, path);
+        Forecast::Unchanged
+    }
+
+    /// Predicts a path that the resource `name` reads, links followed.
+    fn node(&self, name: &str, path: &str) -> Forecast<Node> {
+        let _ = (name, path);
+        Forecast::Unchanged
+    }
+
+    /// Finds an earlier resource that changes an entry below a path that the resource `name` reads. Entries for which
+    /// `is_meant` returns false do not count.
+    fn below(&self, name: &str, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
+        let _ = (name, path, is_meant);
+        None
+    }
+
+    /// Predicts a user or a group that the resource `name` refers to.
+    fn account(&self, name: &str, type_name: &str, account: &str) -> Forecast<Account> {
+        let _ = (name, type_name, account);
+        Forecast::Unchanged
+    }
+
+    /// Finds a resource whose change may alter what a command of the resource `name` says: any that comes before it, or
+    /// one without an order that changes a path which the command names.
+    fn command(&self, name: &str, text: &str, cwd: Option<&str>) -> Option<Because> {
+        let _ = (name, text, cwd);
+        None
+    }
+
+    /// Finds another resource that writes a path, as its [footprint](crate::Provider::footprint) says, and that need not
+    /// come after the resource `name`.
+    fn writer(&self, name: &str, path: &str) -> Option<Because> {
+        let _ = (name, path);
+        None
+    }
+
+    /// Finds a resource that [reaches anything](Reach::Anything) and may bring what the resource `name` misses.
+    fn bringer(&self, name: &str) -> Option<Because> {
+        let _ = name;
+        None
+    }
 }
 
 /// The outlook where nothing else is going to happen.

@@ -16,6 +16,7 @@ mod not_installed;
 mod opened;
 mod paused;
 mod polls;
+mod prediction;
 mod read;
 mod reading;
 mod resolve;
@@ -174,6 +175,8 @@ struct Driver<'run, 'hold, 'scope, 'env: 'scope> {
     /// Room for what is checked on this thread, and for what comes of it.
     items: Vec<Item<'run>>,
     done: Vec<Done>,
+    /// Checks of a plan that wait for what they read, each with its group.
+    held_back: Vec<(u16, VertexId)>,
 }
 
 impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
@@ -208,6 +211,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
                 idle = false;
             }
             if !idle {
+                continue;
+            }
+            if self.release_held_back() {
                 continue;
             }
             if self.calls.is_empty() && (self.broken.is_some() || self.machine.is_finished()) {
@@ -289,7 +295,8 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
 
     /// What has not been begun is not begun any more.
     fn take_back(&mut self) {
-        let unbegun = self.unbegun(|_| true);
+        let mut unbegun = self.unbegun(|_| true);
+        unbegun.extend(self.held_back.drain(..).map(|(_, vertex)| vertex));
         self.drop_vertices(&unbegun);
         self.drop_parked();
     }

@@ -26,6 +26,7 @@ mod outlook;
 mod outputs;
 mod owners;
 mod plan;
+mod predict;
 mod prepare;
 mod records;
 mod report;

@@ -4,11 +4,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kilter_engine::{Graph, Settlement, VertexId};
-use kilter_model::Attributes;
-use kilter_provider::Reach;
+use kilter_model::{Attributes, Because};
+use kilter_provider::{Account, Forecast, Node, Reach};
 
 use crate::driver::Mode;
 use crate::lookup::Lookup;
+use crate::predict::PredictedWorld;
 use crate::prepare::Prepared;
 
 /// The resources whose effects nobody can tell, and what is certain to come before or after them.
@@ -19,6 +20,8 @@ pub(crate) struct Outlook<'run> {
     prepared: &'run Prepared<'run>,
     lookup: &'run Lookup<'run>,
     unbounded: Vec<Unbounded>,
+    /// What a plan predicts; none in a run that changes anything or holds a state.
+    predicted: Option<PredictedWorld<'run>>,
 }
 
 struct Unbounded {
@@ -69,7 +72,17 @@ impl<'run> Outlook<'run> {
             true => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
             false => Vec::new(),
         };
-        Outlook { prepared, lookup, unbounded }
+        Outlook { prepared, lookup, unbounded, predicted: None }
+    }
+
+    /// The same for a plan: it predicts what earlier resources will have done.
+    pub(crate) fn predicting(self) -> Outlook<'run> {
+        Outlook { predicted: Some(PredictedWorld::new(self.prepared)), ..self }
+    }
+
+    /// The prediction of a plan.
+    pub(crate) fn predicted(&self) -> Option<&PredictedWorld<'run>> {
+        self.predicted.as_ref()
     }
 
     /// Takes note of how a resource has settled, which is told before what comes after it is checked.
@@ -78,6 +91,9 @@ impl<'run> Outlook<'run> {
             && let Ok(at) = self.unbounded.binary_search_by_key(&vertex, |unbounded| unbounded.vertex)
         {
             self.unbounded[at].at_rest.store(true, Ordering::Release);
+        }
+        if let Some(predicted) = &self.predicted {
+            predicted.settled(vertex, settlement);
         }
     }
 
@@ -91,11 +107,17 @@ impl<'run> Outlook<'run> {
     }
 
     fn is_open_before(&self, vertex: VertexId) -> bool {
+        self.open_before(vertex).is_some()
+    }
+
+    /// The first resource that may change anything before it is the turn of a vertex.
+    fn open_before(&self, vertex: VertexId) -> Option<VertexId> {
         let graph = &self.prepared.graph;
-        self.unbounded.iter().any(|other| {
+        let is_open = |other: &&Unbounded| {
             let rests = other.at_rest.load(Ordering::Acquire) && other.is_before(vertex, graph);
             other.vertex != vertex && !rests && !other.is_after(vertex, graph)
-        })
+        };
+        self.unbounded.iter().find(is_open).map(|other| other.vertex)
     }
 }
 
@@ -111,6 +133,14 @@ pub(crate) struct View<'run> {
     pub(crate) provider: u16,
 }
 
+impl View<'_> {
+    /// Asks the prediction of a plan for a resource of the provider.
+    fn predicted<T>(&self, name: &str, ask: impl FnOnce(&PredictedWorld<'_>, VertexId) -> T) -> Option<T> {
+        let predicted = self.outlook.predicted.as_ref()?;
+        Some(ask(predicted, self.outlook.lookup.named(self.provider, name)?))
+    }
+}
+
 impl kilter_provider::Outlook for View<'_> {
     fn is_open_before(&self, name: &str) -> bool {
         // Of what is not in the catalog nothing is known.
@@ -122,5 +152,40 @@ impl kilter_provider::Outlook for View<'_> {
         let named = |name: &str| self.outlook.lookup.named(provider as u16, name);
         let vertex = named(name).or_else(|| named(&self.outlook.prepared.key_of(provider, name)?))?;
         Some(&self.outlook.prepared.resource(vertex).attributes)
+    }
+
+    fn own(&self, name: &str, path: &str) -> Forecast<Node> {
+        self.predicted(name, |predicted, vertex| predicted.own(vertex, path)).unwrap_or(Forecast::Unchanged)
+    }
+
+    fn node(&self, name: &str, path: &str) -> Forecast<Node> {
+        self.predicted(name, |predicted, vertex| predicted.node(vertex, path)).unwrap_or(Forecast::Unchanged)
+    }
+
+    fn below(&self, name: &str, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
+        self.predicted(name, |predicted, vertex| predicted.below(vertex, path, is_meant)).flatten()
+    }
+
+    fn account(&self, name: &str, type_name: &str, account: &str) -> Forecast<Account> {
+        let ask = |predicted: &PredictedWorld<'_>, vertex| predicted.account(vertex, type_name, account);
+        self.predicted(name, ask).unwrap_or(Forecast::Unchanged)
+    }
+
+    fn command(&self, name: &str, text: &str, cwd: Option<&str>) -> Option<Because> {
+        self.predicted(name, |predicted, vertex| predicted.command(vertex, text, cwd)).flatten()
+    }
+
+    fn writer(&self, name: &str, path: &str) -> Option<Because> {
+        self.predicted(name, |predicted, vertex| predicted.writer(vertex, path)).flatten()
+    }
+
+    fn bringer(&self, name: &str) -> Option<Because> {
+        let vertex = self.outlook.predicted.as_ref().and(self.outlook.lookup.named(self.provider, name))?;
+        let pending = self.predicted(name, |predicted, vertex| predicted.bringer(vertex)).flatten();
+        pending.or_else(|| {
+            let other = self.outlook.open_before(vertex)?;
+            let resource = self.outlook.prepared.resource(other).reference.clone();
+            Some(Because { resource, is_ordered: false })
+        })
     }
 }

@@ -88,7 +88,7 @@ pub struct ResourceReport {
     pub unknown: Vec<(EcoString, EcoString)>,
     /// Why it failed.
     pub failure: Option<EcoString>,
-    /// The resource whose failure kept this one from running.
+    /// The resource whose failure kept this one from running, or that makes it unknown.
     pub because_of: Option<ResourceRef>,
     /// Whether it was refreshed, or would be.
     pub refreshed: bool,

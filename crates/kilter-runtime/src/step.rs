@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ecow::{EcoString, eco_format};
 use kilter_engine::VertexId;
 use kilter_model::{Attributes, Change, Difference, Feature, Outcome, Receipt, State, Value};
-use kilter_provider::{Context, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Seal, Wanted};
+use kilter_provider::{Context, Effect, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Seal, Wanted};
 use rustc_hash::FxHashMap;
 
 use crate::driver::{CHUNK, Read};
@@ -97,7 +97,8 @@ impl<'a> Item<'a> {
             }
         }
         let (vertex, duration) = (self.vertex, Duration::ZERO);
-        Done { vertex, result, outcome: None, differences: Vec::new(), basis, duration }
+        let effects = Vec::new();
+        Done { vertex, result, outcome: None, differences: Vec::new(), basis, effects, duration }
     }
 }
 
@@ -111,6 +112,8 @@ pub(crate) struct Done {
     pub(crate) differences: Vec<Difference>,
     /// The digest of what a change reads and replaces; only of checks, for plans.
     pub(crate) basis: Option<Value>,
+    /// What the change would do, in a plan.
+    pub(crate) effects: Vec<Effect>,
     pub(crate) duration: Duration,
 }
 
@@ -121,11 +124,37 @@ pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>
         result.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
     };
     if !previews(provider, items) {
-        return done.extend(items.iter().map(|item| item.checked(provider, cx, check(item))));
+        let first = done.len();
+        done.extend(items.iter().map(|item| item.checked(provider, cx, check(item))));
+        return predict(provider, cx, items, &mut done[first..]);
     }
     for chunk in items.chunks(CHUNK) {
+        let first = done.len();
         let results = chunk.iter().map(check).collect();
         preview(provider, cx, chunk, results, done);
+        predict(provider, cx, chunk, &mut done[first..]);
+    }
+}
+
+/// Adds the effects that the changes of a plan would have.
+fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'_>], done: &mut [Done]) {
+    if !cx.only_looks() {
+        return;
+    }
+    for (item, done) in items.iter().zip(done).filter(|(item, _)| item.noop && !item.left) {
+        let Ok(found) = &done.result else { continue };
+        if found.differences.is_empty() || !found.state.unknown.is_empty() {
+            continue;
+        }
+        let change = Change {
+            name: item.name,
+            is: &found.state,
+            should: Some(item.should.get()),
+            differences: &found.differences,
+            refresh: false,
+            received: item.should.received(),
+        };
+        done.effects = guarded(provider, || provider.effects(cx, &change)).unwrap_or_else(|_| vec![Effect::Anything]);
     }
 }
 
@@ -164,11 +193,13 @@ pub(crate) fn check_together<'a>(
         found.unwrap_or_else(|why| Err(ProviderError::new(&*why)))
     });
     let results: Vec<_> = compared.collect();
+    let first = done.len();
     if previews(provider, &items) {
         preview(provider, cx, &items, results, done);
     } else {
         done.extend(items.iter().zip(results).map(|(item, result)| item.checked(provider, cx, result)));
     }
+    predict(provider, cx, &items, &mut done[first..]);
     Ok(rest)
 }
 
@@ -185,6 +216,7 @@ pub(crate) fn failed(vertices: &[VertexId], why: &EcoString) -> Vec<Done> {
         outcome: None,
         differences: Vec::new(),
         basis: None,
+        effects: Vec::new(),
         duration: Duration::ZERO,
     };
     vertices.iter().map(failed).collect()
@@ -200,7 +232,7 @@ fn preview(
     results: Vec<Result<Found, ProviderError>>,
     done: &mut Vec<Done>,
 ) {
-    let differs = |found: &&Found| !found.differences.is_empty();
+    let differs = |found: &&Found| !found.differences.is_empty() && found.state.unknown.is_empty();
     let (places, changes): (Vec<usize>, Vec<Change<'_>>) = items
         .iter()
         .zip(&results)
@@ -264,6 +296,7 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
             outcome: Some(outcome),
             differences,
             basis: None,
+            effects: Vec::new(),
             duration: each,
         });
     }
@@ -398,6 +431,7 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Item<'
             outcome: Some(outcome),
             differences: Vec::new(),
             basis: None,
+            effects: Vec::new(),
             duration,
         });
     }

@@ -11,6 +11,7 @@ pub(crate) mod fake;
 mod ids;
 pub(crate) mod membership;
 mod names;
+pub(crate) mod predict;
 mod rows;
 mod system;
 mod tools;

@@ -1,9 +1,9 @@
 //! Whether a command has to run.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::Attributes;
+use kilter_model::{Attributes, Because, Unknown};
 use kilter_process::{Capture, Confinement, Ending, Invocation, Status};
-use kilter_provider::ProviderError;
+use kilter_provider::{Forecast, Node, ProviderError};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
@@ -24,6 +24,8 @@ pub(super) enum Verdict {
     Due(EcoString),
     /// It need not.
     Settled,
+    /// A plan cannot tell: an earlier resource decides this guard.
+    Unknown(Unknown),
 }
 
 /// Whether anything but the exit code tells that the command has done its work.
@@ -42,15 +44,25 @@ pub(super) fn spawns(should: &Attributes) -> bool {
 /// When one cannot answer.
 pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Verdict, ProviderError> {
     let mut reasons = Vec::new();
+    let mut unknown = None;
     for path in texts(launch.should.get("creates")) {
-        if exists(&path)? {
-            return Ok(Verdict::Settled);
+        match exists(launch, &path)? {
+            Ok(true) => return Ok(Verdict::Settled),
+            Ok(false) => reasons.push(format!("`{path}` (creates) does not exist")),
+            Err(because) => unknown = Some(Unknown { attribute: "creates".into(), because }),
         }
-        reasons.push(format!("`{path}` (creates) does not exist"));
+    }
+    if let Some(unknown) = unknown {
+        return Ok(Verdict::Unknown(unknown));
     }
     for (attribute, success_means_due) in [("unless", false), ("onlyif", true)] {
         for declared in guards_of(attribute, launch.should) {
             let guard = declared.command().map_err(|problem| ProviderError::new(problem.to_string()))?;
+            if launch.cx.only_looks()
+                && let Some(because) = changed_by(launch, &guard)
+            {
+                return Ok(Verdict::Unknown(Unknown { attribute: attribute.into(), because }));
+            }
             if let Some(cwd) = missing_directory(guard.cwd.as_deref().or(launch.should.text("cwd"))) {
                 // Before the resource that makes it has run, a guard has nowhere to be asked. When it still is
                 // missing at the turn of the command, that fails and says so.
@@ -91,7 +103,23 @@ fn missing_directory(cwd: Option<&str>) -> Option<&str> {
     std::fs::metadata(cwd).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound).then_some(cwd)
 }
 
-fn exists(path: &str) -> Result<bool, ProviderError> {
+/// The resource of a plan that may change what a guard says.
+fn changed_by(launch: &Launch<'_>, guard: &Command) -> Option<Because> {
+    let cwd = guard.cwd.as_deref().or(launch.should.text("cwd"));
+    launch.cx.outlook().command(launch.name, &guard.argv.join(" "), cwd)
+}
+
+/// Tells if a path exists when the command has its turn, or which resource makes that unknown.
+fn exists(launch: &Launch<'_>, path: &str) -> Result<Result<bool, Because>, ProviderError> {
+    match launch.cx.outlook().node(launch.name, path) {
+        Forecast::Unchanged | Forecast::Changed(Node::Kept, _) => exists_now(path).map(Ok),
+        Forecast::Changed(Node::Absent, _) => Ok(Ok(false)),
+        Forecast::Changed(Node::Directory | Node::File { .. }, _) => Ok(Ok(true)),
+        Forecast::Changed(Node::Link(_) | Node::Unknown, because) | Forecast::Unknown(because) => Ok(Err(because)),
+    }
+}
+
+fn exists_now(path: &str) -> Result<bool, ProviderError> {
     match accessat(CWD, path, Access::EXISTS, AtFlags::empty()) {
         Ok(()) => Ok(true),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),

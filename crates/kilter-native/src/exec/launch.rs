@@ -14,6 +14,8 @@ use crate::words::{cancel, word};
 /// Starts the commands of one resource.
 pub(super) struct Launch<'a> {
     pub(super) cx: &'a Context<'a>,
+    /// Its name.
+    pub(super) name: &'a str,
     pub(super) should: &'a Attributes,
     pub(super) accounts: &'a Accounts,
     /// What the commands are kept from doing.

@@ -19,8 +19,8 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
 use kilter_process::Confinement;
 use kilter_provider::{
-    Batch, Context, Found, Insync, Mode, POLL, Placement, Problem, Provider, ProviderError, Query, Scope, Seal, Tell,
-    Wanted, Watch, Wish, get_each,
+    Batch, Context, Effect, Footprint, Found, Insync, Mode, Node, POLL, Placement, Problem, Provider, ProviderError,
+    Query, Scope, Seal, Tell, Wanted, Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -66,8 +66,8 @@ impl ExecProvider {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn launch<'a>(&'a self, cx: &'a Context<'a>, should: &'a Attributes) -> Launch<'a> {
-        Launch { cx, should, accounts: &self.accounts, confinement: Confinement::None }
+    fn launch<'a>(&'a self, cx: &'a Context<'a>, name: &'a str, should: &'a Attributes) -> Launch<'a> {
+        Launch { cx, name, should, accounts: &self.accounts, confinement: Confinement::None }
     }
 
     fn verdict(&self, cx: &Context<'_>, wanted: Wanted<'_>, should: &Attributes) -> Result<Verdict, ProviderError> {
@@ -81,10 +81,12 @@ impl ExecProvider {
             return Ok(Verdict::Due(EVERY_TIME.into()));
         }
         // What was modified while the command ran asks for it the next time: it has done its work.
-        if let Some(why) = stamp::newer(cx, name, should).map_err(ProviderError::new)?.filter(|_| !has_run) {
-            return Ok(Verdict::Due(why));
+        match stamp::newer(cx, name, should).map_err(ProviderError::new)? {
+            Verdict::Due(_) if has_run => {}
+            Verdict::Settled => {}
+            newer => return Ok(newer),
         }
-        let launch = Launch { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, should) };
+        let launch = Launch { confinement: confinement_of(should, wanted.noop), ..self.launch(cx, name, should) };
         Ok(match guard::ask(&launch, Some(Naming { confined: &self.confined, name }))? {
             Verdict::Due(why) if has_run => {
                 Verdict::Due(format!("the command succeeded, but its guard still asks for it: {why}").into())
@@ -99,7 +101,7 @@ impl ExecProvider {
             Ok(command) => command,
             Err(problem) => return Outcome::failed(problem.to_string()),
         };
-        let launch = self.launch(cx, should);
+        let launch = self.launch(cx, change.name, should);
         let seen = Seen::now(should);
         let mut outcome = perform::perform(&launch, &command);
         if outcome.is_done() {
@@ -156,7 +158,7 @@ impl ExecProvider {
 
     fn refreshed(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Result<Outcome, EcoString> {
         self.sound(name, should).map_err(|problem| problem.to_string())?;
-        let launch = self.launch(cx, should);
+        let launch = self.launch(cx, name, should);
         if guard::has_guards(should) && guard::ask(&launch, None).map_err(|error| error.message)? == Verdict::Settled {
             return Ok(Outcome { refreshed: true, ..Outcome::done() });
         }
@@ -206,10 +208,14 @@ impl Provider for ExecProvider {
         let mut state = State::present(wanted.name.clone(), Attributes::with_capacity(1));
         let verdict = self.verdict(cx, wanted, should);
         let verdict = verdict.map_err(|error| ProviderError::new(Secrets::of(should).redact(&error.message)))?;
-        if let Verdict::Due(why) = verdict {
-            let why = Secrets::of(should).redact(&why);
-            state.attributes.push("due", why.clone());
-            state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
+        match verdict {
+            Verdict::Due(why) => {
+                let why = Secrets::of(should).redact(&why);
+                state.attributes.push("due", why.clone());
+                state.drift.push(Difference::new("command", Value::Undef, Value::Undef).saying(why));
+            }
+            Verdict::Unknown(unknown) => state.unknown.push(unknown),
+            Verdict::Settled => {}
         }
         Ok(state)
     }
@@ -274,6 +280,27 @@ impl Provider for ExecProvider {
         Insync::Same
     }
 
+    /// A command can do anything; it makes what it `creates`.
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+        let made = texts(change.should.and_then(|should| should.get("creates"))).into_iter();
+        let made = made.map(|path| Effect::Path { path, node: Node::Unknown });
+        made.chain([Effect::Anything]).collect()
+    }
+
+    fn footprint(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        for path in texts(should.get("creates")) {
+            say(Footprint::Writes { path: trimmed(&path), is_whole: false });
+            say(Footprint::Reads { path: trimmed(&path), below: false });
+        }
+        for path in texts(should.get("mtimes")) {
+            say(Footprint::Reads { path: trimmed(&path), below: true });
+        }
+        for guard in ["unless", "onlyif"].into_iter().flat_map(|attribute| guard_commands(attribute, should)) {
+            let cwd = guard.cwd.as_deref().or(should.text("cwd"));
+            say(Footprint::Runs { text: &guard.argv.join(" "), cwd });
+        }
+    }
+
     fn placement(&self, should: &Attributes) -> Placement {
         if guard::spawns(should) { Placement::Worker } else { Placement::Inline }
     }
@@ -331,6 +358,11 @@ impl Provider for ExecProvider {
     fn wishes(&self, name: &str, should: &Attributes, wish: &mut dyn FnMut(Wish<'_>)) {
         wishes::wishes(name, should, wish);
     }
+}
+
+/// The commands of the guards that can be made of what is declared.
+fn guard_commands<'a>(attribute: &'a str, should: &'a Attributes) -> impl Iterator<Item = command::Command> {
+    command::guards_of(attribute, should).filter_map(|declared| declared.command().ok())
 }
 
 /// A path without slashes at its end.

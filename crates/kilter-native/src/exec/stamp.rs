@@ -6,9 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::Attributes;
-use kilter_provider::Context;
+use kilter_model::{Attributes, Unknown};
+use kilter_provider::{Content, Context, Forecast, Node};
 
+use super::guard::Verdict;
 use crate::kept::Shelf;
 use crate::words::texts;
 
@@ -55,10 +56,10 @@ impl Seen {
 ///
 /// # Errors
 /// When a file cannot be looked at.
-pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result<Option<EcoString>, EcoString> {
+pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result<Verdict, EcoString> {
     let paths = texts(should.get("mtimes"));
     if paths.is_empty() {
-        return Ok(None);
+        return Ok(Verdict::Settled);
     }
     let kept = Shelf::of(cx, KIND).read(name)?;
     let kept = kept.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
@@ -67,7 +68,7 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
         let found = match look(path) {
             // Who is to make it has not run either.
             Err(error) if error.kind() == ErrorKind::NotFound && cx.only_looks() => {
-                return Ok(Some(eco_format!("{path} (mtimes) does not exist yet")));
+                return Ok(Verdict::Due(eco_format!("{path} (mtimes) does not exist yet")));
             }
             found => found.map_err(|error| eco_format!("cannot tell when {path} (mtimes) was modified: {error}"))?,
         };
@@ -79,7 +80,26 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
             });
         }
     }
-    Ok(newer)
+    if let Some(newer) = newer {
+        return Ok(Verdict::Due(newer));
+    }
+    let predicted = || paths.iter().find_map(|path| predicted(cx, name, path));
+    Ok(cx.only_looks().then(predicted).flatten().unwrap_or(Verdict::Settled))
+}
+
+/// What a plan says of a file that an earlier resource changes; none if no resource does.
+fn predicted(cx: &Context<'_>, name: &str, path: &str) -> Option<Verdict> {
+    let unknown = |because| Verdict::Unknown(Unknown { attribute: "mtimes".into(), because });
+    match cx.outlook().node(name, path) {
+        Forecast::Unchanged | Forecast::Changed(Node::Kept | Node::File { content: Content::Kept, .. }, _) => {
+            // The time of a directory is that of its last new or lost entry.
+            cx.outlook().below(name, path, &|_| true).map(unknown)
+        }
+        Forecast::Changed(Node::File { .. } | Node::Directory, because) if because.is_ordered => {
+            Some(Verdict::Due(eco_format!("{path} (mtimes) was modified since it ran")))
+        }
+        Forecast::Changed(_, because) | Forecast::Unknown(because) => Some(unknown(because)),
+    }
 }
 
 fn look(path: &str) -> Result<Metadata, Error> {

@@ -29,7 +29,7 @@ pub(super) fn listen(provider: &ExecProvider, cx: &Context<'_>, wanted: Wanted<'
     // What happens before the command has begun is not told; from now on it begins.
     tell.watching();
     let mut pause = FIRST;
-    let launch = Launch { confinement: confinement_of(should, wanted.noop), ..provider.launch(cx, should) };
+    let launch = Launch { confinement: confinement_of(should, wanted.noop), ..provider.launch(cx, name, should) };
     let secrets = Secrets::of(should);
     loop {
         let begun = Instant::now();

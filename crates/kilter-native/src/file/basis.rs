@@ -13,14 +13,19 @@ use super::copy::Source;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
 use super::look::{Looked, list_all, look, look_at, open_seen};
-use super::place::{LIST, READ};
+use super::place::{self, LIST, READ};
 use super::spec::{Checksum, Ensure, Spec};
-use super::{entry, fragments};
+use super::{entry, fragments, predict};
 
 /// Returns a digest of what the change of a path reads and replaces, beyond what its differences tell: the contents of its
 /// sources, and what is removed or overwritten. None if there is nothing of the kind. What cannot be read counts as that.
-pub(super) fn basis(cx: &Context<'_>, path: &str, should: &Attributes, found: &Found) -> Option<Value> {
-    let effective = fragments::put_together(cx, should).unwrap_or(Cow::Borrowed(should));
+pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &Found) -> Option<Value> {
+    let path = place::trim(name);
+    // What a plan does not know it is not based on: the step is unknown.
+    let effective = match fragments::put_together(cx, name, should) {
+        Ok(Ok(effective)) => effective,
+        Ok(Err(_)) | Err(_) => Cow::Borrowed(should),
+    };
     let spec = Spec::of(&effective);
     let writes = |attribute: &str| matches!(attribute, "ensure" | "content" | "target");
     if !found.differences.iter().any(|difference| writes(difference.attribute.as_str())) {
@@ -41,7 +46,11 @@ pub(super) fn basis(cx: &Context<'_>, path: &str, should: &Attributes, found: &F
     }
     match (spec.ensure, spec.source) {
         (Ensure::Absent, _) => {}
-        (Ensure::Is(Kind::File), Some(source)) => add("from", walk.source(Source::open_file(source))),
+        (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
+            Ok(Ok(source)) => add("from", walk.source(Ok(source))),
+            Ok(Err(_)) => return None,
+            Err(error) => add("from", Err(error)),
+        },
         (Ensure::Is(Kind::Directory), Some(source)) if spec.recurse => {
             add("from", walk.source(Source::open_tree(source, path)));
         }
@@ -104,6 +113,13 @@ impl Walk<'_> {
             if found.kind == Kind::File {
                 found.fd = open_seen(&directory, &name, path, &found.stat, READ)?;
                 found.readable = true;
+            }
+            // A declared entry has a step of its own, which may come first.
+            let joined = format!("{}/{}", path.trim_end_matches('/'), String::from_utf8_lossy(&name));
+            // A source has no path here.
+            let path = if path.is_empty() { "" } else { joined.as_str() };
+            if self.cx.manages(path) || self.cx.manages(&format!("{path}/")) {
+                continue;
             }
             let is = self.described(&found, path, true, depth + 1)?;
             lines.push_str(&format!("{} {:o} {is}\n", entry::text(&name), Source::bits(&found.stat)));

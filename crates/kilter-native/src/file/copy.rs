@@ -21,13 +21,37 @@ pub(super) struct Source {
     /// What it is.
     pub(super) stat: Stat,
     path: String,
+    /// Whether a plan has predicted its content, which is written later.
+    is_new: bool,
+    /// Whether its content may not be shown.
+    is_secret: bool,
 }
 
 impl Source {
     /// An open file or directory.
     pub(super) fn of(fd: OwnedFd, path: String) -> Result<Source, FileError> {
         let stat = fstat(&fd).map_err(|errno| FileError::io("inspect the source", &path, errno))?;
-        Ok(Source { fd, stat, path })
+        Ok(Source { fd, stat, path, is_new: false, is_secret: false })
+    }
+
+    /// The same source with a content that may not be shown.
+    pub(super) fn secret(self) -> Source {
+        Source { is_secret: true, ..self }
+    }
+
+    /// The same source, to be written before it is copied.
+    pub(super) fn new(self) -> Source {
+        Source { is_new: true, ..self }
+    }
+
+    /// Returns true if its content may not be shown.
+    pub(super) fn is_secret(&self) -> bool {
+        self.is_secret
+    }
+
+    /// Returns true if its time of modification is not known yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Opens a file that is to be copied.
@@ -110,6 +134,9 @@ impl Source {
             let message = eco_format!("{old} → {new} (not shown: {why})");
             Some(Difference::new("content", old.clone().into(), new.clone().into()).saying(message))
         };
+        if self.is_secret {
+            return Ok(difference(&"it is sensitive"));
+        }
         if !spec.show_diff {
             return Ok(difference(&"`show_diff` is false"));
         }

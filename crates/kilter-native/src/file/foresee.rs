@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use kilter_model::{Attributes, Change};
-use kilter_provider::Context;
+use kilter_provider::{Context, Forecast, Node};
 
 use super::acl_policy::AclPolicy;
 use super::copy::Source;
@@ -12,6 +12,7 @@ use super::error::FileError;
 use super::kind::Kind;
 use super::look::{Looked, list, look};
 use super::place::{self, LIST};
+use super::predict;
 use super::root::needs_force;
 use super::spec::{Ensure, Spec};
 use crate::accounts::Ids;
@@ -37,9 +38,9 @@ fn foreseen(
     }
     let makes_parents = || change.should.is_some_and(|should| should.truth("parents") == Some(true));
     if !change.is.exists && !makes_parents() {
-        parent(cx, path)?;
+        parent(cx, change.name, path)?;
     }
-    source(cx, path, spec)?;
+    source(cx, change.name, path, spec)?;
     force(cx, change, path, spec)?;
     owners(cx, accounts, spec)?;
     listed(cx, accounts, spec)
@@ -54,15 +55,22 @@ fn listed(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileE
     }
 }
 
-fn parent(cx: &Context<'_>, path: &str) -> Result<(), FileError> {
+fn parent(cx: &Context<'_>, name: &str, path: &str) -> Result<(), FileError> {
+    let directory = place::split(path).0;
+    let is_made = || may_come(cx, directory) || cx.outlook().writer(name, directory).is_some();
     match place::open_parent(path) {
-        Err(error) if error.is_missing() && !may_come(cx, place::split(path).0) => Err(error),
+        Err(error) if error.is_missing() && !is_made() => Err(error),
         _ => Ok(()),
     }
 }
 
-fn source(cx: &Context<'_>, copy: &str, spec: &Spec<'_>) -> Result<(), FileError> {
+fn source(cx: &Context<'_>, name: &str, copy: &str, spec: &Spec<'_>) -> Result<(), FileError> {
     let Some(path) = spec.source else { return Ok(()) };
+    match cx.outlook().node(name, path) {
+        Forecast::Unchanged => {}
+        Forecast::Changed(Node::Absent, _) => return Err(predict::missing(path)),
+        Forecast::Changed(..) | Forecast::Unknown(_) => return Ok(()),
+    }
     let opened = match spec.ensure {
         Ensure::Is(Kind::File) => Source::open_file(path),
         Ensure::Is(Kind::Directory) if spec.recurse => Source::open_tree(path, copy),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Difference, State, Value};
-use kilter_provider::{Context, Insync};
+use kilter_provider::{Context, Forecast, Insync, Node};
 use rustix::fd::AsFd;
 use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::Errno;
@@ -13,6 +13,7 @@ use super::content::{self, load};
 use super::error::FileError;
 use super::observe::is_later;
 use super::place::{self, Parent, READ};
+use super::predict::{self, Known};
 use super::{content_insync, look, mode};
 use crate::words::texts;
 
@@ -26,31 +27,66 @@ const NEW: u32 = 0o644;
 ///
 /// # Errors
 /// When one cannot be read.
-pub(super) fn put_together<'a>(cx: &Context<'_>, should: &'a Attributes) -> Result<Cow<'a, Attributes>, FileError> {
+pub(super) fn put_together<'a>(
+    cx: &Context<'_>,
+    name: &str,
+    should: &'a Attributes,
+) -> Result<Known<Cow<'a, Attributes>>, FileError> {
     if should.get("fragments").is_none() {
-        return Ok(Cow::Borrowed(should));
+        return Ok(Ok(Cow::Borrowed(should)));
     }
-    let mut whole = Whole { bytes: Vec::new(), bits: NEW };
+    let mut whole = Whole { bytes: Vec::new(), bits: NEW, is_secret: false };
     for path in texts(should.get("fragments")) {
-        add(cx, place::trim(&path), &mut whole)?;
+        if let Err(because) = add(cx, name, place::trim(&path), &mut whole)? {
+            return Ok(Err(because));
+        }
     }
     let mut effective = should.clone();
-    effective.set("content", Value::from_bytes(&whole.bytes));
+    let content = Value::from_bytes(&whole.bytes);
+    effective.set("content", if whole.is_secret { Value::sensitive(content) } else { content });
     // Nobody may read together what not everybody may read in parts.
     if should.get("mode").is_none() && whole.bits != NEW {
         effective.set("mode", mode::text(whole.bits));
     }
-    Ok(Cow::Owned(effective))
+    Ok(Ok(Cow::Owned(effective)))
 }
 
 /// What is put together, and who may read all of it.
 struct Whole {
     bytes: Vec<u8>,
     bits: u32,
+    /// Whether a plan has predicted a part of it that is a secret.
+    is_secret: bool,
 }
 
-/// Adds a file, or those of a directory in the order of their names.
-fn add(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileError> {
+/// Adds a file, or those of a directory in the order of their names, as they will be when the resource `name` has its turn.
+fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Known<()>, FileError> {
+    if !cx.only_looks() {
+        return add_now(cx, path, whole).map(Ok);
+    }
+    match cx.outlook().node(name, path) {
+        Forecast::Unchanged | Forecast::Changed(Node::Kept, _) => match cx.outlook().below(name, path, &|_| true) {
+            Some(because) => Ok(Err(because)),
+            None => match add_now(cx, path, whole) {
+                Err(error) if error.is_missing() => predict::brought(cx, name, error),
+                added => added.map(Ok),
+            },
+        },
+        Forecast::Changed(Node::File { .. }, _) => {
+            let source = match predict::open_source(cx, name, path)? {
+                Ok(source) => source,
+                Err(because) => return Ok(Err(because)),
+            };
+            whole.bits &= source.stat.st_mode;
+            whole.is_secret |= source.is_secret();
+            append(path, source.fd.as_fd(), &source.stat, whole).map(Ok)
+        }
+        Forecast::Changed(Node::Absent, _) => predict::brought(cx, name, predict::missing(path)),
+        Forecast::Changed(_, because) | Forecast::Unknown(because) => Ok(Err(because)),
+    }
+}
+
+fn add_now(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileError> {
     let fd = place::open_source(path, READ)?;
     let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {

@@ -32,6 +32,7 @@ mod own;
 mod parents;
 mod parts;
 mod place;
+mod predict;
 mod private;
 mod remove;
 mod restore;
@@ -48,10 +49,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Value};
+use kilter_model::{Attributes, Change, Difference, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Found, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Restores,
-    Scope, Seal, Wanted, Watch, Wish, get_each,
+    Batch, Context, Declared, Effect, Footprint, Found, Insync, Mode, Placement, Problem, Provider, ProviderError,
+    Query, Reach, Restores, Scope, Seal, Wanted, Watch, Wish, get_each,
 };
 use rustc_hash::FxHashSet;
 
@@ -95,7 +96,13 @@ impl FileProvider {
     /// The state of a file that is declared.
     fn look(&self, cx: &Context<'_>, name: &EcoString, path: &str, should: &Attributes) -> Result<State, FileError> {
         let is_made = should.get("fragments").is_some();
-        let effective = match fragments::put_together(cx, should) {
+        let effective = match fragments::put_together(cx, name, should) {
+            Ok(Err(because)) => {
+                let mut state = observe::declared(cx, &self.accounts, name, path, should)?;
+                state.unknown.push(Unknown { attribute: "content".into(), because });
+                return Ok(state);
+            }
+            Ok(Ok(effective)) => Ok(effective),
             // A plan for fragments that another resource is going to create.
             Err(error) if error.is_missing() && fragments::may_come(cx, name, should) => {
                 let mut state = observe::declared(cx, &self.accounts, name, path, should)?;
@@ -105,8 +112,8 @@ impl FileProvider {
                 }
                 return Ok(state);
             }
-            effective => effective?,
-        };
+            Err(error) => Err(error),
+        }?;
         let mut state = observe::declared(cx, &self.accounts, name, path, &effective)?;
         if is_made {
             fragments::compare(&mut state, &effective);
@@ -114,7 +121,8 @@ impl FileProvider {
         let is_wanted = should.text("ensure") != Some("absent");
         // In a plan another resource may be going to create it.
         let is_certain = !cx.only_looks() || !cx.outlook().is_open_before(name);
-        if !state.exists && is_certain && is_wanted && should.truth("create") == Some(false) {
+        if !state.exists && state.unknown.is_empty() && is_certain && is_wanted && should.truth("create") == Some(false)
+        {
             return Err(FileError::NotCreated(path.to_owned()));
         }
         Ok(state)
@@ -161,7 +169,7 @@ impl Provider for FileProvider {
     }
 
     fn basis(&self, cx: &Context<'_>, wanted: Wanted<'_>, found: &Found) -> Option<Value> {
-        basis::basis(cx, place::trim(wanted.name), wanted.should?, found)
+        basis::basis(cx, wanted.name, wanted.should?, found)
     }
 
     fn reads_singly(&self) -> bool {
@@ -181,8 +189,11 @@ impl Provider for FileProvider {
             apply::Surroundings { cx, accounts: &self.accounts, touched: &self.touched, cleaned: &self.cleaned };
         let mut batch = apply::Batch::new(around, changes.len());
         for (index, change) in changes.iter().enumerate() {
-            match change.should.map(|should| fragments::put_together(cx, should)).transpose() {
+            let effective = |should| fragments::put_together(cx, change.name, should);
+            match change.should.map(effective).transpose() {
                 Ok(should) => {
+                    // Only a plan predicts, and it changes nothing.
+                    let should = should.and_then(Result::ok);
                     if should.as_deref().is_some_and(|should| should.truth("parents") == Some(true))
                         && !change.is.exists
                     {
@@ -247,6 +258,14 @@ impl Provider for FileProvider {
 
     fn reach(&self, _: &Attributes) -> Reach {
         Reach::Own
+    }
+
+    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+        predict::effects(cx, &self.accounts, change)
+    }
+
+    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        predict::footprint(name, should, say);
     }
 
     fn placement(&self, should: &Attributes) -> Placement {

@@ -1,21 +1,20 @@
 //! The state of a path.
 
-use ecow::EcoString;
-use kilter_model::{Attributes, Difference, State, Value};
-use kilter_provider::Context;
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Because, Difference, State, Unknown, Value};
+use kilter_provider::{Context, Forecast, Node};
 use rustix::fd::AsFd;
 use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
 
 use super::acl_policy::{self, AclPolicy, Xattrs};
 use super::content::{self, MAX_HASHED_BYTES, SHOWN};
-use super::copy::Source;
 use super::error::FileError;
 use super::foresee::may_come;
 use super::kind::Kind;
 use super::look::{Looked, look};
 use super::spec::{Checksum, Ensure, Spec};
-use super::{mode, time, tree};
+use super::{mode, predict, time, tree};
 use crate::accounts::{Ids, number_of as number};
 
 /// The largest content that a `get` without a declaration returns.
@@ -30,22 +29,30 @@ pub(super) fn declared(
     should: &Attributes,
 ) -> Result<State, FileError> {
     let spec = Spec::of(should);
+    if cx.only_looks() {
+        match cx.outlook().own(name, path) {
+            Forecast::Unchanged => {}
+            Forecast::Changed(Node::Absent, _) => return absent(cx, accounts, name, path, &spec),
+            Forecast::Changed(_, because) | Forecast::Unknown(because) => return Ok(unknown(name, "ensure", because)),
+        }
+    }
     let to_read =
         spec.ensure == Ensure::Is(Kind::File) && spec.replace && (spec.content.is_some() || spec.source.is_some());
-    let Some(looked) = look(path, to_read)? else { return Ok(State::absent(name.clone())) };
+    let Some(looked) = look(path, to_read)? else { return absent(cx, accounts, name, path, &spec) };
     let mut attributes = Attributes::with_capacity(6);
     attributes.push("ensure", looked.kind.ensure());
     if looked.kind.ensure() == "present" {
         attributes.push("kind", looked.kind.word());
     }
     let mut state = State { name: name.clone(), exists: true, ..State::default() };
+    let is_removed_directory = spec.ensure == Ensure::Absent && looked.kind == Kind::Directory;
     let settled = match spec.ensure {
         Ensure::Absent => false,
         Ensure::Present => true,
         Ensure::Is(kind) => kind == looked.kind,
     };
     if settled {
-        ownership(accounts, &spec, &looked, &mut attributes);
+        state.unknown.extend(ownership(cx, accounts, name, &spec, &looked, &mut attributes));
         if let Some(target) = spec.target.filter(|_| looked.kind == Kind::Link) {
             attributes.push("target", target_of(path, &looked, Some(target))?);
         }
@@ -53,23 +60,74 @@ pub(super) fn declared(
             compare_content(cx, path, &spec, &looked, wanted, &mut attributes)?;
         }
         let foreign = access(accounts, path, &spec, &looked, &mut attributes)?;
-        state.drift = drift(cx, accounts, name, path, &spec, looked)?;
+        match drift(cx, accounts, name, path, &spec, looked)? {
+            Ok(drift) => state.drift = drift,
+            Err(unknown) => state.unknown.push(unknown),
+        }
         state.drift.extend(foreign);
+    }
+    if is_removed_directory
+        && cx.only_looks()
+        && let Some(because) = predict::own_tree_changed_by(cx, name, path)
+    {
+        state.unknown.push(Unknown { attribute: "ensure".into(), because });
     }
     state.attributes = attributes;
     Ok(state)
 }
 
-fn ownership(accounts: &Ids, spec: &Spec<'_>, looked: &Looked, attributes: &mut Attributes) {
+/// The state of a path where nothing is. A plan may not know what would be made there.
+fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: &Spec<'_>) -> Result<State, FileError> {
+    let mut state = State::absent(name.clone());
+    if !cx.only_looks() {
+        return Ok(state);
+    }
+    let unknown = match (spec.ensure, spec.source) {
+        (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
+            Ok(Err(because)) => Some(Unknown { attribute: "content".into(), because }),
+            // If it is missing, the preview says so.
+            Ok(Ok(_)) | Err(_) => None,
+        },
+        _ if spec.has_tree() => unknown_tree(cx, accounts, name, path, spec),
+        _ => None,
+    };
+    state.unknown.extend(unknown);
+    Ok(state)
+}
+
+/// A state of which a plan does not know this attribute.
+fn unknown(name: &EcoString, attribute: &str, because: Because) -> State {
+    let unknown = vec![Unknown { attribute: attribute.into(), because }];
+    State { unknown, ..State::absent(name.clone()) }
+}
+
+/// Adds owner, group and mode; returns those that a plan cannot predict.
+fn ownership(
+    cx: &Context<'_>,
+    accounts: &Ids,
+    name: &str,
+    spec: &Spec<'_>,
+    looked: &Looked,
+    attributes: &mut Attributes,
+) -> Vec<Unknown> {
+    let mut unknown = Vec::new();
+    let (uid, gid) = (looked.stat.st_uid, looked.stat.st_gid);
     if let Some(owner) = spec.owner {
-        attributes.push("owner", owner_value(accounts, owner, looked.stat.st_uid));
+        match predict::account(cx, name, ("user", owner), uid, &|| owner_value(accounts, owner, uid)) {
+            Ok(value) => attributes.push("owner", value),
+            Err(because) => unknown.push(Unknown { attribute: "owner".into(), because }),
+        }
     }
     if let Some(group) = spec.group {
-        attributes.push("group", group_value(accounts, group, looked.stat.st_gid));
+        match predict::account(cx, name, ("group", group), gid, &|| group_value(accounts, group, gid)) {
+            Ok(value) => attributes.push("group", value),
+            Err(because) => unknown.push(Unknown { attribute: "group".into(), because }),
+        }
     }
     if spec.mode.is_some() && looked.kind != Kind::Link {
         attributes.push("mode", mode::text(looked.stat.st_mode));
     }
+    unknown
 }
 
 /// Compares the access list: `acl` if it is declared, otherwise what nobody declared is a difference.
@@ -111,7 +169,7 @@ pub(super) fn owner_value(accounts: &Ids, declared: &Value, uid: u32) -> Value {
     if accounts.uid(&text) == Some(uid) {
         return declared.clone();
     }
-    if number(&text).is_some() { ecow::eco_format!("{uid}").into() } else { accounts.user(uid).into() }
+    if number(&text).is_some() { eco_format!("{uid}").into() } else { accounts.user(uid).into() }
 }
 
 /// The group in the form in which it was declared.
@@ -120,7 +178,7 @@ pub(super) fn group_value(accounts: &Ids, declared: &Value, gid: u32) -> Value {
     if accounts.gid(&text) == Some(gid) {
         return declared.clone();
     }
-    if number(&text).is_some() { ecow::eco_format!("{gid}").into() } else { accounts.group(gid).into() }
+    if number(&text).is_some() { eco_format!("{gid}").into() } else { accounts.group(gid).into() }
 }
 
 fn target_of(path: &str, looked: &Looked, wanted: Option<&Value>) -> Result<Value, FileError> {
@@ -195,13 +253,32 @@ fn drift(
     path: &str,
     spec: &Spec<'_>,
     looked: Looked,
-) -> Result<Vec<Difference>, FileError> {
+) -> Result<Result<Vec<Difference>, Unknown>, FileError> {
     match (spec.ensure, spec.source) {
-        (Ensure::Is(Kind::Directory), _) if spec.has_tree() => {
-            tree::differences(cx, accounts, path, spec, Some(looked))
-        }
+        (Ensure::Is(Kind::Directory), _) if spec.has_tree() => match unknown_tree(cx, accounts, name, path, spec) {
+            Some(unknown) => Ok(Err(unknown)),
+            None => tree::differences(cx, accounts, name, path, spec, Some(looked)).map(Ok),
+        },
         (Ensure::Is(Kind::File), Some(source)) => copied(cx, name, path, spec, source, &looked),
-        _ => Ok(Vec::new()),
+        _ => Ok(Ok(Vec::new())),
+    }
+}
+
+/// What makes a comparison of a tree impossible in a plan.
+fn unknown_tree(cx: &Context<'_>, accounts: &Ids, name: &str, path: &str, spec: &Spec<'_>) -> Option<Unknown> {
+    if !cx.only_looks() {
+        return None;
+    }
+    let source = spec.source.filter(|_| spec.recurse);
+    let of_source = source.and_then(|source| predict::tree_changed_by(cx, name, source));
+    let missing = || {
+        let is_missing = source.is_some_and(|source| std::fs::metadata(source).is_err());
+        is_missing.then(|| cx.outlook().bringer(name)).flatten()
+    };
+    let content = || of_source.or_else(|| predict::own_tree_changed_by(cx, name, path)).or_else(missing);
+    match predict::account_changed_by(cx, accounts, name, spec) {
+        Some(because) => Some(Unknown { attribute: "owner".into(), because }),
+        None => content().map(|because| Unknown { attribute: "content".into(), because }),
     }
 }
 
@@ -212,25 +289,29 @@ fn copied(
     spec: &Spec<'_>,
     source: &str,
     looked: &Looked,
-) -> Result<Vec<Difference>, FileError> {
-    let source = match Source::open_file(source) {
-        Ok(source) => source,
+) -> Result<Result<Vec<Difference>, Unknown>, FileError> {
+    let source = match predict::open_source(cx, name, source) {
+        Ok(Ok(source)) => source,
+        Ok(Err(because)) => return Ok(Err(Unknown { attribute: "content".into(), because })),
         // A plan for a source that another resource is going to create.
         Err(error) if error.is_missing() && is_later(cx, name, source) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
-            return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);
+            return Ok(Ok(vec![later.saying(eco_format!("changes to that of {source}, which is not there yet"))]));
         }
         Err(error) => return Err(error),
     };
     let mut differences = Vec::new();
-    if spec.replace {
+    if spec.replace && spec.checksum == Checksum::Mtime && source.is_new() {
+        let later = Difference::new("content", Value::Undef, Value::Undef);
+        differences.push(later.saying(eco_format!("changes to that of {}, which is written before", source.path())));
+    } else if spec.replace {
         if !looked.readable {
             return Err(FileError::io("read", path, Errno::ACCESS));
         }
         differences.extend(source.compare(cx, spec, path, looked)?);
     }
     differences.extend(tree::mode_difference(spec, &looked.stat, looked.stat.st_mode, Some(&source.stat)));
-    Ok(differences)
+    Ok(Ok(differences))
 }
 
 /// Whether a source that is not there may be by the turn of the resource `name`.

@@ -90,7 +90,7 @@ pub(super) fn bring(
         let fresh;
         let differences = if differs(change, "ensure") || !change.is.exists {
             let there = look_at(&parent.fd, leaf, path)?;
-            fresh = tree::differences(batch.around.cx, batch.around.accounts, path, spec, there)?;
+            fresh = tree::differences(batch.around.cx, batch.around.accounts, change.name, path, spec, there)?;
             &fresh[..]
         } else {
             change.differences

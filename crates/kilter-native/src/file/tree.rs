@@ -27,13 +27,14 @@ use crate::accounts::Ids;
 pub(super) fn differences(
     cx: &Context<'_>,
     accounts: &Ids,
+    name: &str,
     path: &str,
     spec: &Spec<'_>,
     there: Option<Looked>,
 ) -> Result<Vec<Difference>, FileError> {
     let source = match spec.source.filter(|_| spec.recurse).map(|source| Source::open_tree(source, path)) {
         Some(Ok(source)) => Some(source),
-        Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| is_later(cx, path, source)) => {
+        Some(Err(error)) if error.is_missing() && spec.source.is_some_and(|source| is_later(cx, name, source)) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);
             let source = spec.source.unwrap_or_default();
             return Ok(vec![later.saying(ecow::eco_format!("changes to that of {source}, which is not there yet"))]);

@@ -7,10 +7,11 @@ use std::sync::{Arc, LazyLock};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted, Watch,
+    Context, Declared, Effect, Insync, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal, Wanted,
+    Watch,
 };
 
-use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem};
+use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
 use crate::words::{sealed_like, texts, word};
 use tools::is_inclusive;
 
@@ -218,6 +219,10 @@ impl Provider for GroupProvider {
 
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
         self.accounts.watches(&["group", "passwd"])
+    }
+
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+        vec![predict::account("group", "gid", change)]
     }
 
     fn reach(&self, _: &Attributes) -> Reach {

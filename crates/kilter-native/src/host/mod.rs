@@ -9,8 +9,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Scope, Seal,
-    Wanted, Watch, Wish,
+    Context, Direction, Effect, Footprint, Insync, Match, Mode, Node, Placement, Problem, Provider, ProviderError,
+    Query, Reach, Scope, Seal, Wanted, Watch, Wish,
 };
 use rustc_hash::FxHashMap;
 
@@ -293,6 +293,14 @@ impl Provider for HostProvider {
             _ => return Insync::Default,
         };
         if same { Insync::Same } else { Insync::Differs(None) }
+    }
+
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+        vec![Effect::Path { path: target_of(change.should).into(), node: Node::Unknown }]
+    }
+
+    fn footprint(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        say(Footprint::Writes { path: target_of(Some(should)), is_whole: false });
     }
 
     fn placement(&self, _: &Attributes) -> Placement {

@@ -6,14 +6,14 @@ mod tools;
 
 use std::sync::{Arc, LazyLock};
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    Context, Declared, Direction, Insync, Match, Mode, Placement, Problem, Provider, ProviderError, Query, Reach, Seal,
-    Wanted, Watch, Wish,
+    Account, Context, Declared, Direction, Effect, Insync, Match, Mode, Node, Placement, Problem, Provider,
+    ProviderError, Query, Reach, Seal, Wanted, Watch, Wish,
 };
 
-use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem};
+use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict};
 use crate::words::{sealed_like, texts, word};
 
 /// Provides the type `user` through the shadow tools.
@@ -225,6 +225,22 @@ impl Provider for UserProvider {
     /// A home directory comes with what is in the skeleton.
     fn watches(&self, _: &str, _: &Attributes) -> Vec<Watch> {
         self.accounts.watches(&["passwd", "group", "shadow"])
+    }
+
+    /// A user who is made may bring a group of the same name, and a home directory.
+    fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+        let mut effects = vec![predict::account("user", "uid", change)];
+        let should = change.should.filter(|should| should.text("ensure") != Some("absent"));
+        if should.is_some_and(|should| should.get("gid").is_none()) && !change.is.exists {
+            let name = change.name.clone();
+            effects.push(Effect::Account { type_name: "group", name, account: Account::New });
+        }
+        let home = change.should.and_then(|should| should.text("home")).or(change.is.attributes.text("home"));
+        if change.should.is_some_and(|should| should.truth("managehome") == Some(true)) {
+            let home = home.map_or_else(|| eco_format!("/home/{}", change.name), EcoString::from);
+            effects.push(Effect::Path { path: home, node: Node::Unknown });
+        }
+        effects
     }
 
     fn reach(&self, should: &Attributes) -> Reach {

@@ -94,6 +94,10 @@ impl Prepared<'_> {
         };
         let lookup = Lookup::new(&self.catalog.resources, &self.providers, self.registry);
         let outlook = Outlook::new(self, &lookup, options.mode);
+        let outlook = match options.mode == Mode::Noop && hold.is_none() {
+            true => outlook.predicting(),
+            false => outlook,
+        };
         let lazy = Lazy::new(self);
         let mut board = Board::new(self, &lookup, options);
         let is_first = before.is_none();
@@ -181,6 +185,7 @@ impl Prepared<'_> {
                 fatal: None,
                 items: Vec::new(),
                 done: Vec::new(),
+                held_back: Vec::new(),
             };
             let ended = driver.run(is_first);
             let parts = match ended {

@@ -93,6 +93,8 @@ pub(super) struct Draft {
     told: Vec<Difference>,
     is_unsettled: bool,
     unknown: Vec<(EcoString, EcoString)>,
+    /// The resource that makes it unknown.
+    unknown_by: Option<ResourceRef>,
     failure: Option<EcoString>,
     /// True if a change failed, not a check. Only a change that succeeds, or a check that finds the resource in sync, ends
     /// such a failure.
@@ -247,9 +249,11 @@ impl<'run> Board<'run> {
     }
 
     /// Nothing of a resource is known yet, for a reason that completes "known …".
-    pub(super) fn unknown_as_a_whole(&mut self, vertex: VertexId, reason: EcoString) -> Verdict {
+    pub(super) fn unknown_as_a_whole(&mut self, vertex: VertexId, reason: EcoString, because: ResourceRef) -> Verdict {
         let reason = self.seal(vertex).hide(reason);
-        self.draft(vertex).unknown = vec![(EcoString::new(), reason)];
+        let draft = self.draft(vertex);
+        draft.unknown = vec![(EcoString::new(), reason)];
+        draft.unknown_by = Some(because);
         Verdict::Unknown
     }
 
@@ -295,6 +299,14 @@ impl<'run> Board<'run> {
             Err(why) => {
                 self.fail(done.vertex, why);
                 Verdict::Failed
+            }
+            Ok(found) if !found.state.unknown.is_empty() => {
+                let draft = self.draft(done.vertex);
+                draft.unknown_by = found.state.unknown.first().map(|unknown| unknown.because.resource.clone());
+                let unknown = found.state.unknown.into_iter();
+                draft.unknown =
+                    unknown.map(|unknown| (unknown.attribute.text().clone(), unknown.because.reason())).collect();
+                Verdict::Unknown
             }
             Ok(found) if found.differences.is_empty() => {
                 if self.is_refused(done.vertex, &[], is_owed) {

@@ -20,8 +20,8 @@ impl Driver<'_, '_, '_, '_> {
             Ok(found) => self.cannot_be_created(done, found)?,
         };
         let first = self.outlook.pending_before(done.vertex)?;
-        let reason = eco_format!("after {} ({why})", self.prepared.resource(first).reference);
-        Some(self.board.unknown_as_a_whole(done.vertex, reason))
+        let first = self.prepared.resource(first).reference.clone();
+        Some(self.board.unknown_as_a_whole(done.vertex, eco_format!("after {first} ({why})"), first))
     }
 
     /// Why a resource that is missing cannot be created: its type has an `ensure` that cannot be `absent`.

@@ -30,6 +30,15 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     /// the same time.
     pub(super) fn check(&mut self, batch: Batch) {
         let Batch { group, vertices } = batch;
+        let vertices = self.hold_back(group, vertices);
+        if !vertices.is_empty() {
+            self.check_now(Batch { group, vertices });
+        }
+    }
+
+    /// Checks what need not wait for the prediction of a plan.
+    pub(super) fn check_now(&mut self, batch: Batch) {
+        let Batch { group, vertices } = batch;
         let together = !self.prepared.registry.at(usize::from(group / 4)).reads_singly();
         let chunk = if group & CHECKS_ON_WORKER == 0 && !together { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
@@ -174,9 +183,9 @@ impl<'run: 'scope, 'scope, 'env> Driver<'run, '_, 'scope, 'env> {
     }
 
     /// Returns what the machine learns of a check.
-    fn verdict(&mut self, done: Done) -> Verdict {
+    fn verdict(&mut self, mut done: Done) -> Verdict {
         let is_owed = self.machine.is_owed_to(done.vertex);
-        let unknown = self.unknown_until_installed(&done);
+        let unknown = self.unknown(&mut done);
         unknown.unwrap_or_else(|| self.board.checked(done, self.now, is_owed))
     }
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use ecow::EcoString;
 use kilter_manifest::Source;
 use kilter_model::{
-    Attributes, Difference, Outcome, ResourceRef, State, Value, from_canonical_json, to_canonical_json_clear,
+    Attributes, Because, Difference, Outcome, ResourceRef, State, Unknown, Value, from_canonical_json,
+    to_canonical_json_clear,
 };
 use kilter_provider::{Insync, Level, Suitability};
 use kilter_script::{Found, FoundScript, Note};
@@ -247,6 +248,7 @@ impl Kept for State {
             "drift": self.drift.keep(),
             "outputs": self.outputs.keep(),
             "unreadable": self.unreadable.keep(),
+            "unknown": self.unknown.keep(),
         })
     }
 
@@ -261,11 +263,35 @@ impl Kept for State {
             drift: Vec::kept(json.get("drift")?)?,
             outputs: Attributes::kept(json.get("outputs")?)?,
             unreadable: Option::kept(json.get("unreadable")?)?,
+            // Recordings of earlier versions have none.
+            unknown: json.get("unknown").map_or(Some(Vec::new()), Vec::kept)?,
         })
     }
 
     fn missing() -> State {
         State { unreadable: Some(MISSING.into()), ..State::default() }
+    }
+}
+
+impl Kept for Unknown {
+    fn keep(&self) -> Json {
+        json!({
+            "attribute": self.attribute.as_str(),
+            "type": self.because.resource.type_name.as_str(),
+            "title": self.because.resource.title.as_str(),
+            "is_ordered": self.because.is_ordered,
+        })
+    }
+
+    fn kept(json: &Json) -> Option<Unknown> {
+        let resource = ResourceRef::new(json.get("type")?.as_str()?, json.get("title")?.as_str()?);
+        let because = Because { resource, is_ordered: json.get("is_ordered")?.as_bool()? };
+        Some(Unknown { attribute: json.get("attribute")?.as_str()?.into(), because })
+    }
+
+    fn missing() -> Unknown {
+        let because = Because { resource: ResourceRef::new("", ""), is_ordered: true };
+        Unknown { attribute: MISSING.into(), because }
     }
 }
 

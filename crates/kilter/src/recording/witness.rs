@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, ResourceRef, State, TypeSchema, Value};
 use kilter_provider::{
-    Batch, Context, Declared, Found, Insync, Level, Log, Mode, Owner, Placement, Problem, Provider, ProviderError,
-    ProviderEvent, Query, Reach, Restores, Suitability, Tell, Wanted, Watch, Wish,
+    Batch, Context, Declared, Effect, Footprint, Found, Insync, Level, Log, Mode, Owner, Placement, Problem, Provider,
+    ProviderError, ProviderEvent, Query, Reach, Restores, Suitability, Tell, Wanted, Watch, Wish,
 };
 use serde_json::{Value as Json, json};
 
@@ -306,6 +306,14 @@ impl Provider for Witness {
 
     fn reach(&self, should: &Attributes) -> Reach {
         self.inner.reach(should)
+    }
+
+    fn effects(&self, cx: &Context<'_>, change: &Change<'_>) -> Vec<Effect> {
+        self.inner.effects(cx, change)
+    }
+
+    fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+        self.inner.footprint(name, should, say);
     }
 
     fn placement(&self, should: &Attributes) -> Placement {

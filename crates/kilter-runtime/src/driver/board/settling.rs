@@ -1,7 +1,7 @@
 //! What becomes of a resource when it has settled: what is told, and what is kept.
 
 use kilter_engine::{Graph, Machine, Settlement, Stage, VertexId};
-use kilter_model::{Policy, ResourceRef};
+use kilter_model::{Because, Policy, ResourceRef};
 use kilter_provider::Level;
 
 use super::otherwise::otherwise;
@@ -47,6 +47,16 @@ impl Board<'_> {
         let refreshed = draft_refreshed
             || settlement == Settlement::WouldRefresh
             || (settlement == Settlement::WouldChange && !is_idle && !would.is_empty() && self.refreshable(vertex));
+        let is_explained = draft.as_ref().is_some_and(|draft| !draft.unknown.is_empty());
+        let may_refresh = settlement == Settlement::WouldChange && !is_idle && !refreshed && self.refreshable(vertex);
+        if (settlement == Settlement::Unknown && !is_explained || may_refresh)
+            && let Some(by) = unknown_notifier(vertex, machine)
+        {
+            let because = Because { resource: self.prepared.resource(by).reference.clone(), is_ordered: true };
+            let draft = draft.get_or_insert_default();
+            draft.unknown.push(("refresh".into(), because.reason()));
+            draft.unknown_by = Some(because.resource);
+        }
         self.counts.count(status, refreshed);
         self.note_causes(vertex, settlement, draft_refreshed, machine);
         let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
@@ -123,6 +133,7 @@ impl Board<'_> {
             failure: if status == Status::Failed { draft.failure } else { None },
             because_of: match settlement {
                 Settlement::Blocked(by) => Some(self.prepared.resource(by).reference.clone()),
+                Settlement::Unknown => draft.unknown_by,
                 _ => None,
             },
             refreshed: refreshed_by.is_some(),
@@ -203,6 +214,13 @@ impl Board<'_> {
         let changed = edges.filter(|edge| self.changed.contains_key(&edge.first));
         changed.map(|edge| self.prepared.resource(edge.first).reference.clone()).collect()
     }
+}
+
+/// The resource that notifies another one, if it changes.
+fn unknown_notifier(vertex: VertexId, machine: &Machine) -> Option<VertexId> {
+    let graph = machine.graph();
+    let edges = graph.entering(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
+    edges.map(|edge| edge.first).find(|first| machine.settlement(*first) == Some(Settlement::Unknown))
 }
 
 impl Draft {

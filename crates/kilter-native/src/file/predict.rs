@@ -1,0 +1,335 @@
+//! Predictions of a plan: files as earlier resources will have made them, and what a change makes of its path.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Because, Change, Difference, Value};
+use kilter_provider::{Account, Content, Context, Effect, Footprint, Forecast, Node};
+use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
+
+use super::content::SHOWN;
+use super::copy::Source;
+use super::error::FileError;
+use super::fragments;
+use super::kind::Kind;
+use super::look::look;
+use super::place;
+use super::spec::{Ensure, Spec};
+use super::{entry, mode, tree};
+use crate::accounts::{Ids, number_of as number};
+use crate::words::texts;
+
+/// Mode of a new file, if none is declared.
+const NEW_FILE: u32 = 0o644;
+/// Mode of a new file with a sensitive content, if none is declared.
+const NEW_SECRET_FILE: u32 = 0o600;
+
+/// Something that a plan knows, or the resource that makes it unknown.
+pub(super) type Known<T> = Result<T, Because>;
+
+/// Opens a file that the resource `name` copies, as it will be at its turn.
+///
+/// # Errors
+/// If it cannot be read then.
+pub(super) fn open_source(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, FileError> {
+    match cx.outlook().node(name, path) {
+        Forecast::Unchanged => open_now(cx, name, path),
+        Forecast::Unknown(because) => Ok(Err(because)),
+        Forecast::Changed(Node::File { content, mode }, because) => {
+            let source = predicted(path, &content, mode)?;
+            // A kept plan knows large files by times, which are those of the change.
+            Ok(if source.size() > SHOWN { Err(because) } else { Ok(source) })
+        }
+        Forecast::Changed(Node::Kept, _) => Source::open_file(path).map(Ok),
+        Forecast::Changed(Node::Directory, _) => {
+            let hint = "`recurse: true` copies it with everything below";
+            Err(FileError::Source { path: path.to_owned(), is: Kind::Directory, hint })
+        }
+        Forecast::Changed(Node::Absent, _) => brought(cx, name, missing(path)),
+        Forecast::Changed(Node::Link(_) | Node::Unknown, because) => Ok(Err(because)),
+    }
+}
+
+/// Opens a file that no resource changes. If it is missing, a command or a package may still bring it.
+fn open_now(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, FileError> {
+    match Source::open_file(path) {
+        Err(error) if error.is_missing() => brought(cx, name, error),
+        opened => opened.map(Ok),
+    }
+}
+
+/// What a plan makes of a source that is missing: something may still bring it.
+pub(super) fn brought<T>(cx: &Context<'_>, name: &str, error: FileError) -> Result<Known<T>, FileError> {
+    cx.outlook().bringer(name).map_or(Err(error), |because| Ok(Err(because)))
+}
+
+/// The error of a source that is going to be missing.
+pub(super) fn missing(path: &str) -> FileError {
+    FileError::io("read the source", path, Errno::NOENT)
+}
+
+/// A source with the content and the mode that it is going to have.
+fn predicted(path: &str, content: &Content, mode: Option<u32>) -> Result<Source, FileError> {
+    let mut source = match content {
+        Content::Kept => Source::open_file(path)?,
+        Content::Of(other) => Source::open_file(other)?,
+        Content::Bytes(value) => {
+            let fd = in_memory(value.as_bytes().unwrap_or_default())
+                .map_err(|errno| FileError::io("predict the content of", path, errno))?;
+            let source = Source::of(fd, path.to_owned())?;
+            if value.holds_sensitive() { source.secret() } else { source }
+        }
+    };
+    if let Some(mode) = mode {
+        source.stat.st_mode = source.stat.st_mode & !mode::ALL | mode;
+    }
+    Ok(if matches!(content, Content::Kept) { source } else { source.new() })
+}
+
+fn in_memory(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = memfd_create(c"kilter-plan", MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let count = rustix::io::write(&fd, rest)?;
+        rest = &rest[count..];
+    }
+    Ok(fd)
+}
+
+/// The resource that makes what is below a directory unknown to the resource `name` that reads it.
+pub(super) fn tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Option<Because> {
+    match cx.outlook().node(name, path) {
+        Forecast::Unchanged => cx.outlook().below(name, path, &|_| true),
+        Forecast::Changed(_, because) | Forecast::Unknown(because) => Some(because),
+    }
+}
+
+/// The resource that changes an entry of a managed directory which no resource of the type declares.
+pub(super) fn own_tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Option<Because> {
+    let is_managed = |path: &str| cx.manages(path) || cx.manages(&format!("{path}/"));
+    cx.outlook().below(name, path, &|path| !is_managed(path))
+}
+
+/// An owner or group that a file has, in the form in which it is declared.
+///
+/// # Errors
+/// The resource that makes it unknown.
+pub(super) fn account(
+    cx: &Context<'_>,
+    name: &str,
+    of: (&'static str, &Value),
+    id: u32,
+    now: &dyn Fn() -> Value,
+) -> Known<Value> {
+    let (type_name, declared) = of;
+    let text = declared.to_text().unwrap_or_default();
+    // A number is the same whatever becomes of the account.
+    if !cx.only_looks() || number(&text).is_some() {
+        return Ok(now());
+    }
+    match cx.outlook().account(name, type_name, &text) {
+        Forecast::Unchanged => Ok(now()),
+        Forecast::Changed(Account::Id(new), _) if new == id => Ok(declared.clone()),
+        Forecast::Changed(Account::Id(_), _) => Ok(now()),
+        // A number that has no name may become its number.
+        Forecast::Changed(Account::New, because) => match now() {
+            value if value.as_str().is_some_and(|value| number(value).is_none()) => Ok(value),
+            _ => Err(because),
+        },
+        Forecast::Changed(Account::Unknown, because) | Forecast::Unknown(because) => Err(because),
+    }
+}
+
+/// The resource that changes an account to which the files of a tree are to belong.
+pub(super) fn account_changed_by(cx: &Context<'_>, accounts: &Ids, name: &str, spec: &Spec<'_>) -> Option<Because> {
+    let declared = [("user", spec.owner), ("group", spec.group)];
+    let id_of = |type_name: &str, account: &str| match type_name {
+        "user" => accounts.uid(account),
+        _ => accounts.gid(account),
+    };
+    declared.into_iter().filter_map(|(type_name, value)| Some((type_name, value?.to_text()?))).find_map(
+        |(type_name, account)| match cx.outlook().account(name, type_name, &account) {
+            Forecast::Unchanged => None,
+            Forecast::Changed(Account::Id(id), _) if id_of(type_name, &account) == Some(id) => None,
+            Forecast::Changed(_, because) | Forecast::Unknown(because) => Some(because),
+        },
+    )
+}
+
+/// What the change of a resource makes of the paths that it is about.
+pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> Vec<Effect> {
+    let Some(should) = change.should else { return Vec::new() };
+    let path = place::trim(change.name);
+    let mut effects = Vec::new();
+    let unknown = |path: &str| Effect::Path { path: path.into(), node: Node::Unknown };
+    let whole = match fragments::put_together(cx, change.name, should) {
+        Ok(Ok(whole)) => whole,
+        Ok(Err(_)) | Err(_) => return vec![unknown(path)],
+    };
+    let spec = Spec::of(&whole);
+    if let Some(suffix) = spec.backup.and_then(Value::as_str) {
+        effects.push(unknown(&format!("{path}{suffix}")));
+    }
+    if should.truth("parents") == Some(true) && !change.is.exists {
+        let is_made = |above: &&str| {
+            let is_missing = fs::symlink_metadata(above).is_err();
+            is_missing && cx.outlook().own(change.name, above) == Forecast::Unchanged
+        };
+        effects.extend(
+            above(path).filter(is_made).map(|above| Effect::Path { path: above.into(), node: Node::Directory }),
+        );
+    }
+    let node = root(cx, change, path, &spec).unwrap_or(Node::Unknown);
+    let is_new = !change.is.exists || differs(change, "ensure");
+    let is_directory = spec.has_tree() && node != Node::Unknown;
+    effects.push(Effect::Path { path: path.into(), node });
+    if is_directory {
+        let source = spec.source.filter(|_| spec.recurse);
+        if source.is_some_and(|source| tree_changed_by(cx, change.name, source).is_some()) {
+            return vec![unknown(path)];
+        }
+        let fresh;
+        let differences = match is_new {
+            true => match tree::differences(cx, accounts, change.name, path, &spec, None) {
+                Ok(found) => {
+                    fresh = found;
+                    &fresh[..]
+                }
+                Err(_) => return vec![unknown(path)],
+            },
+            false => change.differences,
+        };
+        effects.extend(entries(path, &spec, differences));
+    }
+    effects
+}
+
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at]).filter(|path| !path.is_empty())
+}
+
+fn differs(change: &Change<'_>, attribute: &str) -> bool {
+    change.differences.iter().any(|difference| difference.entry.is_none() && difference.attribute == attribute)
+}
+
+/// What the path itself becomes; none if that cannot be predicted.
+fn root(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<Node> {
+    let is_new = !change.is.exists || differs(change, "ensure");
+    match spec.ensure {
+        Ensure::Absent => Some(Node::Absent),
+        Ensure::Present | Ensure::Is(Kind::File) if is_new => file(cx, change, spec, None),
+        Ensure::Present => present(cx, change, path, spec),
+        Ensure::Is(Kind::File) => file(cx, change, spec, Some(look(path, false).ok()??.stat.st_mode)),
+        Ensure::Is(Kind::Directory) if is_new => Some(Node::Directory),
+        Ensure::Is(Kind::Directory) => Some(Node::Kept),
+        Ensure::Is(Kind::Link) if is_new || differs(change, "target") => {
+            Some(Node::Link(std::str::from_utf8(spec.target?.as_bytes()?).ok()?.into()))
+        }
+        Ensure::Is(_) => Some(Node::Kept),
+    }
+}
+
+/// What is there keeps its kind.
+fn present(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<Node> {
+    let found = look(path, false).ok()??;
+    match found.kind {
+        Kind::File => file(cx, change, spec, Some(found.stat.st_mode)),
+        _ => Some(Node::Kept),
+    }
+}
+
+/// What a file becomes that has this mode now, or is new.
+fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>) -> Option<Node> {
+    let source = match spec.source {
+        Some(source) => Some(open_source(cx, change.name, source).ok()?.ok()?),
+        None => None,
+    };
+    // Without its access list a file may have other group bits.
+    if is.is_some() && differs(change, "acl") {
+        return None;
+    }
+    let is_written = is.is_none() || change.differences.iter().any(|one| one.attribute == "content");
+    let content = match (&source, spec.content) {
+        _ if !is_written => Content::Kept,
+        (Some(_), _) => match cx.outlook().node(change.name, spec.source?) {
+            Forecast::Changed(Node::File { content: content @ (Content::Of(_) | Content::Bytes(_)), .. }, _) => content,
+            _ => Content::Of(spec.source?.into()),
+        },
+        (None, Some(content)) => Content::Bytes(content.clone()),
+        (None, None) => Content::Bytes("".into()),
+    };
+    let is_secret = spec.content.is_some_and(Value::holds_sensitive);
+    let current = is.map_or(if is_secret { NEW_SECRET_FILE } else { NEW_FILE }, |is| is & mode::ALL);
+    let moves = is.is_some() && ["owner", "group"].iter().any(|attribute| differs(change, attribute));
+    let current = if moves { mode::disarmed(current, Kind::File) } else { current };
+    let bits = tree::wanted_bits(spec, Kind::File, current, source.as_ref().map(|source| &source.stat));
+    Some(Node::File { content, mode: Some(bits.unwrap_or(current)) })
+}
+
+/// What the entries of a directory become.
+fn entries(path: &str, spec: &Spec<'_>, differences: &[Difference]) -> Vec<Effect> {
+    let mut effects: Vec<Effect> = Vec::new();
+    for difference in differences {
+        let Some(entry) = &difference.entry else { continue };
+        let Some(below) = entry::bytes(entry).and_then(|bytes| String::from_utf8(bytes).ok()) else { continue };
+        let entry = eco_format!("{}/{below}", path.trim_end_matches('/'));
+        let source = spec.source.map(|source| eco_format!("{source}/{below}"));
+        let node = match (difference.attribute.as_str(), difference.should.as_str()) {
+            ("ensure", Some("absent")) => Node::Absent,
+            ("ensure", Some("directory")) => Node::Directory,
+            ("ensure" | "content" | "target", _) => copied(spec, source.as_ref()),
+            ("mode", Some(bits)) => match fs::symlink_metadata(Path::new(&*entry)) {
+                Ok(found) if found.is_file() => Node::File { content: Content::Kept, mode: mode::octal(bits) },
+                _ => Node::Kept,
+            },
+            _ => continue,
+        };
+        // The mode of a copy is told beside its content.
+        let is_known = |effect: &Effect| matches!(effect, Effect::Path { path, .. } if *path == entry);
+        if !effects.last().is_some_and(is_known) {
+            effects.push(Effect::Path { path: entry, node });
+        }
+    }
+    effects
+}
+
+/// What the copy of an entry becomes.
+fn copied(spec: &Spec<'_>, source: Option<&EcoString>) -> Node {
+    let copied = || {
+        let source = source?;
+        let found = fs::symlink_metadata(Path::new(&**source)).ok()?;
+        if found.is_symlink() {
+            return Some(Node::Link(fs::read_link(Path::new(&**source)).ok()?.to_str()?.into()));
+        }
+        let bits = found.mode() & 0o777;
+        let bits = spec.bits(bits, Kind::File).unwrap_or(bits);
+        Some(Node::File { content: Content::Of(source.clone()), mode: Some(bits) })
+    };
+    copied().unwrap_or(Node::Unknown)
+}
+
+/// The paths that a resource writes and reads.
+pub(super) fn footprint(name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
+    let given = |attribute: &str| should.get(attribute).is_some_and(|value| !value.is_undef());
+    let is_whole = ["content", "source", "fragments", "target"].into_iter().any(given) && !given("recurse")
+        || should.text("ensure") == Some("absent");
+    let is_whole = is_whole && should.truth("replace") != Some(false);
+    say(Footprint::Writes { path: place::trim(name), is_whole });
+    if let Some(target) = should.text("target") {
+        say(Footprint::Links { path: place::trim(name), target });
+    }
+    if should.truth("parents") == Some(true) {
+        above(place::trim(name)).for_each(|path| say(Footprint::Makes { path }));
+    }
+    let below = should.truth("recurse") == Some(true);
+    if let Some(source) = should.text("source") {
+        say(Footprint::Reads { path: place::trim(source), below });
+    }
+    for fragment in texts(should.get("fragments")) {
+        say(Footprint::Reads { path: place::trim(&fragment), below: true });
+    }
+}

@@ -1,0 +1,59 @@
+//! The driver's part in a plan's predictions: reports what checks find, and delays checks that read what is not known yet.
+
+use ecow::eco_format;
+use kilter_engine::{Batch, Verdict, VertexId};
+
+use super::Driver;
+use crate::step::Done;
+
+impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
+    /// Answers a check if a plan cannot know the state of the resource; otherwise hands the effects of its change to the
+    /// prediction.
+    pub(super) fn unknown(&mut self, done: &mut Done) -> Option<Verdict> {
+        if let Some(verdict) = self.unknown_until_installed(done) {
+            return Some(verdict);
+        }
+        let predicted = self.outlook.predicted()?;
+        let Err(why) = &done.result else {
+            predicted.expect(done.vertex, std::mem::take(&mut done.effects));
+            return None;
+        };
+        // An earlier resource may remove the cause.
+        let because = predicted.bringer(done.vertex)?;
+        let reason = eco_format!("{} ({why})", because.reason());
+        Some(self.board.unknown_as_a_whole(done.vertex, reason, because.resource))
+    }
+
+    /// Holds back the checks of a batch that read what a resource without an order to them may still change. Returns the
+    /// others.
+    pub(super) fn hold_back(&mut self, group: u16, mut vertices: Vec<VertexId>) -> Vec<VertexId> {
+        let Some(predicted) = self.outlook.predicted() else { return vertices };
+        let held_back = &mut self.held_back;
+        vertices.retain(|vertex| {
+            let waits = predicted.has_to_wait(*vertex);
+            if waits {
+                held_back.push((group, *vertex));
+            }
+            !waits
+        });
+        vertices
+    }
+
+    /// Begins the checks that were held back and need not wait any longer. If nothing else is going on they wait for each
+    /// other: the first one begins then. Returns true if any has begun.
+    pub(super) fn release_held_back(&mut self) -> bool {
+        let Some(predicted) = self.outlook.predicted() else { return false };
+        if self.held_back.is_empty() || self.is_ending() {
+            return false;
+        }
+        self.held_back.sort_unstable_by_key(|(_, vertex)| *vertex);
+        let at = match self.held_back.iter().position(|(_, vertex)| !predicted.has_to_wait(*vertex)) {
+            Some(at) => at,
+            None if self.calls.is_empty() => 0,
+            None => return false,
+        };
+        let (group, vertex) = self.held_back.remove(at);
+        self.check_now(Batch { group, vertices: vec![vertex] });
+        true
+    }
+}

@@ -1,0 +1,392 @@
+//! Predictions of a plan: what the earlier steps of a run will have done when a resource has its turn.
+//!
+//! The driver reports how each resource has settled, with the effects of its change ([`PredictedWorld::expect`],
+//! [`PredictedWorld::settled`]). Providers ask what they read through their outlook. The rules are in
+//! `docs/reference/predictions.md`; decision 15 says why they are like that.
+
+mod footprints;
+mod paths;
+
+use std::sync::{PoisonError, RwLock};
+
+use kilter_engine::{Graph, Settlement, VertexId};
+use kilter_model::Because;
+use kilter_provider::{Account, Content, Effect, Forecast, Node, Reach};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::prepare::Prepared;
+use footprints::Footprints;
+use paths::{Paths, Resolved, Spot};
+
+/// What earlier resources of a plan will have done: known, changed, or unknown because of one of them.
+pub(crate) struct PredictedWorld<'run> {
+    prepared: &'run Prepared<'run>,
+    footprints: Footprints,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How each resource has settled.
+    standing: Vec<Standing>,
+    /// A pending resource that comes before each, if there is one. Empty while nothing is pending.
+    behind: Vec<Option<VertexId>>,
+    /// Effects of resources whose check has ended, until they settle.
+    expected: FxHashMap<VertexId, Vec<Effect>>,
+    paths: Paths,
+    accounts: FxHashMap<(&'static str, String), (Account, VertexId)>,
+    /// Pending resources that can reach every file.
+    commands: Vec<VertexId>,
+    /// Pending resources that bring files along.
+    bringers: Vec<VertexId>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    /// It has not settled.
+    #[default]
+    Open,
+    /// It changes nothing that others read.
+    AtRest,
+    /// It changes, or may change, what others read.
+    Pending,
+}
+
+impl State {
+    fn standing(&self, vertex: VertexId) -> Standing {
+        self.standing.get(vertex.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.behind.is_empty()
+    }
+}
+
+impl<'run> PredictedWorld<'run> {
+    pub(crate) fn new(prepared: &'run Prepared<'run>) -> PredictedWorld<'run> {
+        PredictedWorld { prepared, footprints: Footprints::of(prepared), state: RwLock::default() }
+    }
+
+    fn graph(&self) -> &'run Graph {
+        &self.prepared.graph
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the effects that the change of a resource would have.
+    pub(crate) fn expect(&self, vertex: VertexId, effects: Vec<Effect>) {
+        if !effects.is_empty() {
+            self.write().expected.insert(vertex, effects);
+        }
+    }
+
+    /// Records how a resource has settled. Resources that come after it are checked later.
+    pub(crate) fn settled(&self, vertex: VertexId, settlement: Settlement) {
+        let mut state = self.write();
+        let expected = state.expected.remove(&vertex).unwrap_or_default();
+        let effects = match settlement {
+            // No run changes it.
+            _ if self.prepared.resource(vertex).meta().is_some_and(kilter_model::Meta::only_looks) => Vec::new(),
+            Settlement::WouldChange => expected,
+            Settlement::WouldRefresh => self.reached(vertex),
+            Settlement::Unknown => self.possible(vertex),
+            _ => Vec::new(),
+        };
+        if state.standing.is_empty() {
+            state.standing = vec![Standing::Open; self.graph().len()];
+        }
+        state.standing[vertex.0 as usize] = if effects.is_empty() { Standing::AtRest } else { Standing::Pending };
+        if !effects.is_empty() && state.behind.is_empty() {
+            state.behind = vec![None; self.graph().len()];
+        }
+        if !state.behind.is_empty() {
+            state.behind[vertex.0 as usize] = self.pending_parent(&state, vertex);
+        }
+        for effect in effects {
+            self.take(&mut state, vertex, effect);
+        }
+    }
+
+    /// The effects of a refresh.
+    fn reached(&self, vertex: VertexId) -> Vec<Effect> {
+        let provider = self.prepared.provider(vertex);
+        match provider.reach(&self.prepared.resource(vertex).attributes) {
+            Reach::Anything if provider.owner().is_none() => vec![Effect::Anything],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The effects that a resource may have of which a plan does not know whether it changes.
+    fn possible(&self, vertex: VertexId) -> Vec<Effect> {
+        let (provider, resource) = (self.prepared.provider(vertex), self.prepared.resource(vertex));
+        let mut effects = match provider.reach(&resource.attributes) {
+            Reach::Own => Vec::new(),
+            Reach::Anything if provider.owner().is_some() => vec![Effect::Brings],
+            Reach::Anything => vec![Effect::Anything],
+        };
+        footprints::written(provider, resource, &mut |path, _| {
+            effects.push(Effect::Path { path: path.into(), node: Node::Unknown });
+        });
+        if let Some(type_name) =
+            ["user", "group"].into_iter().find(|name| resource.reference.type_name.as_str() == *name)
+        {
+            effects.push(Effect::Account { type_name, name: resource.name.clone(), account: Account::Unknown });
+        }
+        effects
+    }
+
+    fn take(&self, state: &mut State, vertex: VertexId, effect: Effect) {
+        match effect {
+            Effect::Anything => state.commands.push(vertex),
+            Effect::Brings => state.bringers.push(vertex),
+            Effect::Account { type_name, name, account } => {
+                state.accounts.insert((type_name, name.into()), (account, vertex));
+            }
+            Effect::Path { path, node } => {
+                // Behind something that cannot be predicted the effect is hidden by that.
+                let Ok(found) = state.paths.resolve(&path, false) else { return };
+                let is_later = |first: VertexId| self.comes_before(first, vertex);
+                state.paths.insert(found.place, node, vertex, &is_later);
+            }
+        }
+    }
+
+    /// Returns true if `first` comes before `second` in every run.
+    fn comes_before(&self, first: VertexId, second: VertexId) -> bool {
+        let graph = self.graph();
+        let parents = |at: VertexId| graph.entering(at).iter().map(move |id| graph.edge(*id).first);
+        if parents(second).any(|parent| parent == first) {
+            return true;
+        }
+        let mut seen = FxHashSet::default();
+        let mut open = vec![second];
+        while let Some(at) = open.pop() {
+            for parent in parents(at) {
+                if parent == first {
+                    return true;
+                }
+                if seen.insert(parent) {
+                    open.push(parent);
+                }
+            }
+        }
+        false
+    }
+
+    fn pending_parent(&self, state: &State, vertex: VertexId) -> Option<VertexId> {
+        let parents = self.graph().entering(vertex).iter().map(|id| self.graph().edge(*id).first);
+        let pending = |parent: VertexId| match state.standing(parent) {
+            Standing::Pending => Some(parent),
+            _ => state.behind.get(parent.0 as usize).copied().flatten(),
+        };
+        parents.filter_map(pending).min()
+    }
+
+    fn because(&self, vertex: VertexId, is_ordered: bool) -> Because {
+        Because { resource: self.prepared.resource(vertex).reference.clone(), is_ordered }
+    }
+
+    fn after(&self, vertex: VertexId, reader: VertexId) -> Because {
+        self.because(vertex, self.comes_before(vertex, reader))
+    }
+
+    /// Predicts the path that a resource itself stands for.
+    pub(crate) fn own(&self, reader: VertexId, path: &str) -> Forecast<Node> {
+        let state = self.read();
+        if state.paths.is_empty() {
+            return Forecast::Unchanged;
+        }
+        match state.paths.resolve(path, false) {
+            // Below a link that is changed lies another file.
+            Err(by) | Ok(Resolved { by_link: Some(by), .. }) => Forecast::Unknown(self.after(by, reader)),
+            Ok(found) => self.recorded(&state, reader, &found.place).unwrap_or(Forecast::Unchanged),
+        }
+    }
+
+    /// The prediction that is recorded for a place; none if there is none.
+    fn recorded(&self, state: &State, reader: VertexId, place: &str) -> Option<Forecast<Node>> {
+        let (spot, by) = state.paths.find(place)?;
+        if by == reader {
+            return None;
+        }
+        let because = self.after(by, reader);
+        Some(match spot {
+            Spot::Unknown => Forecast::Unknown(because),
+            Spot::Here(Node::File { content: Content::Kept, mode: None }) => return None,
+            // It is there in any order.
+            Spot::Here(Node::Kept) => Forecast::Changed(Node::Kept, because),
+            // It is missing before and after.
+            Spot::Gone if std::fs::symlink_metadata(place).is_err() => Forecast::Changed(Node::Absent, because),
+            _ if !because.is_ordered => Forecast::Unknown(because),
+            Spot::Here(node) => Forecast::Changed(node.clone(), because),
+            Spot::Gone => Forecast::Changed(Node::Absent, because),
+        })
+    }
+
+    /// Predicts a path that a resource reads.
+    pub(crate) fn node(&self, reader: VertexId, path: &str) -> Forecast<Node> {
+        let state = self.read();
+        if state.is_empty() {
+            return Forecast::Unchanged;
+        }
+        let Resolved { place, by_link } = match state.paths.resolve(path, true) {
+            Ok(found) => found,
+            Err(by) => return Forecast::Unknown(self.after(by, reader)),
+        };
+        let recorded = self.recorded(&state, reader, &place);
+        let written_by = state.paths.find(&place).map(|(_, by)| by).or_else(|| self.decided_by(&state, reader, &place));
+        if let Some(command) = self.command_since(&state, reader, written_by) {
+            return Forecast::Unknown(self.because(command, true));
+        }
+        if recorded.is_none()
+            && let Some(by) = self.brought_by(&state, reader, path)
+        {
+            return Forecast::Unknown(self.after(by, reader));
+        }
+        let unordered = by_link.map(|by| self.after(by, reader)).filter(|because| !because.is_ordered);
+        if let Some(because) = unordered {
+            return Forecast::Unknown(because);
+        }
+        match (recorded, by_link) {
+            (Some(Forecast::Changed(Node::Kept, because)), Some(_)) => Forecast::Unknown(because),
+            (Some(Forecast::Changed(Node::File { content: Content::Kept, mode }, because)), Some(_)) => {
+                Forecast::Changed(Node::File { content: Content::Of(place.into()), mode }, because)
+            }
+            (Some(recorded), _) => recorded,
+            (None, Some(by)) => led_to(&place, self.because(by, true)),
+            (None, None) => Forecast::Unchanged,
+        }
+    }
+
+    /// A resource that has brought a path to its declared state, and comes before the reader.
+    fn decided_by(&self, state: &State, reader: VertexId, place: &str) -> Option<VertexId> {
+        let by = self.footprints.decides(self.prepared, place)?;
+        (state.standing(by) != Standing::Open && self.comes_before(by, reader)).then_some(by)
+    }
+
+    /// A pending command that comes before a reader and may have written since a resource has.
+    fn command_since(&self, state: &State, reader: VertexId, written_by: Option<VertexId>) -> Option<VertexId> {
+        let is_since = |command: VertexId| match written_by {
+            Some(by) => by != command && !self.comes_before(command, by),
+            None => true,
+        };
+        let mut commands = state.commands.iter().copied().filter(|command| *command != reader);
+        commands.find(|command| self.comes_before(*command, reader) && is_since(*command))
+    }
+
+    /// A pending resource that owns a path, or may bring what is missing.
+    fn brought_by(&self, state: &State, reader: VertexId, path: &str) -> Option<VertexId> {
+        if state.bringers.is_empty() {
+            return None;
+        }
+        let is_missing = std::fs::symlink_metadata(path).is_err();
+        state.bringers.iter().copied().filter(|by| *by != reader && !self.comes_before(reader, *by)).find(|by| {
+            let owns = || {
+                let resource = self.prepared.resource(*by);
+                let owner = self.prepared.provider(*by).owner();
+                owner.is_some_and(|owner| {
+                    !owner.owned(&resource.name, &resource.attributes, &|wanted| wanted == path).is_empty()
+                })
+            };
+            if is_missing { self.comes_before(*by, reader) } else { owns() }
+        })
+    }
+
+    /// Finds an earlier resource that changes an entry below a path.
+    pub(crate) fn below(&self, reader: VertexId, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
+        let state = self.read();
+        if state.paths.is_empty() {
+            return None;
+        }
+        let place = match state.paths.resolve(path, true) {
+            Ok(Resolved { place, by_link: None }) => place,
+            Err(by) | Ok(Resolved { by_link: Some(by), .. }) => return Some(self.after(by, reader)),
+        };
+        let is_meant = |entry: &str| {
+            // Names are compared as they were written; links above both are the same.
+            let rest = entry.strip_prefix(place.as_str()).unwrap_or_default();
+            is_meant(&format!("{}{rest}", path.trim_end_matches('/')))
+        };
+        let by = state.paths.below(&place).find(|(entry, by)| *by != reader && is_meant(entry)).map(|(_, by)| by)?;
+        Some(self.after(by, reader))
+    }
+
+    /// Predicts a user or a group.
+    pub(crate) fn account(&self, reader: VertexId, type_name: &str, name: &str) -> Forecast<Account> {
+        let state = self.read();
+        if state.accounts.is_empty() {
+            return Forecast::Unchanged;
+        }
+        let type_name = if type_name == "group" { "group" } else { "user" };
+        let Some((account, by)) = state.accounts.get(&(type_name, name.to_owned())) else { return Forecast::Unchanged };
+        let because = self.after(*by, reader);
+        match account {
+            Account::Unknown => Forecast::Unknown(because),
+            _ if !because.is_ordered => Forecast::Unknown(because),
+            account => Forecast::Changed(*account, because),
+        }
+    }
+
+    /// Finds a resource whose change may alter what a command says.
+    pub(crate) fn command(&self, reader: VertexId, text: &str, cwd: Option<&str>) -> Option<Because> {
+        let state = self.read();
+        if state.is_empty() {
+            return None;
+        }
+        if let Some(by) = self.pending_parent(&state, reader) {
+            return Some(self.because(by, true));
+        }
+        footprints::paths_in(text, cwd).into_iter().find_map(|path| {
+            let by = match state.paths.resolve(&path, true) {
+                Err(by) | Ok(Resolved { by_link: Some(by), .. }) => by,
+                Ok(found) => match state.paths.find(&found.place) {
+                    Some((_, by)) => by,
+                    None => state.paths.below(&found.place).next()?.1,
+                },
+            };
+            (by != reader).then(|| self.after(by, reader))
+        })
+    }
+
+    /// Finds a resource that may write a path, as its declaration says, and need not come after the reader.
+    pub(crate) fn writer(&self, reader: VertexId, path: &str) -> Option<Because> {
+        let mut writers = self.footprints.writers_at(self.prepared, path).filter(|by| *by != reader);
+        let by = writers.find(|by| !self.comes_before(reader, *by))?;
+        Some(self.after(by, reader))
+    }
+
+    /// Finds a pending resource that may bring what another one misses.
+    pub(crate) fn bringer(&self, reader: VertexId) -> Option<Because> {
+        let state = self.read();
+        let mut all = state.commands.iter().chain(&state.bringers).copied();
+        let by = all.find(|by| *by != reader && self.comes_before(*by, reader))?;
+        Some(self.because(by, true))
+    }
+
+    /// Returns true if a resource that writes what this one reads has not settled, and no relation makes it the later one.
+    pub(crate) fn has_to_wait(&self, reader: VertexId) -> bool {
+        if !self.footprints.reads(reader) {
+            return false;
+        }
+        let state = self.read();
+        let writers = self.footprints.writers_for(self.prepared, &state.paths, reader);
+        writers.iter().any(|by| state.standing(*by) == Standing::Open && !self.comes_before(reader, *by))
+    }
+}
+
+/// Predicts what a changed link leads to, which no resource changes itself.
+fn led_to(place: &str, because: Because) -> Forecast<Node> {
+    match std::fs::symlink_metadata(place) {
+        Ok(found) if found.is_file() => {
+            Forecast::Changed(Node::File { content: Content::Of(place.into()), mode: None }, because)
+        }
+        Ok(_) => Forecast::Unknown(because),
+        Err(_) => Forecast::Changed(Node::Absent, because),
+    }
+}

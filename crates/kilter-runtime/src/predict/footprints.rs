@@ -1,0 +1,214 @@
+//! Paths that resources read and write, as their declarations say.
+
+use std::sync::OnceLock;
+
+use ecow::EcoString;
+use kilter_engine::VertexId;
+use kilter_model::Resource;
+use kilter_provider::{Footprint, Provider};
+use rustc_hash::FxHashMap;
+
+use super::paths::Paths;
+use crate::prepare::Prepared;
+
+/// The paths that resources read, and an index of those that they write.
+pub(super) struct Footprints {
+    readers: FxHashMap<VertexId, Box<[Read]>>,
+    /// Sorted by path. Made when a resource is asked for that reads.
+    writers: OnceLock<Vec<Written>>,
+}
+
+struct Read {
+    path: EcoString,
+    below: bool,
+}
+
+struct Written {
+    path: EcoString,
+    by: VertexId,
+    is_whole: bool,
+}
+
+impl Footprints {
+    pub(super) fn of(prepared: &Prepared<'_>) -> Footprints {
+        let mut readers = FxHashMap::default();
+        for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
+            let mut reads = Vec::new();
+            prepared.provider(vertex).footprint(&resource.name, &resource.attributes, &mut |part| match part {
+                Footprint::Writes { .. } | Footprint::Makes { .. } | Footprint::Links { .. } => {}
+                Footprint::Reads { path, below } => reads.push(Read { path: path.into(), below }),
+                Footprint::Runs { text, cwd } => {
+                    reads.extend(paths_in(text, cwd).into_iter().map(|path| Read { path: path.into(), below: true }));
+                }
+            });
+            if !reads.is_empty() {
+                readers.insert(vertex, reads.into_boxed_slice());
+            }
+        }
+        Footprints { readers, writers: OnceLock::new() }
+    }
+
+    /// Returns true if the check of a resource reads more than the resource itself.
+    pub(super) fn reads(&self, vertex: VertexId) -> bool {
+        self.readers.contains_key(&vertex)
+    }
+
+    fn writers(&self, prepared: &Prepared<'_>) -> &[Written] {
+        self.writers.get_or_init(|| {
+            let (mut writers, mut links) = (Vec::new(), Vec::new());
+            let mut places = Places::default();
+            for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
+                let provider = prepared.provider(vertex);
+                written(provider, resource, &mut |path, is_whole| {
+                    let place = places.place(path);
+                    if place != path {
+                        writers.push(Written { path: path.into(), by: vertex, is_whole: false });
+                    }
+                    writers.push(Written { path: place, by: vertex, is_whole });
+                });
+                provider.footprint(&resource.name, &resource.attributes, &mut |part| {
+                    if let Footprint::Links { path, target } = part {
+                        links.push((vertex, format!("{path}/"), led_to(path, target)));
+                    }
+                });
+            }
+            // Below a link that is declared lies what its target holds.
+            for (link, prefix, target) in links {
+                let below: Vec<Written> = writers
+                    .iter()
+                    .filter_map(|one| Some((one.path.strip_prefix(prefix.as_str())?, one.by)))
+                    .flat_map(|(rest, by)| [(rest, by), (rest, link)])
+                    .map(|(rest, by)| Written { path: real(&format!("{target}/{rest}")), by, is_whole: false })
+                    .collect();
+                writers.extend(below);
+            }
+            writers.sort_by(|one, other| one.path.cmp(&other.path));
+            writers
+        })
+    }
+
+    /// The resources that write what a resource reads, above it or below it. `paths` follows predicted links.
+    pub(super) fn writers_for(&self, prepared: &Prepared<'_>, paths: &Paths, reader: VertexId) -> Vec<VertexId> {
+        let Some(reads) = self.readers.get(&reader) else { return Vec::new() };
+        let writers = self.writers(prepared);
+        let mut found = Vec::new();
+        let mut places = Places::default();
+        for read in reads {
+            // Something unknown on the way is a writer that has settled.
+            let led_to = paths.resolve(&read.path, true).map(|found| EcoString::from(found.place));
+            let now = [read.path.clone(), places.place(&read.path), real(&read.path)];
+            for path in now.into_iter().chain(led_to.ok()) {
+                let above = path.match_indices('/').map(|(at, _)| &path[..at]).filter(|above| !above.is_empty());
+                found.extend(above.chain([path.as_str()]).flat_map(|at| at_path(writers, at)).map(|one| one.by));
+                if read.below {
+                    let prefix = format!("{path}/");
+                    let first = writers.partition_point(|one| one.path.as_str() < prefix.as_str());
+                    let below = writers[first..].iter().take_while(|one| one.path.starts_with(&prefix));
+                    found.extend(below.map(|one| one.by));
+                }
+            }
+        }
+        found.retain(|by| *by != reader);
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The resources that write a path.
+    pub(super) fn writers_at(&self, prepared: &Prepared<'_>, path: &str) -> impl Iterator<Item = VertexId> {
+        let place = Places::default().place(path);
+        let found: Vec<VertexId> = at_path(self.writers(prepared), &place).map(|one| one.by).collect();
+        found.into_iter()
+    }
+
+    /// The resource whose declaration decides the content of a place.
+    pub(super) fn decides(&self, prepared: &Prepared<'_>, place: &str) -> Option<VertexId> {
+        at_path(self.writers(prepared), place).find(|one| one.is_whole).map(|one| one.by)
+    }
+}
+
+fn at_path<'a>(writers: &'a [Written], path: &'a str) -> impl Iterator<Item = &'a Written> {
+    let first = writers.partition_point(|one| one.path.as_str() < path);
+    writers[first..].iter().take_while(move |one| one.path == path)
+}
+
+/// Calls `say` with each path that a change of a resource may write, and whether the declaration decides its content.
+pub(super) fn written(provider: &dyn Provider, resource: &Resource, say: &mut dyn FnMut(&str, bool)) {
+    provider.footprint(&resource.name, &resource.attributes, &mut |part| match part {
+        Footprint::Writes { path, is_whole } => say(path, is_whole),
+        Footprint::Makes { path } if std::fs::symlink_metadata(path).is_err() => say(path, false),
+        _ => {}
+    });
+}
+
+/// Paths without the links above them, as they are now.
+#[derive(Default)]
+struct Places {
+    directory: String,
+    real: String,
+}
+
+impl Places {
+    fn place(&mut self, path: &str) -> EcoString {
+        let path = path.trim_end_matches('/');
+        let Some((directory, leaf)) = path.rsplit_once('/') else { return "/".into() };
+        // Most resources lie in the directory of the one before.
+        if self.directory != directory {
+            self.real = real(directory).into();
+            directory.clone_into(&mut self.directory);
+        }
+        ecow::eco_format!("{}/{leaf}", self.real.trim_end_matches('/'))
+    }
+}
+
+/// A path with all links followed, as they are now.
+fn real(path: &str) -> EcoString {
+    match Paths::default().resolve(path, true) {
+        Ok(found) => found.place.into(),
+        Err(_) => path.into(),
+    }
+}
+
+/// The path that a link leads to.
+fn led_to(path: &str, target: &str) -> String {
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    if target.starts_with('/') { target.to_owned() } else { format!("{directory}/{target}") }
+}
+
+/// The paths that the words of a command may stand for.
+pub(super) fn paths_in(text: &str, cwd: Option<&str>) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || "._/+@%:,~-".contains(c);
+    let mut paths = Vec::new();
+    for word in text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()) {
+        if let Some(at) = word.find('/')
+            && (at == 0 || !word[..at].ends_with(['.', '~']))
+        {
+            let path = word[at..].trim_end_matches(['/', ',', ':', '.']);
+            if !path.is_empty() {
+                paths.push(path.to_owned());
+            }
+        }
+        if let Some(cwd) = cwd
+            && !word.starts_with('/')
+        {
+            let word = word.trim_start_matches("./");
+            paths.push(format!("{}/{word}", cwd.trim_end_matches('/')));
+        }
+    }
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_command_are_absolute_or_below_its_directory() {
+        assert_eq!(paths_in("grep -q 'a' /etc/app.conf; test -e x", None), ["/etc/app.conf"]);
+        assert_eq!(paths_in("sh -c \"test --file=/etc/x\"", None), ["/etc/x"]);
+        assert!(paths_in("test -e ./x", Some("/srv")).contains(&"/srv/x".to_owned()));
+        assert_eq!(paths_in("true", None), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,214 @@
+//! Predicted paths: what each is going to be, and by which resource.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Bound;
+use std::path::Path;
+
+use kilter_engine::VertexId;
+use kilter_provider::{Content, Node};
+
+/// Maximum number of links that are followed on the way to a path, as in Linux.
+const MAX_LINKS: usize = 40;
+
+/// Changed paths by their place: the path without links above it.
+#[derive(Default)]
+pub(super) struct Paths {
+    entries: BTreeMap<String, (Node, VertexId)>,
+}
+
+/// Where a path leads to.
+#[derive(Debug, PartialEq)]
+pub(super) struct Resolved {
+    /// The path without links.
+    pub(super) place: String,
+    /// The resource that changes a link on the way: on the disk the path leads elsewhere.
+    pub(super) by_link: Option<VertexId>,
+}
+
+/// The prediction for a place.
+#[derive(Debug, PartialEq)]
+pub(super) enum Spot<'a> {
+    /// It is changed itself.
+    Here(&'a Node),
+    /// Something above it is replaced or removed.
+    Gone,
+    /// It cannot be predicted.
+    Unknown,
+}
+
+impl Paths {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Follows the links above a path, predicted ones included, and the path itself if `last` says so.
+    ///
+    /// # Errors
+    /// The resource that makes it impossible.
+    pub(super) fn resolve(&self, path: &str, last: bool) -> Result<Resolved, VertexId> {
+        let mut todo: Vec<String> = parts(path);
+        let mut place = String::new();
+        let mut links = 0;
+        let mut by_link = None;
+        while let Some(part) = todo.pop() {
+            match part.as_str() {
+                "." => continue,
+                ".." => {
+                    place.truncate(place.rfind('/').unwrap_or(0));
+                    continue;
+                }
+                _ => {}
+            }
+            place.push('/');
+            place.push_str(&part);
+            if todo.is_empty() && !last {
+                break;
+            }
+            let target = match self.find(&place) {
+                Some((Spot::Unknown, by)) => return Err(by),
+                Some((Spot::Here(Node::Link(target)), by)) => {
+                    by_link = Some(by);
+                    Some(target.to_string())
+                }
+                Some((Spot::Here(Node::Kept), _)) | None => read_link(&place),
+                Some(_) => None,
+            };
+            let Some(target) = target else { continue };
+            links += 1;
+            if links > MAX_LINKS {
+                continue;
+            }
+            match target.starts_with('/') {
+                true => place.clear(),
+                false => place.truncate(place.rfind('/').unwrap_or(0)),
+            }
+            todo.extend(parts(&target));
+        }
+        if place.is_empty() {
+            place.push('/');
+        }
+        Ok(Resolved { place, by_link })
+    }
+
+    /// The prediction for a place, and the resource that makes it.
+    pub(super) fn find(&self, place: &str) -> Option<(Spot<'_>, VertexId)> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        if let Some((node, by)) = self.entries.get(place) {
+            return Some((if *node == Node::Unknown { Spot::Unknown } else { Spot::Here(node) }, *by));
+        }
+        for (at, _) in place.rmatch_indices('/').filter(|(at, _)| *at > 0) {
+            match self.entries.get(&place[..at]) {
+                Some((Node::Kept, _)) | None => {}
+                Some((Node::Unknown, by)) => return Some((Spot::Unknown, *by)),
+                Some((Node::File { content: Content::Kept, .. }, _)) => {}
+                Some((_, by)) => return Some((Spot::Gone, *by)),
+            }
+        }
+        None
+    }
+
+    /// Changed places below a place.
+    pub(super) fn below(&self, place: &str) -> impl Iterator<Item = (&str, VertexId)> {
+        let prefix = if place == "/" { "/".to_owned() } else { format!("{place}/") };
+        let from = (Bound::Excluded(prefix.clone()), Bound::Unbounded);
+        let range = self.entries.range::<String, _>(from);
+        range.take_while(move |(entry, _)| entry.starts_with(&prefix)).map(|(entry, (_, by))| (entry.as_str(), *by))
+    }
+
+    /// Records what a place is going to be. `is_later` tells if a resource comes before the one that changes it now.
+    pub(super) fn insert(&mut self, place: String, node: Node, by: VertexId, is_later: &dyn Fn(VertexId) -> bool) {
+        let node = match self.find(&place) {
+            // Each makes the directory if it is missing.
+            Some((Spot::Here(Node::Directory), _)) if node == Node::Directory => return,
+            Some((_, former)) if former != by && !is_later(former) => Node::Unknown,
+            Some((Spot::Unknown, _)) if matches!(node, Node::Kept | Node::File { content: Content::Kept, .. }) => {
+                Node::Unknown
+            }
+            Some((Spot::Here(former), _)) => merged(former, node),
+            _ => node,
+        };
+        if !matches!(node, Node::Kept | Node::File { content: Content::Kept, .. }) {
+            let below: Vec<String> = self.below(&place).map(|(entry, _)| entry.to_owned()).collect();
+            below.iter().for_each(|entry| drop(self.entries.remove(entry)));
+        }
+        self.entries.insert(place, (node, by));
+    }
+}
+
+/// What a place becomes that was to become `former` before.
+fn merged(former: &Node, node: Node) -> Node {
+    match (former, node) {
+        (former, Node::Kept) => former.clone(),
+        (Node::File { content, mode: former }, Node::File { content: Content::Kept, mode }) => {
+            Node::File { content: content.clone(), mode: mode.or(*former) }
+        }
+        (_, node) => node,
+    }
+}
+
+fn read_link(place: &str) -> Option<String> {
+    // Something that is no link, missing or not for this user is no link.
+    let target = fs::read_link(Path::new(place)).ok()?;
+    target.into_os_string().into_string().ok()
+}
+
+/// The components of a path, the first one last.
+fn parts(path: &str) -> Vec<String> {
+    path.split('/').rev().filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(entries: &[(&str, Node, u32)]) -> Paths {
+        let mut paths = Paths::default();
+        for (place, node, by) in entries {
+            paths.insert((*place).to_owned(), node.clone(), VertexId(*by), &|_| true);
+        }
+        paths
+    }
+
+    #[test]
+    fn find_replaced_directory_hides_entries_below() {
+        let paths = paths(&[("/nowhere/d", Node::Absent, 1), ("/nowhere/e", Node::Kept, 2)]);
+        assert_eq!(paths.find("/nowhere/d/x/y"), Some((Spot::Gone, VertexId(1))));
+        assert_eq!(paths.find("/nowhere/e/x"), None);
+        assert_eq!(paths.find("/nowhere/dx"), None);
+    }
+
+    #[test]
+    fn resolve_predicted_link_leads_to_its_target() {
+        let paths = paths(&[("/nowhere/l", Node::Link("real/d".into()), 1), ("/nowhere/u", Node::Unknown, 2)]);
+        let place = |path: &str, last| paths.resolve(path, last).map(|found| (found.place, found.by_link));
+        assert_eq!(place("/nowhere/l/x", true), Ok(("/nowhere/real/d/x".to_owned(), Some(VertexId(1)))));
+        assert_eq!(place("/nowhere/l", false), Ok(("/nowhere/l".to_owned(), None)));
+        assert_eq!(place("/nowhere/u/x", true), Err(VertexId(2)));
+    }
+
+    #[test]
+    fn resolve_link_to_itself_ends() {
+        let paths = paths(&[("/nowhere/l", Node::Link("l".into()), 1)]);
+        assert_eq!(paths.resolve("/nowhere/l", true).map(|found| found.place), Ok("/nowhere/l".to_owned()));
+    }
+
+    #[test]
+    fn insert_after_unordered_change_is_unknown() {
+        let mut paths = paths(&[("/nowhere/f", Node::Absent, 1)]);
+        paths.insert("/nowhere/f".to_owned(), Node::Directory, VertexId(2), &|_| false);
+        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Unknown, VertexId(2))));
+    }
+
+    #[test]
+    fn insert_mode_keeps_predicted_content() {
+        let content = Content::Bytes("a".into());
+        let mut paths = paths(&[("/nowhere/f", Node::File { content: content.clone(), mode: Some(0o644) }, 1)]);
+        let mode = Node::File { content: Content::Kept, mode: Some(0o600) };
+        paths.insert("/nowhere/f".to_owned(), mode, VertexId(2), &|_| true);
+        let whole = Node::File { content, mode: Some(0o600) };
+        assert_eq!(paths.find("/nowhere/f"), Some((Spot::Here(&whole), VertexId(2))));
+    }
+}

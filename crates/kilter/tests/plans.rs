@@ -1,0 +1,412 @@
+//! Plans of random manifests against what their apply does: the same, or the plan said that it does not know.
+//!
+//! `KILTER_PLANS=1000` tries that many manifests, `KILTER_SEED=1` begins with that seed.
+
+#![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use kilter_model::{Catalog, Difference, Relation, RelationKind, Resource, ResourceRef, SourceId, Span, Value};
+use kilter_native::{ExecProvider, FileProvider, System};
+use kilter_provider::{Durability, Provider, Registry, Strictness};
+use kilter_runtime::{Mode, Options, Report, ResourceReport, Silent, StateDir, Status, Stop, plan_of};
+
+/// Number of manifests in a normal test run.
+const PLANS: u64 = 150;
+
+/// Files that manifests declare, read and guard commands with.
+const FILES: [&str; 12] = ["f0", "f1", "f2", "f3", "d0/a", "d0/b", "d0/s/x", "d1/a", "d1/b", "l0", "e0", "u0"];
+/// Directories.
+const DIRECTORIES: [&str; 3] = ["d0", "d0/s", "d1"];
+const CONTENTS: [&str; 3] = ["a\n", "b\n", ""];
+const MODES: [&str; 4] = ["0644", "0600", "0640", "u=rw,go="];
+
+/// A directory in which one manifest is planned and applied.
+struct Place {
+    root: PathBuf,
+    state: PathBuf,
+}
+
+impl Place {
+    fn path(&self, name: &str) -> String {
+        self.root.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn options(&self, mode: Mode) -> Options {
+        let state_dir = Some(StateDir::new(&self.state));
+        Options { mode, jobs: 3, durability: Durability::Unflushed, strictness: Strictness::Warning, state_dir }
+    }
+
+    /// What is in the directory: kind, mode and content by path.
+    fn snapshot(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![self.root.clone()];
+        while let Some(directory) = open.pop() {
+            for entry in fs::read_dir(&directory).unwrap() {
+                let path = entry.unwrap().path();
+                let stat = fs::symlink_metadata(&path).unwrap();
+                let content = match stat.file_type() {
+                    kind if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+                    kind if kind.is_file() => fs::read(&path).unwrap(),
+                    _ => Vec::new(),
+                };
+                if stat.is_dir() {
+                    open.push(path.clone());
+                }
+                found.insert(path, (stat.mode(), content));
+            }
+        }
+        found
+    }
+
+    /// Leaves files, directories and links at random.
+    fn grow(&self, random: &mut Rng) {
+        fs::create_dir(&self.root).unwrap();
+        for directory in DIRECTORIES {
+            if random.u8(..10) > 0 {
+                let _ = fs::create_dir(self.root.join(directory));
+            }
+        }
+        for file in FILES {
+            if random.u8(..6) > 0 && file != "l0" {
+                let path = self.root.join(file);
+                if fs::write(&path, random.choice(CONTENTS).unwrap()).is_ok() {
+                    let mode = *random.choice(&[0o644, 0o600]).unwrap();
+                    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+                }
+            }
+        }
+        if random.u8(..4) > 0 {
+            symlink(random.choice(["d0", "d1"]).unwrap(), self.root.join("l0")).unwrap();
+        }
+    }
+}
+
+/// A manifest that grows at random.
+struct Growing<'a> {
+    place: &'a Place,
+    random: &'a mut Rng,
+    resources: Vec<Resource>,
+    relations: Vec<(usize, usize, RelationKind)>,
+}
+
+impl Growing<'_> {
+    fn chance(&mut self, percent: u8) -> bool {
+        self.random.u8(..100) < percent
+    }
+
+    fn file_name(&mut self) -> &'static str {
+        self.random.choice(FILES).unwrap()
+    }
+
+    /// A path that is read; sometimes one that goes through a link.
+    fn read(&mut self) -> String {
+        let name = match self.random.u8(..12) {
+            0 => "l0/a",
+            1 => "l0/b",
+            _ => self.file_name(),
+        };
+        self.place.path(name)
+    }
+
+    fn add(&mut self, type_name: &str, name: &str, attributes: Vec<(&str, Value)>) -> usize {
+        let mut resource = Resource::new(ResourceRef::new(type_name, name), name, Span::new(SourceId(0), 0, 0));
+        for (attribute, value) in attributes {
+            resource.attributes.set(attribute, value);
+        }
+        self.resources.push(resource);
+        self.resources.len() - 1
+    }
+
+    fn declare_file(&mut self, name: &str) {
+        let mut attributes: Vec<(&str, Value)> = Vec::new();
+        match self.random.u8(..10) {
+            0..3 => attributes.push(("content", (*self.random.choice(&CONTENTS).unwrap()).into())),
+            3..6 => attributes.push(("source", self.read().into())),
+            6..8 => {
+                let count = self.random.usize(1..3);
+                let mut fragments: Vec<Value> = (0..count).map(|_| self.read().into()).collect();
+                if self.chance(30) {
+                    fragments.push(self.place.path(self.random.choice(DIRECTORIES).unwrap()).into());
+                }
+                attributes.push(("fragments", list(fragments)));
+            }
+            8 => attributes.push(("ensure", "absent".into())),
+            _ if self.chance(50) => attributes.push(("target", self.read().into())),
+            _ => {}
+        }
+        let has = |attributes: &[(&str, Value)], name: &str| attributes.iter().any(|(known, _)| *known == name);
+        if self.chance(40) && !has(&attributes, "target") && !has(&attributes, "ensure") {
+            attributes.push(("mode", (*self.random.choice(&MODES).unwrap()).into()));
+        }
+        if self.chance(60) {
+            attributes.push(("force", true.into()));
+        }
+        if self.chance(8) {
+            attributes.push(("replace", false.into()));
+        }
+        if self.chance(8) {
+            attributes.push(("backup", ".orig".into()));
+        }
+        if self.chance(50) && !has(&attributes, "ensure") {
+            attributes.push(("parents", true.into()));
+        }
+        let path = self.place.path(name);
+        self.add("file", &path, attributes);
+    }
+
+    fn declare_directory(&mut self, name: &str) {
+        let mut attributes: Vec<(&str, Value)> = vec![("force", true.into())];
+        match self.random.u8(..6) {
+            0 => attributes.push(("ensure", "absent".into())),
+            1 if name != "d0/s" => {
+                attributes.push(("target", self.place.path(if name == "d0" { "d1" } else { "d0" }).into()));
+            }
+            kind => {
+                attributes.push(("ensure", "directory".into()));
+                if self.chance(40) {
+                    attributes.push(("purge", true.into()));
+                }
+                if self.chance(50) {
+                    attributes.push(("recurse", true.into()));
+                    if kind > 3 {
+                        let from = if name == "d1" { "d0" } else { "d1" };
+                        attributes.push(("source", self.place.path(from).into()));
+                    }
+                }
+                if self.chance(30) {
+                    attributes.push(("mode", "0750".into()));
+                }
+            }
+        }
+        let path = self.place.path(name);
+        self.add("file", &path, attributes);
+    }
+
+    fn declare_command(&mut self, at: usize) {
+        let name = format!("command {at}");
+        let text = |text: &str| Value::from(text);
+        let path = self.read();
+        let mut attributes = vec![("shell", true.into())];
+        match self.random.u8(..7) {
+            0 => {
+                let made = self.place.path("e0");
+                attributes.extend([("command", text(&format!("echo made >{made}"))), ("creates", text(&made))]);
+            }
+            1 => attributes.extend([("command", text("true")), ("verify", false.into()), ("creates", text(&path))]),
+            2 => {
+                let guard = format!("test -e {path}");
+                attributes.extend([("command", text("true")), ("verify", false.into()), ("onlyif", text(&guard))]);
+            }
+            3 => {
+                let guard = format!("grep -q a {path}");
+                attributes.extend([("command", text("true")), ("verify", false.into()), ("unless", text(&guard))]);
+            }
+            4 => attributes.extend([("command", text("true")), ("refreshonly", true.into())]),
+            5 => {
+                attributes.extend([("command", text("true")), ("verify", false.into())]);
+                attributes.extend([("mtimes", list(vec![text(&path)])), ("onlyif", text("false"))]);
+            }
+            _ => {
+                // Nothing declares what it writes: whoever reads that says so with a relation.
+                attributes.push(("command", text(&format!("echo written >{}", self.place.path("u0")))));
+            }
+        }
+        self.add("exec", &name, attributes);
+    }
+
+    /// Orders resources at random; those that read or manage what commands write come after these or before them.
+    fn relate(&mut self) {
+        let mut order: Vec<usize> = (0..self.resources.len()).collect();
+        if self.chance(50) {
+            self.random.shuffle(&mut order);
+        }
+        let text: Vec<String> = self.resources.iter().map(|resource| format!("{resource:?}")).collect();
+        let about = |at: usize, name: &str| text[at].contains(&self.place.path(name));
+        let mut relations = Vec::new();
+        for (place, &first) in order.iter().enumerate() {
+            for &second in &order[place + 1..] {
+                let writes =
+                    |at: usize, name| self.resources[at].reference.type_name.as_str() == "exec" && about(at, name);
+                let is_needed = ["e0", "u0"].iter().any(|name| {
+                    writes(first, name) && about(second, name) || writes(second, name) && about(first, name)
+                });
+                if is_needed || self.random.u8(..100) < 15 {
+                    let kinds = [RelationKind::Require, RelationKind::Notify];
+                    relations.push((first, second, *self.random.choice(&kinds).unwrap()));
+                }
+            }
+        }
+        self.relations = relations;
+    }
+
+    fn grow(mut self) -> Catalog {
+        let mut names: Vec<&str> = FILES.iter().chain(&DIRECTORIES).copied().filter(|name| *name != "u0").collect();
+        self.random.shuffle(&mut names);
+        names.truncate(self.random.usize(2..7));
+        for name in names {
+            match DIRECTORIES.contains(&name) {
+                true => self.declare_directory(name),
+                false => self.declare_file(name),
+            }
+        }
+        for at in 0..self.random.usize(..5) {
+            self.declare_command(at);
+        }
+        self.random.shuffle(&mut self.resources);
+        self.relate();
+        let relations = self.relations.iter().map(|(first, second, kind)| Relation {
+            first: *first as u32,
+            second: *second as u32,
+            kind: *kind,
+            span: Span::new(SourceId(0), 0, 0),
+        });
+        Catalog { relations: relations.collect(), resources: self.resources, ..Catalog::default() }
+    }
+}
+
+/// Results of many manifests.
+#[derive(Debug, Default)]
+struct Tally {
+    manifests: u64,
+    resources: usize,
+    would_change: usize,
+    would_refresh: usize,
+    in_sync: usize,
+    failed: usize,
+    unknown: usize,
+    /// Unknown resources that the apply found in their state.
+    unknown_in_sync: usize,
+    /// Manifests in which a change failed that was planned: what depends on it was not done.
+    fell_short: u64,
+}
+
+fn registry() -> Registry {
+    let providers: [Arc<dyn Provider>; 2] =
+        [Arc::new(FileProvider::new()), Arc::new(ExecProvider::new(System::real()))];
+    Registry::new(providers)
+}
+
+fn list(values: Vec<Value>) -> Value {
+    Value::Array(values.into_iter().collect())
+}
+
+fn by_name(report: &Report) -> BTreeMap<String, &ResourceReport> {
+    report.resources.iter().map(|resource| (resource.reference.to_string(), resource)).collect()
+}
+
+/// What is compared of a difference: for commands only that there is one, since reasons name times.
+fn shown(of: &str, differences: &[Difference]) -> Vec<String> {
+    match of.starts_with("exec[") {
+        true => vec![differences.len().to_string()],
+        false => differences.iter().map(|difference| format!("{difference:?}")).collect(),
+    }
+}
+
+/// Plans and applies one manifest. Returns false if it is none that can be carried out.
+fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
+    let home = tempfile::tempdir().unwrap();
+    let mut random = Rng::with_seed(seed);
+    let place = Place { root: home.path().join("root"), state: home.path().join("state") };
+    place.grow(&mut random);
+    let catalog = Growing { place: &place, random: &mut random, resources: Vec::new(), relations: Vec::new() }.grow();
+    let registry = registry();
+    let relations: Vec<(u32, u32)> = catalog.relations.iter().map(|one| (one.first, one.second)).collect();
+    let declared: Vec<String> = catalog
+        .resources
+        .iter()
+        .map(|one| format!("{} {:?}", one.reference, one.attributes.iter().collect::<Vec<_>>()))
+        .collect();
+    let Ok(prepared) = plan_of(catalog, &registry) else { return Ok(false) };
+    let before = place.snapshot();
+    let run = |mode| prepared.execute(&place.options(mode), &Stop::new().unwrap(), &mut Silent).unwrap();
+    let plan = run(Mode::Noop);
+    if place.snapshot() != before {
+        return Err("the plan changed something".to_owned());
+    }
+    let again = run(Mode::Noop);
+    let done = run(Mode::Apply);
+    let (planned, replanned, done) = (by_name(&plan), by_name(&again), by_name(&done));
+    tally.manifests += 1;
+    let status = |reports: &BTreeMap<String, &ResourceReport>, name: &str| {
+        reports.get(name).map_or(Status::InSync, |report| report.status)
+    };
+    let names: Vec<String> = prepared.resources().iter().map(|one| one.reference.to_string()).collect();
+    let is_short = |name: &String| {
+        matches!(status(&done, name), Status::Failed | Status::Skipped)
+            && !matches!(status(&planned, name), Status::Failed | Status::Skipped)
+    };
+    let fell_short = names.iter().any(is_short);
+    tally.fell_short += u64::from(fell_short);
+    for name in &names {
+        tally.resources += 1;
+        let (was, is) = (status(&planned, name), status(&done, name));
+        let next = status(&replanned, name);
+        let matches = match (was, is) {
+            (Status::InSync, Status::InSync) => true,
+            (Status::WouldChange, Status::Changed) => {
+                let (plan, done) = (planned[name], done[name]);
+                fell_short
+                    || shown(name, &plan.differences) == shown(name, &done.differences)
+                        && (plan.refreshed == done.refreshed || plan.unknown.iter().any(|(name, _)| name == "refresh"))
+            }
+            (Status::WouldRefresh, Status::Refreshed) => true,
+            (Status::Unknown, _) => true,
+            (Status::Failed, Status::Failed) | (Status::Skipped, Status::Skipped) => true,
+            // Less than planned, since something failed that was to come first.
+            (_, Status::Failed | Status::Skipped) => true,
+            _ => fell_short && is == Status::InSync,
+        };
+        match was {
+            Status::InSync => tally.in_sync += 1,
+            Status::WouldChange => tally.would_change += 1,
+            Status::WouldRefresh => tally.would_refresh += 1,
+            Status::Unknown => tally.unknown += 1,
+            _ => tally.failed += 1,
+        }
+        tally.unknown_in_sync += usize::from(was == Status::Unknown && is == Status::InSync);
+        if !matches || was != next {
+            let tell = |reports: &BTreeMap<String, &ResourceReport>| {
+                let lines = reports.iter().map(|(name, one)| {
+                    format!("  {name} {:?} {:?} {:?} {:?}", one.status, one.differences, one.unknown, one.failure)
+                });
+                lines.collect::<Vec<_>>().join("\n")
+            };
+            let before = before.iter().map(|(path, (mode, content))| {
+                format!("  {} {mode:o} {:?}", path.display(), String::from_utf8_lossy(content))
+            });
+            return Err(format!(
+                "{name} was planned as {was:?}, again as {next:?}, and is {is:?}\nmanifest:\n  {}\nrelations: \
+                 {relations:?}\nbefore:\n{}\nplan:\n{}\ndone:\n{}",
+                declared.join("\n  "),
+                before.collect::<Vec<_>>().join("\n"),
+                tell(&planned),
+                tell(&done)
+            ));
+        }
+    }
+    Ok(true)
+}
+
+#[test]
+fn plan_of_random_manifests_says_what_apply_does() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let first = number("KILTER_SEED").unwrap_or(1);
+    let count = number("KILTER_PLANS").unwrap_or(PLANS);
+    eprintln!("KILTER_SEED={first}");
+    let mut tally = Tally::default();
+    let mut seed = first;
+    while tally.manifests < count {
+        if let Err(why) = try_one(seed, &mut tally) {
+            panic!("KILTER_SEED={seed}: {why}");
+        }
+        seed += 1;
+    }
+    eprintln!("{tally:?}");
+    assert!(tally.unknown * 2 < tally.resources, "too much is unknown: {tally:?}");
+}

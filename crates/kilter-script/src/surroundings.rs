@@ -37,6 +37,8 @@ pub struct Surroundings {
     pub hostname: Option<EcoString>,
     /// The scripts and files of scripts that are used.
     pub trust: TrustPolicy,
+    /// True if a script that said in an earlier process that it is suitable is asked again before it is used.
+    pub verify_suitability: bool,
     /// How much a script may take.
     pub limits: Limits,
     /// Who is told what scripts of mold do.
@@ -88,6 +90,7 @@ impl Surroundings {
             state_dir: None,
             hostname: None,
             trust: TrustPolicy::any(),
+            verify_suitability: true,
             limits: Limits::default(),
             historian: Arc::new(NoHistorian),
             cancelled: None,

@@ -28,6 +28,8 @@ pub(crate) struct Search {
     pub(crate) libexec: Vec<PathBuf>,
     /// How many resources of one script are read at a time; what is usual if none.
     pub(crate) jobs: Option<usize>,
+    /// True if a script that said earlier that it is suitable is asked again before it is used.
+    pub(crate) verify_suitability: bool,
 }
 
 impl Search {
@@ -66,7 +68,13 @@ pub(crate) fn registry_with(global: &Global, jobs: Option<usize>) -> Result<Regi
     }
     let mut directories = global.include.clone();
     directories.extend(usual_directories());
-    let providers = collect(&Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new(), jobs })?;
+    let providers = collect(&Search {
+        directories,
+        state_dir: global.state_dir.clone(),
+        libexec: Vec::new(),
+        jobs,
+        verify_suitability: true,
+    })?;
     for note in &providers.notes {
         match note.level {
             Level::Warning | Level::Err => say::warning(note),
@@ -115,6 +123,7 @@ fn of_mold(mold: &Mold) -> Vec<Arc<dyn Provider>> {
 /// The scripts of the directories.
 fn scripts(search: &Search) -> Result<Scripts, Exit> {
     let mut surroundings = surroundings_with(&search.libexec, search.state_dir());
+    surroundings.verify_suitability = search.verify_suitability;
     if let Some(jobs) = search.jobs {
         surroundings.limits.jobs = jobs;
     }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use kilter_provider::Interrupt;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, linkat,
-    openat, renameat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat, fstatvfs, futimens,
+    linkat, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -20,6 +20,9 @@ use super::leftover::temporary_name;
 use super::look::{Looked, open_seen};
 use super::own::Ownership;
 use super::place::{Parent, READ};
+
+/// Size in bytes up to which a source is copied without a look at the free space.
+const UNCHECKED_SIZE: u64 = 1 << 20;
 
 /// Where a content comes from.
 pub(super) enum Data<'a> {
@@ -197,7 +200,10 @@ fn fill(fd: &OwnedFd, data: &Data<'_>, path: &str) -> Result<(), FileError> {
     match data {
         Data::Bytes(bytes) => content::write(fd, bytes).map_err(failed),
         Data::Copy(source, _, interrupt) => {
-            let mut written = Ok(());
+            let mut written = has_room(fd, source.size());
+            if written.is_err() {
+                return written.map_err(failed);
+            }
             // Another user may append to the source for ever.
             let mut left = source.size();
             content::each_chunk(source.fd.as_fd(), &mut |chunk| {
@@ -210,6 +216,16 @@ fn fill(fd: &OwnedFd, data: &Data<'_>, path: &str) -> Result<(), FileError> {
             written.map_err(failed)
         }
     }
+}
+
+/// Fails with `NOSPC` if the file system has no room for a copy. A sparse source that another user made as large as the file
+/// system allows would otherwise be copied until the disk is full.
+fn has_room(fd: &OwnedFd, size: u64) -> Result<(), Errno> {
+    if size <= UNCHECKED_SIZE {
+        return Ok(());
+    }
+    let found = fstatvfs(fd)?;
+    if size > found.f_bfree.saturating_mul(found.f_frsize) { Err(Errno::NOSPC) } else { Ok(()) }
 }
 
 /// Removes a list that the directory gave the new file, or sets the declared one.

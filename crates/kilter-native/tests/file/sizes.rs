@@ -47,6 +47,16 @@ fn copy_of_another_size_is_replaced_without_being_read() {
 }
 
 #[test]
+fn source_that_has_no_room_is_refused_without_being_copied() {
+    let home = directory();
+    let (source, copy) = (home.path().join("s"), home.path().join("c"));
+    grown(&source, HUGE);
+    let failure = apply_in(&Context::bare(), &file(&copy, [("source", path_text(&source))])).unwrap_err();
+    assert!(failure.contains("No space left on device"), "{failure}");
+    assert_eq!(names(home.path()), ["s"]);
+}
+
+#[test]
 fn comparison_of_large_files_ends_at_an_interrupt() {
     let home = directory();
     let (source, copy) = (home.path().join("s"), home.path().join("c"));

@@ -209,6 +209,7 @@ impl ScriptProvider {
         let suitability = match known.take() {
             Some(Suitability::Suitable) => Suitability::Suitable,
             None if self.metadata.origin == Origin::Described => judged(&Condition::Constant(said), &self.surroundings),
+            None if said && !self.surroundings.verify_suitability => Suitability::Suitable,
             _ => self.describe_again(),
         };
         known.insert(suitability).clone()

@@ -18,7 +18,7 @@ Examples:
   kilter get user --format yaml | kilter apply -
   kilter plan web.yaml -o web.plan && kilter apply web.plan
 
-A plan is applied exactly: if the machine has changed since, nothing is touched.
+A plan is applied step by step: a step whose resource has changed since then is refused, with its dependents.
 `--noop` exits with 2 when changes are pending.";
 
 pub(super) const PLAN: &str = "\

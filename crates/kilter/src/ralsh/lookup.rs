@@ -27,8 +27,9 @@ pub(super) fn providers(args: &Args, logger: &Logger) -> Result<Providers, Troub
     directories.extend(DATA_DIRS.map(|directory| PathBuf::from(directory).join("providers")));
     let libexec = listed("RALSH_LIBEXEC_DIR").into_iter().filter(|directory| directory.is_absolute()).collect();
     let state_dir = env::var_os("KILTER_STATE_DIR").map(PathBuf::from);
-    let providers =
-        providers::collect(&Search { directories, state_dir, libexec, jobs: None }).map_err(|_| Trouble::said())?;
+    // As libral, `ralsh` asks a script that was suitable no more about it.
+    let search = Search { directories, state_dir, libexec, jobs: None, verify_suitability: false };
+    let providers = providers::collect(&search).map_err(|_| Trouble::said())?;
     for note in &providers.notes {
         // What is wrong with one script is no error of a command that may be about another.
         logger.line(note.level.min(Level::Warning), &note.to_string());

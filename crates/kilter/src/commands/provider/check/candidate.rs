@@ -161,7 +161,13 @@ fn of_mold(path: &Path) -> Found {
 /// A provider that kilter finds by itself.
 fn known(word: &str, global: &Global) -> Result<Found, Exit> {
     let directories = global.include.iter().cloned().chain(providers::usual_directories()).collect();
-    let search = Search { directories, state_dir: global.state_dir.clone(), libexec: Vec::new(), jobs: None };
+    let search = Search {
+        directories,
+        state_dir: global.state_dir.clone(),
+        libexec: Vec::new(),
+        jobs: None,
+        verify_suitability: true,
+    };
     let all = providers::collect(&search)?;
     let provider = providers::find(&all.registry, word)?;
     let is_it = |one: &dyn Provider| one.schema().name == provider.schema().name && one.name() == provider.name();

@@ -148,8 +148,9 @@ pub fn clean_temporary_files(state_dir: Option<&Path>, directories: &[PathBuf], 
         }
         let backups = state_dir.join("backup");
         clean(&backups, &|maker, _| maker.is_gone(), noop, &mut cleaned);
-        if !noop {
-            let _ = std::fs::remove_dir(state_dir.join(DIRECTORY));
+        let directory = state_dir.join(DIRECTORY);
+        if !noop && directory.is_dir() {
+            let _ = std::fs::remove_dir(directory);
         }
     }
     for directory in directories {

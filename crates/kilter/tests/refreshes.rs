@@ -93,7 +93,8 @@ impl Play {
     fn owed(&self) -> BTreeSet<(String, String)> {
         let text = self.read("state/journal");
         let mut owed = BTreeSet::new();
-        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let is_record = |line: &&str| line.ends_with('\n') && !line.starts_with("kilter journal ");
+        for line in text.split_inclusive('\n').filter(is_record) {
             let record: Json = serde_json::from_str(&line[9..]).unwrap();
             let of = |word: &str| {
                 let pairs = record[word].as_array().cloned().unwrap_or_default();

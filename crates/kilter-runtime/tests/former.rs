@@ -60,6 +60,7 @@ struct Edited<'a, 'r> {
     before: &'a Prepared<'r>,
     after: &'a Prepared<'r>,
     stop: &'a Stop,
+    slots: &'a Slots,
     /// What comes of what was begun before.
     outcome: (Sender<Outcome>, Outcome),
     told: Told,
@@ -79,8 +80,8 @@ impl Declared for Edited<'_, '_> {
     }
 
     fn read(&mut self) -> Anew {
-        // It is edited while the first change is under way.
-        if self.told.0.lock().unwrap().iter().any(|line| line == "changing") { Anew::Other } else { Anew::Unsettled }
+        // A worker has to have begun the change: the driver takes back a call that is only queued.
+        if self.slots.begun.lock().unwrap().is_empty() { Anew::Unsettled } else { Anew::Other }
     }
 
     fn succeed(&mut self, handover: Box<Handover>) -> Result<Held, RunError> {
@@ -140,7 +141,8 @@ fn edited(after: &[(&str, &str)], outcome: Outcome) -> (Report, Vec<String>, Vec
     };
     let (before, after, stop, told) = (plan(&[("a", "x")]), plan(after), Stop::new().unwrap(), Told::default());
     let outcome = (sender, outcome);
-    let mut declared = Edited { before: &before, after: &after, stop: &stop, outcome, told: told.clone() };
+    let mut declared =
+        Edited { before: &before, after: &after, stop: &stop, slots: &slots, outcome, told: told.clone() };
     let held = before.hold(&options(), hold(&mut declared), &stop, &mut told.clone()).unwrap();
     let Held::Ended(report) = held else { panic!("nothing else is declared") };
     let (begun, told) = (slots.begun.lock().unwrap().clone(), told.0.lock().unwrap().clone());

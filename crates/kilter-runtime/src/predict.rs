@@ -15,7 +15,7 @@ use kilter_provider::{Account, Content, Effect, Forecast, Node, Reach};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::prepare::Prepared;
-use footprints::Footprints;
+use footprints::{Footprints, Reads};
 use paths::{Paths, Resolved, Spot};
 
 /// What earlier resources of a plan will have done: known, changed, or unknown because of one of them.
@@ -39,6 +39,8 @@ struct State {
     commands: Vec<VertexId>,
     /// Pending resources that bring files along.
     bringers: Vec<VertexId>,
+    /// The resource that is checked although it waits for others, which wait for it.
+    ahead: Option<VertexId>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -199,6 +201,9 @@ impl<'run> PredictedWorld<'run> {
     /// Predicts the path that a resource itself stands for.
     pub(crate) fn own(&self, reader: VertexId, path: &str) -> Forecast<Node> {
         let state = self.read();
+        if let Some(by) = self.open_writer(&state, reader, Reads::Own, Some(path)) {
+            return Forecast::Unknown(self.after(by, reader));
+        }
         if state.paths.is_empty() {
             return Forecast::Unchanged;
         }
@@ -232,6 +237,9 @@ impl<'run> PredictedWorld<'run> {
     /// Predicts a path that a resource reads.
     pub(crate) fn node(&self, reader: VertexId, path: &str) -> Forecast<Node> {
         let state = self.read();
+        if let Some(by) = self.open_writer(&state, reader, Reads::Others, Some(path)) {
+            return Forecast::Unknown(self.after(by, reader));
+        }
         if state.is_empty() {
             return Forecast::Unchanged;
         }
@@ -301,6 +309,9 @@ impl<'run> PredictedWorld<'run> {
     /// Finds an earlier resource that changes an entry below a path.
     pub(crate) fn below(&self, reader: VertexId, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
         let state = self.read();
+        if let Some(by) = self.open_writer(&state, reader, Reads::Others, None) {
+            return Some(self.after(by, reader));
+        }
         if state.paths.is_empty() {
             return None;
         }
@@ -336,6 +347,9 @@ impl<'run> PredictedWorld<'run> {
     /// Finds a resource whose change may alter what a command says.
     pub(crate) fn command(&self, reader: VertexId, text: &str, cwd: Option<&str>) -> Option<Because> {
         let state = self.read();
+        if let Some(by) = self.open_writer(&state, reader, Reads::Others, None) {
+            return Some(self.after(by, reader));
+        }
         if state.is_empty() {
             return None;
         }
@@ -371,12 +385,44 @@ impl<'run> PredictedWorld<'run> {
 
     /// Returns true if a resource that writes what this one reads has not settled, and no relation makes it the later one.
     pub(crate) fn has_to_wait(&self, reader: VertexId) -> bool {
+        self.waits_for(reader, Reads::All)
+    }
+
+    /// Returns true if it only has to wait for those that may write its own paths.
+    pub(crate) fn waits_for_own_paths(&self, reader: VertexId) -> bool {
+        !self.waits_for(reader, Reads::Others)
+    }
+
+    fn waits_for(&self, reader: VertexId, which: Reads) -> bool {
         if !self.footprints.reads(reader) {
             return false;
         }
         let state = self.read();
-        let writers = self.footprints.writers_for(self.prepared, &state.paths, reader);
-        writers.iter().any(|by| state.standing(*by) == Standing::Open && !self.comes_before(reader, *by))
+        let writers = self.footprints.writers_for(self.prepared, &state.paths, reader, which);
+        writers.iter().any(|writer| self.is_open_for(&state, writer.by, reader))
+    }
+
+    fn is_open_for(&self, state: &State, by: VertexId, reader: VertexId) -> bool {
+        state.standing(by) == Standing::Open && !self.comes_before(reader, by)
+    }
+
+    /// Records that a resource is checked although it has to wait: it and others wait for each other.
+    pub(crate) fn goes_ahead(&self, vertex: VertexId) {
+        self.write().ahead = Some(vertex);
+    }
+
+    /// Finds a resource that has not settled and may change what a resource reads that went ahead of it.
+    fn open_writer(&self, state: &State, reader: VertexId, which: Reads, path: Option<&str>) -> Option<VertexId> {
+        if state.ahead != Some(reader) {
+            return None;
+        }
+        let is_missing = path.is_none_or(|path| std::fs::symlink_metadata(path).is_err());
+        let mut writers = self.footprints.writers_for(self.prepared, &state.paths, reader, which).into_iter();
+        // What others do at its own path is theirs to say, unless they make it.
+        let may_change = |is_aside: bool| if is_aside { is_missing } else { which == Reads::Others };
+        writers
+            .find(|writer| may_change(writer.is_aside) && self.is_open_for(state, writer.by, reader))
+            .map(|writer| writer.by)
     }
 }
 

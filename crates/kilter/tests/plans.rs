@@ -14,7 +14,10 @@ use fastrand::Rng;
 use kilter_model::{Catalog, Difference, Relation, RelationKind, Resource, ResourceRef, SourceId, Span, Value};
 use kilter_native::{ExecProvider, FileProvider, System};
 use kilter_provider::{Durability, Provider, Registry, Strictness};
-use kilter_runtime::{Mode, Options, Report, ResourceReport, Silent, StateDir, Status, Stop, plan_of};
+use kilter_runtime::{
+    Deviation, Mode, Options, Plan, Report, ResourceReport, SealingKey, SecretDigests, Silent, StateDir, Status, Stop,
+    plan_of,
+};
 
 /// Number of manifests in a normal test run.
 const PLANS: u64 = 150;
@@ -284,6 +287,8 @@ struct Tally {
     unknown_in_sync: usize,
     /// Manifests in which a change failed that was planned: what depends on it was not done.
     fell_short: u64,
+    /// Steps that were stale, each behind a failure.
+    stale: usize,
 }
 
 fn registry() -> Registry {
@@ -323,6 +328,7 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
         .map(|one| format!("{} {:?}", one.reference, one.attributes.iter().collect::<Vec<_>>()))
         .collect();
     let Ok(prepared) = plan_of(catalog, &registry) else { return Ok(false) };
+    let prepared = prepared.kept();
     let before = place.snapshot();
     let run = |mode| prepared.execute(&place.options(mode), &Stop::new().unwrap(), &mut Silent).unwrap();
     let plan = run(Mode::Noop);
@@ -330,7 +336,12 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
         return Err("the plan changed something".to_owned());
     }
     let again = run(Mode::Noop);
-    let done = run(Mode::Apply);
+    // The plan is carried out as one that was kept in a file, which no plan with a failure is.
+    let key = SealingKey::made(&place.state).unwrap();
+    let steps = Plan::steps(&plan, &key);
+    let kept = Plan::read(&steps, SecretDigests::Keyed(Box::new(key))).unwrap();
+    let prepared = if plan.has_failures() { prepared } else { prepared.following(kept) };
+    let done = prepared.execute(&place.options(Mode::Apply), &Stop::new().unwrap(), &mut Silent).unwrap();
     let (planned, replanned, done) = (by_name(&plan), by_name(&again), by_name(&done));
     tally.manifests += 1;
     let status = |reports: &BTreeMap<String, &ResourceReport>, name: &str| {
@@ -343,6 +354,11 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     };
     let fell_short = names.iter().any(is_short);
     tally.fell_short += u64::from(fell_short);
+    // Nobody else has changed anything: a step is stale only behind one that has failed.
+    let has_failed = |name: &String| {
+        is_short(name) && done.get(name).is_some_and(|one| one.status == Status::Failed && one.deviation.is_none())
+    };
+    let fell_short_otherwise = names.iter().any(has_failed);
     for name in &names {
         tally.resources += 1;
         let (was, is) = (status(&planned, name), status(&done, name));
@@ -370,7 +386,9 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
             _ => tally.failed += 1,
         }
         tally.unknown_in_sync += usize::from(was == Status::Unknown && is == Status::InSync);
-        if !matches || was != next {
+        let is_stale = done.get(name).is_some_and(|report| report.deviation == Some(Deviation::Stale));
+        tally.stale += usize::from(is_stale);
+        if !matches || was != next || is_stale && !fell_short_otherwise {
             let tell = |reports: &BTreeMap<String, &ResourceReport>| {
                 let lines = reports.iter().map(|(name, one)| {
                     format!("  {name} {:?} {:?} {:?} {:?}", one.status, one.differences, one.unknown, one.failure)
@@ -409,4 +427,41 @@ fn plan_of_random_manifests_says_what_apply_does() {
     }
     eprintln!("{tally:?}");
     assert!(tally.unknown * 2 < tally.resources, "too much is unknown: {tally:?}");
+}
+
+/// The file `f` and a command that makes it, without an order between them.
+fn planned_without_order(ensure: &str, is_there: bool, command_first: bool) -> (Status, Status) {
+    let home = tempfile::tempdir().unwrap();
+    let place = Place { root: home.path().join("root"), state: home.path().join("state") };
+    fs::create_dir(&place.root).unwrap();
+    let path = place.path("f");
+    if is_there {
+        fs::write(&path, "").unwrap();
+    }
+    let resource = |type_name: &str, name: &str, attributes: [(&str, &str); 2]| {
+        let mut resource = Resource::new(ResourceRef::new(type_name, name), name, Span::new(SourceId(0), 0, 0));
+        attributes.iter().for_each(|(attribute, value)| resource.attributes.set(*attribute, Value::from(*value)));
+        resource
+    };
+    let file = resource("file", &path, [("ensure", ensure), ("path", &path)]);
+    let command = format!("/bin/touch {path}");
+    let command = resource("exec", "make", [("command", &command), ("creates", &path)]);
+    let resources = if command_first { vec![command, file] } else { vec![file, command] };
+    let registry = registry();
+    let prepared = plan_of(Catalog { resources, ..Catalog::default() }, &registry)
+        .unwrap_or_else(|rejected| panic!("{:?}", rejected.problems));
+    let plan = prepared.execute(&place.options(Mode::Noop), &Stop::new().unwrap(), &mut Silent).unwrap();
+    let found = by_name(&plan);
+    let status = |name: &str| found.get(name).map_or(Status::InSync, |one| one.status);
+    (status(&format!("file[{path}]")), status("exec[make]"))
+}
+
+#[test]
+fn plan_of_file_and_command_without_order_does_not_depend_on_which_is_declared_first() {
+    for command_first in [false, true] {
+        let planned = |ensure, is_there| planned_without_order(ensure, is_there, command_first);
+        assert_eq!(planned("absent", true), (Status::WouldChange, Status::Unknown), "{command_first}");
+        assert_eq!(planned("present", true), (Status::InSync, Status::InSync), "{command_first}");
+        assert_eq!(planned("present", false), (Status::Unknown, Status::Unknown), "{command_first}");
+    }
 }

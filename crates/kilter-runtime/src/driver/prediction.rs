@@ -40,7 +40,7 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
     }
 
     /// Begins the checks that were held back and need not wait any longer. If nothing else is going on they wait for each
-    /// other: the first one begins then. Returns true if any has begun.
+    /// other: the first one begins then, of those that only wait for their own paths if there are any. Returns true if any has begun.
     pub(super) fn release_held_back(&mut self) -> bool {
         let Some(predicted) = self.outlook.predicted() else { return false };
         if self.held_back.is_empty() || self.is_ending() {
@@ -49,7 +49,12 @@ impl<'run: 'scope, 'scope> Driver<'run, '_, 'scope, '_> {
         self.held_back.sort_unstable_by_key(|(_, vertex)| *vertex);
         let at = match self.held_back.iter().position(|(_, vertex)| !predicted.has_to_wait(*vertex)) {
             Some(at) => at,
-            None if self.calls.is_empty() => 0,
+            None if self.calls.is_empty() => {
+                let at = self.held_back.iter().position(|(_, vertex)| predicted.waits_for_own_paths(*vertex));
+                let at = at.unwrap_or_default();
+                predicted.goes_ahead(self.held_back[at].1);
+                at
+            }
             None => return false,
         };
         let (group, vertex) = self.held_back.remove(at);

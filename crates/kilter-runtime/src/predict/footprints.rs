@@ -14,10 +14,13 @@ use crate::prepare::Prepared;
 /// The paths that resources read, and an index of those that they write.
 pub(super) struct Footprints {
     readers: FxHashMap<VertexId, Box<[Read]>>,
+    /// True if a resource may write a path that another one stands for.
+    is_shared: bool,
     /// Sorted by path. Made when a resource is asked for that reads.
     writers: OnceLock<Vec<Written>>,
 }
 
+#[derive(Clone)]
 struct Read {
     path: EcoString,
     below: bool,
@@ -27,15 +30,45 @@ struct Written {
     path: EcoString,
     by: VertexId,
     is_whole: bool,
+    /// True if the resource stands for something else, and writes the path only if it is missing.
+    is_aside: bool,
+}
+
+/// Which reads of a resource count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// Those of its own paths.
+    Own,
+    /// Those of other paths.
+    Others,
+    /// Both.
+    All,
+}
+
+/// A resource that writes what another one reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Writer {
+    pub(super) by: VertexId,
+    /// True if it stands for something else, and writes the path only if it is missing.
+    pub(super) is_aside: bool,
+}
+
+impl Written {
+    fn writer(&self) -> Writer {
+        Writer { by: self.by, is_aside: self.is_aside }
+    }
 }
 
 impl Footprints {
     pub(super) fn of(prepared: &Prepared<'_>) -> Footprints {
         let mut readers = FxHashMap::default();
+        let mut is_shared = false;
         for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
             let mut reads = Vec::new();
             prepared.provider(vertex).footprint(&resource.name, &resource.attributes, &mut |part| match part {
-                Footprint::Writes { .. } | Footprint::Makes { .. } | Footprint::Links { .. } => {}
+                Footprint::Writes { path, .. } => is_shared |= is_aside(resource, path),
+                Footprint::Links { .. } => is_shared = true,
+                Footprint::Makes { .. } => {}
                 Footprint::Reads { path, below } => reads.push(Read { path: path.into(), below }),
                 Footprint::Runs { text, cwd } => {
                     reads.extend(paths_in(text, cwd).into_iter().map(|path| Read { path: path.into(), below: true }));
@@ -45,12 +78,26 @@ impl Footprints {
                 readers.insert(vertex, reads.into_boxed_slice());
             }
         }
-        Footprints { readers, writers: OnceLock::new() }
+        Footprints { readers, is_shared, writers: OnceLock::new() }
     }
 
-    /// Returns true if the check of a resource reads more than the resource itself.
+    /// Returns true if the check of a resource may read what another one writes.
     pub(super) fn reads(&self, vertex: VertexId) -> bool {
-        self.readers.contains_key(&vertex)
+        self.is_shared || self.readers.contains_key(&vertex)
+    }
+
+    /// The paths that a resource reads. Its own paths are among them if others may write these.
+    fn reads_of(&self, prepared: &Prepared<'_>, vertex: VertexId, which: Reads) -> Vec<Read> {
+        let mut reads = Vec::new();
+        if self.is_shared && which != Reads::Others {
+            written(prepared.provider(vertex), prepared.resource(vertex), &mut |path, _| {
+                reads.push(Read { path: path.into(), below: true });
+            });
+        }
+        if which != Reads::Own {
+            reads.extend(self.readers.get(&vertex).into_iter().flatten().cloned());
+        }
+        reads
     }
 
     fn writers(&self, prepared: &Prepared<'_>) -> &[Written] {
@@ -60,11 +107,11 @@ impl Footprints {
             for (vertex, resource) in (0..).map(VertexId).zip(prepared.resources()) {
                 let provider = prepared.provider(vertex);
                 written(provider, resource, &mut |path, is_whole| {
-                    let place = places.place(path);
+                    let (place, is_aside) = (places.place(path), is_aside(resource, path));
                     if place != path {
-                        writers.push(Written { path: path.into(), by: vertex, is_whole: false });
+                        writers.push(Written { path: path.into(), by: vertex, is_whole: false, is_aside });
                     }
-                    writers.push(Written { path: place, by: vertex, is_whole });
+                    writers.push(Written { path: place, by: vertex, is_whole, is_aside });
                 });
                 provider.footprint(&resource.name, &resource.attributes, &mut |part| {
                     if let Footprint::Links { path, target } = part {
@@ -78,7 +125,8 @@ impl Footprints {
                     .iter()
                     .filter_map(|one| Some((one.path.strip_prefix(prefix.as_str())?, one.by)))
                     .flat_map(|(rest, by)| [(rest, by), (rest, link)])
-                    .map(|(rest, by)| Written { path: real(&format!("{target}/{rest}")), by, is_whole: false })
+                    .map(|(rest, by)| (real(&format!("{target}/{rest}")), by))
+                    .map(|(path, by)| Written { path, by, is_whole: false, is_aside: false })
                     .collect();
                 writers.extend(below);
             }
@@ -88,27 +136,32 @@ impl Footprints {
     }
 
     /// The resources that write what a resource reads, above it or below it. `paths` follows predicted links.
-    pub(super) fn writers_for(&self, prepared: &Prepared<'_>, paths: &Paths, reader: VertexId) -> Vec<VertexId> {
-        let Some(reads) = self.readers.get(&reader) else { return Vec::new() };
+    pub(super) fn writers_for(
+        &self,
+        prepared: &Prepared<'_>,
+        paths: &Paths,
+        reader: VertexId,
+        which: Reads,
+    ) -> Vec<Writer> {
         let writers = self.writers(prepared);
         let mut found = Vec::new();
         let mut places = Places::default();
-        for read in reads {
+        for read in self.reads_of(prepared, reader, which) {
             // Something unknown on the way is a writer that has settled.
             let led_to = paths.resolve(&read.path, true).map(|found| EcoString::from(found.place));
             let now = [read.path.clone(), places.place(&read.path), real(&read.path)];
             for path in now.into_iter().chain(led_to.ok()) {
                 let above = path.match_indices('/').map(|(at, _)| &path[..at]).filter(|above| !above.is_empty());
-                found.extend(above.chain([path.as_str()]).flat_map(|at| at_path(writers, at)).map(|one| one.by));
+                found.extend(above.chain([path.as_str()]).flat_map(|at| at_path(writers, at)).map(Written::writer));
                 if read.below {
                     let prefix = format!("{path}/");
                     let first = writers.partition_point(|one| one.path.as_str() < prefix.as_str());
                     let below = writers[first..].iter().take_while(|one| one.path.starts_with(&prefix));
-                    found.extend(below.map(|one| one.by));
+                    found.extend(below.map(Written::writer));
                 }
             }
         }
-        found.retain(|by| *by != reader);
+        found.retain(|writer| writer.by != reader);
         found.sort_unstable();
         found.dedup();
         found
@@ -130,6 +183,11 @@ impl Footprints {
 fn at_path<'a>(writers: &'a [Written], path: &'a str) -> impl Iterator<Item = &'a Written> {
     let first = writers.partition_point(|one| one.path.as_str() < path);
     writers[first..].iter().take_while(move |one| one.path == path)
+}
+
+/// Returns true if a path that a resource writes is not the one that it stands for.
+fn is_aside(resource: &Resource, path: &str) -> bool {
+    path != resource.name.trim_end_matches('/') && path != resource.name
 }
 
 /// Calls `say` with each path that a change of a resource may write, and whether the declaration decides its content.

@@ -40,7 +40,7 @@ impl Source {
     }
 
     /// The same source, to be written before it is copied.
-    pub(super) fn new(self) -> Source {
+    pub(super) fn into_new(self) -> Source {
         Source { is_new: true, ..self }
     }
 

@@ -87,7 +87,7 @@ fn predicted(path: &str, content: &Content, mode: Option<u32>) -> Result<Source,
     if let Some(mode) = mode {
         source.stat.st_mode = source.stat.st_mode & !mode::ALL | mode;
     }
-    Ok(if matches!(content, Content::Kept) { source } else { source.new() })
+    Ok(if matches!(content, Content::Kept) { source } else { source.into_new() })
 }
 
 fn in_memory(bytes: &[u8]) -> Result<OwnedFd, Errno> {

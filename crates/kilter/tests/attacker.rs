@@ -238,7 +238,7 @@ fn attack() {
             0 => fs::rename(&new, &path),
             1 => renameat_with(CWD, &new, CWD, &path, RenameFlags::EXCHANGE).map_err(Into::into),
             2 => fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)).and_then(|()| fs::rename(&new, &path)),
-            _ => renameat_with(CWD, &path, CWD, &own.join("moved"), RenameFlags::EXCHANGE).map_err(Into::into),
+            _ => renameat_with(CWD, &path, CWD, own.join("moved"), RenameFlags::EXCHANGE).map_err(Into::into),
         };
         look(&path);
         look(&new);

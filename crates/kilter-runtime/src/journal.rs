@@ -5,6 +5,10 @@
 //!
 //! A crash cuts off the last line at most, before the length covers it: such a line is not counted. A file that is shorter
 //! than its length has lost records, and is refused. A file without a first line is of version 1, which kilter wrote before.
+//!
+//! The length covers only what is on the disk already, so that a power cut cannot leave a length that is ahead of the file. Two
+//! files owe nothing although they may have been cut: an empty one, which version 1 left when nothing was owed, and one that
+//! ends behind the first line, which a power cut leaves if the journal was emptied and its new length was not written yet.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -163,13 +167,17 @@ impl Journal {
             self.file = None;
         }
         self.appended += line.len() as u64;
-        let wait = word == "owe" && self.durability == Durability::Flushed;
+        let is_owed = word == "owe";
+        let wait = is_owed && self.durability == Durability::Flushed;
         self.written("append to", |file, length| {
             // In this order a kill in between leaves a line that counts beyond the length.
             file.write_all_at(line.as_bytes(), *length)?;
             *length += line.len() as u64;
-            file.write_all_at(header(*length).as_bytes(), 0)?;
-            if wait { file.sync_data() } else { Ok(()) }
+            if wait {
+                file.sync_data()?;
+            }
+            // The disk may write the length before a line that nobody waits for; without that line, nothing owed is lost.
+            if is_owed { file.write_all_at(header(*length).as_bytes(), 0) } else { Ok(()) }
         })
     }
 
@@ -257,7 +265,10 @@ fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
         complete,
         known: known.iter().map(|(first, second)| format!("{second} because of {first}")).collect(),
     };
-    // kilter never leaves an empty file or a part of the first line.
+    if bytes.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    // kilter never leaves a part of the first line.
     if bytes.len() < HEADER_BYTES as usize && HEADER.as_bytes().starts_with(&bytes[..bytes.len().min(HEADER.len())]) {
         return Err(cut(HEADER_BYTES, BTreeSet::new()));
     }
@@ -268,7 +279,7 @@ fn parsed(path: &Path, bytes: &[u8]) -> Result<BTreeSet<Debt>, JournalError> {
     let length = length.filter(|_| rest[16] == b'\n').ok_or_else(|| damaged(1))?;
     let owed = replay(records).map_err(|line| damaged(line + 1))?;
     // The length covers whole lines only.
-    match bytes.len() as u64 >= length {
+    match bytes.len() as u64 >= length || records.is_empty() {
         true => Ok(owed),
         false => Err(cut(length, owed)),
     }
@@ -371,7 +382,7 @@ mod tests {
         let first = HEADER_BYTES as usize + line("owe", &[debt("file[/a]", "exec[b]")]).len();
         journal.owe(vec![debt("file[/c]", "exec[d]")]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
-        for cut in 0..bytes.len() {
+        for cut in (1..bytes.len()).filter(|cut| *cut != HEADER_BYTES as usize) {
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let error = Journal::open(directory.path(), Durability::Flushed).unwrap_err();
             assert!(matches!(error, JournalError::Cut { .. }), "cut at {cut}: {error}");
@@ -379,6 +390,40 @@ mod tests {
         }
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(owed(directory.path()).len(), 2);
+    }
+
+    #[test]
+    fn an_empty_journal_of_the_version_before_owes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("journal"), "").unwrap();
+        assert_eq!(owed(directory.path()), []);
+    }
+
+    #[test]
+    fn a_power_cut_while_the_journal_is_emptied_owes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
+        journal.owe(vec![debt("file[/a]", "exec[b]")]).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        // The new size is on the disk, the new first line is not.
+        std::fs::write(&path, &before[..HEADER_BYTES as usize]).unwrap();
+        assert_eq!(owed(directory.path()), []);
+    }
+
+    #[test]
+    fn the_length_does_not_cover_what_was_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
+        journal.owe(vec![debt("file[/a]", "exec[b]"), debt("file[/c]", "exec[d]")]).unwrap();
+        let flushed = std::fs::metadata(&path).unwrap().len() as usize;
+        journal.paid(&[debt("file[/a]", "exec[b]")]).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for cut in flushed..bytes.len() {
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            assert_eq!(owed(directory.path()).len(), 2, "cut at {cut}");
+        }
     }
 
     #[test]

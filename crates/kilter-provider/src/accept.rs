@@ -77,7 +77,9 @@ pub(crate) fn accepted_for(
     should: Option<&Attributes>,
 ) -> Result<State, ProviderError> {
     let is_declared = |name: &str| should.and_then(|should| should.get(name)).is_some_and(|value| !value.is_undef());
-    accept_unless(provider, cx, &mut state, &|name| cx.strictness() != Strictness::Error && is_declared(name))?;
+    let is_secret = |name: &str| should.and_then(|should| should.get(name)).is_some_and(Value::holds_sensitive);
+    let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
+    accept_unless(provider, cx, &mut state, &is_repairable, &is_secret)?;
     Ok(state)
 }
 
@@ -94,15 +96,16 @@ pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: Sta
 
 /// [`accepted`], where the state stays: of thousands, each would be moved.
 fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Result<(), ProviderError> {
-    accept_unless(provider, cx, state, &|_| false)
+    accept_unless(provider, cx, state, &|_| false, &|_| false)
 }
 
-/// The same, where values of some attributes may be outside of their type.
+/// The same, where values of some attributes may be outside of their type, and some are declared as secrets.
 fn accept_unless(
     provider: &dyn Provider,
     cx: &Context<'_>,
     state: &mut State,
     is_repairable: &dyn Fn(&str) -> bool,
+    is_secret: &dyn Fn(&str) -> bool,
 ) -> Result<(), ProviderError> {
     if let Some(why) = state.unreadable.take() {
         return Err(ProviderError::new(why));
@@ -120,14 +123,18 @@ fn accept_unless(
         }
         *value = attribute.data_type.sealed(std::mem::take(value));
         if let Err(mismatch) = attribute.data_type.check(value) {
+            let hides = attribute.data_type.may_hold_secrets() || is_secret(name.as_str()) || value.holds_sensitive();
             if !is_repairable(name.as_str()) {
-                let why = format!("it returned data that does not match the schema: {name} {mismatch}");
+                let why = match hides {
+                    true => format!("it returned data that does not match the schema: {name}, which is sensitive"),
+                    false => format!("it returned data that does not match the schema: {name} {mismatch}"),
+                };
                 return Err(broken(provider, &state.name, &why));
             }
-            if attribute.data_type.may_hold_secrets() {
+            if hides && !value.holds_sensitive() {
                 *value = Value::sensitive(std::mem::take(value));
             }
-            let message = match value.holds_sensitive() {
+            let message = match hides {
                 true => format!("`{name}` is found with a value that its type does not allow"),
                 false => format!("`{name}` is found with a value that its type does not allow: it {mismatch}"),
             };
@@ -286,6 +293,40 @@ mod tests {
             let why = accepted(&values.map(Clone::clone)).unwrap_err().message;
             assert!(why.contains("size expects an Integer"), "{why}");
         }
+    }
+
+    #[derive(Default)]
+    struct Kept(Mutex<String>);
+
+    impl crate::context::Log for Kept {
+        fn log(&self, _: Level, _: &str, _: &str, message: &str) {
+            self.0.lock().unwrap().push_str(message);
+        }
+    }
+
+    #[test]
+    fn a_found_value_outside_of_its_type_is_not_shown_if_another_one_is_declared_as_a_secret() {
+        let schema = TypeSchema::new("t", "T.").attribute("name", "String", Behaviour::Namevar, "N.").attribute(
+            "pin",
+            "Enum[one, two]",
+            Behaviour::Property,
+            "P.",
+        );
+        let provider = Single { schema, asked: Mutex::default(), flag: AtomicBool::new(false) };
+        let found = |should: Value| {
+            let log = Kept::default();
+            let (mut attributes, mut declared) = (Attributes::new(), Attributes::new());
+            attributes.push("name", Value::from("a"));
+            attributes.push("pin", Value::from("hunter2"));
+            declared.push("pin", should);
+            let cx = Context::bare().with_log(&log);
+            let state = accepted_for(&provider, &cx, State::present("a", attributes), Some(&declared)).unwrap();
+            (state.attributes.get("pin").unwrap().holds_sensitive(), log.0.into_inner().unwrap())
+        };
+        let (is_sealed, message) = found(Value::sensitive(Value::from("one")));
+        assert!(is_sealed && !message.is_empty() && !message.contains("hunter2"), "{message}");
+        let (is_sealed, message) = found(Value::from("one"));
+        assert!(!is_sealed && message.contains("hunter2"), "{message}");
     }
 
     #[test]

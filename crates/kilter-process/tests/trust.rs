@@ -203,6 +203,21 @@ fn an_accepted_path_and_all_below_it_is_used_and_nothing_else() {
 }
 
 #[test]
+fn a_way_out_of_an_accepted_path_is_trusted_no_more_than_the_way_to_it() {
+    let tree = Tree::new();
+    let (path, beside, safe) = (tree.file("open/home/site/a"), tree.file("open/home/beside"), tree.file("safe"));
+    symlink(&safe, tree.path("open/home/site/link")).unwrap();
+    tree.mode("open", 0o777);
+    let policy = root().with_path(&tree.path("open/home/site")).unwrap();
+    let open = Some((tree.path("open"), Changer::Everybody(0o777)));
+    assert_eq!(refused(&policy, &beside), open);
+    assert_eq!(refused(&policy, &tree.path("open/home/site/../beside")), open);
+    assert_eq!(refused(&policy, &tree.path("open/home/site/../site/a")), None);
+    assert_eq!(refused(&policy, &path), None);
+    assert_eq!(refused(&policy, &tree.path("open/home/site/link")), None, "the link is accepted");
+}
+
+#[test]
 fn what_is_missing_or_no_file_is_told_as_that() {
     let tree = Tree::new();
     assert!(root().open(&tree.path("none/a")).unwrap_err().is_missing());

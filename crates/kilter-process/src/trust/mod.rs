@@ -310,7 +310,7 @@ pub fn is_own(metadata: &Metadata) -> bool {
 
 impl Rule {
     fn trusts(&self, uid: u32) -> bool {
-        self.users.contains(&uid) || is_outside(uid)
+        self.users.contains(&uid) || is_outside(uid, "/proc/self/uid_map")
     }
 
     /// The other users who can write to an open file or directory, if there are any.
@@ -340,13 +340,14 @@ impl Rule {
     }
 
     fn trusts_group(&self, gid: u32) -> bool {
-        gid == 0 || is_outside(gid)
+        gid == 0 || is_outside(gid, "/proc/self/gid_map")
     }
 }
 
-/// Returns true if the number stands for all users outside this user namespace. No user of the namespace can act as one of them.
-fn is_outside(id: u32) -> bool {
-    id == OVERFLOW && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps(&map, id))
+/// Returns true if the number stands for all users, or groups, outside this user namespace, whose map is `map`. No user of the
+/// namespace can act as one of them.
+fn is_outside(id: u32, map: &str) -> bool {
+    id == OVERFLOW && std::fs::read_to_string(map).is_ok_and(|map| !maps(&map, id))
 }
 
 /// Returns true if a line `FIRST OUTSIDE COUNT` of a user namespace's map covers a number.

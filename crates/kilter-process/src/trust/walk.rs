@@ -30,7 +30,7 @@ pub(super) struct Walk<'a> {
     links: u32,
     /// Number of components below an accepted path; none outside.
     accepted: Option<u32>,
-    /// The first component that another user can change. It counts unless the walk reaches an accepted path.
+    /// The first component that another user can change. It does not count below an accepted path.
     distrust: Option<(PathBuf, Changer)>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
         let failed = |source: io::Error| Distrust::Io { path: path.to_owned(), source };
         let absolute = std::path::absolute(path).map_err(failed)?;
         let walked = self.walk(bytes(&absolute));
-        match (walked, self.distrust) {
+        match (walked, self.distrust.filter(|_| self.accepted.is_none())) {
             (Err(Stop::Errno(errno)), _) => Err(failed(errno.into())),
             (_, Some((component, by))) => {
                 // The given path names itself, however it is written.
@@ -125,10 +125,15 @@ impl<'a> Walk<'a> {
                     return inherited(&at, name);
                 }
                 let target = readlinkat(&*entry.fd, c"", Vec::new())?.into_bytes();
-                self.accepted = before;
                 if target.starts_with(b"/") {
+                    if self.accepted.is_some() {
+                        // Whoever accepted the link accepted that it leads elsewhere; the way there is checked from the root.
+                        self.distrust = None;
+                    }
                     at = Entry::root()?;
                     self.accepted = self.rule.accepts(&at.metadata).then_some(0);
+                } else {
+                    self.accepted = before;
                 }
                 todo.extend(components(&target));
                 continue;
@@ -145,7 +150,6 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, directory: &Entry, entry: &Entry) -> Result<(), Stop> {
         if self.rule.accepts(&entry.metadata) {
             self.accepted = Some(0);
-            self.distrust = None;
             return Ok(());
         }
         if let Some(depth) = self.accepted {

@@ -463,13 +463,22 @@ fn a_state_that_does_not_match_the_type_fails_its_resource_and_an_unmanaged_one_
         store.world.lock().unwrap().get_mut(name).unwrap().set("value", 7);
     }
     let store = Arc::new(store);
-    // A value that the manifest declares would be repaired.
     let bad = resource("thing", "bad", &[("ensure", "present")]);
     let report = APPLY.of(&[&store], vec![present("good"), bad], Vec::new());
     let [failure] = failures(&report).try_into().unwrap();
     assert!(failure.starts_with("thing[bad]: the provider `memory` does not keep its promises"), "{failure}");
     assert!(failure.contains("expects a String value, got Integer"), "{failure}");
     assert_eq!(report.counts.in_sync, 1);
+}
+
+#[test]
+fn found_value_outside_of_its_type_is_repaired_if_it_is_declared() {
+    let store = Store::things("thing", &[]).holding(["bad"]);
+    store.world.lock().unwrap().get_mut("bad").unwrap().set("value", 7);
+    let store = Arc::new(store);
+    let report = APPLY.of(&[&store], vec![present("bad")], Vec::new());
+    assert_eq!((failures(&report), report.counts.changed), (Vec::new(), 1));
+    assert_eq!(store.world.lock().unwrap()["bad"].text("value"), Some("x"));
 }
 
 #[test]

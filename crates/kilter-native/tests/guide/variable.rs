@@ -187,7 +187,8 @@ mod tests {
         let report = Suite::new(subject).run();
         println!("{report}");
         report.assert();
-        let not_applicable = ["titles-fit-namevars", "a-refresh-is-served", "an-interrupt-ends-a-call"];
+        let not_applicable =
+            ["titles-fit-namevars", "other-attributes-stay", "a-refresh-is-served", "an-interrupt-ends-a-call"];
         assert_eq!(report.not_applicable(), not_applicable);
     }
 }

@@ -131,7 +131,7 @@ fn subject(convention: &'static str) -> Subject {
             .sparing("text", "a line of output carries no line break, and no space at its ends")
             .names_like(|text| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>() + "n"),
         // Starting Python takes its time.
-        _ => ["flag", "tags", "count"].into_iter().fold(subject, |subject, attribute| {
+        _ => ["tags", "count"].into_iter().fold(subject, |subject, attribute| {
             subject.sparing(attribute, "its values are tried with the convention simple")
         }),
     }

@@ -68,7 +68,7 @@ fn nothing_that_a_script_says_is_told_where_nobody_can_tell_what_is_secret_in_it
     ] {
         let said = said("json", action, answer);
         assert!(!said.contains("Old-Sec") && said.contains("] [redacted]\""), "{action} {answer}: {said}");
-        assert!(said.contains("; last on its standard error: [redacted])"), "{action} {answer}: {said}");
+        assert!(said.contains("(last on its standard error: [redacted])"), "{action} {answer}: {said}");
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn the_settlement_says_what_was_found(
         Settlement::Refreshed => in_sync && !seen.changed && seen.refreshed && !told.noop,
         Settlement::WouldChange => seen.found == Some(Verdict::Differs) && told.noop,
         Settlement::WouldRefresh => in_sync && told.refreshable && !seen.changed && !seen.refreshed,
-        Settlement::Unknown => seen.found == Some(Verdict::Unknown),
+        Settlement::Unknown => seen.found == Some(Verdict::Unknown) || in_sync && may_be_refreshed(run, vertex),
         Settlement::Failed => seen.failures > 0,
         Settlement::Blocked(_) => true,
         Settlement::Interrupted => run.interrupted,
@@ -77,4 +77,11 @@ pub(crate) fn what_is_said_to_be_in_its_state_is(run: &Observed<'_>, system: &Sy
         })?;
     }
     Ok(())
+}
+
+/// Returns true if a noop vertex acts on a refresh that an unknown vertex may send.
+fn may_be_refreshed(run: &Observed<'_>, vertex: VertexId) -> bool {
+    let told = run.world.vertex(vertex);
+    let is_unknown = |parent| run.of(parent).settlement == Some(Settlement::Unknown);
+    told.noop && told.refreshable && run.world.notifying(vertex).any(|edge| is_unknown(edge.first))
 }

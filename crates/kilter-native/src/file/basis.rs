@@ -4,18 +4,18 @@ use std::borrow::Cow;
 
 use kilter_model::{Attributes, Value};
 use kilter_provider::{Context, Found};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, Stat, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::content::{SHOWN, checksum_of, load};
+use super::content::{SHOWN, checksum_of, go_on, load};
 use super::copy::Source;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
 use super::look::{Looked, list_all, look, look_at, open_seen};
 use super::place::{self, LIST, READ};
 use super::spec::{Checksum, Ensure, Spec};
-use super::{entry, fragments, predict};
+use super::{entry, fragments, predict, secret};
 
 /// Returns a digest of what the change of a path reads and replaces, beyond what its differences tell: the contents of its
 /// sources, and what is removed or overwritten. None if there is nothing of the kind. What cannot be read counts as that.
@@ -31,28 +31,47 @@ pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &F
     if !found.differences.iter().any(|difference| writes(difference.attribute.as_str())) {
         return None;
     }
-    let walk = Walk { cx };
+    let mut walk = Walk { cx, is_secret: secret::holds(cx, should) };
     let mut lines = String::new();
     let mut add = |what: &str, is: Result<String, FileError>| {
         let is = is.unwrap_or_else(|error| error.to_string());
         lines.push_str(&format!("{what} {is}\n"));
     };
-    let mut entries: Vec<Option<&str>> = found.differences.iter().map(|one| one.entry.as_deref()).collect();
-    entries.dedup();
-    for below in entries.into_iter().filter(|_| found.state.exists) {
+    let mut entries: Vec<(Option<&str>, Depth)> = Vec::new();
+    for one in found.differences.iter().filter(|_| found.state.exists) {
+        let depth = match (one.entry.is_some(), one.attribute == "ensure" && one.should.as_str() == Some("absent")) {
+            (true, true) => Depth::Removed,
+            (true, false) => Depth::This,
+            (false, _) => {
+                if spec.force {
+                    Depth::All
+                } else {
+                    Depth::This
+                }
+            }
+        };
+        entries.push((one.entry.as_deref(), depth));
+    }
+    entries.dedup_by_key(|(below, _)| *below);
+    for (below, depth) in entries {
+        // What is not described is not what was planned.
+        if cx.interrupt().is_raised() {
+            add("is", Err(FileError::io("compare", path, Errno::CANCELED)));
+            break;
+        }
         let bytes = below.and_then(entry::bytes).and_then(|bytes| String::from_utf8(bytes).ok());
         let at = bytes.map_or(Cow::Borrowed(path), |bytes| format!("{}/{bytes}", path.trim_end_matches('/')).into());
-        add(&format!("is {}", below.unwrap_or_default()), walk.at(&at, spec.force && below.is_none()));
+        add(&format!("is {}", below.unwrap_or_default()), walk.at(&at, depth));
     }
     match (spec.ensure, spec.source) {
         (Ensure::Absent, _) => {}
         (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
-            Ok(Ok(source)) => add("from", walk.source(Ok(source))),
+            Ok(Ok(source)) => add("from", walk.source(&source)),
             Ok(Err(_)) => return None,
             Err(error) => add("from", Err(error)),
         },
         (Ensure::Is(Kind::Directory), Some(source)) if spec.recurse => {
-            add("from", walk.source(Source::open_tree(source, path)));
+            add("from", Source::open_tree(source, path).and_then(|source| walk.source(&source)));
         }
         _ => {}
     }
@@ -63,69 +82,105 @@ pub(super) fn basis(cx: &Context<'_>, name: &str, should: &Attributes, found: &F
         return None;
     }
     let digest = Value::from(checksum_of(Checksum::Sha256, lines.as_bytes()));
-    let is_private = spec.content.is_some_and(Value::holds_sensitive) || !spec.show_diff;
+    let is_private = walk.is_secret || spec.content.is_some_and(Value::holds_sensitive) || !spec.show_diff;
     Some(if is_private { Value::sensitive(digest) } else { digest })
+}
+
+/// How much of what a change replaces is described.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// The path alone, a file by its content.
+    This,
+    /// The same, with everything below a directory.
+    All,
+    /// The path alone, which is removed: a file by what changes with its content.
+    Removed,
+}
+
+/// Whose entries a walk describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// What is copied: all of it, declared or not.
+    Source,
+    /// What is replaced: what is declared has a step of its own, which may come first.
+    Replaced,
 }
 
 struct Walk<'a> {
     cx: &'a Context<'a>,
+    /// Whether a content that was described may not be shown.
+    is_secret: bool,
 }
 
 impl Walk<'_> {
-    /// Describes what is at a path, with everything below it if `is_deep`.
-    fn at(&self, path: &str, is_deep: bool) -> Result<String, FileError> {
-        match look(path, true)? {
+    /// Describes what is at a path.
+    fn at(&mut self, path: &str, depth: Depth) -> Result<String, FileError> {
+        match look(path, depth != Depth::Removed)? {
             None => Ok("nothing".to_owned()),
-            Some(found) => self.described(&found, path, is_deep, 0),
+            Some(found) if found.kind == Kind::Directory && depth == Depth::All => {
+                self.below(&found.fd, path, Side::Replaced, 0)
+            }
+            Some(found) => shallow(&found, path),
         }
     }
 
     /// Describes a source: its permission bits belong to it, as a copy takes them over.
-    fn source(&self, source: Result<Source, FileError>) -> Result<String, FileError> {
-        let Source { fd, stat, .. } = source?;
-        let found = Looked { kind: Kind::of(&stat), fd, stat, readable: true };
-        let bits = Source::bits(&found.stat);
-        Ok(format!("{bits:o} {}", self.described(&found, "", true, 0)?))
-    }
-
-    fn described(&self, found: &Looked, path: &str, is_deep: bool, depth: usize) -> Result<String, FileError> {
-        let failed = |attempt| move |errno| FileError::io(attempt, path, errno);
-        match found.kind {
-            Kind::File => content(found.fd.as_fd(), &found.stat, found.readable).map_err(failed("read")),
-            Kind::Link => {
-                let target = readlinkat(&found.fd, c"", Vec::new()).map_err(failed("read the link"))?;
-                Ok(format!("link {}", entry::text(target.to_bytes())))
+    fn source(&mut self, source: &Source) -> Result<String, FileError> {
+        let path = source.path();
+        self.is_secret = self.is_secret || source.is_secret() || secret::is_declared(self.cx, path);
+        let is = match Kind::of(&source.stat) {
+            Kind::Directory => self.below(&source.fd, path, Side::Source, 0)?,
+            Kind::File => {
+                content(source.fd.as_fd(), &source.stat, true).map_err(|errno| FileError::io("read", path, errno))?
             }
-            Kind::Directory if is_deep && depth < MAX_DEPTH => self.below(found, path, depth),
-            kind => Ok(format!("{} {}", kind.word(), found.stat.st_rdev)),
-        }
+            kind => other(kind, &source.stat),
+        };
+        Ok(format!("{:o} {is}", Source::bits(&source.stat)))
     }
 
-    fn below(&self, found: &Looked, path: &str, depth: usize) -> Result<String, FileError> {
+    /// Describes what is below a directory. Of what is removed no content is read: another user can fill a directory with files
+    /// that take long to read.
+    fn below(&mut self, directory: &OwnedFd, path: &str, side: Side, depth: usize) -> Result<String, FileError> {
         let failed = |errno| FileError::io("list", path, errno);
-        let directory = openat(&found.fd, c".", LIST, Mode::empty()).map_err(failed)?;
+        let directory = openat(directory, c".", LIST, Mode::empty()).map_err(failed)?;
         let mut lines = String::new();
         for name in list_all(&directory, path)? {
-            if self.cx.interrupt().is_raised() {
-                return Err(failed(Errno::INTR));
+            go_on(self.cx.interrupt()).map_err(failed)?;
+            let path = &format!("{}/{}", path.trim_end_matches('/'), String::from_utf8_lossy(&name));
+            if side == Side::Replaced && (self.cx.manages(path) || self.cx.manages(&format!("{path}/"))) {
+                continue;
             }
             let Some(mut found) = look_at(&directory, &name, path)? else { continue };
-            if found.kind == Kind::File {
+            if found.kind == Kind::File && side == Side::Source {
+                self.is_secret = self.is_secret || secret::is_declared(self.cx, path);
                 found.fd = open_seen(&directory, &name, path, &found.stat, READ)?;
                 found.readable = true;
             }
-            // A declared entry has a step of its own, which may come first.
-            let joined = format!("{}/{}", path.trim_end_matches('/'), String::from_utf8_lossy(&name));
-            // A source has no path here.
-            let path = if path.is_empty() { "" } else { joined.as_str() };
-            if self.cx.manages(path) || self.cx.manages(&format!("{path}/")) {
-                continue;
-            }
-            let is = self.described(&found, path, true, depth + 1)?;
+            let is = match found.kind {
+                Kind::Directory if depth + 1 < MAX_DEPTH => self.below(&found.fd, path, side, depth + 1)?,
+                _ => shallow(&found, path)?,
+            };
             lines.push_str(&format!("{} {:o} {is}\n", entry::text(&name), Source::bits(&found.stat)));
         }
         Ok(format!("directory {}", checksum_of(Checksum::Sha256, lines.as_bytes())))
     }
+}
+
+/// Describes what was looked at, without what is below it.
+fn shallow(found: &Looked, path: &str) -> Result<String, FileError> {
+    let failed = |attempt| move |errno| FileError::io(attempt, path, errno);
+    match found.kind {
+        Kind::File => content(found.fd.as_fd(), &found.stat, found.readable).map_err(failed("read")),
+        Kind::Link => {
+            let target = readlinkat(&found.fd, c"", Vec::new()).map_err(failed("read the link"))?;
+            Ok(format!("link {}", entry::text(target.to_bytes())))
+        }
+        kind => Ok(other(kind, &found.stat)),
+    }
+}
+
+fn other(kind: Kind, stat: &Stat) -> String {
+    format!("{} {}", kind.word(), stat.st_rdev)
 }
 
 /// Describes a file: by its content, or by what changes with its content if it is large or cannot be read. So the work is bounded,

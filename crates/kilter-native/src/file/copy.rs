@@ -1,7 +1,7 @@
 //! The source of a copy, and how it compares.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::Difference;
+use kilter_model::{Difference, Value};
 use kilter_provider::Context;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
@@ -12,7 +12,7 @@ use super::kind::Kind;
 use super::look::Looked;
 use super::place::{self, LIST, READ};
 use super::spec::{Checksum, Spec};
-use super::time;
+use super::{secret, time};
 
 /// An open source.
 pub(super) struct Source {
@@ -105,24 +105,34 @@ impl Source {
         copy: &Looked,
     ) -> Result<Option<Difference>, FileError> {
         let failed = |errno| FileError::io("compare", path, errno);
-        let told = |is: EcoString, should: EcoString| Some(Difference::new("content", is.into(), should.into()));
+        let secret = || {
+            let is_secret = self.is_secret || secret::is_declared(cx, &self.path);
+            let unsaid = || Difference::new("content", Value::Undef, Value::Undef);
+            is_secret.then(|| unsaid().saying("another content (not shown: it is sensitive)"))
+        };
+        let told = |is: EcoString, should: EcoString| {
+            secret().unwrap_or_else(|| Difference::new("content", is.into(), should.into()))
+        };
         let (is, should) = (copy.size(), self.size());
         match spec.checksum {
             Checksum::None => return Ok(None),
             Checksum::Size => {
-                let told = told(eco_format!("{{size}}{is}"), eco_format!("{{size}}{should}"));
-                return Ok(told.filter(|_| is != should));
+                let told = || told(eco_format!("{{size}}{is}"), eco_format!("{{size}}{should}"));
+                return Ok((is != should).then(told));
             }
             Checksum::Mtime => {
                 let time = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec);
                 let text = |stat: &Stat, size| eco_format!("{{mtime}}{} {{size}}{size}", time::utc(stat.st_mtime));
-                let told = told(text(&copy.stat, is), text(&self.stat, should));
-                return Ok(told.filter(|_| is != should || time(&copy.stat) != time(&self.stat)));
+                let told = || told(text(&copy.stat, is), text(&self.stat, should));
+                return Ok((is != should || time(&copy.stat) != time(&self.stat)).then(told));
             }
             Checksum::Sha256 | Checksum::Sha512 => {}
         }
         if is == should && content::same(copy.fd.as_fd(), self.fd.as_fd(), should, cx.interrupt()).map_err(failed)? {
             return Ok(None);
+        }
+        if let Some(difference) = secret() {
+            return Ok(Some(difference));
         }
         let sum = |fd, size| match is != should && size > SHOWN {
             true => Ok(content::size_text(size)),
@@ -134,9 +144,6 @@ impl Source {
             let message = eco_format!("{old} → {new} (not shown: {why})");
             Some(Difference::new("content", old.clone().into(), new.clone().into()).saying(message))
         };
-        if self.is_secret {
-            return Ok(difference(&"it is sensitive"));
-        }
         if !spec.show_diff {
             return Ok(difference(&"`show_diff` is false"));
         }

@@ -14,7 +14,7 @@ use super::error::FileError;
 use super::observe::is_later;
 use super::place::{self, Parent, READ};
 use super::predict::{self, Known};
-use super::{content_insync, look, mode};
+use super::{content_insync, look, mode, secret};
 use crate::words::texts;
 
 /// The largest content that is put together: it is held in memory.
@@ -55,7 +55,7 @@ pub(super) fn put_together<'a>(
 struct Whole {
     bytes: Vec<u8>,
     bits: u32,
-    /// Whether a plan has predicted a part of it that is a secret.
+    /// Whether a part of it is a secret.
     is_secret: bool,
 }
 
@@ -79,7 +79,7 @@ fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Kn
             };
             whole.bits &= source.stat.st_mode;
             whole.is_secret |= source.is_secret();
-            append(path, source.fd.as_fd(), &source.stat, whole).map(Ok)
+            append(cx, path, source.fd.as_fd(), &source.stat, whole).map(Ok)
         }
         Forecast::Changed(Node::Absent, _) => predict::brought(cx, name, predict::missing(path)),
         Forecast::Changed(_, because) | Forecast::Unknown(because) => Ok(Err(because)),
@@ -91,7 +91,7 @@ fn add_now(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileEr
     let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         whole.bits &= stat.st_mode;
-        return append(path, fd.as_fd(), &stat, whole);
+        return append(cx, path, fd.as_fd(), &stat, whole);
     }
     let directory = Parent::of(fd, path, true)?;
     for name in look::list(&directory.fd, path)? {
@@ -101,13 +101,20 @@ fn add_now(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileEr
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile {
             whole.bits &= found.stat.st_mode;
             let fd = look::open_seen(&directory.fd, &name, &path, &found.stat, READ)?;
-            append(&path, fd.as_fd(), &found.stat, whole)?;
+            append(cx, &path, fd.as_fd(), &found.stat, whole)?;
         }
     }
     Ok(())
 }
 
-fn append(path: &str, fd: rustix::fd::BorrowedFd<'_>, stat: &Stat, whole: &mut Whole) -> Result<(), FileError> {
+fn append(
+    cx: &Context<'_>,
+    path: &str,
+    fd: rustix::fd::BorrowedFd<'_>,
+    stat: &Stat,
+    whole: &mut Whole,
+) -> Result<(), FileError> {
+    whole.is_secret = whole.is_secret || secret::is_declared(cx, path);
     let failed = |errno| FileError::io("read", path, errno);
     let left = LARGEST - whole.bytes.len() as u64;
     // What is too large is not read first.

@@ -38,6 +38,7 @@ mod remove;
 mod restore;
 mod root;
 mod schema;
+mod secret;
 mod spec;
 mod stage;
 pub(crate) mod temporary_record;

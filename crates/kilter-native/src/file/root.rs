@@ -19,7 +19,7 @@ use super::place::{self, Parent};
 use super::private::Private;
 use super::spec::{Checksum, Ensure, Spec};
 use super::stage::{Data, Temporary, create, stage};
-use super::{branches, remove, tree};
+use super::{branches, remove, secret, tree};
 
 /// Where something is to be brought to its state.
 pub(super) struct Site<'a> {
@@ -217,7 +217,9 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     batch.record(parent);
     let staged = stage(parent, leaf, data, wanted, kept, &policy)?;
     if let Some(command) = spec.validate_cmd {
-        let secret = command.holds_sensitive() || spec.content.is_some_and(kilter_model::Value::holds_sensitive);
+        let secret = command.holds_sensitive()
+            || is_secret
+            || source.is_some_and(|source| secret::is_declared(batch.around.cx, source.path()));
         let told = if secret { Told::Ending } else { Told::Output };
         accept::accept(batch.around.cx, command, &staged.temporary.path(), &parent.join(leaf), told)?;
     }

@@ -268,7 +268,9 @@ const PARENTS: &str = "\
 Whether directories that are missing above it are made too, with the mode 0755. They are not looked after later. Default: `false`.";
 
 const SHOW_DIFF: &str = "\
-Whether reports show how a text changes. `false` for contents that are nobody's business. Default: `true`.";
+Whether reports show how a text changes. `false` for contents that are nobody's business. Default: `true`.
+A sensitive `content` is never shown. Neither is a copy of a file (`source`, `fragments`) for which the manifest declares a
+sensitive `content`, nor are their checksums.";
 
 const VALIDATE_CMD: &str = "\
 A command that must accept a new content before it takes the place of the old one. `%` stands for

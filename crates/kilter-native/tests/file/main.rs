@@ -9,5 +9,6 @@ mod fragments;
 mod harness;
 mod ownership;
 mod parents;
+mod secrets;
 mod sizes;
 mod trees;

@@ -1,0 +1,48 @@
+//! Which files have a sensitive content, as the catalog declares it: what is copied from them is sensitive too.
+
+use std::collections::HashSet;
+use std::fs;
+
+use ecow::EcoString;
+use kilter_model::{Attributes, Value};
+use kilter_provider::Context;
+
+use super::place;
+use crate::words::texts;
+
+/// Returns true if the catalog declares a sensitive content for the file at a path, directly or by way of the sources and
+/// fragments that it is made of.
+pub(super) fn is_declared(cx: &Context<'_>, path: &str) -> bool {
+    has_secret(cx, vec![place::trim(path).into()])
+}
+
+/// Returns true if a declaration has a sensitive content, or takes its content from a file that has one.
+pub(super) fn holds(cx: &Context<'_>, should: &Attributes) -> bool {
+    is_sensitive(should) || has_secret(cx, origins(should).collect())
+}
+
+fn has_secret(cx: &Context<'_>, mut paths: Vec<EcoString>) -> bool {
+    let mut seen: HashSet<EcoString> = paths.iter().cloned().collect();
+    while let Some(path) = paths.pop() {
+        let declared = |name: &str| cx.outlook().declared("file", name);
+        let at = |path: &str| declared(path).or_else(|| declared(&format!("{path}/")));
+        // The declaration may name the file without the links on the way.
+        let real = || fs::canonicalize(&*path).ok().filter(|real| real.as_os_str() != &*path);
+        let Some(should) = at(&path).or_else(|| at(real()?.to_str()?)) else { continue };
+        if is_sensitive(should) {
+            return true;
+        }
+        paths.extend(origins(should).filter(|origin| seen.insert(origin.clone())));
+    }
+    false
+}
+
+fn is_sensitive(should: &Attributes) -> bool {
+    ["content", "parts"].iter().any(|name| should.get(name).is_some_and(Value::holds_sensitive))
+}
+
+/// The files that a content is made of.
+fn origins(should: &Attributes) -> impl Iterator<Item = EcoString> {
+    let source = should.text("source").map(EcoString::from);
+    source.into_iter().chain(texts(should.get("fragments"))).map(|path| place::trim(&path).into())
+}

@@ -96,6 +96,7 @@ impl Keeper<'_> {
             uid: Some(old.stat.st_uid),
             gid: Some(old.stat.st_gid),
             bits: Some(old.stat.st_mode & ALL & !SET_ID),
+            ..Ownership::default()
         };
         let staged =
             stage(parent, leaf, &Data::Copy(&source, true, self.interrupt), wanted, Some(old), &AclPolicy::Keep)?;
@@ -189,22 +190,11 @@ impl Keeper<'_> {
         let temporary = store.join(leftover::temporary_name());
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-            let mut hasher = Hasher::of(Checksum::Sha256);
-            let (mut written, mut left) = (Ok(()), MAX_BACKUP_BYTES);
-            content::each_chunk(from.as_fd(), &mut |chunk| {
-                hasher.update(chunk);
-                left = left.saturating_sub(chunk.len() as u64);
-                written = content::go_on(self.interrupt).map_err(Into::into).and_then(|()| file.write_all(chunk));
-                written.is_ok() && left > 0
-            })?;
-            written?;
-            if left == 0 {
-                return Err(Errno::FBIG.into());
-            }
+            let checksum = copy_at_most(MAX_BACKUP_BYTES, from, &mut file, self.interrupt)?;
             if self.durable {
                 file.sync_data()?;
             }
-            Ok(hasher.finish())
+            Ok(checksum)
         };
         match write() {
             Ok(checksum) => Ok((temporary, checksum)),
@@ -251,7 +241,14 @@ impl Keeper<'_> {
     fn index(&mut self, var_dir: &Path, line: &str) -> Result<(), FileError> {
         let path = var_dir.join("backup/index");
         let failed = |error: std::io::Error| failed_at(&path, &error);
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(failed)?;
+        // Nothing that waits for a reader.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600).custom_flags(flags);
+        let mut file = options.open(&path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(Errno::NXIO.into()));
+        }
         file.write_all(line.as_bytes()).map_err(failed)?;
         self.note(file.into(), &path)
     }
@@ -264,6 +261,33 @@ impl Keeper<'_> {
         let stat = rustix::fs::fstat(&file).map_err(|errno| FileError::io("inspect", &path, errno))?;
         self.barrier.add(stat.st_dev, file, path)
     }
+}
+
+/// Copies a content and returns its checksum.
+///
+/// # Errors
+/// `FBIG` if it has more bytes than `limit`: it may grow meanwhile.
+fn copy_at_most(
+    limit: u64,
+    from: &OwnedFd,
+    to: &mut impl Write,
+    interrupt: Interrupt<'_>,
+) -> Result<EcoString, std::io::Error> {
+    let mut hasher = Hasher::of(Checksum::Sha256);
+    let mut left = limit;
+    let mut written: std::io::Result<()> = Ok(());
+    content::each_chunk(from.as_fd(), &mut |chunk| {
+        let rest = left.checked_sub(chunk.len() as u64).ok_or(Errno::FBIG);
+        let go_on = rest.and_then(|rest| content::go_on(interrupt).map(|()| rest));
+        written = go_on.map_err(Into::into).and_then(|rest| {
+            left = rest;
+            hasher.update(chunk);
+            to.write_all(chunk)
+        });
+        written.is_ok()
+    })?;
+    written?;
+    Ok(hasher.finish())
 }
 
 /// Refuses a file that is too large to be read for a backup.
@@ -335,4 +359,25 @@ fn line(digits: &str, old: &Looked, path: &str) -> String {
 fn failed_at(path: &Path, error: &std::io::Error) -> FileError {
     let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
     FileError::io("keep the backup", PathBuf::from(path).display().to_string(), errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn backup_may_be_as_large_as_the_limit() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("x");
+        std::fs::write(&path, "1234").unwrap();
+        let from = OwnedFd::from(File::open(&path).unwrap());
+        let never = AtomicBool::new(false);
+        for (limit, is_copied) in [(3, false), (4, true), (5, true)] {
+            let mut copied = Vec::new();
+            let result = copy_at_most(limit, &from, &mut copied, Interrupt::new(&never, None));
+            assert_eq!((result.is_ok(), copied == b"1234"), (is_copied, is_copied), "{limit}: {result:?}");
+        }
+    }
 }

@@ -248,6 +248,30 @@ fn a_backup_in_the_state_directory_is_private_and_indexed() {
 }
 
 #[test]
+fn an_index_of_backups_that_is_no_file_is_an_error() {
+    let (home, state) = (directory(), directory());
+    let path = home.path().join("x");
+    fs::write(&path, "old").unwrap();
+    let index = state.path().join("backup/index");
+    fs::create_dir(state.path().join("backup")).unwrap();
+    let cx = Context::bare().with_var_dir(Some(state.path()));
+    let declared = file(&path, [("content", text("new")), ("backup", yes())]);
+    let mkfifo = |path: &std::path::Path| {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    mkfifo(&index);
+    assert!(apply_in(&cx, &declared).unwrap_err().contains("backup/index"), "nobody reads it");
+    let reader = fs::File::options().read(true).write(true).open(&index).unwrap();
+    assert!(apply_in(&cx, &declared).unwrap_err().contains("backup/index"), "somebody reads it");
+    drop(reader);
+    fs::remove_file(&index).unwrap();
+    symlink(home.path().join("elsewhere"), &index).unwrap();
+    assert!(apply_in(&cx, &declared).unwrap_err().contains("backup/index"), "a link");
+    assert_eq!((names(home.path()), fs::read(&path).unwrap()), (vec!["x".to_owned()], b"old".to_vec()));
+}
+
+#[test]
 fn without_a_place_for_backups_nothing_is_replaced() {
     let home = directory();
     let path = home.path().join("x");

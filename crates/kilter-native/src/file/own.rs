@@ -17,6 +17,8 @@ pub(super) struct Ownership {
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
     pub(super) bits: Option<u32>,
+    /// The bits by which an access list is judged, if they are not the wanted ones: those that the mode would have with it.
+    pub(super) bits_with_list: Option<u32>,
 }
 
 impl Ownership {
@@ -31,7 +33,8 @@ impl Ownership {
 /// Between the two steps it has the permissions that both the old and the new mode give, and no
 /// setuid bits: at no time is it more open than before or after.
 ///
-/// The access list is changed after the owner: until then, the old owner could set it again.
+/// The access list is changed after the owner: until then, the old owner could set it again. Without a list the group has what was
+/// the mask of the list, which is narrowed before.
 pub(super) fn settle(
     parent: &Parent,
     leaf: &[u8],
@@ -53,7 +56,7 @@ pub(super) fn settle(
     let after = FinalOwnership {
         uid: uid.unwrap_or(looked.stat.st_uid),
         gid: gid.unwrap_or(looked.stat.st_gid),
-        bits: bits.unwrap_or(current),
+        bits: wanted.bits_with_list.or(bits).unwrap_or(current),
     };
     let mut lists = list_changes(looked, policy, after, &path)?;
     if !owner_changes && bits.is_none_or(|bits| bits == current) && lists.is_empty() {
@@ -70,9 +73,14 @@ pub(super) fn settle(
         chown(&looked.fd, uid, gid).map_err(|errno| FileError::io("change the owner of", &path, errno))?;
         lists = list_changes(looked, policy, after, &path)?;
     }
-    Xattrs::of(looked).perform(&lists).map_err(|errno| FileError::io("change the access list of", &path, errno))?;
     let left = without_list(&lists, current);
-    if let Some(bits) = bits.or((left != current).then_some(left)) {
+    let is_narrowed = lists.iter().any(|change| matches!(change, XattrChange::RemoveAccess { .. }));
+    if is_narrowed {
+        let kept = if owner_changes { left & !SET_ID } else { left };
+        place.chmod(kept & bits.unwrap_or(left))?;
+    }
+    Xattrs::of(looked).perform(&lists).map_err(|errno| FileError::io("change the access list of", &path, errno))?;
+    if let Some(bits) = bits.or((is_narrowed || left != current).then_some(left)) {
         place.chmod(bits)?;
     }
     Ok(true)

@@ -170,7 +170,7 @@ pub(super) fn ownership(
     };
     let uid = find(spec.owner, "user", &|name| accounts.uid(name))?;
     let gid = find(spec.group, "group", &|name| accounts.gid(name))?;
-    let mut wanted = Ownership { uid, gid, bits: None };
+    let mut wanted = Ownership { uid, gid, ..Ownership::default() };
     let moves = old.is_some_and(|old| wanted.moves(old));
     let current = if moves { mode::disarmed(current, kind) } else { current };
     wanted.bits = tree::wanted_bits(spec, kind, current, source.map(|source| &source.stat));
@@ -180,8 +180,14 @@ pub(super) fn ownership(
 /// Changes the owner, group and mode of what is there.
 pub(super) fn adjust(batch: &Batch<'_>, site: &Site<'_>, source: Option<&Source>) -> Result<(), FileError> {
     let Some(old) = &site.old else { return Ok(()) };
-    let wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
+    let mut wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
     let policy = AclPolicy::of(site.spec, batch.around.accounts)?;
+    if matches!(site.spec.mode(), Some(mode::Mode::Symbolic(_))) && source.is_none() {
+        let current = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
+        let bits_with_list = wanted.bits;
+        wanted = ownership(batch, site.spec, old.kind, current, Some(&old.stat), source)?;
+        wanted.bits_with_list = bits_with_list;
+    }
     if settle(site.parent, site.leaf, old, wanted, &policy)? {
         batch.note(site.parent);
     }
@@ -238,13 +244,15 @@ fn write(batch: &mut Batch<'_>, site: Site<'_>, data: &Data<'_>, source: Option<
     }
 }
 
-/// The mode of a file that is going to be replaced, without permissions that it has only by an access list that is dropped.
+/// The mode of what is there, without permissions that it has only by an access list that is dropped.
 fn bits_of(old: &Looked, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
     let bits = old.stat.st_mode & mode::ALL;
-    if spec.mode.is_some() {
+    // A mode in digits is relative to nothing.
+    if matches!(spec.mode(), Some(mode::Mode::Exact(_))) {
         return Ok(bits);
     }
-    let after = FinalOwnership { uid: old.stat.st_uid, gid: old.stat.st_gid, bits };
+    let with_list = spec.bits(bits, old.kind).unwrap_or(bits);
+    let after = FinalOwnership { uid: old.stat.st_uid, gid: old.stat.st_gid, bits: with_list };
     let changes = policy.changes(&Xattrs::of(old), old.kind, after);
     let changes = changes.map_err(|errno| FileError::io("read the access list of", path, errno))?;
     Ok(without_list(&changes, bits))

@@ -118,7 +118,8 @@ impl Whole {
         }
         let wanted = match &self.old {
             Some(Looked { stat, .. }) => {
-                Ownership { uid: Some(stat.st_uid), gid: Some(stat.st_gid), bits: Some(stat.st_mode & mode::ALL) }
+                let (uid, gid, bits) = (Some(stat.st_uid), Some(stat.st_gid), Some(stat.st_mode & mode::ALL));
+                Ownership { uid, gid, bits, ..Ownership::default() }
             }
             None => Ownership { bits: Some(new_mode), ..Ownership::default() },
         };

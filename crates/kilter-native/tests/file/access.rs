@@ -122,6 +122,47 @@ fn list_is_removed_without_giving_the_group_more() {
 }
 
 #[test]
+fn removed_list_opens_a_file_at_no_time() {
+    let home = shared_directory();
+    let paths: Vec<_> = (0..300).map(|number| home.path().join(format!("x{number}"))).collect();
+    for path in &paths {
+        fs::write(path, "").unwrap();
+        set_access_list(path, &list_for_eve(6, 0, 6));
+    }
+    // Whoever sees no list sees the mode after its removal or a later one.
+    let watched = paths.clone();
+    let watcher = std::thread::spawn(move || {
+        let is_opened = |path: &std::path::PathBuf| {
+            while has(path, "system.posix_acl_access") {}
+            mode(path) & 0o020 != 0
+        };
+        watched.iter().filter(|path| is_opened(path)).count()
+    });
+    paths.iter().for_each(|path| drop(bring(&file(path, [("mode", text("0640"))]))));
+    assert_eq!(watcher.join().unwrap(), 0, "files that their group could write for a while");
+    assert!(paths.iter().all(|path| mode(path) == 0o640));
+}
+
+#[test]
+fn symbolic_mode_does_not_give_the_group_what_its_list_denied() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    for (content, group, expected) in [("same", 0, 0o600), ("same", 4, 0o640), ("new", 0, 0o600), ("new", 4, 0o640)] {
+        let _ = fs::remove_file(&path);
+        fs::write(&path, "same").unwrap();
+        set_access_list(&path, &list_for_eve(6, group, 6));
+        let declared = file(&path, [("content", text(content)), ("mode", text("u=rw,o="))]);
+        bring(&declared);
+        assert_eq!(mode(&path), expected, "{content}, group {group}");
+        assert!(!eve_reads(&path), "{content}, group {group}");
+    }
+    let given = file(&path, [("mode", text("u=rw,g+w,o="))]);
+    set_access_list(&path, &list_for_eve(6, 4, 4));
+    bring(&given);
+    assert_eq!(mode(&path), 0o660, "what the mode adds is added");
+}
+
+#[test]
 fn directory_of_another_user_does_not_open_files_made_in_it() {
     let home = shared_directory();
     let path = home.path().join("d");

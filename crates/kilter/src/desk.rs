@@ -94,6 +94,8 @@ fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
 struct Shared {
     window: Arc<Window>,
     pauses: Mutex<Pauses>,
+    /// Held by whoever pauses or resumes.
+    turn: Mutex<()>,
     followers: Mutex<Vec<Follower>>,
     clients: AtomicUsize,
     /// How many have followed so far.
@@ -126,8 +128,7 @@ struct Follower {
 
 impl Desk {
     /// Opens the socket. Whoever holds the lock on the state directory is the only one to do so.
-    pub(crate) fn open(state_dir: &Path, window: &Arc<Window>) -> io::Result<Desk> {
-        let pauses = Mutex::new(Pauses::read(state_dir)?);
+    pub(crate) fn open(state_dir: &Path, window: &Arc<Window>, pauses: Pauses) -> io::Result<Desk> {
         let path = path(state_dir);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -135,7 +136,8 @@ impl Desk {
         }
         let shared = Arc::new(Shared {
             window: Arc::clone(window),
-            pauses,
+            pauses: Mutex::new(pauses),
+            turn: Mutex::default(),
             followers: Mutex::default(),
             clients: AtomicUsize::new(0),
             followed: AtomicU64::new(0),
@@ -205,33 +207,38 @@ impl Shared {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// One pauses or resumes at a time. The pauses themselves are not locked while the run is asked: it may be reading them.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a pause, and pauses the run. Returns the number of the pause.
     fn pause(&self, pause: &Pause, by: &Json) -> Result<u64, String> {
-        let mut pauses = self.pauses();
+        let _turn = self.turn();
         let keep = |error: io::Error| format!("the pause cannot be kept: {error}");
-        let id = pauses.add(by, pause.longest, &pause.why).map_err(keep)?;
-        let all = pauses.as_one().unwrap_or_else(|| pause.clone());
+        let id = self.pauses().add(by, pause.longest, &pause.why).map_err(keep)?;
+        let all = self.pauses().as_one().unwrap_or_else(|| pause.clone());
         let asked = patiently(|| self.window.pause(all.clone(), BUSY)).map_err(|why| why.to_string());
         if asked.is_err() {
             // Whoever asked is told that it is not paused.
-            let _ = pauses.end(Ends::One(id));
+            let _ = self.pauses().end(Ends::One(id));
         }
         asked.map(|_| id)
     }
 
     /// Ends pauses, and resumes the run if none is left.
     fn resume(&self, which: Ends) -> Result<Json, String> {
-        let mut pauses = self.pauses();
-        let was_paused = pauses.as_one().is_some();
-        let ended = pauses.end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
-        let left = pauses.as_one();
+        let _turn = self.turn();
+        let was_paused = self.pauses().as_one().is_some();
+        let ended = self.pauses().end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
+        let left = self.pauses().as_one();
         let asked = match &left {
             None => patiently(|| self.window.resume(BUSY)).map(|_| ()),
             Some(left) if ended > 0 => patiently(|| self.window.pause(left.clone(), BUSY)).map(|_| ()),
             Some(_) => Ok(()),
         };
         asked.map_err(|why| why.to_string())?;
-        Ok(json!({"was_paused": was_paused, "ended": ended, "left": pauses.lines()}))
+        Ok(json!({"was_paused": was_paused, "ended": ended, "left": self.pauses().lines()}))
     }
 
     fn followers(&self) -> MutexGuard<'_, Vec<Follower>> {
@@ -462,6 +469,22 @@ mod tests {
         {
             assert!(Asked::of(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_pauses_can_be_read_while_the_run_is_asked_to_pause() {
+        let place = tempfile::tempdir().unwrap();
+        let window = Arc::new(Window::default());
+        let desk = Desk::open(place.path(), &window, Pauses::read(place.path()).unwrap()).unwrap();
+        let shared = Arc::clone(&desk.shared);
+        // Nobody answers yet.
+        let asking = std::thread::spawn(move || shared.pause(&Pause::default(), &Json::Null));
+        let mut is_seen = false;
+        while !is_seen && !asking.is_finished() {
+            is_seen = desk.paused().is_some();
+            std::thread::yield_now();
+        }
+        assert!(is_seen);
     }
 
     #[test]

@@ -25,6 +25,8 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(crate) struct Pauses {
     path: PathBuf,
     list: Vec<Record>,
+    /// The number of the last pause, which may be over. Numbers are not used again: `kilter resume ID` would end another pause.
+    last_id: u64,
 }
 
 /// One pause.
@@ -62,16 +64,29 @@ impl Pauses {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let json: Json = if text.is_empty() { Json::Null } else { serde_json::from_str(&text)? };
-        let mut list: Vec<Record> = json.as_array().into_iter().flatten().filter_map(Record::of).collect();
+        let (mut list, last_id) = if text.is_empty() { Default::default() } else { parsed(&text)? };
         let now = now();
         list.retain(|one| one.until_unix_ms.is_none_or(|until| until > now));
-        Ok(Pauses { path, list })
+        Ok(Pauses { path, list, last_id })
+    }
+
+    /// Reads the pauses of a state directory for a command that must not change anything while it is paused.
+    ///
+    /// # Errors
+    /// If it cannot be known whether it is paused; that has been said.
+    pub(crate) fn read_or_fail(state_dir: &Path) -> Result<Pauses, Exit> {
+        Pauses::read(state_dir).map_err(|error| {
+            let path = state_dir.join(NAME);
+            say::fail_with(
+                format_args!("cannot read the pauses of this state directory, {}: {error}", path.display()),
+                ["if nothing has to stay paused, remove that file; pause again otherwise"],
+            )
+        })
     }
 
     /// Adds a pause. Returns its number.
     pub(crate) fn add(&mut self, by: &Json, longest: Option<Duration>, why: &str) -> io::Result<u64> {
-        let id = self.list.iter().map(|one| one.id).max().unwrap_or(0) + 1;
+        let id = self.last_id + 1;
         let now = now();
         let text = |key: &str| by[key].as_str().unwrap_or("unknown").chars().take(200).collect::<String>();
         self.list.push(Record {
@@ -83,8 +98,9 @@ impl Pauses {
             why: why.chars().take(1000).collect(),
         });
         let written = self.write();
-        if written.is_err() {
-            self.list.pop();
+        match written {
+            Ok(()) => self.last_id = id,
+            Err(_) => drop(self.list.pop()),
         }
         written.map(|()| id)
     }
@@ -141,10 +157,21 @@ impl Pauses {
             _ => {}
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(format!("{:#}\n", self.to_json()).as_bytes())?;
+        let last_id = self.list.iter().map(|one| one.id).fold(self.last_id, u64::max);
+        file.write_all(format!("{:#}\n", json!({"last_id": last_id, "pauses": self.to_json()})).as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&new, &self.path)
     }
+}
+
+/// The pauses that a file names, and the number of the last one. A file of the version before is a list alone.
+fn parsed(text: &str) -> io::Result<(Vec<Record>, u64)> {
+    let json: Json = serde_json::from_str(text)?;
+    let listed = json.as_array().or_else(|| json["pauses"].as_array());
+    let list: Option<Vec<Record>> = listed.and_then(|list| list.iter().map(Record::of).collect());
+    let list = list.ok_or_else(|| io::Error::other("it is no list of pauses"))?;
+    let last_id = list.iter().map(|one| one.id).fold(json["last_id"].as_u64().unwrap_or(0), u64::max);
+    Ok((list, last_id))
 }
 
 impl Record {
@@ -217,8 +244,7 @@ fn user_name(uid: u32) -> Option<String> {
 /// # Errors
 /// If they are, or if that cannot be known; it has been said.
 pub(crate) fn refuse(state_dir: &Path) -> Result<(), Exit> {
-    let pauses = Pauses::read(state_dir)
-        .map_err(|error| say::fail(format_args!("cannot read {}: {error}", state_dir.join(NAME).display())))?;
+    let pauses = Pauses::read_or_fail(state_dir)?;
     let lines = pauses.lines();
     if lines.is_empty() {
         return Ok(());
@@ -260,5 +286,17 @@ mod tests {
         assert_eq!(read().lines().len(), 1, "what is over is left out");
         assert_eq!(read().end(Ends::One(2)).unwrap(), 1);
         assert_eq!((read().as_one(), read().end(Ends::All).unwrap()), (None, 0));
+        assert_eq!(read().add(&by(1), None, "").unwrap(), 4, "a number is not used again");
+    }
+
+    #[test]
+    fn what_is_no_list_of_pauses_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        for garbage in ["garbage", "{}", "3", "[{}]", "{\"last_id\": 3, \"pauses\": [1]}"] {
+            std::fs::write(place.path().join(NAME), garbage).unwrap();
+            assert!(Pauses::read(place.path()).is_err(), "{garbage}");
+        }
+        std::fs::write(place.path().join(NAME), "[]").unwrap();
+        assert_eq!(Pauses::read(place.path()).unwrap().add(&Json::Null, None, "").unwrap(), 1);
     }
 }

@@ -58,7 +58,7 @@ Examples:
 
 What is under way is finished, and `kilter pause` waits for that; nothing else is begun, whatever happens
 meanwhile, and all of it is looked at when the run is resumed. A manifest that is edited is read, and waits.
-A run that is ended and begun anew is not paused. Exits with 1 when there is no run.";
+A run that is ended and begun anew stays paused. Exits with 1 when there is no run.";
 
 pub(super) const RESUME: &str = "\
 Examples:

@@ -25,6 +25,7 @@ use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::load::{self, Audience, Loaded, Noted};
 use crate::manager::Manager;
+use crate::pauses::Pauses;
 use crate::render::progress::{Progress, Shown};
 use crate::say::Said;
 use crate::{manager, metrics, providers, say, signals, world};
@@ -147,7 +148,8 @@ impl<'env, 'r> Keeping<'env, 'r> {
             next: None,
             last: None,
         };
-        let paused = self.outside.desk.and_then(Desk::paused);
+        // What is held in place of something else stays paused.
+        let paused = self.outside.desk.filter(|_| takeover.is_none()).and_then(Desk::paused);
         let hold = Hold {
             reread: (may_differ(args, loaded, &declared.noted) && args.reread > 0)
                 .then(|| Duration::from_secs(args.reread)),
@@ -199,7 +201,9 @@ fn desk(pass: Pass, global: &Global, window: &Arc<Window>) -> Result<Option<Desk
     if pass.mode == Mode::Noop {
         return Ok(None);
     }
-    let opened = Desk::open(&global.state_dir()?, window);
+    let state_dir = global.state_dir()?;
+    let pauses = Pauses::read_or_fail(&state_dir)?;
+    let opened = Desk::open(&state_dir, window, pauses);
     Ok(opened.map_err(|error| say::warning(format_args!("`kilter status` cannot ask this run: {error}"))).ok())
 }
 

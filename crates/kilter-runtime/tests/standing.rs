@@ -308,6 +308,7 @@ fn contested_resource_that_yields_is_demoted() {
         let standings = seen.when(|standings| standings.quiet_for.is_some());
         let busy = one(&standings, "busy");
         assert_eq!((busy.tally.changes, busy.watched_only, standings.conditions.contested), (21, true, 0));
+        assert_eq!(standings.conditions.watched_only, 1);
         assert_eq!((busy.contest.as_ref(), busy.next_look), (None, None));
     });
 }

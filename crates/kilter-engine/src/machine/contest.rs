@@ -67,6 +67,11 @@ impl Machine {
         self.hold.as_ref().map_or(0, |hold| hold.contests.len())
     }
 
+    /// Number of vertices that are not repaired any more because they were contested.
+    pub fn watched_only(&self) -> usize {
+        self.hold.as_ref().map_or(0, |hold| hold.watched_only.len())
+    }
+
     /// Returns true if a vertex is contested and its next repair has to wait.
     pub(super) fn is_held_off(&self, vertex: VertexId) -> bool {
         let now = self.now;

@@ -20,6 +20,8 @@ pub struct Conditions {
     pub unwatched: usize,
     /// Number of resources whose repairs another program undoes.
     pub contested: usize,
+    /// Number of resources that were contested and are not repaired any more (`contested: observe`).
+    pub watched_only: usize,
 }
 
 /// What is held is older than what is declared, because that has errors.
@@ -43,6 +45,7 @@ impl Driver<'_, '_, '_, '_> {
             is_declared_polled: holder.reading.is_unwatched,
             unwatched: holder.polls.missing(),
             contested: self.machine.contested(),
+            watched_only: self.machine.watched_only(),
         }
     }
 

@@ -45,7 +45,7 @@ fn ask(args: &StatusArgs, global: &Global) -> Result<Exit, Exit> {
     let count = |key: &str| answer["counts"][key].as_u64().unwrap_or(0);
     let is_failed =
         count("failed") + count("skipped") > 0 || answer["outdated"].is_object() || answer["journal"].is_string();
-    let is_hampered = count("contested") + count("unwatched") > 0
+    let is_hampered = count("contested") + count("watched_only") + count("unwatched") > 0
         || answer["declared_polled"] == true
         || answer["paused"].is_object();
     Ok(match shown {

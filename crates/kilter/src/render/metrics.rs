@@ -47,6 +47,9 @@ pub(crate) fn text(status: &Json) -> String {
     }
     metric(&mut text, "kilter_resources_contested", "gauge", "Resources whose repairs another program undoes.");
     let _ = writeln!(text, "kilter_resources_contested {}", number(&counts["contested"]));
+    let help = "Resources that are no longer repaired because they were contested (`contested: observe`).";
+    metric(&mut text, "kilter_resources_watched_only", "gauge", help);
+    let _ = writeln!(text, "kilter_resources_watched_only {}", number(&counts["watched_only"]));
     metric(
         &mut text,
         "kilter_resources_unwatched",

@@ -57,6 +57,7 @@ fn of_all(standings: &Standings) -> Json {
     of_all["under_way"] = standings.under_way.into();
     of_all["in_sync_now"] = standings.in_sync_now.into();
     of_all["contested"] = standings.conditions.contested.into();
+    of_all["watched_only"] = standings.conditions.watched_only.into();
     of_all["unwatched"] = standings.conditions.unwatched.into();
     of_all["polled"] = standings.polled.into();
     json!({
@@ -99,6 +100,11 @@ pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
     if contested > 0 {
         let are = if contested == 1 { "is" } else { "are" };
         lines.push(format!("{} {are} contested", resources(contested)));
+    }
+    let watched_only = conditions.watched_only;
+    if watched_only > 0 {
+        let are = if watched_only == 1 { "is" } else { "are" };
+        lines.push(format!("{} {are} no longer repaired (`contested: observe`)", resources(watched_only)));
     }
     if unwatched > 0 {
         let are = if unwatched == 1 { "is" } else { "are" };
@@ -296,6 +302,7 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             "declared_polled": conditions.is_declared_polled,
             "unwatched": conditions.unwatched,
             "contested": conditions.contested,
+            "watched_only": conditions.watched_only,
         }),
         Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
         Event::Flushed | Event::Alive | Event::Door | Event::Waiting { .. } | Event::Idle | Event::Progress { .. } => {
@@ -328,6 +335,7 @@ pub(crate) fn text(json: &Json) -> String {
         ("skipped", "skipped"),
         ("interrupted", "interrupted"),
         ("contested", "contested"),
+        ("watched_only", "no longer repaired"),
         ("left_out", "left out by `when`"),
     ];
     parts.extend(

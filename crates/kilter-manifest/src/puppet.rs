@@ -23,7 +23,7 @@ pub(crate) struct Lowered {
 /// The types that Puppet and kilter share, with the attributes that only say how Puppet does something, or what nobody can
 /// declare.
 const SHARED: [(&str, &[&str]); 10] = [
-    ("cron", &["provider", "target"]),
+    ("cron", &["provider"]),
     ("exec", &["provider"]),
     ("file", &["provider", "ctime", "mtime", "type"]),
     ("group", &["provider"]),
@@ -31,7 +31,7 @@ const SHARED: [(&str, &[&str]); 10] = [
     ("notify", &["provider"]),
     ("package", &["provider", "mark"]),
     ("service", &["provider"]),
-    ("ssh_authorized_key", &["provider", "target"]),
+    ("ssh_authorized_key", &["provider"]),
     ("user", &["provider"]),
 ];
 
@@ -185,8 +185,19 @@ impl Writer {
         self.start(Kind::Mapping, title.span());
         let shared = SHARED.iter().find(|(name, _)| *name == type_name);
         let dropped = shared.map_or(&[][..], |(_, dropped)| dropped);
+        let user = body.get("user").map(View::text);
         let is_link = type_name == "file" && body.get("ensure").is_some_and(|ensure| ensure.text() == "link");
         for (name, value) in body.entries().filter(|(name, _)| !dropped.contains(&name.text())) {
+            if let ("cron" | "ssh_authorized_key", "target") = (type_name, name.text()) {
+                if !is_default_target(type_name, value.text(), user) {
+                    let message = eco_format!(
+                        "`target: {}` is not supported: {type_name} is kept where its `user` has it",
+                        value.text()
+                    );
+                    self.builder.report(Diagnostic::new(message).at(value.span()));
+                }
+                continue;
+            }
             // All links have the same mode, which Puppet prints and nobody can set.
             if !is_link || name.text() != "mode" {
                 self.attribute(type_name, name, value);
@@ -262,6 +273,17 @@ impl Writer {
             self.text(name_here, name);
             self.plain(truth, at);
         }
+    }
+}
+
+/// Returns true if a target is where kilter keeps the resource anyway: the table of its user, or `~/.ssh/authorized_keys`.
+/// Where a home is, is not known here.
+fn is_default_target(type_name: &str, target: &str, user: Option<&str>) -> bool {
+    match (type_name, target) {
+        (_, "absent" | "") => true,
+        ("cron", _) => user.unwrap_or("root") == target,
+        _ if user == Some("root") => target == "/root/.ssh/authorized_keys",
+        _ => target.ends_with("/.ssh/authorized_keys"),
     }
 }
 

@@ -123,6 +123,18 @@ fn each_type_is_understood_as_puppet_prints_it() {
 }
 
 #[test]
+fn a_target_that_is_not_the_default_is_a_problem() {
+    for resource in [
+        "ssh_authorized_key: {a: {type: rsa, key: A, user: alice, target: /etc/ssh/keys/alice}}",
+        "ssh_authorized_key: {a: {type: rsa, key: A, user: root, target: /home/x/.ssh/authorized_keys}}",
+        "cron: {a: {command: x, user: root, target: alice}}",
+    ] {
+        let problems = refused(&format!("resources:\n  {resource}\n"));
+        assert!(problems.contains("`target: ") && problems.contains("is not supported"), "{problems}");
+    }
+}
+
+#[test]
 fn words_of_puppet_are_those_of_the_type() {
     for (resource, expected) in [
         ("package: {a: {ensure: installed}}", "package[a] {ensure: present}"),
@@ -130,7 +142,7 @@ fn words_of_puppet_are_those_of_the_type() {
         ("package: {a: {ensure: purged}}", "package[a] {ensure: absent, purge: true}"),
         ("package: {a: {ensure: absent, provider: dpkg}}", "package[a] {ensure: absent}"),
         (
-            "ssh_authorized_key: {a: {type: rsa, key: A, options: absent, target: /x}}",
+            "ssh_authorized_key: {a: {type: rsa, key: A, options: absent, target: /home/a/.ssh/authorized_keys}}",
             "ssh_authorized_key[a] {type: ssh-rsa, key: A}",
         ),
         (

@@ -52,7 +52,10 @@ pub(crate) struct Step {
     pub(crate) is_refreshed: bool,
     differences: Vec<Json>,
     otherwise: Vec<Json>,
-    /// The digest of what the change reads and replaces; none if there is nothing to compare.
+    /// The attributes that were unknown; an empty name stands for the whole resource.
+    unknown: Vec<String>,
+    /// The digest of what the change reads and replaces; the `ensure` that an unknown step found; none if there is nothing to
+    /// compare.
     basis: Option<Json>,
 }
 
@@ -60,6 +63,22 @@ impl Step {
     /// Returns true if the resource was to be changed.
     pub(crate) fn changes(&self) -> bool {
         !self.differences.is_empty()
+    }
+
+    /// Returns true if the resource was in its state, and only its refresh was unknown.
+    pub(crate) fn is_refresh_unknown(&self) -> bool {
+        self.is_unknown && !self.unknown.is_empty() && self.unknown.iter().all(|name| name == "refresh")
+    }
+
+    /// Returns true if an unknown step found the resource with this `ensure`.
+    pub(crate) fn found(&self, ensure: &str) -> bool {
+        self.is_unknown && self.basis.as_ref().is_some_and(|basis| *basis == *ensure)
+    }
+
+    /// Returns true if it was unknown what would exist when the resource has its turn.
+    pub(crate) fn is_existence_unknown(&self) -> bool {
+        self.is_unknown
+            && (self.unknown.is_empty() || self.unknown.iter().any(|name| name.is_empty() || name == "ensure"))
     }
 }
 
@@ -76,11 +95,13 @@ impl Plan {
         let read = |json: &Json| {
             let list = |key: &str| json.get(key).and_then(Json::as_array).cloned().unwrap_or_default();
             let reference = json.get("resource")?.as_str()?.parse().ok()?;
+            let name = |one: &Json| one["attribute"].as_str().unwrap_or_default().to_owned();
             let step = Step {
                 is_unknown: json.get("status")?.as_str()? == Status::Unknown.word(),
                 is_refreshed: json.get("refreshed_by").is_some(),
                 differences: list("differences"),
                 otherwise: list("otherwise"),
+                unknown: list("unknown").iter().map(name).collect(),
                 basis: json.get("basis").cloned(),
             };
             Some((reference, step))

@@ -302,6 +302,8 @@ impl<'run> Board<'run> {
             }
             Ok(found) if !found.state.unknown.is_empty() => {
                 let draft = self.draft(done.vertex);
+                // An apply of the plan removes or replaces nothing else.
+                draft.basis = found.state.attributes.get("ensure").cloned();
                 draft.unknown_by = found.state.unknown.first().map(|unknown| unknown.because.resource.clone());
                 let unknown = found.state.unknown.into_iter();
                 draft.unknown =

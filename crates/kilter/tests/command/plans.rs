@@ -189,6 +189,42 @@ fn a_step_that_was_unknown_is_carried_out_and_marked() {
 }
 
 #[test]
+fn what_depends_on_an_unknown_step_is_changed_only_as_the_plan_shows() {
+    let place = place(
+        "  exec[token]: { command: echo 1234 }\n  file[DIR/token]: { content: '${exec[token].stdout}' }\n  \
+         file[DIR/same]: { content: x, require: 'file[DIR/token]' }\n  \
+         file[DIR/gone]: { ensure: absent, require: 'file[DIR/token]' }\n",
+    );
+    place.file("same", "x");
+    plan(&place);
+    place.file("same", "precious");
+    place.file("gone", "precious");
+    let (code, report) = applied(&place);
+    assert_eq!(code, 4, "{report:#}");
+    for title in ["/same", "/gone"] {
+        let (status, mark, _) = of(&report, title);
+        assert_eq!((&*status, &*mark), ("failed", "stale"), "{title}: {report:#}");
+    }
+    assert_eq!((content(&place, "same"), content(&place, "gone")), ("precious".to_owned(), "precious".to_owned()));
+    assert_eq!(content(&place, "token"), "1234");
+}
+
+#[test]
+fn an_unknown_step_does_not_remove_what_the_plan_did_not_show() {
+    let place = place(
+        "  exec[token]: { command: echo 1234 }\n  file[DIR/token]: { content: '${exec[token].stdout}', force: true }\n",
+    );
+    plan(&place);
+    fs::create_dir_all(place.path().join("token/deep")).unwrap();
+    place.file("token/deep/a", "precious");
+    let (code, report) = applied(&place);
+    let (status, mark, why) = of(&report, "/token");
+    assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
+    assert!(why.contains("`ensure` would change from directory to file, which the plan did not show"), "{why}");
+    assert_eq!(content(&place, "token/deep/a"), "precious");
+}
+
+#[test]
 fn a_refresh_that_the_plan_did_not_show_is_refused() {
     let place = place(
         "  file[DIR/a]: { content: x, notify: 'exec[e]' }\n  \

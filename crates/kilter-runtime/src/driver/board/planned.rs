@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::Board;
 use super::otherwise::otherwise;
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
 use crate::report::Deviation;
 
 /// What to do about a step that is stale.
@@ -66,12 +66,13 @@ impl Board<'_> {
     ) -> Result<Option<(Deviation, EcoString)>, EcoString> {
         let reference = &self.prepared.resource(vertex).reference;
         let step = plan.step(reference);
-        if step.is_some_and(|step| step.is_unknown) {
-            return Ok(Some((Deviation::Unknown, "it was unknown in the plan".into())));
+        if let Some(step) = step.filter(|step| step.is_unknown && !step.is_refresh_unknown()) {
+            return match self.unshown_removal(step, vertex, differences) {
+                Some(why) => Err(why),
+                None => Ok(Some((Deviation::Unknown, "it was unknown in the plan".into()))),
+            };
         }
-        let is_refreshed = step.is_some_and(|step| step.is_refreshed);
-        let is_unshown_refresh = is_owed && !is_refreshed && self.prepared.is_refreshable(vertex);
-        let drift = match step {
+        let drift = match step.filter(|step| !step.is_unknown) {
             // What it differed in is as it should be by now.
             _ if differences.is_empty() => None,
             None => Some("the plan had it in its state, and it is not any more".into()),
@@ -85,32 +86,47 @@ impl Board<'_> {
                 plan.drift(reference, step, &told, &otherwise, basis)
             }
         };
-        let drift =
-            drift.or_else(|| is_unshown_refresh.then(|| "it would be refreshed, which the plan did not show".into()));
-        match drift {
-            None if differences.is_empty() && step.is_some_and(crate::plan::Step::changes) => {
-                Ok(Some((Deviation::NotNeeded, "the plan had a change of it: nothing is left to do".into())))
-            }
-            None => Ok(None),
-            Some(why) => match self.unknown_cause(plan, vertex) {
-                Some(cause) if step.is_none() || is_unshown_refresh => {
-                    let cause = &self.prepared.resource(cause).reference;
-                    Ok(Some((
-                        Deviation::Unknown,
-                        eco_format!("the plan did not show it: it depends on {cause}, which was unknown"),
-                    )))
-                }
-                _ => Err(why),
-            },
+        if let Some(why) = drift {
+            return Err(why);
         }
+        let is_shown = step.is_some_and(|step| step.is_refreshed || step.is_unknown);
+        if is_owed && !is_shown && self.prepared.is_refreshable(vertex) {
+            let Some(cause) = self.unknown_notifier(plan, vertex) else {
+                return Err("it would be refreshed, which the plan did not show".into());
+            };
+            let cause = &self.prepared.resource(cause).reference;
+            let note = eco_format!("the plan did not show its refresh: {cause} notifies it, which was unknown");
+            return Ok(Some((Deviation::Unknown, note)));
+        }
+        Ok(match step {
+            Some(step) if step.is_unknown => Some((Deviation::Unknown, "it was unknown in the plan".into())),
+            Some(step) if step.changes() && differences.is_empty() => {
+                Some((Deviation::NotNeeded, "the plan had a change of it: nothing is left to do".into()))
+            }
+            _ => None,
+        })
     }
 
-    /// Returns the step before a resource that was unknown in the plan and has changed something.
-    fn unknown_cause(&self, plan: &Plan, vertex: VertexId) -> Option<VertexId> {
+    /// Describes the removal or replacement of what exists, if the plan had a step as unknown for another reason.
+    fn unshown_removal(&self, step: &Step, vertex: VertexId, differences: &[Difference]) -> Option<EcoString> {
+        if step.is_existence_unknown() {
+            return None;
+        }
+        let removed = differences.iter().find(|one| one.attribute == "ensure" && one.entry.is_none())?;
+        let (is, should) = (removed.is.as_str()?, removed.should.as_str()?);
+        // The `ensure` of a file is its kind: to change it is to remove what is there.
+        let is_removal = should == "absent" || self.prepared.resource(vertex).reference.type_name.as_str() == "file";
+        (is != "absent" && is_removal && !step.found(is))
+            .then(|| eco_format!("`ensure` would change from {is} to {should}, which the plan did not show"))
+    }
+
+    /// Returns a resource that was unknown in the plan, has changed something and notifies another one.
+    fn unknown_notifier(&self, plan: &Plan, vertex: VertexId) -> Option<VertexId> {
         let graph = &self.prepared.graph;
         let (mut open, mut seen) = (vec![vertex], FxHashSet::default());
         while let Some(at) = open.pop() {
-            for first in graph.entering(at).iter().map(|edge| graph.edge(*edge).first) {
+            let edges = graph.entering(at).iter().map(|edge| graph.edge(*edge)).filter(|edge| edge.notify);
+            for first in edges.map(|edge| edge.first) {
                 let is_unknown =
                     || plan.step(&self.prepared.resource(first).reference).is_some_and(|step| step.is_unknown);
                 if self.changed.contains_key(&first) && is_unknown() {

@@ -294,6 +294,9 @@ fn read(path: &Path, facts: &facts::Gathered, timeout: Duration) -> Result<Sourc
         true => text(path, &opened),
         false => signals::unheeded(|| text(path, &opened)),
     }?;
+    if found.is_file() && text.is_empty() {
+        return Err(format!("{shown} is empty: it is neither a manifest nor a plan"));
+    }
     if plan_file::is_plan(&text) {
         return Err(format!("{shown} is a plan, not a manifest: `kilter apply {shown}` takes it, alone"));
     }

@@ -225,6 +225,16 @@ fn an_unknown_step_does_not_remove_what_the_plan_did_not_show() {
 }
 
 #[test]
+fn an_empty_file_is_neither_a_plan_nor_a_manifest() {
+    let place = Place::new();
+    place.file("empty", "");
+    for args in [&["apply", "empty"][..], &["plan", "empty"], &["run", "empty", "--max-runtime", "1"]] {
+        let ended = place.run(args);
+        assert!(ended.code == 1 && ended.stderr.contains("empty is empty"), "{args:?}: {ended:?}");
+    }
+}
+
+#[test]
 fn a_refresh_that_the_plan_did_not_show_is_refused() {
     let place = place(
         "  file[DIR/a]: { content: x, notify: 'exec[e]' }\n  \

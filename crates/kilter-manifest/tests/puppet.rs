@@ -50,13 +50,13 @@ fn compiled(text: &str) -> (Vec<String>, String) {
 /// The problems of a manifest, as they are shown.
 fn refused(text: &str) -> String {
     let (result, sources) = world().compile(text);
-    render(&result.err().expect("it is refused"), &sources, false)
+    render(&result.expect_err("it is refused"), &sources, false)
 }
 
 /// What Puppet has printed, below `resources`.
 fn printed(type_name: &str) -> String {
     let path = format!("{}/tests/puppet/{type_name}.yaml", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).expect("the output is recorded");
     let lines = text.lines().filter(|line| *line != "---").map(|line| format!("  {line}\n"));
     format!("resources:\n{}", lines.collect::<String>())
 }

@@ -448,7 +448,9 @@ fn what_no_worker_has_begun_is_queued() {
     let names = ["a", "b", "c"];
     let slots = Slots::new(&names.map(|name| (name, held)));
     hold(&slots, names.map(|name| slot(name, Meta::default())).to_vec(), Vec::new(), 1, |seen| {
-        let standings = seen.when(|standings| standings.resources.iter().any(|one| one.word == "changing"));
+        // The one worker checks all three as a batch, then it changes one.
+        let is_checked = |standings: &Standings| standings.resources.iter().all(|one| one.word != "checking");
+        let standings = seen.when(|all| all.resources.iter().any(|one| one.word == "changing") && is_checked(all));
         let words: Vec<&str> = names.iter().map(|name| one(&standings, name).word).collect();
         assert_eq!(words, ["changing", "queued", "queued"]);
     });

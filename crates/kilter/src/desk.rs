@@ -221,13 +221,13 @@ impl Shared {
         let asked = patiently(|| self.window.pause(all.clone(), BUSY)).map_err(|why| why.to_string());
         if asked.is_err() {
             // Whoever asked is told that it is not paused.
-            let _ = self.pauses().end(Ends::One(id));
+            let _ = self.pauses().end(&Ends::One(id));
         }
         asked.map(|_| id)
     }
 
     /// Ends pauses, and resumes the run if none is left.
-    fn resume(&self, which: Ends) -> Result<Json, String> {
+    fn resume(&self, which: &Ends) -> Result<Json, String> {
         let _turn = self.turn();
         let was_paused = self.pauses().as_one().is_some();
         let ended = self.pauses().end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
@@ -337,13 +337,13 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> Option<(u64, Receiver<Arc
             Ok(id) => {
                 // Nobody resumes what nobody knows to be paused.
                 if stream.write_all(line(&json!({"paused": true, "id": id})).as_bytes()).is_err() {
-                    let _ = shared.resume(Ends::One(id));
+                    let _ = shared.resume(&Ends::One(id));
                 }
                 return None;
             }
             Err(why) => Err(why),
         },
-        Asked::Resume(which) => shared.resume(which),
+        Asked::Resume(which) => shared.resume(&which),
     };
     let answer = answer.unwrap_or_else(|why| json!({"error": why}));
     // Who has gone needs no answer.
@@ -414,7 +414,7 @@ impl Asked {
                 (_, _, true) => Ok(Asked::Resume(Ends::All)),
                 (Json::Null, Json::Null, _) => Ok(Asked::Resume(Ends::All)),
                 (Json::Null, session, _) => {
-                    session.as_u64().map(|session| Asked::Resume(Ends::Session(session))).ok_or(WHAT)
+                    session.as_str().map(|session| Asked::Resume(Ends::Session(session.to_owned()))).ok_or(WHAT)
                 }
                 (id, ..) => id.as_u64().map(|id| Asked::Resume(Ends::One(id))).ok_or(WHAT),
             },
@@ -460,7 +460,10 @@ mod tests {
         );
         assert_eq!(Asked::of("{\"ask\": \"resume\"}"), Ok(Asked::Resume(Ends::All)));
         assert_eq!(Asked::of("{\"ask\": \"resume\", \"id\": 3}"), Ok(Asked::Resume(Ends::One(3))));
-        assert_eq!(Asked::of("{\"ask\": \"resume\", \"session\": 7}"), Ok(Asked::Resume(Ends::Session(7))));
+        assert_eq!(
+            Asked::of("{\"ask\": \"resume\", \"session\": \"7\"}"),
+            Ok(Asked::Resume(Ends::Session("7".into())))
+        );
         for wrong in ["{\"ask\": \"pause\", \"for_ms\": -1}", "{\"ask\": \"pause\", \"why\": 1}"] {
             assert!(Asked::of(wrong).is_err(), "{wrong}");
         }

@@ -35,18 +35,18 @@ struct Record {
     id: u64,
     /// The user, the terminal and the process that paused.
     by: String,
-    /// The session of that process (setsid(2)).
-    session: u64,
+    /// The session of that process, as [`session`] names it.
+    session: String,
     unix_ms: u64,
     until_unix_ms: Option<u64>,
     why: String,
 }
 
 /// Pauses that `kilter resume` ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// Those of a session.
-    Session(u64),
+    Session(String),
     /// One, by its number.
     One(u64),
     All,
@@ -92,7 +92,7 @@ impl Pauses {
         self.list.push(Record {
             id,
             by: text("by"),
-            session: by["session"].as_u64().unwrap_or(0),
+            session: text("session"),
             unix_ms: now,
             until_unix_ms: longest.map(|longest| now.saturating_add(millis(longest))),
             why: why.chars().take(1000).collect(),
@@ -106,11 +106,11 @@ impl Pauses {
     }
 
     /// Ends pauses. Returns how many.
-    pub(crate) fn end(&mut self, which: Ends) -> io::Result<usize> {
+    pub(crate) fn end(&mut self, which: &Ends) -> io::Result<usize> {
         let before = self.list.clone();
         self.list.retain(|one| match which {
-            Ends::Session(session) => one.session != session,
-            Ends::One(id) => one.id != id,
+            Ends::Session(session) => one.session != *session,
+            Ends::One(id) => one.id != *id,
             Ends::All => false,
         });
         let ended = before.len() - self.list.len();
@@ -179,7 +179,8 @@ impl Record {
         Some(Record {
             id: json["id"].as_u64()?,
             by: json["by"].as_str()?.to_owned(),
-            session: json["session"].as_u64()?,
+            // A number is the format of the version before. It names no session.
+            session: json["session"].as_str().unwrap_or_default().to_owned(),
             unix_ms: json["unix_ms"].as_u64()?,
             until_unix_ms: json["until_unix_ms"].as_u64(),
             why: json["why"].as_str()?.to_owned(),
@@ -208,10 +209,29 @@ pub(crate) fn line(json: &Json) -> String {
     )
 }
 
-/// Who pauses: the user, the terminal, the process that called this one, and the session.
+/// The caller of `kilter pause` or `kilter resume`: the user, the terminal, the parent process, and the session.
 pub(crate) fn caller() -> Json {
-    let session = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
-    json!({"by": described(), "session": session})
+    json!({"by": described(), "session": session()})
+}
+
+/// Names the session of this process (setsid(2)): the boot, the PID namespace, the session's number, and the start of its leader.
+///
+/// The kernel uses a number again after a boot, in another namespace, and after the end of the session. In a namespace that the
+/// leader is not a member of, as behind `unshare --pid` or `docker exec`, the number is 0.
+fn session() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let id = stat_field("self", 6).unwrap_or_else(|| "0".to_owned());
+    let start = stat_field(&id, 22).unwrap_or_default();
+    format!("{} {} {id} {start}", boot.trim(), namespace.display())
+}
+
+/// A field of `/proc/PROCESS/stat`, by its number in proc(5), from 3 on.
+fn stat_field(process: &str, number: usize) -> Option<String> {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+    // The second field is the program's name in parentheses, which may have spaces and parentheses in it.
+    let fields = stat.rsplit(|byte| *byte == b')').next()?;
+    String::from_utf8_lossy(fields).split_whitespace().nth(number.checked_sub(3)?).map(str::to_owned)
 }
 
 fn described() -> String {
@@ -272,21 +292,29 @@ mod tests {
     fn pauses_of_two_sessions_are_kept_apart() {
         let place = tempfile::tempdir().unwrap();
         let read = || Pauses::read(place.path()).unwrap();
-        let by = |session: u64| json!({"by": format!("user {session}"), "session": session});
+        let by = |session: &str| json!({"by": format!("user {session}"), "session": session});
         assert_eq!(read().as_one(), None);
-        assert_eq!(read().add(&by(1), None, "backup").unwrap(), 1);
-        assert_eq!(read().add(&by(2), Some(Duration::from_secs(600)), "by hand").unwrap(), 2);
+        assert_eq!(read().add(&by("1"), None, "backup").unwrap(), 1);
+        assert_eq!(read().add(&by("2"), Some(Duration::from_secs(600)), "by hand").unwrap(), 2);
         let one = read().as_one().unwrap();
         assert_eq!((one.longest, one.why.as_str()), (None, "backup; by hand"));
-        assert_eq!(read().end(Ends::Session(3)).unwrap(), 0);
-        assert_eq!(read().end(Ends::Session(1)).unwrap(), 1);
+        assert_eq!(read().end(&Ends::Session("3".into())).unwrap(), 0);
+        assert_eq!(read().end(&Ends::Session("1".into())).unwrap(), 1);
         let one = read().as_one().unwrap();
         assert!(one.longest.is_some_and(|left| left <= Duration::from_secs(600)) && one.why == "by hand");
-        assert_eq!(read().add(&by(1), Some(Duration::ZERO), "over").unwrap(), 3);
+        assert_eq!(read().add(&by("1"), Some(Duration::ZERO), "over").unwrap(), 3);
         assert_eq!(read().lines().len(), 1, "what is over is left out");
-        assert_eq!(read().end(Ends::One(2)).unwrap(), 1);
-        assert_eq!((read().as_one(), read().end(Ends::All).unwrap()), (None, 0));
-        assert_eq!(read().add(&by(1), None, "").unwrap(), 4, "a number is not used again");
+        assert_eq!(read().end(&Ends::One(2)).unwrap(), 1);
+        assert_eq!((read().as_one(), read().end(&Ends::All).unwrap()), (None, 0));
+        assert_eq!(read().add(&by("1"), None, "").unwrap(), 4, "a number is not used again");
+    }
+
+    #[test]
+    fn a_session_outside_of_the_namespace_has_a_name_too() {
+        assert_eq!(session(), session());
+        let parts: Vec<String> = session().split(' ').map(str::to_owned).collect();
+        assert!(parts.len() == 4 && parts[..3].iter().all(|part| !part.is_empty()), "{parts:?}");
+        assert_eq!(stat_field("0", 22), None, "no process has the number of a leader in another namespace");
     }
 
     #[test]

@@ -37,10 +37,10 @@ fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
     let which = match args.id {
         Some(id) => Ends::One(id),
         None if args.all => Ends::All,
-        None => Ends::Session(caller["session"].as_u64().unwrap_or(0)),
+        None => Ends::Session(caller["session"].as_str().unwrap_or_default().to_owned()),
     };
     let state_dir = global.state_dir()?;
-    let answer = match without_run(&state_dir, which)? {
+    let answer = match without_run(&state_dir, &which)? {
         Some(answer) => answer,
         None => {
             let session = caller["session"].clone();
@@ -63,7 +63,7 @@ fn resumed(args: &ResumeArgs, global: &Global) -> Result<Exit, Exit> {
 }
 
 /// Ends pauses of a state directory that no run holds. Returns `None` if one holds it, or nothing is paused.
-fn without_run(state_dir: &Path, which: Ends) -> Result<Option<Json>, Exit> {
+fn without_run(state_dir: &Path, which: &Ends) -> Result<Option<Json>, Exit> {
     let fail = |error: io::Error| say::fail(format_args!("the pause cannot be ended: {error}"));
     let is_paused = |pauses: &Pauses| pauses.as_one().is_some();
     if UnixStream::connect(desk::path(state_dir)).is_ok() || !Pauses::read(state_dir).is_ok_and(|one| is_paused(&one)) {

@@ -1,33 +1,33 @@
-//! Cycles: which vertices wait for each other, and the shortest way around.
+//! Cycle detection: groups of vertices that wait for each other, and a shortest cycle in each.
 
 use std::collections::VecDeque;
 
 use crate::graph::{Edge, Graph, VertexId};
 
-/// The shortest cycle through a knot of vertices: each edge leads to the first of the next one, the
-/// last back to the first of the first.
+/// A shortest cycle through a strongly connected component. Each edge ends at the vertex where the next edge
+/// starts. The last edge ends at the start of the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// The edges in order, starting at the vertex that was declared first.
+    /// The edges in order. The first edge starts at the vertex that was declared first.
     pub edges: Vec<Edge>,
 }
 
-/// Work beyond which the search for the *shortest* cycle of one knot settles for a short one, in
-/// edges looked at.
+/// Maximum number of edges visited while searching one component for a *shortest* cycle. After that, the search
+/// returns the shortest cycle found so far.
 const PATIENCE: usize = 20_000_000;
 
-/// One shortest cycle for each strongly connected component that has one.
+/// Returns one shortest cycle for each strongly connected component that has a cycle.
 pub(crate) fn cycles(graph: &Graph) -> Vec<Cycle> {
     knots(graph).iter().map(|knot| shortest(graph, knot)).collect()
 }
 
-/// The vertices that wait for each other, knot by knot, each in manifest order.
+/// Returns the strongly connected components that have a cycle, each in manifest order.
 pub(crate) fn knots(graph: &Graph) -> Vec<Vec<VertexId>> {
     let left = unordered(graph);
     if left.is_empty() { Vec::new() } else { components(graph, &left) }
 }
 
-/// The vertices that no order can reach: on a cycle or behind one.
+/// Returns the vertices that a topological sort cannot reach: those on a cycle and their descendants.
 fn unordered(graph: &Graph) -> Vec<VertexId> {
     let mut waiting: Vec<u32> = graph.vertices().map(|v| graph.parent_count(v)).collect();
     let mut ready: Vec<VertexId> = graph.vertices().filter(|v| waiting[v.at()] == 0).collect();
@@ -42,8 +42,8 @@ fn unordered(graph: &Graph) -> Vec<VertexId> {
     graph.vertices().filter(|v| waiting[v.at()] > 0).collect()
 }
 
-/// The strongly connected components with a cycle among `vertices`, in manifest order (Tarjan's
-/// algorithm, on a stack of its own since chains may be long).
+/// Returns the strongly connected components with a cycle among `vertices`, in manifest order. Uses Tarjan's
+/// algorithm with an explicit stack, because chains may be long.
 fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
     const NEW: u32 = u32::MAX;
     let mut index = vec![NEW; graph.len()];
@@ -94,7 +94,7 @@ fn components(graph: &Graph, vertices: &[VertexId]) -> Vec<Vec<VertexId>> {
     found
 }
 
-/// The shortest cycle within a knot.
+/// Returns a shortest cycle within a component.
 fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
     if let Some(own) = knot.iter().find_map(|v| graph.find(*v, *v)) {
         return Cycle { edges: vec![*graph.edge(own)] };
@@ -117,7 +117,7 @@ fn shortest(graph: &Graph, knot: &[VertexId]) -> Cycle {
     Cycle { edges }
 }
 
-/// The shortest way from `start` back to it, if it is shorter than `limit` edges.
+/// Returns a shortest path from `start` back to `start` if it has fewer than `limit` edges.
 fn around(
     graph: &Graph,
     knot: &[VertexId],

@@ -1,4 +1,4 @@
-//! The graph: vertices in manifest order, edges with their origins.
+//! The graph: vertices in manifest order, and edges with their origins.
 
 use kilter_model::{RelationKind, Span};
 
@@ -28,42 +28,44 @@ impl EdgeId {
 /// Why an automatic edge exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The first is the nearest managed directory above the second.
+    /// The first is the nearest managed parent directory of the second.
     Directory,
-    /// The second named the first by its name, such as a file its owner.
+    /// The second refers to the first by name. Example: a file and its owner.
     Name,
-    /// The second named the first by a number that means something without it too, such as a file the uid of its owner. Such an
-    /// edge gives way: it is left out where it would close a cycle.
+    /// The second refers to the first by a number that is also valid without it. Example: a file and the uid of
+    /// its owner. This edge is weak: the graph drops it if it would close a cycle.
     Number,
-    /// The first owns the path of the second or one that it works with, as a package does. What is owned is found on the
-    /// machine and in no manifest, so such an edge gives way: it is left out where it would close a cycle.
+    /// The first owns the path of the second, or a path that the second uses. Example: a package. Ownership is
+    /// found on the machine and not in the manifest, so this edge is weak: the graph drops it if it would close
+    /// a cycle.
     Owner,
-    /// The provider of the second is not suitable yet, and the first, a package, may bring what it needs. Such an edge gives
-    /// way: it is left out where it would close a cycle.
+    /// The provider of the second is not suitable yet, and the first is a package that may install what it
+    /// requires. This edge is weak: the graph drops it if it would close a cycle.
     Suitability,
 }
 
-/// Where an edge comes from.
+/// Origin of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// It was written in a manifest.
+    /// A manifest contains the relation.
     Written {
-        /// With which word.
+        /// Keyword of the relation.
         kind: RelationKind,
-        /// Where.
+        /// Location in the manifest.
         span: Span,
     },
-    /// It carries a value: an attribute of the second is an output of the first.
+    /// The edge carries a value: an attribute of the second is an output of the first.
     Output {
-        /// Where the value is used.
+        /// Location of the expression that uses the value.
         span: Span,
     },
-    /// It follows from what the two resources are.
+    /// The edge follows from the two resources.
     Automatic(Reason),
 }
 
 impl Origin {
-    /// The more telling of two origins of the same edge comes first.
+    /// Returns the sort rank of an origin. Of two origins of one edge, the graph keeps the one with the lower
+    /// rank.
     fn rank(self) -> u8 {
         match self {
             Origin::Written { .. } => 0,
@@ -74,24 +76,24 @@ impl Origin {
     }
 }
 
-/// `first` is brought to its state before `second`.
+/// An ordering constraint: `first` must be in its state before `second` starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// What comes first.
+    /// The vertex that comes first.
     pub first: VertexId,
-    /// What comes second.
+    /// The vertex that comes second.
     pub second: VertexId,
-    /// Whether a change of the first refreshes the second.
+    /// True if a change of the first refreshes the second.
     pub notify: bool,
-    /// Where it comes from.
+    /// Origin of the edge.
     pub origin: Origin,
 }
 
-/// Vertices and edges without a cycle.
+/// An acyclic graph.
 #[derive(Clone, Debug)]
 pub struct Graph {
     count: u32,
-    /// Sorted by `(first, second)`, one for each pair.
+    /// Sorted by `(first, second)`, one per pair.
     edges: Vec<Edge>,
     /// `edges[out[v]..out[v + 1]]` leave `v`.
     out: Vec<u32>,
@@ -101,14 +103,16 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of `count` vertices.
+    /// Returns a graph of `count` vertices.
     ///
-    /// Several edges between one pair become one, which notifies if any of them does and has the
-    /// origin of the written one, of several that of one that notifies. An automatic edge against a written one of the same pair is left
-    /// out: what was written wins. So is one by a [number](Reason::Number) or of an [owner](Reason::Owner) that would close a cycle.
+    /// Several edges between the same two vertices become one. The merged edge notifies if any of them
+    /// notifies. A written origin wins over the others, and among written origins one that notifies wins. An
+    /// automatic edge is dropped if a written edge connects the same pair in the other direction. A weak edge,
+    /// such as one by a [number](Reason::Number) or of an [owner](Reason::Owner), is dropped if it would close
+    /// a cycle.
     ///
     /// # Errors
-    /// The cycles, one for each knot of vertices that wait for each other.
+    /// One shortest cycle for each strongly connected component that has a cycle.
     pub fn new(count: u32, edges: Vec<Edge>) -> Result<Graph, Vec<Cycle>> {
         let graph = Graph::indexed(count, merged(sorted(count, &edges)));
         let graph = match yielding::yielded(&graph) {
@@ -143,12 +147,12 @@ impl Graph {
         Graph { count, edges, out, into, incoming }
     }
 
-    /// How many vertices there are.
+    /// Number of vertices.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there are no vertices.
+    /// Returns true if the graph has no vertices.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -158,17 +162,17 @@ impl Graph {
         (0..self.count).map(VertexId)
     }
 
-    /// All edges, sorted by their ends.
+    /// All edges, sorted by `first` and `second`.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// An edge.
+    /// Returns an edge by its id.
     pub fn edge(&self, id: EdgeId) -> &Edge {
         &self.edges[id.at()]
     }
 
-    /// The edge between two vertices.
+    /// Returns the edge from `first` to `second`.
     pub fn find(&self, first: VertexId, second: VertexId) -> Option<EdgeId> {
         let start = self.out[first.at()];
         let edges = &self.edges[start as usize..self.out[first.at() + 1] as usize];
@@ -186,19 +190,20 @@ impl Graph {
         &self.incoming[self.into[vertex.at()] as usize..self.into[vertex.at() + 1] as usize]
     }
 
-    /// The vertices that come directly after one.
+    /// The direct successors of a vertex.
     pub fn children(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
         self.leaving(vertex).map(|id| self.edge(id).second)
     }
 
-    /// How many vertices come directly before one.
+    /// Number of direct predecessors of a vertex.
     pub fn parent_count(&self, vertex: VertexId) -> u32 {
         self.into[vertex.at() + 1] - self.into[vertex.at()]
     }
 }
 
-/// Edges sorted by their ends, the most telling origin first: into one drawer for each vertex, whose
-/// few edges are then sorted. A graph of twice the size takes twice the time.
+/// Returns the edges sorted by their two vertices, with the lowest origin rank first. A counting sort puts the
+/// edges into one bucket per vertex, then each bucket is sorted. The time grows linearly with the number of
+/// edges.
 fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
     let mut next = vec![0u32; count as usize + 1];
     edges.iter().for_each(|edge| next[edge.first.at() + 1] += 1);
@@ -217,7 +222,7 @@ fn sorted(count: u32, edges: &[Edge]) -> Vec<Edge> {
     sorted
 }
 
-/// One edge for each pair, of sorted edges.
+/// Merges sorted edges: returns one edge per pair of vertices.
 fn merged(mut edges: Vec<Edge>) -> Vec<Edge> {
     edges.dedup_by(|later, kept| {
         let same = (later.first, later.second) == (kept.first, kept.second);

@@ -1,13 +1,13 @@
-//! The resource graph and the reconcile machine: decisions, nothing else.
+//! The resource graph and the reconcile state machine. This crate makes decisions and has no side effects.
 //!
-//! [`Graph`] holds which vertex comes before which and why ([`Origin`]), refuses cycles and shows
-//! the shortest of them. [`Machine`] takes what happened ([`Input`]) and answers with what the
-//! driver must do next ([`Command`]): check, apply, refresh, journal, wait. It performs no input or
-//! output, reads no clock and starts no thread, so that a simulator can run it a million times from
-//! a seed: same inputs, same commands.
+//! [`Graph`] stores the order of the vertices and the reason for each edge ([`Origin`]). It rejects cycles and
+//! reports a shortest one. [`Machine`] takes an event ([`Input`]) and returns the next steps of the driver
+//! ([`Command`]): check, apply, refresh, journal, wait. It performs no input or output, reads no clock and
+//! starts no thread. The same inputs give the same commands, so a simulator can run it a million times from a
+//! seed.
 //!
-//! What a vertex *is* (its type, attributes, provider) is left to the driver, which knows vertices
-//! by their index in manifest order.
+//! The driver knows the type, attributes and provider of each vertex. It identifies a vertex by its index in
+//! manifest order.
 //!
 //! *Start from* [`Graph::new`] and [`Machine`].
 

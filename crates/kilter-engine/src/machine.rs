@@ -1,4 +1,4 @@
-//! The reconcile machine: one input in, the commands that follow from it out.
+//! The reconcile state machine: takes one input and returns the commands that follow from it.
 
 mod contest;
 mod debts;
@@ -25,28 +25,29 @@ pub use replace::Replacement;
 pub use semaphore::Semaphores;
 pub use stage::Stage;
 
-/// There is always room for so many commands.
+/// Maximum number of commands that the buffer keeps allocated between two calls.
 const ROOM: usize = 1024;
 
-/// Decides what runs when (architecture, rules 1 to 6, 8 and 9).
+/// The reconcile state machine: decides the order of checks, applies and refreshes (architecture, rules 1 to 6,
+/// 8 and 9).
 ///
-/// A machine for one pass ([`Machine::new`]) is finished when everything has settled. One that holds a state
-/// ([`Machine::holding`]) goes on: an event takes a settled vertex up anew, and with it nothing but what it blocks
-/// or notifies; what depends on it and is about to begin waits for it.
+/// A machine for one pass ([`Machine::new`]) is finished when all vertices have settled. A machine that holds a
+/// state ([`Machine::holding`]) continues. An event restarts a settled vertex, the vertices that it blocks and
+/// the vertices that it notifies. A dependent that is about to start waits for the restarted vertex.
 ///
-/// A refresh is owed from before the change that causes it until it has been served: its token is
-/// journalled *before* the apply, since a crash between the two would lose it otherwise. An apply
-/// that fails without having changed anything leaves a refresh too many, never one too few.
+/// A refresh is pending from before the change that causes it until a refresh has succeeded. The machine
+/// journals the token *before* the apply, because a crash between the two would otherwise lose the refresh. An
+/// apply that fails without a change leaves one refresh too many, never one too few.
 #[derive(Clone, Debug)]
 pub struct Machine {
     graph: Graph,
     vertices: Vec<Vertex>,
     progress: Vec<Progress>,
-    /// What is owed along an edge.
+    /// Pending refreshes per edge.
     owed: Vec<Debt>,
-    /// What is owed to a vertex by one that no longer comes before it.
+    /// Pending refreshes per vertex whose notifier is no longer its parent.
     inherited: Vec<Debt>,
-    /// Whether a refresh would be owed along an edge, were the first not only looked at.
+    /// Per edge, true if a noop change of the first vertex would refresh the second.
     would: Vec<bool>,
     ready: BinaryHeap<Reverse<VertexId>>,
     differs: Vec<VertexId>,
@@ -56,17 +57,17 @@ pub struct Machine {
     delayed: usize,
     interrupted: bool,
     now: Timestamp,
-    /// What is added where a state is held.
+    /// State of a machine that holds a state. None in a machine for one pass.
     hold: Option<Box<Hold>>,
-    /// Where vertices share what few may have at a time.
+    /// Semaphores and their holders. None if no vertex uses a semaphore.
     shared: Option<Box<semaphore::Shared>>,
 }
 
 impl Machine {
-    /// A machine for one pass over `graph`, with the refreshes that earlier runs still owe.
+    /// Creates a machine for one pass over `graph`, with the pending refreshes of earlier runs.
     ///
     /// # Panics
-    /// When `vertices` are not as many as the graph has.
+    /// If the number of `vertices` differs from the number of vertices of the graph.
     pub fn new(graph: Graph, vertices: Vec<Vertex>, owed: &[Token]) -> Machine {
         let mut machine = Machine::unstarted(graph, vertices, owed);
         machine.remember_failures(owed);
@@ -124,12 +125,12 @@ impl Machine {
         }
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// How a vertex has settled; none while it has not.
+    /// Returns the settlement of a vertex, or none if it has not settled.
     pub fn settlement(&self, vertex: VertexId) -> Option<Settlement> {
         match self.progress[vertex.at()].phase {
             Phase::Settled(settlement) => Some(settlement),
@@ -137,7 +138,8 @@ impl Machine {
         }
     }
 
-    /// Whether nothing is in flight, waits for its time or can start, and nothing will.
+    /// Returns true if the machine has no calls in flight, no timers, no work to start and expects no further
+    /// work.
     pub fn is_finished(&self) -> bool {
         self.is_idle() && (self.hold.is_none() || self.interrupted)
     }
@@ -152,13 +154,13 @@ impl Machine {
             && !self.has_parked()
     }
 
-    /// Whether the run is to end.
+    /// Returns true if the run has been interrupted.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// Takes one input. What follows from it is told by [`Machine::commands`], so that inputs which
-    /// come together are answered together.
+    /// Processes one input. [`Machine::commands`] returns the resulting commands. A driver can pass several
+    /// inputs first, so that the machine answers them together.
     pub fn input(&mut self, now: Timestamp, input: Input) {
         self.now = now;
         match input {
@@ -180,15 +182,15 @@ impl Machine {
         }
     }
 
-    /// What the driver must do next, in order.
+    /// Returns the next commands for the driver, in order.
     pub fn commands(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
         self.commands_into(&mut commands);
         commands
     }
 
-    /// What the driver must do next, in order, behind what `commands` holds: a driver that gives the
-    /// same vector each time need not make one for each vertex of a chain.
+    /// Appends the next commands for the driver to `commands`, in order. A driver that reuses one vector saves
+    /// an allocation for each vertex of a chain.
     pub fn commands_into(&mut self, commands: &mut Vec<Command>) {
         if !self.is_paused() || self.interrupted {
             let ready = self.sift_ready();
@@ -197,7 +199,7 @@ impl Machine {
             self.start_checks(ready);
         }
         commands.append(&mut self.commands);
-        // All vertices may have settled at once, and may never again.
+        // All vertices may have settled at once, and this may never happen again.
         self.commands.shrink_to(ROOM);
     }
 
@@ -250,31 +252,32 @@ impl Machine {
         self.served(vertex);
     }
 
-    /// A change or a refresh has succeeded: the vertex is in its state, unless something happened
-    /// to it meanwhile.
+    /// Handles a successful change or refresh. The vertex is in sync unless an event arrived during the call.
     fn served(&mut self, vertex: VertexId) {
         if self.is_void(vertex) { self.look_again(vertex) } else { self.in_sync(vertex) }
     }
 
-    /// Whether what was found of a vertex in flight holds no longer.
+    /// Returns true if an event invalidated the result of a call in flight, and clears the mark.
     fn is_void(&mut self, vertex: VertexId) -> bool {
         std::mem::take(&mut self.progress[vertex.at()].stale) && !self.interrupted
     }
 
-    /// What was found of a vertex holds no longer: it is looked at again, when its limit allows it.
+    /// Checks a vertex again after an event, when its rate limit allows it.
     fn look_again(&mut self, vertex: VertexId) {
         if self.may_begin_again(vertex) {
             self.take_turn(vertex);
         }
     }
 
-    /// Refreshes that were journalled for a change which was not begun stay owed: one too many.
+    /// Handles a call that was cancelled before it started. Refreshes already journalled for the change stay
+    /// pending: at worst one refresh too many.
     fn dropped(&mut self, vertex: VertexId) {
         self.leave_unbegun(vertex);
         self.settle(vertex, Settlement::Interrupted);
     }
 
-    /// The same of those refreshes.
+    /// Handles a call that the driver returned before it started. Journalled refreshes stay pending, as in
+    /// [`Machine::dropped`].
     fn returned(&mut self, vertex: VertexId) {
         self.leave_unbegun(vertex);
         self.look_again(vertex);
@@ -305,8 +308,8 @@ impl Machine {
         }
     }
 
-    /// A vertex in flight is checked again afterwards, one about to be changed or refreshed before;
-    /// one that has settled is taken up anew.
+    /// Handles an event on a vertex. A vertex in flight is checked again afterwards. A vertex that waits for an
+    /// apply or a refresh is checked again first. A settled vertex restarts.
     fn stale(&mut self, vertex: VertexId) {
         match self.progress[vertex.at()].phase {
             Phase::Checking | Phase::Applying | Phase::Refreshing => self.progress[vertex.at()].stale = true,
@@ -317,8 +320,8 @@ impl Machine {
         }
     }
 
-    /// Takes a settled vertex up anew. What depends on it waits for it, and is checked again where
-    /// it has begun; what has settled stays settled, but for what was blocked.
+    /// Restarts a settled vertex. Its dependents wait for it, and those in flight are checked again. Settled
+    /// dependents stay settled, except the blocked ones.
     fn take_up(&mut self, vertex: VertexId) {
         let mut taken = vec![vertex];
         while let Some(vertex) = taken.pop() {
@@ -331,7 +334,7 @@ impl Machine {
                     Phase::Checking | Phase::Applying | Phase::Refreshing => progress.stale = true,
                     Phase::Ready | Phase::Differs | Phase::Owed => {
                         progress.phase = Phase::Waiting;
-                        // What it waits for may need what it holds.
+                        // The restarted vertex may need a semaphore that the child holds.
                         self.gives_semaphores_back(child);
                     }
                     Phase::Settled(Settlement::Blocked(_)) if self.hold.is_some() => {
@@ -345,7 +348,7 @@ impl Machine {
         }
     }
 
-    /// The vertex is in its state: serve what it is owed, or settle.
+    /// Handles a vertex that is in sync: starts its pending refresh, or settles it.
     fn in_sync(&mut self, vertex: VertexId) {
         let described = self.vertices[vertex.at()];
         let owed = self.is_owed_to(vertex);
@@ -355,7 +358,7 @@ impl Machine {
                 self.serve(vertex);
                 self.pay(vertex);
             } else if self.interrupted {
-                // The tokens stay in the journal: the next run serves them.
+                // The tokens stay in the journal, and the next run refreshes the vertex.
                 return self.settle(vertex, done.unwrap_or(Settlement::Interrupted));
             } else {
                 self.progress[vertex.at()].phase = Phase::Owed;
@@ -368,8 +371,8 @@ impl Machine {
         }
     }
 
-    /// The vertex is in its state, in which a refresh does nothing. It may be in it because an earlier refresh failed, which
-    /// is tried again.
+    /// Handles a vertex that is in sync in a state in which a refresh has no effect. The state may be the result
+    /// of a failed refresh, which is then retried.
     fn idle(&mut self, vertex: VertexId) {
         if self.progress[vertex.at()].refresh_failed {
             return self.in_sync(vertex);
@@ -384,7 +387,8 @@ impl Machine {
         }
     }
 
-    /// What was done to a vertex in this pass.
+    /// Returns the settlement for the work done in this pass, or none if the vertex was neither changed nor
+    /// refreshed.
     fn done(&self, vertex: VertexId) -> Option<Settlement> {
         match self.progress[vertex.at()] {
             Progress { changed: true, .. } => Some(Settlement::Changed),
@@ -393,7 +397,7 @@ impl Machine {
         }
     }
 
-    /// Settles a vertex that was only looked at, and tells those it would notify.
+    /// Settles a vertex that is only checked, and marks the vertices that it would notify.
     fn settle_looked_at(&mut self, vertex: VertexId, found: Settlement) {
         let refreshable = self.vertices[vertex.at()].refreshable;
         let settlement = match found {
@@ -408,10 +412,10 @@ impl Machine {
         self.settle_found(vertex, settlement);
     }
 
-    /// Settles a vertex to which nothing was done, and marks the edges along which it would notify.
+    /// Settles an unchanged vertex, and marks the edges along which it would notify.
     fn settle_found(&mut self, vertex: VertexId, settlement: Settlement) {
         let would = match settlement {
-            // It will be changed, and then notifies.
+            // The vertex will be changed later, and notifies then.
             Settlement::WouldChange => !self.is_held_off(vertex),
             settlement => settlement == Settlement::WouldRefresh,
         };
@@ -421,7 +425,8 @@ impl Machine {
         self.settle(vertex, settlement);
     }
 
-    /// Returns true if a vertex that notifies this one is unknown: if that one changes, this one is refreshed.
+    /// Returns true if a vertex that notifies this one is unknown. If that vertex changes, this one is
+    /// refreshed.
     fn may_be_notified(&self, vertex: VertexId) -> bool {
         let edges = self.graph.entering(vertex).iter().map(|id| self.graph.edge(*id)).filter(|edge| edge.notify);
         edges.into_iter().any(|edge| self.settlement(edge.first) == Some(Settlement::Unknown))
@@ -433,7 +438,7 @@ impl Machine {
         if progress.retries == 0 || self.interrupted {
             self.settle(vertex, Settlement::Failed);
             if happened {
-                // It may have failed for what happened meanwhile, and nobody will tell of that once more.
+                // The event may have removed the cause of the failure, and it will not be reported again.
                 self.happened(vertex, Settlement::Failed);
             }
             return;
@@ -471,7 +476,8 @@ impl Machine {
             let is_last = progress.waiting == 0;
             match progress.phase {
                 Phase::Waiting if is_last => self.make_ready(child),
-                // Whatever those come to that it still waits for: what it failed for may have been this one.
+                // This does not wait for the other parents, because the change of this one may have removed the
+                // cause of the failure.
                 Phase::Settled(found) if is_last || settlement == Settlement::Changed => {
                     self.parent_settled(child, found, settlement);
                 }
@@ -480,7 +486,7 @@ impl Machine {
         }
     }
 
-    /// A vertex is looked at anew: now, or when what it depends on has settled.
+    /// Schedules a vertex for another check, now or after its parents have settled.
     fn take_turn(&mut self, vertex: VertexId) {
         self.gives_semaphores_back(vertex);
         if self.progress[vertex.at()].waiting == 0 {
@@ -490,7 +496,7 @@ impl Machine {
         }
     }
 
-    /// It is the turn of a vertex: to be checked, or to be left alone.
+    /// Marks a vertex as ready. It is then checked, or settled if a parent blocks it.
     fn make_ready(&mut self, vertex: VertexId) {
         self.progress[vertex.at()].phase = Phase::Ready;
         self.ready.push(Reverse(vertex));
@@ -503,7 +509,7 @@ impl Machine {
             if self.progress[at].phase == Phase::Delayed {
                 self.delayed -= 1;
                 let vertex = VertexId(at as u32);
-                // What waited for another try has failed.
+                // A vertex that waited for a retry has failed.
                 let is_untold = self.was_held_back(vertex);
                 self.settle(vertex, if is_untold { Settlement::Interrupted } else { Settlement::Failed });
             }

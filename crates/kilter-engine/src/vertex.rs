@@ -1,104 +1,104 @@
-//! What the machine knows of one vertex.
+//! State of one vertex in the machine.
 
 use crate::graph::VertexId;
 
-/// What the driver tells of a vertex before the run.
+/// Properties of a vertex, set by the driver before the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vertex {
-    /// Vertices of one group are handed over together.
+    /// Group of the vertex. Vertices of one group share a batch.
     pub group: u16,
-    /// Whether changes of its group are handed over one by one.
+    /// True if each vertex of the group gets a batch of its own.
     pub single: bool,
-    /// Whether it is only looked at, never changed.
+    /// True if the vertex is checked but never changed.
     pub noop: bool,
-    /// Whether it acts on a refresh; others count as refreshed when they are in their state.
+    /// True if the vertex acts on a refresh. Other vertices count as refreshed when they are in sync.
     pub refreshable: bool,
-    /// How often a failure is tried again; negative without end.
+    /// Maximum number of retries after a failure. Negative means unlimited.
     pub retry: i32,
-    /// Milliseconds between two tries.
+    /// Milliseconds between two attempts.
     pub delay: u64,
 }
 
-/// How a vertex ended its pass.
+/// Result of a vertex in one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// It was in its state.
+    /// The vertex was in sync.
     InSync,
-    /// It was brought to its state.
+    /// The vertex was changed and is in sync.
     Changed,
-    /// It was in its state and was refreshed.
+    /// The vertex was in sync and was refreshed.
     Refreshed,
-    /// It would be changed; it is only looked at.
+    /// The vertex would be changed, but changes are disabled (noop).
     WouldChange,
-    /// It would be refreshed; it is only looked at.
+    /// The vertex would be refreshed, but changes are disabled (noop).
     WouldRefresh,
-    /// Whether it would be changed depends on a value that is not known yet.
+    /// The result depends on a value that is not known yet.
     Unknown,
-    /// It could not be brought to its state.
+    /// The vertex is out of sync, or its check failed.
     Failed,
-    /// It was left alone because a vertex before it failed: the one that failed first.
+    /// The vertex was skipped because this ancestor failed first.
     Blocked(VertexId),
-    /// The run was interrupted before it was its turn.
+    /// The run was interrupted before the vertex started.
     Interrupted,
 }
 
 impl Settlement {
-    /// Whether what depends on it may run.
+    /// Returns true if dependents of the vertex may run.
     pub fn lets_pass(self) -> bool {
         !matches!(self, Settlement::Failed | Settlement::Blocked(_) | Settlement::Interrupted)
     }
 }
 
-/// Where a vertex stands.
+/// Current phase of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Vertices before it have not settled.
+    /// Some parents have not settled.
     Waiting,
-    /// It is its turn.
+    /// The vertex is ready to start.
     Ready,
-    /// The driver checks it.
+    /// The driver checks the vertex.
     Checking,
-    /// It is not in its state, and about to be changed.
+    /// The vertex is out of sync and about to be changed.
     Differs,
-    /// The driver changes it.
+    /// The driver changes the vertex.
     Applying,
-    /// It is in its state, and about to be refreshed.
+    /// The vertex is in sync and about to be refreshed.
     Owed,
-    /// The driver refreshes it.
+    /// The driver refreshes the vertex.
     Refreshing,
-    /// It failed and is tried again when its time comes.
+    /// The vertex waits for a timer before the next attempt.
     Delayed,
-    /// It has settled.
+    /// The vertex has settled.
     Settled(Settlement),
 }
 
-/// What is owed along an edge.
+/// State of the refresh along an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Debt {
-    /// Nothing.
+    /// No refresh is pending.
     Nothing,
-    /// A refresh, in the journal.
+    /// A refresh is pending and journalled.
     Owed,
-    /// A refresh, in the journal; what is under way serves it. A change meanwhile owes it anew.
+    /// A refresh is journalled and in progress. Another change in the meantime makes it pending again.
     Served,
 }
 
-/// The changing part of a vertex.
+/// Mutable state of a vertex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) phase: Phase,
-    /// Parents that have not settled.
+    /// Number of parents and watches that the vertex waits for.
     pub(crate) waiting: u32,
-    /// Tries that are left; negative without end.
+    /// Number of retries left. Negative means unlimited.
     pub(crate) retries: i32,
-    /// The vertex whose failure reaches this one.
+    /// The failed vertex that blocks this one.
     pub(crate) blocker: Option<VertexId>,
-    /// Whether it was changed in this pass.
+    /// True if the vertex was changed in this pass.
     pub(crate) changed: bool,
-    /// Whether it was refreshed in this pass.
+    /// True if the vertex was refreshed in this pass.
     pub(crate) refreshed: bool,
-    /// Whether a refresh that is still owed to it has failed, in this run or possibly in an earlier one.
+    /// True if a refresh that is still pending has failed, in this run or possibly in an earlier one.
     pub(crate) refresh_failed: bool,
-    /// Whether something said that it may have changed since the check began.
+    /// True if an event arrived since the check started.
     pub(crate) stale: bool,
 }

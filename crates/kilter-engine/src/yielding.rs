@@ -1,19 +1,20 @@
-//! Edges that give way where they would close a cycle.
+//! Weak edges: dropped if they would close a cycle.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cycle;
 use crate::graph::{Edge, Graph, Origin, Reason, VertexId};
 
-/// So many steps are taken in search of cycles; edges that are not looked for by then give way too.
+/// Maximum number of steps in the search for cycles. Weak edges that have not been examined by then are dropped
+/// too.
 const PATIENCE: usize = 5_000_000;
 
 fn gives_way(edge: &Edge) -> bool {
     matches!(edge.origin, Origin::Automatic(Reason::Number | Reason::Owner | Reason::Suitability))
 }
 
-/// The edges of a graph without those that gave way; none if nothing has to. Of two that cannot both be there, the one of
-/// what was declared first stays.
+/// Returns the edges of a graph without the dropped ones, or none if no edge was dropped. Of two conflicting
+/// edges, the one that was declared first stays.
 pub(crate) fn yielded(graph: &Graph) -> Option<Vec<Edge>> {
     if !graph.edges().iter().any(gives_way) {
         return None;
@@ -28,7 +29,7 @@ pub(crate) fn yielded(graph: &Graph) -> Option<Vec<Edge>> {
     Some(graph.edges().iter().filter(stays).copied().collect())
 }
 
-/// The edges within a knot: nothing outside of it lies on a cycle through it.
+/// The edges within a strongly connected component. Every cycle through one of its vertices lies within it.
 struct Knot {
     after: FxHashMap<VertexId, Vec<VertexId>>,
     giving_way: Vec<(VertexId, VertexId)>,
@@ -50,7 +51,7 @@ impl Knot {
         knot
     }
 
-    /// Those that would close a cycle, if they are added one after the other.
+    /// Returns the weak edges that would close a cycle if the weak edges were added in order.
     fn closing(mut self) -> Vec<(VertexId, VertexId)> {
         let mut closing = Vec::new();
         let mut patience = PATIENCE;
@@ -63,7 +64,7 @@ impl Knot {
         closing
     }
 
-    /// Whether a way leads from one to the other, as far as there is patience to find out.
+    /// Returns true if a path leads from `from` to `to`, or if the step limit is reached.
     fn leads(&self, from: VertexId, to: VertexId, patience: &mut usize) -> bool {
         let mut seen = FxHashSet::from_iter([from]);
         let mut open = vec![from];

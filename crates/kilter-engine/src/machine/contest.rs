@@ -10,7 +10,7 @@ use crate::vertex::{Phase, Settlement};
 /// The contest ends when the vertex stays in its state for one whole interval after it may be repaired again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contest {
-    /// Number of repairs, those that used up the budget included.
+    /// Number of repairs, including those that used up the budget.
     pub repairs: u32,
     /// Time at which the budget was used up.
     pub since: Timestamp,
@@ -18,7 +18,7 @@ pub struct Contest {
     pub next: Timestamp,
     /// Milliseconds between the last repair and `next`.
     interval: u64,
-    /// Time of the last wake that the driver was asked for.
+    /// Time of the last timer that the machine requested from the driver.
     wake: Option<Timestamp>,
 }
 
@@ -28,7 +28,7 @@ impl Contest {
         Contest { repairs, since: now, next: later(now, interval), interval, wake: None }
     }
 
-    /// Counts one more repair: the next one comes after twice the time.
+    /// Counts another repair and doubles the interval before the next one.
     fn goes_on(&mut self, now: Timestamp, Budget { longest, .. }: Budget) {
         self.repairs = self.repairs.saturating_add(1);
         self.interval = self.interval.saturating_mul(2).min(longest);
@@ -40,7 +40,7 @@ impl Contest {
         later(self.next, self.interval)
     }
 
-    /// Time at which a vertex that has settled is due.
+    /// Returns the time at which a settled vertex must be handled again.
     fn due(&self, settlement: Settlement) -> Option<Timestamp> {
         match settlement {
             Settlement::WouldChange => Some(self.next),
@@ -57,7 +57,7 @@ fn later(at: Timestamp, milliseconds: u64) -> Timestamp {
 }
 
 impl Machine {
-    /// Returns the contest over a vertex, if another program undoes its repairs.
+    /// Returns the contest over a vertex if another program undoes its repairs.
     pub fn contest(&self, vertex: VertexId) -> Option<Contest> {
         self.hold.as_ref()?.contests.get(&vertex).copied()
     }
@@ -67,12 +67,12 @@ impl Machine {
         self.hold.as_ref().map_or(0, |hold| hold.contests.len())
     }
 
-    /// Number of vertices that are not repaired any more because they were contested.
+    /// Number of vertices that are only watched because they used up their repair budget.
     pub fn watched_only(&self) -> usize {
         self.hold.as_ref().map_or(0, |hold| hold.watched_only.len())
     }
 
-    /// Returns true if a vertex is contested and its next repair has to wait.
+    /// Returns true if a vertex is contested and its next repair must wait.
     pub(super) fn is_held_off(&self, vertex: VertexId) -> bool {
         let now = self.now;
         self.hold.as_ref().and_then(|hold| hold.contests.get(&vertex)).is_some_and(|contest| now < contest.next)
@@ -111,20 +111,22 @@ impl Machine {
         }
     }
 
-    /// A contested vertex has settled: wakes it for its next repair, or for the end of the contest.
+    /// Sets the timer of a contested vertex that has settled: for its next repair, or for the end of the
+    /// contest.
     pub(super) fn wake_contested(&mut self, vertex: VertexId, settlement: Settlement) {
         let now = self.now;
         let Some(hold) = self.hold.as_mut().filter(|_| !self.interrupted) else { return };
         let Some(contest) = hold.contests.get_mut(&vertex) else { return };
         let Some(at) = contest.due(settlement) else { return };
         hold.due.insert(vertex, at);
-        // However often it is checked until then, the driver is asked once. A wake in the past has been delivered.
+        // The machine requests each timer once, even if the vertex is checked often until then. A timer in the
+        // past has already fired.
         if contest.wake.replace(at) != Some(at) || at <= now {
             self.commands.push(Command::Wake(vertex, at));
         }
     }
 
-    /// The time of a contested vertex has come: it is repaired, or the contest is over.
+    /// Handles the timer of a contested vertex: repairs the vertex, or ends the contest.
     pub(super) fn contest_due(&mut self, vertex: VertexId) {
         let now = self.now;
         let Phase::Settled(settlement) = self.progress[vertex.at()].phase else { return };
@@ -139,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// Gives a vertex a fresh budget, and repairs it again.
+    /// Resets the repair budget of a vertex, and repairs it again if it was contested or demoted.
     pub(super) fn reinstate(&mut self, vertex: VertexId) {
         let Some(hold) = &mut self.hold else { return };
         hold.repairs.remove(&vertex);

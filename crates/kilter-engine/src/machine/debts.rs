@@ -1,11 +1,11 @@
-//! What is owed along the edges, and when that is journalled.
+//! Pending refreshes per edge, and when they are journalled.
 
 use super::{Command, Machine, Token};
 use crate::graph::{EdgeId, VertexId};
 use crate::vertex::Debt;
 
 impl Machine {
-    /// The refreshes that are owed.
+    /// The pending refreshes.
     pub fn owed(&self) -> Vec<Token> {
         let edges = (0..self.owed.len() as u32).map(EdgeId);
         let along = edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge));
@@ -13,18 +13,18 @@ impl Machine {
         along.chain(inherited.map(Token::inherited)).collect()
     }
 
-    /// Whether a refresh is owed along an edge.
+    /// Returns true if a refresh is pending along an edge.
     pub fn is_owed(&self, edge: EdgeId) -> bool {
         self.owed[edge.at()] != Debt::Nothing
     }
 
-    /// Whether a refresh is owed to a vertex.
+    /// Returns true if a refresh of a vertex is pending.
     pub fn is_owed_to(&self, vertex: VertexId) -> bool {
         self.inherited[vertex.at()] != Debt::Nothing
             || self.graph.entering(vertex).iter().any(|edge| self.is_owed(*edge))
     }
 
-    /// The refreshes that are owed to a vertex.
+    /// The pending refreshes of a vertex.
     pub fn owed_to(&self, vertex: VertexId) -> Vec<Token> {
         let along =
             self.graph.entering(vertex).iter().filter(|edge| self.is_owed(**edge)).map(|edge| self.token(*edge));
@@ -32,7 +32,8 @@ impl Machine {
         along.chain(inherited).collect()
     }
 
-    /// Remembers what earlier runs owe: they may have failed in serving it.
+    /// Marks vertices whose refresh is pending from an earlier run as possibly failed, because that run may
+    /// have tried the refresh and failed.
     pub(super) fn remember_failures(&mut self, owed: &[Token]) {
         owed.iter().for_each(|token| self.progress[token.second.at()].refresh_failed = true);
     }
@@ -46,14 +47,14 @@ impl Machine {
         Token { first: edge.first, second: edge.second }
     }
 
-    /// Journals, before a vertex is changed or refreshed, what it will owe.
+    /// Journals the refreshes that a change or refresh of these vertices causes. Called before the change.
     pub(super) fn owe(&mut self, vertices: &[VertexId]) {
         let mut tokens = Vec::new();
         for &vertex in vertices {
             for edge in self.graph.leaving(vertex) {
                 let receiver = self.graph.edge(edge).second;
                 let owes = self.graph.edge(edge).notify && self.vertices[receiver.at()].refreshable;
-                // What is being served now was owed for a change before this one.
+                // A refresh in progress belongs to an earlier change, so this change needs another one.
                 if owes && std::mem::replace(&mut self.owed[edge.at()], Debt::Owed) == Debt::Nothing {
                     tokens.push(self.token(edge));
                 }
@@ -64,7 +65,8 @@ impl Machine {
         }
     }
 
-    /// A refresh could not be journalled: the change that would cause it is not made, so that it is not owed.
+    /// Handles a failed journal write. The change that would cause the refresh is not made, so the refresh is
+    /// not pending.
     pub(super) fn unrecorded(&mut self, token: Token) {
         if let Some(edge) = self.graph.find(token.first, token.second)
             && self.owed[edge.at()] == Debt::Owed
@@ -73,7 +75,7 @@ impl Machine {
         }
     }
 
-    /// What is owed to a vertex is served by what begins now.
+    /// Marks the pending refreshes of a vertex as in progress.
     pub(super) fn serve(&mut self, vertex: VertexId) {
         for &edge in self.graph.entering(vertex) {
             let debt = &mut self.owed[edge.at()];
@@ -87,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// Takes what has been served to a vertex out of the journal.
+    /// Clears the refreshes in progress of a vertex, and removes them from the journal.
     pub(super) fn pay(&mut self, vertex: VertexId) {
         self.progress[vertex.at()].refresh_failed = false;
         let mut tokens = Vec::new();

@@ -1,4 +1,4 @@
-//! What is added where a state is held: watches, limits, back-off, budgets.
+//! State of a machine that holds a state: watches, rate limits, back-off, repair budgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,62 +8,63 @@ use super::{Command, Machine, Timestamp};
 use crate::graph::{Graph, VertexId};
 use crate::vertex::{Phase, Settlement, Vertex};
 
-/// How a machine holds the state of its vertices.
+/// Settings for holding the state of the vertices.
 #[derive(Clone, Debug, Default)]
 pub struct Holding {
-    /// How often something may be repaired.
+    /// Repair budget of each vertex.
     pub budget: Budget,
-    /// How long what has failed is left alone.
+    /// Back-off of failed vertices.
     pub backoff: Backoff,
-    /// Vertices that are not to be looked at before [`Input::Watching`](super::Input::Watching) says that their watch
-    /// has started.
+    /// Vertices that must not be checked before [`Input::Watching`](super::Input::Watching) reports that their
+    /// watch has started.
     pub unwatched: BTreeSet<VertexId>,
-    /// How many events of a vertex are heeded.
+    /// Rate limits for the events of a vertex.
     pub limits: BTreeMap<VertexId, Limit>,
-    /// Vertices that get all their tries back when they are in their state (`retryreset`).
+    /// Vertices that get all their retries back when they are in sync (`retryreset`).
     pub forgiving: BTreeSet<VertexId>,
-    /// Vertices that have no budget: nobody undoes what is done to them, it is to be done anew.
+    /// Vertices without a repair budget: each change is an action to repeat, not the repair of a state.
     pub tireless: BTreeSet<VertexId>,
-    /// Vertices that are only watched when their budget is used up, instead of repaired at growing intervals.
+    /// Vertices that are only watched after their budget is used up, instead of repaired at growing intervals.
     pub yielding: BTreeSet<VertexId>,
 }
 
-/// The changing part of holding.
+/// Mutable state of a machine that holds a state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hold {
     pub(super) settings: Holding,
-    /// Nothing is begun meanwhile.
+    /// True while the run is paused: the machine starts no calls.
     pub(super) paused: bool,
-    /// Vertices in flight whose watch is to start anew behind that.
+    /// Vertices in flight whose watch must restart after the call.
     rewatch: BTreeSet<VertexId>,
-    /// Settled vertices that something happened to, and that have to wait for their time.
+    /// Settled vertices that received an event and wait for a timer.
     pending: BTreeSet<VertexId>,
-    /// Vertices that have not settled behind what was done to them, since something happened to them, and that have to wait for their
-    /// time: they wait for no other try.
+    /// Vertices that received an event while being changed and are waiting for the rate limiter. They do not
+    /// wait for a retry.
     held_back: BTreeSet<VertexId>,
-    /// When a vertex is to be woken.
+    /// Time of the next timer per vertex.
     pub(super) due: BTreeMap<VertexId, Timestamp>,
-    /// When the bucket of a vertex was, or will be, full but for what was taken: the time of its next token.
+    /// Rate limit per vertex: the time at which the bucket is full again.
     buckets: BTreeMap<VertexId, Timestamp>,
-    /// How long vertices that failed are left alone.
+    /// Back-off per failed vertex.
     failed: BTreeMap<VertexId, LeftAlone>,
-    /// Vertices that are not in their state and left so for now, and how: to come to that again is nothing new.
+    /// Last settlement of vertices that remain out of sync. If a vertex reaches the same settlement again, the
+    /// run stays quiet.
     left: BTreeMap<VertexId, Settlement>,
-    /// When a vertex was repaired.
+    /// Times of the repairs per vertex.
     pub(super) repairs: BTreeMap<VertexId, Repairs>,
-    /// Vertices whose repairs another program undoes.
+    /// Contests: vertices whose repairs another program undoes.
     pub(super) contests: BTreeMap<VertexId, Contest>,
-    /// Vertices whose budget is used up, and that yield then.
+    /// Vertices that are only watched because they used up their budget.
     pub(super) watched_only: BTreeSet<VertexId>,
-    /// When something last happened that was more than finding a vertex in its state.
+    /// Time of the last activity other than a check that found a vertex in sync.
     quiet_since: Timestamp,
 }
 
 impl Machine {
-    /// A machine that holds the state of `graph`: it is never finished until it is interrupted.
+    /// Creates a machine that holds the state of `graph`. It is not finished until it is interrupted.
     ///
     /// # Panics
-    /// When `vertices` are not as many as the graph has.
+    /// If the number of `vertices` differs from the number of vertices of the graph.
     pub fn holding(
         graph: Graph,
         vertices: Vec<Vertex>,
@@ -82,8 +83,8 @@ impl Machine {
         machine
     }
 
-    /// Since when nothing happened but that vertices were found in their state; none while something is under way or
-    /// waits for its time, or a watch has yet to start. What has failed or is blocked counts as settled.
+    /// Returns the time since which all checks have found their vertices in sync. Returns none if a call is in
+    /// flight, a timer is set or a watch has yet to start. Failed and blocked vertices count as settled.
     pub fn quiet_since(&self) -> Option<Timestamp> {
         let hold = self.hold.as_ref()?;
         let is_limited = hold.pending.iter().any(|vertex| hold.is_limited(*vertex));
@@ -91,7 +92,8 @@ impl Machine {
         is_quiet.then_some(hold.quiet_since)
     }
 
-    /// Whether a settled vertex waits for its time since too much happens to it. What has failed is as it is until then.
+    /// Returns true if a settled vertex waits for the rate limiter. A failed vertex is not limited: it waits
+    /// for its back-off.
     pub(super) fn is_limited(&self, vertex: VertexId) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.is_limited(vertex))
     }
@@ -101,7 +103,7 @@ impl Machine {
         self.hold.as_ref().is_some_and(|hold| hold.watched_only.contains(&vertex))
     }
 
-    /// Whether nothing is begun at present.
+    /// Returns true if the run is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.paused)
     }
@@ -112,7 +114,7 @@ impl Machine {
         }
     }
 
-    /// Something happened: the machine is not quiet.
+    /// Records activity: the run is not quiet.
     pub(super) fn stir(&mut self) {
         let now = self.now;
         if let Some(hold) = &mut self.hold {
@@ -120,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// The watch of a vertex has started: what happens from now on is told.
+    /// Handles the start of a watch. From now on, the driver reports the events of the vertex.
     pub(super) fn watching(&mut self, vertex: VertexId) {
         let Some(hold) = &mut self.hold else { return };
         if !hold.settings.unwatched.remove(&vertex) {
@@ -130,16 +132,16 @@ impl Machine {
         progress.waiting -= 1;
         match progress.phase {
             Phase::Waiting if progress.waiting == 0 => self.make_ready(vertex),
-            // It is looked at when what blocks it is.
+            // The vertex is checked when its blocker is in sync.
             Phase::Settled(Settlement::Blocked(_)) => {}
-            // Nobody knows what happened to it meanwhile.
+            // Changes before the start of the watch were not reported.
             Phase::Settled(_) if !self.interrupted => self.take_up(vertex),
             _ => {}
         }
     }
 
-    /// The watch of a vertex has ended: it is started anew when nothing is done to the vertex, and nothing is done
-    /// to it before that.
+    /// Handles the end of a watch. The watch restarts when no call for the vertex is in flight. The machine
+    /// starts no call for it before that.
     pub(super) fn unwatched(&mut self, vertex: VertexId) {
         let Some(hold) = &mut self.hold else { return };
         if self.interrupted || !hold.settings.unwatched.insert(vertex) {
@@ -159,18 +161,18 @@ impl Machine {
         self.commands.push(Command::Watch(vertex));
     }
 
-    /// A vertex is in flight no longer.
+    /// Restarts the watch of a vertex that is no longer in flight, if required.
     pub(super) fn landed(&mut self, vertex: VertexId) {
         if self.hold.as_mut().is_some_and(|hold| hold.rewatch.remove(&vertex)) {
             self.commands.push(Command::Watch(vertex));
         }
     }
 
-    /// Something happened to a settled vertex: it is taken up when its limit, and its failures, allow it.
+    /// Handles an event on a settled vertex. The vertex restarts when its rate limit and its back-off allow it.
     pub(super) fn happened(&mut self, vertex: VertexId, settlement: Settlement) {
         let now = self.now;
         if self.interrupted || matches!(settlement, Settlement::Blocked(_)) {
-            // A blocked one is looked at when what blocks it is in its state.
+            // A blocked vertex is checked when its blocker is in sync.
             return;
         }
         let Some(hold) = &mut self.hold else { return };
@@ -189,8 +191,8 @@ impl Machine {
         }
     }
 
-    /// Something happened to a vertex while something was done to it. Returns whether it may be looked at again now;
-    /// otherwise it will be when its time has come.
+    /// Handles an event that arrived during a call. Returns true if the vertex may be checked now. Otherwise a
+    /// timer schedules the check.
     pub(super) fn may_begin_again(&mut self, vertex: VertexId) -> bool {
         let now = self.now;
         let Some(hold) = &mut self.hold else { return true };
@@ -203,12 +205,12 @@ impl Machine {
         false
     }
 
-    /// A vertex is delayed no longer: whether that was by its limit, and for no failure.
+    /// Returns true if a vertex was delayed by its rate limit and not by a failure, and clears the mark.
     pub(super) fn was_held_back(&mut self, vertex: VertexId) -> bool {
         self.hold.as_mut().is_some_and(|hold| hold.held_back.remove(&vertex))
     }
 
-    /// Has a vertex woken at this time, and at no other that was meant for it.
+    /// Sets the timer of a vertex, and replaces an earlier one.
     pub(super) fn wake(&mut self, vertex: VertexId, at: Timestamp) {
         if let Some(hold) = &mut self.hold {
             hold.due.insert(vertex, at);
@@ -216,7 +218,7 @@ impl Machine {
         self.commands.push(Command::Wake(vertex, at));
     }
 
-    /// Whether the time that a vertex waits for has come. Other wakes are those of something else.
+    /// Returns true if the timer of a vertex has expired. Ignores timers that were replaced.
     pub(super) fn is_due(&mut self, vertex: VertexId) -> bool {
         let now = self.now;
         let Some(hold) = &mut self.hold else { return true };
@@ -226,7 +228,8 @@ impl Machine {
         }
     }
 
-    /// The time of a settled vertex has come that something happened to.
+    /// Handles the timer of a settled vertex: restarts it if an event is pending, otherwise handles its
+    /// contest.
     pub(super) fn take_up_pending(&mut self, vertex: VertexId) {
         if self.interrupted {
             return;
@@ -237,7 +240,8 @@ impl Machine {
         }
     }
 
-    /// Nobody waits for its time any more: the run is to end. What something happened to has not been looked at.
+    /// Clears all timers because the run is about to end. Vertices with a pending event have not been checked,
+    /// so they restart.
     pub(super) fn forget_times(&mut self) {
         let Some(hold) = &mut self.hold else { return };
         hold.due.clear();
@@ -248,7 +252,7 @@ impl Machine {
         }
     }
 
-    /// A settled vertex begins anew.
+    /// Resets the state of a settled vertex before it restarts.
     pub(super) fn begin_anew(&mut self, vertex: VertexId) {
         if let Some(hold) = &mut self.hold {
             hold.pending.remove(&vertex);
@@ -259,7 +263,7 @@ impl Machine {
         }
     }
 
-    /// A vertex settles: what has failed is left alone for longer each time.
+    /// Handles the settlement of a vertex. The back-off grows with each failure.
     pub(super) fn settled(&mut self, vertex: VertexId, settlement: Settlement) {
         let (now, retry) = (self.now, self.vertices[vertex.at()].retry);
         let Some(hold) = &mut self.hold else { return };
@@ -293,15 +297,16 @@ impl Machine {
         self.wake_contested(vertex, settlement);
     }
 
-    /// A vertex that failed wakes by itself: what it failed for may be over, and nobody would tell.
+    /// Sets the retry timer of a failed vertex, because no event may report that the cause of the failure is
+    /// gone.
     fn come_back(&mut self, vertex: VertexId, at: Timestamp) {
         if !self.interrupted && self.hold.as_mut().is_some_and(|hold| hold.pending.insert(vertex)) {
             self.wake(vertex, at);
         }
     }
 
-    /// A parent of a settled vertex has settled, the last one that it waited for: it may be owed a refresh, or have
-    /// failed for want of what was changed.
+    /// Handles a settled vertex after its last unsettled parent has settled. A refresh of the vertex may be
+    /// pending, or the change of the parent may have removed the cause of its failure.
     pub(super) fn parent_settled(&mut self, child: VertexId, found: Settlement, of_parent: Settlement) {
         if self.hold.is_none() || self.interrupted {
             return;
@@ -310,17 +315,17 @@ impl Machine {
         if found == Settlement::Failed && (of_parent == Settlement::Changed || of_parent.lets_pass() && is_served) {
             self.happened(child, found);
         } else if found.lets_pass() && is_served {
-            // It settled before its parent was changed once more.
+            // The vertex settled before the latest change of its parent.
             self.take_up(child);
         }
     }
 
-    /// Whether a refresh is owed to a vertex that acts on it.
+    /// Returns true if a refresh is pending for a vertex that acts on it.
     pub(super) fn is_served(&self, vertex: VertexId) -> bool {
         self.vertices[vertex.at()].refreshable && !self.is_looked_at(vertex) && self.is_owed_to(vertex)
     }
 
-    /// The failed vertex behind which a vertex is, by what its parents have come to.
+    /// Returns the failed vertex that blocks a vertex, according to the settlements of its parents.
     pub(super) fn blocker(&self, vertex: VertexId) -> Option<VertexId> {
         if self.hold.is_none() {
             return self.progress[vertex.at()].blocker;
@@ -335,7 +340,7 @@ impl Machine {
         })
     }
 
-    /// Whether a vertex is only looked at.
+    /// Returns true if a vertex is checked but never changed.
     pub(super) fn is_looked_at(&self, vertex: VertexId) -> bool {
         self.vertices[vertex.at()].noop || self.is_watched_only(vertex)
     }
@@ -346,18 +351,19 @@ impl Hold {
         self.pending.contains(&vertex) && !self.failed.contains_key(&vertex)
     }
 
-    /// Takes a token out of the bucket of a vertex: when what it is for may begin.
+    /// Takes a token from the bucket of a vertex. Returns the time at which the work may start.
     fn token(&mut self, vertex: VertexId, now: Timestamp) -> Timestamp {
         let Some(limit) = self.settings.limits.get(&vertex) else { return now };
         limit.take(self.buckets.entry(vertex).or_insert(now), now)
     }
 
-    /// The same for a graph with other numbers. A vertex that is not kept leaves nothing behind.
+    /// Converts the state to the vertex numbers of another graph. Discards the state of vertices that are not
+    /// kept.
     pub(super) fn renumbered(self, mut settings: Holding, new_of: &[Option<VertexId>], now: Timestamp) -> Hold {
         let of = |vertex: &VertexId| new_of[vertex.at()];
         let set = |old: BTreeSet<VertexId>| -> BTreeSet<VertexId> { old.iter().filter_map(of).collect() };
         settings.unwatched.extend(set(self.settings.unwatched));
-        // What blocks a vertex may be another one now.
+        // A vertex may have another blocker now.
         let mut lasting = self.left;
         lasting.retain(|_, left| !matches!(left, Settlement::Blocked(_)));
         Hold {

@@ -1,96 +1,98 @@
-//! What a machine is told, and what it commands.
+//! Inputs and commands of the machine.
 
 use crate::graph::VertexId;
 use crate::vertex::Settlement;
 
-/// Milliseconds on the driver's own, never-stepping clock.
+/// Time in milliseconds on a monotonic clock of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
 
-/// A refresh that is owed along a notify edge.
+/// A pending refresh along a notify edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
-    /// Who changed.
+    /// The vertex that changed.
     pub first: VertexId,
-    /// Who is to be refreshed.
+    /// The vertex to refresh.
     pub second: VertexId,
 }
 
 impl Token {
-    /// What is owed to a vertex by one that no longer comes before it.
+    /// Returns a pending refresh whose notifier is no longer a parent of `second`.
     pub fn inherited(second: VertexId) -> Token {
         Token { first: second, second }
     }
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is in its state.
+    /// The vertex is in sync.
     InSync,
-    /// It is in its state, in which a refresh does nothing: a service that is to be stopped. A refresh that is owed to it is
-    /// served, unless an earlier one failed.
+    /// The vertex is in sync in a state in which a refresh has no effect. Example: a service that must be
+    /// stopped. A pending refresh counts as done unless an earlier refresh failed.
     Idle,
-    /// It is not.
+    /// The vertex is out of sync.
     Differs,
-    /// It depends on a value that is not known before another vertex has been changed.
+    /// The result depends on a value that is unknown until another vertex has been changed.
     Unknown,
-    /// It could not be told.
+    /// The check failed.
     Failed,
-    /// It must not be changed: it has failed, and another try would find the same.
+    /// The vertex must not be changed. It has failed, and a retry would find the same.
     Refused,
-    /// It was not found out: the check was ended with the run, which the machine has been told of.
+    /// The check was cancelled because the run was interrupted. The machine has received [`Input::Interrupt`].
     Ended,
 }
 
-/// What became of an apply.
+/// Result of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
-    /// The vertex is in its state now, found by a check after the change.
+    /// A check after the change found the vertex in sync.
     Done {
-        /// Whether the change served an owed refresh too, or left nothing to refresh.
+        /// True if the change also did the pending refresh, or made it unnecessary.
         refreshed: bool,
     },
-    /// It is not.
+    /// The change failed, or the vertex is still out of sync.
     Failed,
 }
 
-/// Something that happened.
+/// An event or a result that the driver passes to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A check has ended.
+    /// A check has finished.
     Checked(VertexId, Verdict),
-    /// An apply has ended.
+    /// An apply has finished.
     Applied(VertexId, Ran),
-    /// A refresh has ended, and whether it succeeded.
+    /// A refresh has finished: true if it succeeded.
     Refreshed(VertexId, bool),
-    /// What was asked for a vertex was not begun, and will not be: the run is to end.
+    /// The driver cancelled a call before it started, because the run is about to end.
     Dropped(VertexId),
-    /// What was asked for a vertex was not begun, since the run was paused: it is asked for anew, behind another look.
+    /// The driver returned a call before it started, because the run was paused. The machine requests it again
+    /// after another check.
     Returned(VertexId),
-    /// The time of a vertex has come.
+    /// The timer of a vertex has expired.
     Due(VertexId),
     /// A vertex may have changed on the system.
     Stale(VertexId),
-    /// The run is to end: what is in flight is finished, nothing new is started.
+    /// The run is about to end. Calls in flight finish, and the machine starts no new ones.
     Interrupt,
-    /// The watch of a vertex has started: from now on its events are told.
+    /// The watch of a vertex has started. From now on, the driver reports its events.
     Watching(VertexId),
     /// The watch of a vertex has ended.
     Unwatched(VertexId),
-    /// Nothing new is started until [`Input::Resume`].
+    /// The run is paused: the machine starts no calls until [`Input::Resume`].
     Pause,
-    /// What was held back by [`Input::Pause`] is started.
+    /// The run continues: the machine starts the calls that [`Input::Pause`] held back.
     Resume,
-    /// What a graph before had under way, and this one has not, has ended, and held this semaphore.
+    /// A call for a vertex of an earlier graph has ended and releases this semaphore.
     Freed(u16),
-    /// A refresh could not be journalled ([`Command::Owe`]): it is not owed, and what was to begin for its first vertex fails.
+    /// A refresh could not be journalled ([`Command::Owe`]), so it is not pending. The call for its first
+    /// vertex fails.
     Unrecorded(Token),
     /// A vertex gets a fresh repair budget; if it is contested or demoted, it is repaired again.
     Reinstate(VertexId),
 }
 
-/// Vertices of one group that are handed over together, in manifest order.
+/// Vertices of one group that the driver handles in one call, in manifest order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The group.
@@ -99,31 +101,31 @@ pub struct Batch {
     pub vertices: Vec<VertexId>,
 }
 
-/// Something the driver must do. Commands are carried out in the order in which they come: what
-/// follows an [`Command::Owe`] may only begin when it is on the disk.
+/// A step for the driver. The driver carries out commands in order. Commands after a [`Command::Owe`] must not
+/// start before its tokens are on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Write into the journal that these refreshes are owed, from now on.
+    /// Write these pending refreshes to the journal.
     Owe(Vec<Token>),
-    /// Write into the journal that these refreshes are owed no longer.
+    /// Remove these refreshes from the journal.
     Paid(Vec<Token>),
-    /// Check these, answer each with [`Input::Checked`].
+    /// Check these vertices. Answer each with [`Input::Checked`].
     Check(Batch),
-    /// Change these, check them again, answer each with [`Input::Applied`].
+    /// Change these vertices and check them again. Answer each with [`Input::Applied`].
     Apply(Batch),
-    /// Refresh these, answer each with [`Input::Refreshed`].
+    /// Refresh these vertices. Answer each with [`Input::Refreshed`].
     Refresh(Batch),
-    /// Answer with [`Input::Due`] when this time has come.
+    /// Set a timer. Answer with [`Input::Due`] at this time.
     Wake(VertexId, Timestamp),
     /// The vertex has settled, for now.
     Settled(VertexId, Settlement),
-    /// Start the watch of a vertex anew: nothing is done to it. Answer with [`Input::Watching`].
+    /// Restart the watch of a vertex that has no call in flight. Answer with [`Input::Watching`].
     Watch(VertexId),
-    /// Another program undoes the repairs of the vertex, which has been repaired once more. [`Machine::contest`](super::Machine::contest)
-    /// has the time of the next repair.
+    /// Another program undoes the repairs of the vertex, and the vertex has been repaired again.
+    /// [`Machine::contest`](super::Machine::contest) returns the time of the next repair.
     Contested(VertexId),
     /// The contest over the vertex has ended.
     Uncontested(VertexId),
-    /// The vertex was repaired too often and yields: it is only watched from now on.
+    /// The vertex used up its repair budget and yields. From now on it is only watched.
     Demoted(VertexId),
 }

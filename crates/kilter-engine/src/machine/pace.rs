@@ -1,8 +1,8 @@
-//! How often something is done to a vertex: repairs by their budget, what failed after its back-off, events by their limit.
+//! Repair budgets, failure back-off and event rate limits.
 
 use super::Timestamp;
 
-/// Rate limit of repairs: a vertex that needs more is contested, because another program undoes them.
+/// Rate limit of repairs. A vertex that needs more repairs is contested, because another program undoes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Maximum number of repairs in `within`.
@@ -21,15 +21,15 @@ impl Default for Budget {
     }
 }
 
-/// How long a failed vertex is left alone if nothing happens to it: twice as long after each failure. What happens to it brings it
-/// back sooner: an event that was followed by a failure makes that twice as long as well.
+/// Back-off of a failed vertex: the delay doubles with each failure. An event triggers an earlier retry, after
+/// a shorter delay. That delay doubles when a retry after an event fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Milliseconds after the first failure if nothing happens to it.
+    /// Delay in milliseconds after the first failure, without events.
     pub first: u64,
-    /// Milliseconds after the first failure whatever happens to it; at most as many.
+    /// Minimum delay in milliseconds after the first failure, with events. At most `first`.
     pub roused: u64,
-    /// Milliseconds at most.
+    /// Maximum delay in milliseconds.
     pub longest: u64,
 }
 
@@ -39,17 +39,18 @@ impl Default for Backoff {
     }
 }
 
-/// A bucket of tokens, one for each event (`limit` and `burst`).
+/// Token bucket: each event takes one token (`limit` and `burst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Milliseconds in which a token comes back.
+    /// Milliseconds until one token is added.
     pub interval: u64,
-    /// Tokens that there are at most; at least one.
+    /// Maximum number of tokens, at least one.
     pub burst: u32,
 }
 
 impl Limit {
-    /// Takes a token out of a bucket that is full at a time, which that puts off: when what it is for may begin.
+    /// Takes a token from the bucket and moves the time at which the bucket is full again. Returns the time at
+    /// which the work may start.
     pub(super) fn take(self, full: &mut Timestamp, now: Timestamp) -> Timestamp {
         *full = Timestamp((*full).max(now).0.saturating_add(self.interval));
         let room = self.interval.saturating_mul(u64::from(self.burst.max(1)));
@@ -57,20 +58,20 @@ impl Limit {
     }
 }
 
-/// How long a vertex that failed is left alone.
+/// Back-off state of a failed vertex.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeftAlone {
-    /// For so many milliseconds if nothing happens to it.
+    /// Current delay in milliseconds without events.
     pause: u64,
-    /// For so many milliseconds whatever happens to it, and until when.
+    /// Current minimum delay in milliseconds with events. It ends at `until`.
     least: u64,
     until: Timestamp,
-    /// Whether something has happened to it since it failed, or while it did.
+    /// True if an event arrived during or after the failed call.
     is_roused: bool,
 }
 
 impl LeftAlone {
-    /// It has failed once more: when it comes back if nothing happens to it.
+    /// Counts a failure. Returns the time of the retry if no event arrives.
     pub(super) fn fails(&mut self, now: Timestamp, Backoff { first, roused, longest }: Backoff) -> Timestamp {
         let next = |last: u64, first: u64| last.saturating_mul(2).clamp(first, longest.max(first));
         self.pause = next(self.pause, first);
@@ -82,13 +83,13 @@ impl LeftAlone {
         Timestamp(now.0.saturating_add(self.pause))
     }
 
-    /// Something happens to it: when it may be looked at, unless that is known already.
+    /// Records an event. Returns the earliest time of the retry for the first event, and none for later ones.
     pub(super) fn is_roused(&mut self) -> Option<Timestamp> {
         (!std::mem::replace(&mut self.is_roused, true)).then_some(self.until)
     }
 }
 
-/// When a vertex was repaired. Nearly all are repaired once, as when a run makes everything.
+/// Times of the repairs of a vertex. Most vertices are repaired once, so the single time needs no allocation.
 #[derive(Clone, Debug)]
 pub(super) enum Repairs {
     Once(Timestamp),
@@ -96,7 +97,7 @@ pub(super) enum Repairs {
 }
 
 impl Repairs {
-    /// One more repair; those that are so many milliseconds old do not count any more.
+    /// Adds a repair. Forgets repairs that are at least `within` milliseconds old.
     pub(super) fn add(&mut self, now: Timestamp, within: u64) {
         let is_old = |time: &Timestamp| now.0 - time.0 >= within;
         match self {

@@ -1,37 +1,41 @@
-//! Another graph in the place of the one that is held.
+//! Replaces the running graph of a machine that holds a state.
 
 use super::semaphore::Shared;
 use super::{Holding, Machine, Semaphores, Timestamp, Token};
 use crate::graph::{EdgeId, Graph, VertexId};
 use crate::vertex::{Debt, Phase, Progress, Settlement, Vertex};
 
-/// The graph that comes in the place of another one.
+/// The graph that replaces the running one.
 pub struct Replacement<'a> {
-    /// The graph.
+    /// The new graph.
     pub graph: Graph,
-    /// Its vertices.
+    /// Its vertices, in the order of the graph.
     pub vertices: Vec<Vertex>,
-    /// How it is held. A vertex that takes the place of one in flight is *unwatched* until that one has landed.
+    /// Settings for holding its state. A vertex that replaces one in flight is *unwatched* until that call has
+    /// ended.
     pub holding: Holding,
-    /// What its vertices share.
+    /// Semaphores of its vertices.
     pub semaphores: Semaphores,
-    /// Which vertex each was before, where nothing about it has changed. What it is and what it waits for is kept.
+    /// Old number of each unchanged vertex. Such a vertex keeps its state and its timers.
     pub kept: &'a [Option<VertexId>],
-    /// Which vertex each takes the place of that is declared in another way, and has no more tries than that one had left. None
-    /// for those that have all of theirs; nothing at all when all have.
+    /// Old number of the vertex that each changed vertex replaces, so that it inherits the used retries. None
+    /// for a vertex that has all its retries. Empty if all vertices have theirs.
     pub heirs: &'a [Option<VertexId>],
-    /// What is owed by the journal, in the new vertices.
+    /// Pending refreshes according to the journal, in the new numbers.
     pub owed: &'a [Token],
 }
 
 impl Machine {
-    /// Goes on with another graph, vertex by vertex: what has not changed keeps its state, its tries, its limits and
-    /// what is under way; what is new begins; nobody is waited for. Answers to what was under way are given in the
-    /// numbers of the new graph; those of vertices that are not kept are not given any more, but that they have ended with
-    /// each semaphore that they hold ([`Input::Freed`](super::Input::Freed)).
+    /// Replaces the running graph, vertex by vertex, without waiting for any call. Unchanged vertices keep
+    /// their state, retries, rate limits and calls in flight. New vertices start.
+    ///
+    /// The driver answers calls in flight with the numbers of the new graph. It does not answer calls for
+    /// vertices that are not kept. It only reports each semaphore that such a call releases
+    /// ([`Input::Freed`](super::Input::Freed)).
     ///
     /// # Panics
-    /// When this machine holds nothing, the parts of the replacement do not fit together, or commands have not been taken.
+    /// If this machine holds no state, the parts of the replacement do not match, or the commands have not been
+    /// taken.
     pub fn replace(&mut self, now: Timestamp, replacement: Replacement<'_>) {
         let Replacement { graph, vertices, holding, semaphores, kept, heirs, owed } = replacement;
         assert!(self.hold.is_some(), "a machine for one pass has one graph");
@@ -46,7 +50,7 @@ impl Machine {
         }
         for (vertex, old) in kept.iter().enumerate().filter_map(|(at, old)| Some((VertexId(at as u32), (*old)?))) {
             let Progress { phase, retries, changed, refreshed, refresh_failed, stale, .. } = self.progress[old.at()];
-            // The vertex that blocked it may be another one now, or gone: it is looked at again.
+            // The vertex may now have another blocker, or none, so it is checked again.
             let phase = if matches!(phase, Phase::Settled(Settlement::Blocked(_))) { Phase::Waiting } else { phase };
             let progress = &mut new.progress[vertex.at()];
             *progress = Progress { phase, retries, changed, refreshed, refresh_failed, stale, ..*progress };
@@ -54,7 +58,7 @@ impl Machine {
         for (at, old) in heirs.iter().enumerate().filter_map(|(at, old)| Some((at, (*old)?))) {
             let used = self.vertices[old.at()].retry.saturating_sub(self.progress[old.at()].retries).max(0);
             let retries = &mut new.progress[at].retries;
-            // Without end is without end.
+            // A negative number means unlimited retries.
             if *retries > 0 {
                 *retries = retries.saturating_sub(used).max(0);
             }
@@ -66,7 +70,7 @@ impl Machine {
         };
         new.hold = self.hold.take().map(|hold| Box::new(hold.renumbered(holding, &new_of, now)));
         new.take_places();
-        // What is being changed was not to notify those that it notifies now.
+        // A change in flight journalled its refreshes for the old edges only.
         let changing: Vec<VertexId> = new
             .graph
             .vertices()
@@ -76,7 +80,7 @@ impl Machine {
         *self = new;
     }
 
-    /// What is done to vertices now.
+    /// Returns the vertices with a call in flight.
     fn under_way(&self) -> Vec<VertexId> {
         let is_in_flight = |vertex: &VertexId| {
             matches!(self.progress[vertex.at()].phase, Phase::Checking | Phase::Applying | Phase::Refreshing)
@@ -84,7 +88,7 @@ impl Machine {
         self.graph.vertices().filter(is_in_flight).collect()
     }
 
-    /// What is being served stays being served.
+    /// Keeps refreshes in progress as in progress.
     fn keep_debts(&mut self, old: &Machine, new_of: &[Option<VertexId>]) {
         for (edge, debt) in old.graph.edges().iter().zip(&old.owed).filter(|(_, debt)| **debt == Debt::Served) {
             if let (Some(first), Some(second)) = (new_of[edge.first.at()], new_of[edge.second.at()])
@@ -104,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Whether what is under way serves all that a vertex inherits: what it has inherited before, and what those owe it
-    /// who come before it no longer. One of them may have changed meanwhile.
+    /// Returns true if the call in flight covers all orphaned refreshes of a vertex: the earlier ones, and
+    /// those from vertices that are no longer its parents. A notifier may have changed again during the call.
     fn is_all_served(&self, new: VertexId, old: &Machine, vertex: VertexId, new_of: &[Option<VertexId>]) -> bool {
         let is_left = |edge: &&EdgeId| {
             let first = new_of[old.graph.edge(**edge).first.at()];
@@ -116,7 +120,8 @@ impl Machine {
         debts.peek().is_some() && debts.all(|debt| debt == Debt::Served)
     }
 
-    /// Every vertex waits for those before it, and for its watch; those that need not are ready.
+    /// Recomputes for each vertex the number of parents and watches that it waits for, and makes the others
+    /// ready.
     fn take_places(&mut self) {
         let mut owed = Vec::new();
         let is_settled = |progress: &Progress| matches!(progress.phase, Phase::Settled(_));
@@ -144,7 +149,7 @@ impl Machine {
                 Phase::Waiting | Phase::Settled(_) => {}
             }
         }
-        // Who owed it comes before it no longer, and will not tell.
+        // The notifier is no longer a parent and does not restart this vertex.
         for (vertex, found) in owed {
             match found {
                 found if found.lets_pass() => self.take_up(vertex),

@@ -1,42 +1,42 @@
-//! Vertices that are not worked on at the same time.
+//! Semaphores: limit the number of vertices that are handled at the same time.
 
 use std::collections::BTreeMap;
 
 use super::{Machine, Stage};
 use crate::graph::VertexId;
 
-/// Which vertices take which semaphores while they are worked on.
+/// Semaphores and the vertices that acquire them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Semaphores {
-    /// How many may hold each semaphore at a time. Where something is under way while the graph is replaced, a semaphore that it
-    /// holds has its number in the new graph as well.
+    /// Maximum number of holders per semaphore. If the graph is replaced while a semaphore is held, the
+    /// semaphore has the same number in the new graph.
     pub counts: Vec<u32>,
-    /// The semaphores of a vertex, as indexes into `counts`, each once.
+    /// Semaphores of each vertex, as unique indexes into `counts`.
     pub of: BTreeMap<VertexId, Vec<u16>>,
 }
 
 impl Semaphores {
-    /// Whether one more may hold a semaphore of which so many are held.
+    /// Returns true if a semaphore has a free slot, given the current number of holders.
     fn is_free(&self, at: u16, held: &[u32]) -> bool {
         held[usize::from(at)] < self.counts[usize::from(at)].max(1)
     }
 }
 
-/// Who holds what, and who waits.
+/// Holders and waiting vertices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken {
-    /// How many hold each semaphore.
+    /// Number of holders per semaphore.
     held: Vec<u32>,
-    /// How many of these are of a graph before, and still under way.
+    /// Number of these holders that belong to an earlier graph and are still in flight.
     outside: Vec<u32>,
-    /// Those that hold theirs.
+    /// Vertices that hold their semaphores.
     holders: Vec<VertexId>,
-    /// Those whose turn it is, and that wait for somebody to give theirs back.
+    /// Ready vertices that wait for a semaphore.
     parked: Vec<VertexId>,
 }
 
 impl Taken {
-    /// Takes all semaphores of a vertex, or none.
+    /// Acquires all semaphores of a vertex, or none.
     fn take(&mut self, semaphores: &Semaphores, vertex: VertexId) -> bool {
         let Some(wanted) = semaphores.of.get(&vertex) else { return true };
         if self.holders.contains(&vertex) {
@@ -51,7 +51,7 @@ impl Taken {
         true
     }
 
-    /// What vertices hold that are not kept goes on being held: [`Input::Freed`](super::Input::Freed) ends it.
+    /// Keeps the semaphores of vertices that are not kept. [`Input::Freed`](super::Input::Freed) releases them.
     fn let_go(&mut self, semaphores: &Semaphores, vertices: &[VertexId]) {
         for vertex in vertices.iter().filter(|vertex| self.holders.contains(vertex)) {
             for at in semaphores.of.get(vertex).into_iter().flatten() {
@@ -80,7 +80,7 @@ impl Taken {
     }
 }
 
-/// The semaphores of a machine, and who has them.
+/// The semaphores of a machine, and their holders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
     rules: Semaphores,
@@ -88,12 +88,13 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Of a machine that has just begun; none where nobody takes any.
+    /// Returns the initial state, or none if no vertex uses a semaphore.
     pub(super) fn of(rules: Semaphores) -> Option<Box<Shared>> {
         (!rules.of.is_empty()).then(|| Box::new(Shared { rules, taken: Taken::default() }))
     }
 
-    /// The same for other semaphores and vertices with other numbers. Those that are `under_way` and not kept hold theirs still.
+    /// Converts the state to other semaphores and vertex numbers. Vertices that are `under_way` and not kept
+    /// still hold their semaphores.
     pub(super) fn renumbered(
         mut self,
         rules: Semaphores,
@@ -108,13 +109,13 @@ impl Shared {
 }
 
 impl Machine {
-    /// The machine with semaphores, before it has begun.
+    /// Adds semaphores to a machine that has not started.
     #[must_use]
     pub fn sharing(self, semaphores: Semaphores) -> Machine {
         Machine { shared: Shared::of(semaphores), ..self }
     }
 
-    /// Whether a vertex may begin: it has all its semaphores now. One that has not is parked.
+    /// Acquires the semaphores of a vertex and returns true, or parks the vertex.
     pub(super) fn takes_semaphores(&mut self, vertex: VertexId) -> bool {
         let Some(shared) = &mut self.shared else { return true };
         if shared.taken.take(&shared.rules, vertex) {
@@ -124,7 +125,7 @@ impl Machine {
         false
     }
 
-    /// A vertex is worked on no longer, for now: those that wait try again, the first ones first.
+    /// Releases the semaphores of a vertex. The parked vertices try again, in manifest order.
     pub(super) fn gives_semaphores_back(&mut self, vertex: VertexId) {
         let Some(shared) = &mut self.shared else { return };
         for parked in shared.taken.give_back(&shared.rules, vertex) {
@@ -132,13 +133,13 @@ impl Machine {
         }
     }
 
-    /// What no vertex is any more is worked on no longer.
+    /// Releases a semaphore that a call of an earlier graph held.
     pub(super) fn freed(&mut self, semaphore: u16) {
         let Some(shared) = &mut self.shared else { return };
         self.ready.extend(shared.taken.freed(semaphore).into_iter().map(std::cmp::Reverse));
     }
 
-    /// Which semaphore a vertex waits for, if it does, and who has that.
+    /// Returns the semaphore that a parked vertex waits for, and its holder.
     pub(super) fn parked(&self, vertex: VertexId) -> Option<Stage> {
         let Shared { rules, taken } = self.shared.as_deref()?;
         let wanted = rules.of.get(&vertex).filter(|_| taken.parked.contains(&vertex))?;
@@ -151,15 +152,15 @@ impl Machine {
         Some(Stage::Parked { semaphore, holder: holder(&wanted[semaphore]) })
     }
 
-    /// Whether somebody waits for a semaphore.
+    /// Returns true if a vertex waits for a semaphore.
     pub(super) fn has_parked(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| !shared.taken.parked.is_empty())
     }
 }
 
 impl Taken {
-    /// The same for other semaphores and vertices with other numbers. A semaphore that is held by more than are allowed
-    /// now is given to nobody until enough have given it back.
+    /// Converts the holders to other semaphores and vertex numbers. If a semaphore now has more holders than
+    /// allowed, no vertex acquires it until enough have released it.
     pub(super) fn renumbered(self, new: &Semaphores, new_of: &[Option<VertexId>]) -> Taken {
         let holders: Vec<VertexId> = self.holders.iter().filter_map(|holder| new_of[holder.at()]).collect();
         let mut held = self.outside.clone();
@@ -167,7 +168,7 @@ impl Taken {
         for at in holders.iter().filter_map(|holder| new.of.get(holder)).flatten() {
             held[usize::from(*at)] += 1;
         }
-        // Those that wait are ready, and are asked again.
+        // The parked vertices are ready and try again.
         Taken { held, outside: self.outside, holders, parked: Vec::new() }
     }
 }

@@ -1,41 +1,41 @@
-//! Where vertices stand, for those who look on.
+//! Stages of vertices, for status reports.
 
 use super::{Machine, Timestamp};
 use crate::graph::VertexId;
 use crate::vertex::{Phase, Settlement};
 
-/// Where a vertex stands.
+/// Current stage of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It is not looked at before its watch has started.
+    /// The vertex is not checked before its watch has started.
     Unwatched,
-    /// It waits for this one, perhaps among others.
+    /// The vertex waits for this parent, and perhaps for others.
     Waiting(VertexId),
-    /// It is its turn, as soon as nothing is paused.
+    /// The vertex is ready and starts as soon as the run is not paused.
     Ready,
-    /// It is its turn, as soon as a semaphore is free.
+    /// The vertex is ready and waits for a semaphore.
     Parked {
-        /// Which of its own, in their order.
+        /// Index into the semaphores of the vertex.
         semaphore: usize,
-        /// Who has that, perhaps among others; none if it is of a graph before.
+        /// One of the holders. None if the holder belongs to an earlier graph.
         holder: Option<VertexId>,
     },
-    /// It is in its state, and about to be refreshed.
+    /// The vertex is in sync and is about to be refreshed.
     Owed,
-    /// It is checked.
+    /// A check is in flight.
     Checking,
-    /// It is changed.
+    /// An apply is in flight.
     Changing,
-    /// It is refreshed.
+    /// A refresh is in flight.
     Refreshing,
-    /// It waits for its time: a try that failed is followed by another, or too much happens to it.
+    /// The vertex waits for a timer: for a retry, or for the rate limiter.
     Delayed,
-    /// It has settled, for now.
+    /// The vertex has settled, for now.
     Settled(Settlement),
 }
 
 impl Machine {
-    /// Where a vertex stands.
+    /// Returns the current stage of a vertex.
     pub fn stage(&self, vertex: VertexId) -> Stage {
         match self.progress[vertex.at()].phase {
             Phase::Waiting => self.waits(vertex),
@@ -63,7 +63,8 @@ impl Machine {
         }
     }
 
-    /// When a vertex is looked at without anything happening to it, if that is known; only while a state is held.
+    /// Returns the time of the next timer of a vertex. None if there is no timer or the machine is for one
+    /// pass.
     pub fn wakes_at(&self, vertex: VertexId) -> Option<Timestamp> {
         self.hold.as_ref()?.due.get(&vertex).copied()
     }

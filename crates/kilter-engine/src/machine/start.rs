@@ -1,4 +1,4 @@
-//! What begins now: applies, refreshes, checks, in batches.
+//! Starts applies, refreshes and checks in batches.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use crate::graph::VertexId;
 use crate::vertex::{Phase, Settlement, Vertex};
 
 impl Machine {
-    /// Those that were about to be changed or refreshed and still are.
+    /// Returns the queued vertices that are still in `phase`, in manifest order, and empties the queue.
     pub(super) fn still(&mut self, phase: Phase) -> Vec<VertexId> {
         let list = if phase == Phase::Differs { &mut self.differs } else { &mut self.due_refresh };
         let mut vertices = std::mem::take(list);
@@ -30,8 +30,8 @@ impl Machine {
         self.start(vertices, Phase::Refreshing, Command::Refresh);
     }
 
-    /// Settles what is ready and may not begin; returns what may be checked. It comes before all else that starts: what
-    /// settles here may take others up, and what is behind those is not begun then.
+    /// Settles ready vertices that must not start, and returns the ones to check. This runs before any other
+    /// start: a settlement here may restart other vertices, and their dependents must not start then.
     pub(super) fn sift_ready(&mut self) -> Vec<VertexId> {
         let mut vertices = Vec::new();
         while let Some(Reverse(vertex)) = self.ready.pop() {
@@ -44,7 +44,7 @@ impl Machine {
                 None => vertices.push(vertex),
             }
         }
-        // It may have been the turn of one more than once, and what has settled here may have taken others up before it.
+        // A vertex may be queued more than once, and a settlement above may have restarted one of its parents.
         vertices.sort_unstable();
         vertices.dedup();
         vertices.retain(|vertex| self.progress[vertex.at()].phase == Phase::Ready);
@@ -56,14 +56,14 @@ impl Machine {
         self.start(vertices, Phase::Checking, Command::Check);
     }
 
-    /// Hands vertices over, those of one group together.
+    /// Starts calls for vertices. The vertices of one group share a batch.
     fn start(&mut self, vertices: Vec<VertexId>, phase: Phase, command: fn(Batch) -> Command) {
         if vertices.is_empty() {
             return;
         }
         self.in_flight += vertices.len();
         if let [only] = *vertices {
-            // Every step of a chain.
+            // Fast path for chains: each step has one vertex.
             self.progress[only.at()].phase = phase;
             let group = self.vertices[only.at()].group;
             return self.commands.push(command(Batch { group, vertices }));
@@ -77,13 +77,13 @@ impl Machine {
                 singles.push(Batch { group, vertices: vec![vertex] });
                 continue;
             }
-            // There are few groups, and neighbours mostly share one.
+            // There are few groups, and neighbours usually share one.
             match batches.iter_mut().rev().find(|batch| batch.group == group) {
                 Some(batch) => batch.vertices.push(vertex),
                 None => batches.push(Batch { group, vertices: vec![vertex] }),
             }
         }
-        // What runs on threads of its own is started before what keeps the driver busy.
+        // Single vertices run on worker threads, so they start before the batches that occupy the driver.
         self.commands.extend(singles.into_iter().chain(batches).map(command));
     }
 }

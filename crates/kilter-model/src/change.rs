@@ -37,8 +37,41 @@ pub struct State {
 pub struct Unknown {
     /// The attribute.
     pub attribute: AttributeName,
-    /// The resource that decides it.
-    pub because: Because,
+    /// Why it cannot be predicted.
+    pub because: UnknownCause,
+}
+
+/// The reason why a plan cannot predict an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownCause {
+    /// An earlier resource decides the attribute.
+    Resource(Because),
+    /// The check needs more than a dry run permits. The text completes "known …".
+    Refused(EcoString),
+}
+
+impl UnknownCause {
+    /// Returns the reason as people read it after the word "known".
+    pub fn reason(&self) -> EcoString {
+        match self {
+            UnknownCause::Resource(because) => because.reason(),
+            UnknownCause::Refused(why) => why.clone(),
+        }
+    }
+
+    /// Returns the resource that decides the attribute, if one does.
+    pub fn resource(&self) -> Option<&ResourceRef> {
+        match self {
+            UnknownCause::Resource(because) => Some(&because.resource),
+            UnknownCause::Refused(_) => None,
+        }
+    }
+}
+
+impl From<Because> for UnknownCause {
+    fn from(because: Because) -> UnknownCause {
+        UnknownCause::Resource(because)
+    }
 }
 
 /// The resource that makes a prediction impossible.

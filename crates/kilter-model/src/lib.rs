@@ -34,7 +34,7 @@ pub use catalog::{
     Catalog, Composite, Contested, Deferred, EventLimit, Meta, Policy, Poll, Relation, RelationKind, Resource,
     Semaphore,
 };
-pub use change::{Because, Change, Difference, Outcome, Receipt, State, Unknown};
+pub use change::{Because, Change, Difference, Outcome, Receipt, State, Unknown, UnknownCause};
 pub use data_type::{
     Alias, AliasError, Aliases, DataType, DataTypeError, Fault, Field, Mismatch, Problem, Step, Subject,
 };

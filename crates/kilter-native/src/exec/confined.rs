@@ -32,15 +32,15 @@ pub(super) struct Naming<'a> {
 }
 
 impl Naming<'_> {
-    /// Warns if a guard tried to change the machine or could have. Returns true if the kernel refused it something, so
-    /// that its answer may differ from that of an unconfined guard.
+    /// Warns if a guard tried to change the machine or could have. Returns what the kernel refused it, because its answer
+    /// may then differ from that of an unconfined guard.
     pub(super) fn report(
         self,
         cx: &Context<'_>,
         (guard, attribute): (&Command, &str),
         finished: &Finished,
         secrets: &Secrets,
-    ) -> bool {
+    ) -> Option<EcoString> {
         let who = eco_format!("the guard `{}` ({attribute})", guard.shown);
         let warn = |message: String| cx.log(Level::Warning, "exec", self.name, &secrets.redact(&message));
         let confined = &finished.confined;
@@ -48,19 +48,20 @@ impl Naming<'_> {
             warn(format!("{who} could change the machine: {confined}"));
         }
         if matches!(confined, Confined::NotAsked | Confined::No { .. }) {
-            return false;
+            return None;
         }
         let refused = match (finished.attempts.is_empty(), &finished.refusal_hint) {
-            (true, None) => return false,
+            (true, None) => return None,
             // A guard that succeeds did without it.
-            (true, Some(_)) if finished.is_success() => return false,
+            (true, Some(_)) if finished.is_success() => return None,
             (false, _) if guard.is_sealed => "tried to change the machine and was refused".to_owned(),
             (false, _) => format!("tried to {} and was refused", listed(&finished.attempts)),
             (true, Some(_)) if guard.is_sealed => "seems to have been refused something".to_owned(),
             (true, Some(hint)) => format!("seems to have been refused something ({})", beginning(hint)),
         };
-        warn(format!("{who} {refused}: a noop run changes nothing, so the answer may be wrong; {REMEDY}"));
-        true
+        warn(format!("{who} {refused}, because its resource is only checked; {REMEDY}"));
+        let why = format!("when the guard may change the machine: {who} {refused}; {REMEDY}");
+        Some(secrets.redact(&why))
     }
 }
 

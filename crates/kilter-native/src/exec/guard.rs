@@ -1,7 +1,7 @@
 //! Whether a command has to run.
 
-use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Because, Unknown};
+use ecow::EcoString;
+use kilter_model::{Attributes, Because, Unknown, UnknownCause};
 use kilter_process::{Capture, Confinement, Ending, Invocation, Status};
 use kilter_provider::{Forecast, Node, ProviderError};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -24,7 +24,7 @@ pub(super) enum Verdict {
     Due(EcoString),
     /// It need not.
     Settled,
-    /// A plan cannot tell: an earlier resource decides this guard.
+    /// A plan cannot tell: an earlier resource decides this guard, or its confinement refused it something.
     Unknown(Unknown),
 }
 
@@ -38,7 +38,8 @@ pub(super) fn spawns(should: &Attributes) -> bool {
     should.get("unless").is_some() || should.get("onlyif").is_some()
 }
 
-/// Asks the guards, the cheap ones first, until one says no. Warnings about confined guards name the resource `naming`.
+/// Asks the guards, the cheap ones first, until one says no. Warnings about confined guards name the resource `naming`. The
+/// answer of a guard that was refused something does not count: then the others decide, or the verdict is unknown.
 ///
 /// # Errors
 /// When one cannot answer.
@@ -49,7 +50,7 @@ pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Ver
         match exists(launch, &path)? {
             Ok(true) => return Ok(Verdict::Settled),
             Ok(false) => reasons.push(format!("`{path}` (creates) does not exist")),
-            Err(because) => unknown = Some(Unknown { attribute: "creates".into(), because }),
+            Err(because) => unknown = Some(Unknown { attribute: "creates".into(), because: because.into() }),
         }
     }
     if let Some(unknown) = unknown {
@@ -61,18 +62,23 @@ pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Ver
             if launch.cx.only_looks()
                 && let Some(because) = changed_by(launch, &guard)
             {
-                return Ok(Verdict::Unknown(Unknown { attribute: attribute.into(), because }));
+                return Ok(Verdict::Unknown(Unknown { attribute: attribute.into(), because: because.into() }));
             }
             if let Some(cwd) = missing_directory(guard.cwd.as_deref().or(launch.should.text("cwd"))) {
                 // Before the resource that makes it has run, a guard has nowhere to be asked. When it still is
                 // missing at the turn of the command, that fails and says so.
                 reasons.push(format!("its working directory {cwd} does not exist yet"));
-                return Ok(Verdict::Due(reasons.join(", ").into()));
+                return Ok(due(reasons, unknown));
             }
             let (succeeds, how) = match answer(launch, (&guard, attribute), &Expected::of(&declared), naming)? {
                 Answer::NotYet(why) => {
                     reasons.push(format!("`{}` ({attribute}) cannot be asked yet: {why}", guard.shown));
-                    return Ok(Verdict::Due(reasons.join(", ").into()));
+                    return Ok(due(reasons, unknown));
+                }
+                Answer::Refused(why) => {
+                    let because = UnknownCause::Refused(why);
+                    unknown.get_or_insert(Unknown { attribute: attribute.into(), because });
+                    continue;
                 }
                 Answer::Yes(how) => (true, how),
                 Answer::No(how) => (false, how),
@@ -83,7 +89,12 @@ pub(super) fn ask(launch: &Launch<'_>, naming: Option<Naming<'_>>) -> Result<Ver
             reasons.push(format!("`{}` ({attribute}) {how}", guard.shown));
         }
     }
-    Ok(Verdict::Due(reasons.join(", ").into()))
+    Ok(due(reasons, unknown))
+}
+
+/// Returns the verdict if no guard has settled the matter.
+fn due(reasons: Vec<String>, unknown: Option<Unknown>) -> Verdict {
+    unknown.map_or_else(|| Verdict::Due(reasons.join(", ").into()), Verdict::Unknown)
 }
 
 /// What a guard says.
@@ -95,6 +106,8 @@ enum Answer {
     /// It could not be started in a run that only looks: whoever is to make its user or to bring its
     /// program has not run either.
     NotYet(EcoString),
+    /// Its confinement refused it something, so that its answer does not count.
+    Refused(EcoString),
 }
 
 /// The working directory that a guard is to be asked in, if it is not there.
@@ -148,15 +161,16 @@ fn answer(
         Err(why) => return Err(unanswered(why)),
     };
     let secrets = Secrets::of(launch.should);
-    let refused = naming.is_some_and(|naming| naming.report(launch.cx, (guard, attribute), &finished, &secrets));
-    let no =
-        |how: EcoString| Answer::No(if refused { eco_format!("{how}, perhaps because noop confines it") } else { how });
+    let refused = naming.and_then(|naming| naming.report(launch.cx, (guard, attribute), &finished, &secrets));
+    if let Some(why) = refused.filter(|_| finished.ending != Ending::Cancelled) {
+        return Ok(Answer::Refused(why));
+    }
     match (finished.ending, finished.status) {
         (Ending::Exited, Status::Code(0)) => Ok(match expected.met(&finished, &secrets) {
             (true, how) => Answer::Yes(how),
-            (false, how) => no(how),
+            (false, how) => Answer::No(how),
         }),
-        (Ending::Exited, Status::Code(_)) => Ok(no("fails".into())),
+        (Ending::Exited, Status::Code(_)) => Ok(Answer::No("fails".into())),
         (Ending::Exited, signal) => Err(unanswered(format!("{signal} ended it").into())),
         (Ending::Deadline, _) => {
             let timeout = launch.timeout().unwrap_or_default().as_secs_f64();

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Unknown};
+use kilter_model::{Attributes, Because, Unknown};
 use kilter_provider::{Content, Context, Forecast, Node};
 
 use super::guard::Verdict;
@@ -89,7 +89,7 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
 
 /// What a plan says of a file that an earlier resource changes; none if no resource does.
 fn predicted(cx: &Context<'_>, name: &str, path: &str) -> Option<Verdict> {
-    let unknown = |because| Verdict::Unknown(Unknown { attribute: "mtimes".into(), because });
+    let unknown = |because: Because| Verdict::Unknown(Unknown { attribute: "mtimes".into(), because: because.into() });
     match cx.outlook().node(name, path) {
         Forecast::Unchanged | Forecast::Changed(Node::Kept | Node::File { content: Content::Kept, .. }, _) => {
             // The time of a directory is that of its last new or lost entry.

@@ -100,7 +100,7 @@ impl FileProvider {
         let effective = match fragments::put_together(cx, name, should) {
             Ok(Err(because)) => {
                 let mut state = observe::declared(cx, &self.accounts, name, path, should)?;
-                state.unknown.push(Unknown { attribute: "content".into(), because });
+                state.unknown.push(Unknown { attribute: "content".into(), because: because.into() });
                 return Ok(state);
             }
             Ok(Ok(effective)) => Ok(effective),

@@ -70,7 +70,7 @@ pub(super) fn declared(
         && cx.only_looks()
         && let Some(because) = predict::own_tree_changed_by(cx, name, path)
     {
-        state.unknown.push(Unknown { attribute: "ensure".into(), because });
+        state.unknown.push(Unknown { attribute: "ensure".into(), because: because.into() });
     }
     state.attributes = attributes;
     Ok(state)
@@ -84,7 +84,7 @@ fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: 
     }
     let unknown = match (spec.ensure, spec.source) {
         (Ensure::Is(Kind::File), Some(source)) => match predict::open_source(cx, name, source) {
-            Ok(Err(because)) => Some(Unknown { attribute: "content".into(), because }),
+            Ok(Err(because)) => Some(Unknown { attribute: "content".into(), because: because.into() }),
             // If it is missing, the preview says so.
             Ok(Ok(_)) | Err(_) => None,
         },
@@ -97,7 +97,7 @@ fn absent(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str, spec: 
 
 /// A state of which a plan does not know this attribute.
 fn unknown(name: &EcoString, attribute: &str, because: Because) -> State {
-    let unknown = vec![Unknown { attribute: attribute.into(), because }];
+    let unknown = vec![Unknown { attribute: attribute.into(), because: because.into() }];
     State { unknown, ..State::absent(name.clone()) }
 }
 
@@ -115,13 +115,13 @@ fn ownership(
     if let Some(owner) = spec.owner {
         match predict::account(cx, name, ("user", owner), uid, &|| owner_value(accounts, owner, uid)) {
             Ok(value) => attributes.push("owner", value),
-            Err(because) => unknown.push(Unknown { attribute: "owner".into(), because }),
+            Err(because) => unknown.push(Unknown { attribute: "owner".into(), because: because.into() }),
         }
     }
     if let Some(group) = spec.group {
         match predict::account(cx, name, ("group", group), gid, &|| group_value(accounts, group, gid)) {
             Ok(value) => attributes.push("group", value),
-            Err(because) => unknown.push(Unknown { attribute: "group".into(), because }),
+            Err(because) => unknown.push(Unknown { attribute: "group".into(), because: because.into() }),
         }
     }
     if spec.mode.is_some() && looked.kind != Kind::Link {
@@ -277,8 +277,8 @@ fn unknown_tree(cx: &Context<'_>, accounts: &Ids, name: &str, path: &str, spec: 
     };
     let content = || of_source.or_else(|| predict::own_tree_changed_by(cx, name, path)).or_else(missing);
     match predict::account_changed_by(cx, accounts, name, spec) {
-        Some(because) => Some(Unknown { attribute: "owner".into(), because }),
-        None => content().map(|because| Unknown { attribute: "content".into(), because }),
+        Some(because) => Some(Unknown { attribute: "owner".into(), because: because.into() }),
+        None => content().map(|because| Unknown { attribute: "content".into(), because: because.into() }),
     }
 }
 
@@ -292,7 +292,7 @@ fn copied(
 ) -> Result<Result<Vec<Difference>, Unknown>, FileError> {
     let source = match predict::open_source(cx, name, source) {
         Ok(Ok(source)) => source,
-        Ok(Err(because)) => return Ok(Err(Unknown { attribute: "content".into(), because })),
+        Ok(Err(because)) => return Ok(Err(Unknown { attribute: "content".into(), because: because.into() })),
         // A plan for a source that another resource is going to create.
         Err(error) if error.is_missing() && is_later(cx, name, source) => {
             let later = Difference::new("content", Value::Undef, Value::Undef);

@@ -301,13 +301,15 @@ impl<'run> Board<'run> {
                 Verdict::Failed
             }
             Ok(found) if !found.state.unknown.is_empty() => {
+                let seal = self.seal(done.vertex);
                 let draft = self.draft(done.vertex);
                 // An apply of the plan removes or replaces nothing else.
                 draft.basis = found.state.attributes.get("ensure").cloned();
-                draft.unknown_by = found.state.unknown.first().map(|unknown| unknown.because.resource.clone());
+                draft.unknown_by = found.state.unknown.iter().find_map(|unknown| unknown.because.resource().cloned());
                 let unknown = found.state.unknown.into_iter();
-                draft.unknown =
-                    unknown.map(|unknown| (unknown.attribute.text().clone(), unknown.because.reason())).collect();
+                draft.unknown = unknown
+                    .map(|unknown| (unknown.attribute.text().clone(), seal.hide(unknown.because.reason())))
+                    .collect();
                 Verdict::Unknown
             }
             Ok(found) if found.differences.is_empty() => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ecow::EcoString;
 use kilter_manifest::Source;
 use kilter_model::{
-    Attributes, Because, Difference, Outcome, ResourceRef, State, Unknown, Value, from_canonical_json,
+    Attributes, Because, Difference, Outcome, ResourceRef, State, Unknown, UnknownCause, Value, from_canonical_json,
     to_canonical_json_clear,
 };
 use kilter_provider::{Insync, Level, Suitability};
@@ -275,23 +275,30 @@ impl Kept for State {
 
 impl Kept for Unknown {
     fn keep(&self) -> Json {
-        json!({
-            "attribute": self.attribute.as_str(),
-            "type": self.because.resource.type_name.as_str(),
-            "title": self.because.resource.title.as_str(),
-            "is_ordered": self.because.is_ordered,
-        })
+        match &self.because {
+            UnknownCause::Resource(because) => json!({
+                "attribute": self.attribute.as_str(),
+                "type": because.resource.type_name.as_str(),
+                "title": because.resource.title.as_str(),
+                "is_ordered": because.is_ordered,
+            }),
+            UnknownCause::Refused(why) => json!({ "attribute": self.attribute.as_str(), "refused": why.as_str() }),
+        }
     }
 
     fn kept(json: &Json) -> Option<Unknown> {
-        let resource = ResourceRef::new(json.get("type")?.as_str()?, json.get("title")?.as_str()?);
-        let because = Because { resource, is_ordered: json.get("is_ordered")?.as_bool()? };
+        let because = match json.get("refused") {
+            Some(why) => UnknownCause::Refused(why.as_str()?.into()),
+            None => {
+                let resource = ResourceRef::new(json.get("type")?.as_str()?, json.get("title")?.as_str()?);
+                Because { resource, is_ordered: json.get("is_ordered")?.as_bool()? }.into()
+            }
+        };
         Some(Unknown { attribute: json.get("attribute")?.as_str()?.into(), because })
     }
 
     fn missing() -> Unknown {
-        let because = Because { resource: ResourceRef::new("", ""), is_ordered: true };
-        Unknown { attribute: MISSING.into(), because }
+        Unknown { attribute: MISSING.into(), because: UnknownCause::Refused(MISSING.into()) }
     }
 }
 

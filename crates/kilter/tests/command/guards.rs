@@ -27,10 +27,47 @@ fn guard_cannot_write_in_a_run_that_changes_nothing_and_is_named() {
     ] {
         let ended = run(&place, &format!("  exec[work]: {{ {GUARDED}{meta} }}\n"), args);
         assert!(!wrote(&place), "{args:?}{meta}: {ended:?}");
-        let warning = "exec[work]: the guard `echo x > DIR/trace` (unless) tried to write DIR/trace and was refused: \
-                       a noop run changes nothing, so the answer may be wrong; a guard that has to write needs \
-                       `confine: false`";
+        let warning = "exec[work]: the guard `echo x > DIR/trace` (unless) tried to write DIR/trace and was refused, \
+                       because its resource is only checked; a guard that has to write needs `confine: false`";
         assert!(format!("{}{}", ended.stdout, ended.stderr).contains(warning), "{args:?}{meta}: {ended:?}");
+    }
+}
+
+#[test]
+fn resource_whose_guard_was_refused_something_is_unknown_and_so_is_what_depends_on_it() {
+    let place = Place::new();
+    let resources =
+        "  exec[work]: { unless: 'echo x > DIR/lock && test ! -e DIR/due', shell: true, command: 'echo x > DIR/out; rm DIR/due' }
+  exec[after]: { command: 'mv DIR/out DIR/done', onlyif: 'test -e DIR/out', require: 'exec[work]' }
+  file[DIR/copy]: { source: DIR/in, require: 'exec[work]' }
+  exec[told]: { command: 'true', refreshonly: true, subscribe: 'exec[work]' }
+";
+    place.file("in", "x");
+    for guard_says in ["settled", "due"] {
+        if guard_says == "due" {
+            place.file("due", "");
+        }
+        let plan = run(&place, resources, &["plan", "--format", "json"]);
+        assert_eq!(plan.code, 2, "{plan:?}");
+        let json: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
+        let unknown = json["resources"].as_array().unwrap().iter().filter(|one| one["status"] == "unknown");
+        let because = |one: &serde_json::Value| {
+            format!("{} {}", one["resource"].as_str().unwrap(), one["because_of"].as_str().unwrap_or_default())
+        };
+        let told = ["exec[work] ", "exec[after] exec[work]", "file[DIR/copy] exec[work]", "exec[told] exec[work]"];
+        let found: Vec<String> = unknown.map(because).collect();
+        assert_eq!(found, told, "{guard_says}");
+        let shown = run(&place, resources, &["plan", "-o", &place.path().join("p").display().to_string()]);
+        let line = "? exec[work] not known yet
+    unless: known when the guard may change the machine: the guard `echo x > DIR/lock && test ! -e DIR/due` (unless) tried to \
+                    write DIR/lock and was refused; a guard that has to write needs `confine: false`
+";
+        assert!(shown.stdout.contains(line), "{shown:?}");
+        let apply = place.run(&["apply", &place.path().join("p").display().to_string()]);
+        assert_eq!(apply.code, 0, "{apply:?}");
+        assert!(apply.stdout.contains("it was unknown in the plan"), "{guard_says}: {apply:?}");
+        assert_eq!(place.path().join("done").exists(), guard_says == "due");
+        let _ = std::fs::remove_file(place.path().join("copy"));
     }
 }
 

@@ -17,13 +17,35 @@ impl Log for Warnings {
     }
 }
 
-/// Checks a resource in a noop run: the reason why its command would run, and the warnings.
-fn noop(bench: &Bench, should: &Attributes) -> (Option<String>, Vec<String>) {
+/// Result of a check in a noop run.
+#[derive(Debug, Default, PartialEq)]
+struct Checked {
+    /// The reason why the command would run.
+    due: Option<String>,
+    /// The guard whose answer is unknown, and why.
+    unknown: Option<String>,
+    warnings: Vec<String>,
+}
+
+/// Checks a resource in a noop run.
+fn noop(bench: &Bench, should: &Attributes) -> Checked {
     let (name, warnings) = ("work".into(), Warnings::default());
     let cx = Context::bare().with_log(&warnings);
     let state = bench.provider.get_one(&cx, Wanted::new(&name, Some(should)).with_noop(true)).unwrap();
-    let why = state.drift.first().map(|drift| drift.message.as_deref().unwrap().to_owned());
-    (why, warnings.0.into_inner().unwrap())
+    let due = state.drift.first().map(|drift| drift.message.as_deref().unwrap().to_owned());
+    let unknown = state.unknown.first();
+    let unknown = unknown.map(|one| format!("{}: known {}", one.attribute, one.because.reason()));
+    Checked { due, unknown, warnings: warnings.0.into_inner().unwrap() }
+}
+
+/// The answer of a guard that was refused something.
+fn refused(attribute: &str, refusal: &str) -> Checked {
+    let remedy = "a guard that has to write needs `confine: false`";
+    Checked {
+        due: None,
+        unknown: Some(format!("{attribute}: known when the guard may change the machine: {refusal}; {remedy}")),
+        warnings: vec![format!("{refusal}, because its resource is only checked; {remedy}")],
+    }
 }
 
 fn guarded(attribute: &str, guard: String) -> Attributes {
@@ -35,13 +57,10 @@ fn guard_in_a_noop_run_cannot_write_and_is_named() {
     let bench = Bench::new();
     let file = bench.path("trace");
     let wanted = guarded("unless", format!("echo x > {file}"));
-    let (why, warnings) = noop(&bench, &wanted);
+    let checked = noop(&bench, &wanted);
     assert!(!Path::new(&file).exists(), "a plan changes nothing");
-    let guard = format!("`echo x > {file}` (unless)");
-    assert_eq!(why, Some(format!("{guard} fails, perhaps because noop confines it")));
-    let refusal = format!("tried to write {file} and was refused: a noop run changes nothing");
-    let remedy = "so the answer may be wrong; a guard that has to write needs `confine: false`";
-    assert_eq!(warnings, [format!("the guard {guard} {refusal}, {remedy}")]);
+    let refusal = format!("the guard `echo x > {file}` (unless) tried to write {file} and was refused");
+    assert_eq!(checked, refused("unless", &refusal));
     assert_eq!(bench.check(&wanted), [], "in a run that changes the resource, the guard can write");
     assert_eq!(bench.lines("trace"), 1);
 }
@@ -50,17 +69,40 @@ fn guard_in_a_noop_run_cannot_write_and_is_named() {
 fn guard_that_keeps_quiet_about_its_attempt_is_named_too() {
     let bench = Bench::new();
     let directory = bench.path("made");
-    let (why, warnings) = noop(&bench, &guarded("onlyif", format!("mkdir {directory} 2>/dev/null; true")));
-    assert!(why.unwrap().ends_with("(onlyif) succeeds"));
-    assert!(warnings[0].contains(&format!("tried to make {directory} and was refused")), "{warnings:?}");
+    let guard = format!("mkdir {directory} 2>/dev/null; true");
+    for attribute in ["onlyif", "unless"] {
+        let refusal = format!("the guard `{guard}` ({attribute}) tried to make {directory} and was refused");
+        assert_eq!(noop(&bench, &guarded(attribute, guard.clone())), refused(attribute, &refusal));
+    }
     assert!(!Path::new(&directory).exists());
+}
+
+#[test]
+fn guard_that_was_refused_something_and_killed_is_unknown() {
+    let bench = Bench::new();
+    let guard = format!("echo x > {} || kill -9 $$", bench.path("lock"));
+    let unknown = noop(&bench, &guarded("unless", guard)).unknown.unwrap();
+    assert!(unknown.contains("tried to write"), "{unknown}");
+}
+
+#[test]
+fn guard_that_was_not_refused_anything_settles_the_matter() {
+    let bench = Bench::new();
+    let lock = format!("echo x > {}", bench.path("lock"));
+    let both = |other: &str| {
+        let guards = Value::strings([lock.as_str(), other]);
+        noop(&bench, &should(&[("command", "true".into()), ("shell", true.into()), ("unless", guards)]))
+    };
+    let settled = both("true");
+    assert_eq!((settled.due, settled.unknown, settled.warnings.len()), (None, None, 1));
+    assert!(both("false").unknown.is_some());
 }
 
 #[test]
 fn confine_false_lets_a_guard_write_in_a_noop_run() {
     let bench = Bench::new();
     let wanted = guarded("unless", format!("echo x > {}", bench.path("lock")));
-    assert_eq!(noop(&bench, &with(wanted, "confine", false)), (None, vec![]));
+    assert_eq!(noop(&bench, &with(wanted, "confine", false)), Checked::default());
     assert_eq!(bench.lines("lock"), 1);
 }
 
@@ -75,8 +117,7 @@ fn guard_in_a_noop_run_reads_keeps_temporary_files_and_talks_to_sockets() {
         "cat <<E | grep -q x\nx\nE".to_owned(),
         format!("perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(\"{socket}\") or exit 1'"),
     ] {
-        let (why, warnings) = noop(&bench, &guarded("unless", guard.clone()));
-        assert_eq!((why, warnings), (None, vec![]), "{guard}");
+        assert_eq!(noop(&bench, &guarded("unless", guard.clone())), Checked::default(), "{guard}");
     }
 }
 
@@ -85,17 +126,14 @@ fn sensitive_guard_that_tried_to_write_does_not_show_where() {
     let bench = Bench::new();
     let guard = Value::sensitive(format!("echo x > {}", bench.path("hunter2")).into());
     let wanted = should(&[("command", "true".into()), ("shell", true.into()), ("unless", guard)]);
-    let (why, warnings) = noop(&bench, &wanted);
-    assert_eq!(why.unwrap(), "`[redacted]` (unless) fails, perhaps because noop confines it");
-    assert!(warnings[0].contains("tried to change the machine and was refused"), "{warnings:?}");
-    assert!(!warnings[0].contains("hunter2"));
+    let refusal = "the guard `[redacted]` (unless) tried to change the machine and was refused";
+    assert_eq!(noop(&bench, &wanted), refused("unless", refusal));
 }
 
 #[test]
 fn guard_that_the_kernel_refuses_to_answer_is_named() {
-    let (why, warnings) =
-        noop(&Bench::new(), &guarded("unless", "echo 'x: Operation not permitted' >&2; exit 4".into()));
-    assert!(why.unwrap().ends_with("fails, perhaps because noop confines it"));
-    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(warning.contains("seems to have been refused something (x: Operation not permitted)"), "{warning}");
+    let guard = "echo 'x: Operation not permitted' >&2; exit 4";
+    let refusal =
+        format!("the guard `{guard}` (unless) seems to have been refused something (x: Operation not permitted)");
+    assert_eq!(noop(&Bench::new(), &guarded("unless", guard.into())), refused("unless", &refusal));
 }

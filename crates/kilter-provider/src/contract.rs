@@ -283,9 +283,9 @@ pub trait Provider: Send + Sync {
         Outcome { refreshed: true, ..Outcome::default() }
     }
 
-    /// Returns true if a refresh of a resource that is found as `is`, and brought to `should`, does something. If it does
-    /// not, the refresh counts as served: a stopped service is not started by it. Only called if the schema has the feature
-    /// `refresh`.
+    /// Returns true if a refresh of a resource that is found as `is`, and then brought to `should`, does something. If it does
+    /// not, the refresh counts as served: it does not start a stopped service, and a service that the change starts runs
+    /// with everything that was changed before. Only called if the schema has the feature `refresh`.
     fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
         let _ = (is, should);
         true

@@ -48,7 +48,7 @@ pub struct Plan {
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) is_unknown: bool,
-    /// Whether the resource was to be refreshed.
+    /// True if the resource was to be refreshed, or to be started instead: a refresh of it was shown.
     pub(crate) is_refreshed: bool,
     differences: Vec<Json>,
     otherwise: Vec<Json>,
@@ -98,7 +98,7 @@ impl Plan {
             let name = |one: &Json| one["attribute"].as_str().unwrap_or_default().to_owned();
             let step = Step {
                 is_unknown: json.get("status")?.as_str()? == Status::Unknown.word(),
-                is_refreshed: json.get("refreshed_by").is_some(),
+                is_refreshed: json.get("refreshed_by").or_else(|| json.get("refresh_not_needed")).is_some(),
                 differences: list("differences"),
                 otherwise: list("otherwise"),
                 unknown: list("unknown").iter().map(name).collect(),
@@ -184,6 +184,10 @@ fn step(report: &ResourceReport, key: &SealingKey) -> Json {
     }
     if report.refreshed {
         step.insert("refreshed_by".into(), report.refreshed_by.iter().map(ToString::to_string).collect());
+    }
+    if !report.refresh_not_needed.is_empty() {
+        let by = report.refresh_not_needed.iter().map(ToString::to_string).collect();
+        step.insert("refresh_not_needed".into(), by);
     }
     Json::Object(step)
 }

@@ -94,6 +94,8 @@ pub struct ResourceReport {
     pub refreshed: bool,
     /// The resources whose changes refreshed it, or would.
     pub refreshed_by: Vec<ResourceRef>,
+    /// The resources that notify it, if its own change leaves nothing to refresh: a service that the change starts.
+    pub refresh_not_needed: Vec<ResourceRef>,
     /// Lines of the provider for the person who reads the report.
     pub notes: Vec<EcoString>,
     /// True if it has to wait for its repair because another program undoes its repairs.

@@ -289,7 +289,12 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Item<'
             // What it sends may be told with its state.
             outcome.outputs = std::mem::take(&mut found.state.outputs);
         }
-        let differences = item.found.map(|found| found.differences).unwrap_or_default();
+        let (differences, acted) =
+            item.found.map(|found| (found.differences, found.acts_on_refresh)).unwrap_or_default();
+        if let Ok(found) = &mut result {
+            // The change itself may have made a refresh superfluous.
+            found.acts_on_refresh &= acted;
+        }
         done.push(Done {
             vertex: item.vertex,
             result,

@@ -239,6 +239,11 @@ impl Provider for ExecProvider {
         self.refreshed(cx, wanted.name, should).unwrap_or_else(failed)
     }
 
+    /// A command that has to run runs once, unless refreshes have a command of their own.
+    fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        is.drift.is_empty() || should.get("refresh").is_some()
+    }
+
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<Problem> {
         let mut problems = Vec::new();
         if !deferred.contains(&"shell") {

@@ -116,7 +116,7 @@ pub(super) struct Draft {
     is_continued: bool,
     /// What differed before that.
     repaired: Vec<Difference>,
-    /// Whether a refresh would do nothing once it has been changed.
+    /// True if a refresh does nothing after the change.
     is_idle: bool,
 }
 
@@ -313,7 +313,7 @@ impl<'run> Board<'run> {
                 Verdict::Unknown
             }
             Ok(found) if found.differences.is_empty() => {
-                if self.is_refused(done.vertex, &[], is_owed) {
+                if self.is_refused(done.vertex, &[], is_owed && found.acts_on_refresh) {
                     return Verdict::Refused;
                 }
                 // What cannot be restored is in order as long as it need not be changed.
@@ -331,7 +331,7 @@ impl<'run> Board<'run> {
                 if let Some(draft) = self.drafts.get_mut(&done.vertex).filter(|draft| !draft.is_change_failure) {
                     draft.failure = None;
                 }
-                if self.is_refused(done.vertex, &found.differences, is_owed) {
+                if self.is_refused(done.vertex, &found.differences, is_owed && found.acts_on_refresh) {
                     return Verdict::Refused;
                 }
                 if self.is_looked_at(done.vertex) {
@@ -377,8 +377,10 @@ impl<'run> Board<'run> {
         self.has_checked(&done, now);
         let outcome = done.outcome.unwrap_or_default();
         self.needs_flush(self.prepared.providers[done.vertex.0 as usize]);
+        let is_idle = done.result.as_ref().is_ok_and(|found| !found.acts_on_refresh);
+        let refreshed = outcome.refreshed && !is_idle;
         let ran = match &done.result {
-            Ok(found) => Ran::Done { refreshed: outcome.refreshed || !found.acts_on_refresh },
+            Ok(_) => Ran::Done { refreshed: refreshed || is_idle },
             Err(_) => Ran::Failed,
         };
         let seal = self.seal(done.vertex);
@@ -386,7 +388,8 @@ impl<'run> Board<'run> {
         draft.tries += 1;
         draft.duration += done.duration;
         draft.notes = outcome.notes.into_iter().map(|note| seal.hide(note)).collect();
-        draft.refreshed |= outcome.refreshed;
+        draft.refreshed |= refreshed;
+        draft.is_idle = is_idle;
         draft.differences = done.differences.into_iter().map(|each| seal.hide_in(each)).collect();
         draft.told = outcome.changed.into_iter().map(|each| seal.hide_in(each)).collect();
         draft.is_unsettled = done.result.is_err() && outcome.failure.is_none();
@@ -394,7 +397,7 @@ impl<'run> Board<'run> {
         draft.failure = done.result.err().map(|why| seal.hide(why));
         draft.changed |= ran != Ran::Failed;
         if ran != Ran::Failed {
-            self.count_change(done.vertex, outcome.refreshed.then_some(owed_by));
+            self.count_change(done.vertex, refreshed.then_some(owed_by));
             self.send(done.vertex, outcome.outputs);
             self.accept(done.vertex);
         }

@@ -148,6 +148,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         failure: None,
         because_of: None,
         refreshed: false,
+        refresh_not_needed: Vec::new(),
         refreshed_by: Vec::new(),
         notes: Vec::new(),
         is_contested: false,

@@ -16,7 +16,7 @@ mod tests;
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, AutoTitle, Change, DataType, Feature, State, TypeSchema, Value};
+use kilter_model::{Attributes, AutoTitle, DataType, State, TypeSchema, Value};
 use kilter_process::trust::TrustPolicy;
 
 use kilter_provider::Watch;
@@ -134,8 +134,12 @@ impl Metadata {
         titles::watched(&self.watches, self.actions.watch, &self.schema, name, should)
     }
 
-    /// Returns true if a refresh of a resource does something: one that is absent or stopped has nothing to refresh.
+    /// Returns true if a refresh of a resource does something after its change: one that is absent or stopped has nothing to
+    /// refresh, and one that the change starts runs with everything that was changed before.
     pub(crate) fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
+        if self.is_started(is, should) {
+            return false;
+        }
         match (should.text(ENSURE).or_else(|| is.attributes.text(ENSURE)), should.truth(EXISTS)) {
             (Some(ensure), _) => !matches!(ensure, "absent" | STOPPED),
             (None, Some(exists)) => exists,
@@ -143,14 +147,12 @@ impl Metadata {
         }
     }
 
-    /// Returns true if a change starts a resource that was stopped: it starts with all that was changed before, which
-    /// serves a refresh.
-    pub(crate) fn serves_refresh(&self, change: &Change<'_>) -> bool {
-        let wanted = change.should.and_then(|should| should.text(ENSURE));
-        change.refresh
-            && self.schema.has(Feature::Refresh)
-            && change.is.attributes.text(ENSURE) == Some(STOPPED)
-            && wanted.is_some_and(|wanted| !matches!(wanted, "absent" | STOPPED))
+    /// Returns true if a change from `is` to `should` starts a resource of a type that knows `stopped`.
+    fn is_started(&self, is: &State, should: &Attributes) -> bool {
+        let can_stop =
+            || self.schema.find(ENSURE).is_some_and(|ensure| ensure.data_type.check(&STOPPED.into()).is_ok());
+        let was_down = !is.exists || matches!(is.attributes.text(ENSURE), Some("absent" | STOPPED));
+        was_down && should.text(ENSURE).is_some_and(|wanted| !matches!(wanted, "absent" | STOPPED)) && can_stop()
     }
 
     /// Why it changes nothing, where its actions are without a word for that.

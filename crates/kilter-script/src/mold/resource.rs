@@ -272,9 +272,7 @@ impl Provider for MoldProvider {
         let gone = Attributes::from_iter([(EXISTS, Value::Boolean(false))]);
         let conform = |change: &Change<'_>| {
             let should = alike(&self.kind, change.should.unwrap_or(&gone), change.is);
-            let outcome = self.conformed(cx, change.name, &should, Seal::of(&change.is.attributes), mode);
-            let refreshed = mode == Mode::Apply && self.kind.serves_refresh(change);
-            Outcome { refreshed, ..outcome }
+            self.conformed(cx, change.name, &should, Seal::of(&change.is.attributes), mode)
         };
         changes.iter().map(conform).collect()
     }

@@ -144,8 +144,7 @@ impl ScriptProvider {
             }
         }
         let changed = changed.into_iter().map(|each| by.seal.hide_in(each)).collect();
-        let refreshed = mode == Mode::Apply && self.metadata.serves_refresh(change);
-        Outcome { changed, notes, by: self.made_by(by), refreshed, ..Outcome::done() }
+        Outcome { changed, notes, by: self.made_by(by), ..Outcome::done() }
     }
 
     /// Has the script act on a refresh. The script decides how; it gets all that is declared.

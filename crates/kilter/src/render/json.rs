@@ -68,6 +68,10 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     if report.refreshed {
         json.insert("refreshed_by".into(), report.refreshed_by.iter().map(ToString::to_string).collect());
     }
+    if !report.refresh_not_needed.is_empty() {
+        let by = report.refresh_not_needed.iter().map(ToString::to_string).collect();
+        json.insert("refresh_not_needed".into(), by);
+    }
     if !report.notes.is_empty() {
         json.insert("notes".into(), report.notes.iter().map(ToString::to_string).collect());
     }

@@ -1,6 +1,6 @@
 //! Reports for people: one small function per kind of thing shown.
 
-use kilter_model::{Difference, Value};
+use kilter_model::{Difference, ResourceRef, Value};
 use kilter_runtime::{Counts, Deviation, Report, ResourceReport, Status};
 
 use super::diff::{diff, visible};
@@ -29,6 +29,9 @@ pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
     }
     if report.refreshed {
         text += &refreshed(report);
+    }
+    if !report.refresh_not_needed.is_empty() {
+        text += &format!("    refresh by {} not needed after this change\n", listed(&report.refresh_not_needed));
     }
     for note in &report.notes {
         text += &indented(note, "    | ");
@@ -130,11 +133,15 @@ fn short(value: &Value) -> String {
 
 fn refreshed(report: &ResourceReport) -> String {
     let would = if matches!(report.status, Status::WouldChange | Status::WouldRefresh) { "would be " } else { "" };
-    let by: Vec<String> = report.refreshed_by.iter().map(|by| visible(&by.to_string())).collect();
-    match by.as_slice() {
+    match report.refreshed_by.as_slice() {
         [] => format!("    {would}refreshed: owed since an earlier run\n"),
-        by => format!("    {would}refreshed by {}\n", by.join(", ")),
+        by => format!("    {would}refreshed by {}\n", listed(by)),
     }
+}
+
+fn listed(resources: &[ResourceRef]) -> String {
+    let resources: Vec<String> = resources.iter().map(|one| visible(&one.to_string())).collect();
+    resources.join(", ")
 }
 
 fn failed(failure: &str) -> String {

@@ -166,16 +166,73 @@ fn stopped_daemon_is_not_started_by_a_refresh_and_the_plan_says_so() {
 #[test]
 fn started_daemon_is_not_refreshed_as_well() {
     for (convention, place) in places() {
+        for is in ["stopped\n", "absent\n"] {
+            place.file("is", is);
+            declare(&place, is.trim(), "{ensure: running}");
+            let line = "    refresh by file[DIR/conf] not needed after this change\n";
+            let plan = run(&place, &["plan", "m.yaml", "-o", "p"]);
+            assert!(plan.stdout.contains(line), "{convention}: {plan:?}");
+            assert!(plan.stdout.contains("2 resources: 2 to change ("), "{convention}: {plan:?}");
+            assert!(!plan.stdout.contains("refreshed"), "{convention}: {plan:?}");
+            let applied = run(&place, &["apply", "p", "--format", "json"]);
+            let json: Json = serde_json::from_str(&applied.stdout).unwrap();
+            assert_eq!((applied.code, &json["counts"]["refreshed"]), (0, &0.into()), "{convention}: {applied:?}");
+            let daemon = &json["resources"][1];
+            assert_eq!(daemon["refresh_not_needed"].as_array().map(Vec::len), Some(1), "{convention}: {daemon}");
+            assert_eq!(daemon["refreshed_by"], Json::Null, "{convention}: {daemon}");
+            assert_eq!(done(&place), "update d running", "{convention}: the start makes a refresh superfluous");
+            let again = run(&place, &["apply", "m.yaml"]);
+            assert!(again.stdout.contains("2 unchanged"), "{convention}: {again:?}");
+            assert_eq!(done(&place), "", "{convention}");
+        }
+    }
+}
+
+#[test]
+fn daemon_that_runs_by_its_turn_is_refreshed_though_the_plan_was_to_start_it() {
+    for (convention, place) in places() {
         place.file("is", "stopped\n");
         declare(&place, "one", "{ensure: running}");
-        let plan = run(&place, &["plan", "m.yaml"]);
-        assert!(plan.stdout.contains("would be refreshed by file[DIR/conf]"), "{convention}: {plan:?}");
-        let applied = run(&place, &["apply", "m.yaml"]);
+        assert_eq!(run(&place, &["plan", "m.yaml", "-o", "p"]).code, 2, "{convention}");
+        // As the installation of a package starts its service.
+        place.file("is", "running\n");
+        let applied = run(&place, &["apply", "p"]);
+        assert_eq!(applied.code, 0, "{convention}: {applied:?}");
         assert!(applied.stdout.contains("refreshed by file[DIR/conf]"), "{convention}: {applied:?}");
-        assert_eq!(done(&place), "update d running", "{convention}: the start serves the refresh");
-        let again = run(&place, &["apply", "m.yaml"]);
-        assert!(again.stdout.contains("2 unchanged"), "{convention}: {again:?}");
-        assert_eq!(done(&place), "", "{convention}");
+        assert!(done(&place).starts_with("refresh d"), "{convention}");
+    }
+}
+
+#[test]
+fn plan_of_a_daemon_that_is_stopped_and_notified_is_carried_out() {
+    for (convention, place) in places() {
+        declare(&place, "one", "{ensure: stopped}");
+        assert_eq!(run(&place, &["plan", "m.yaml", "-o", "p"]).code, 2, "{convention}");
+        let applied = run(&place, &["apply", "p"]);
+        assert_eq!(applied.code, 0, "{convention}: {applied:?}");
+        assert_eq!(done(&place), "update d stopped", "{convention}");
+    }
+}
+
+#[test]
+fn command_that_runs_is_not_refreshed_as_well_unless_it_has_a_command_for_that() {
+    let place = Place::new();
+    let directory = place.path().display().to_string();
+    for (content, refresh, counts) in [("a", "", [0, 0]), ("b", ", refresh: 'echo refresh >>DIR/log'", [1, 1])] {
+        let text = format!(
+            "resources:\n  file[DIR/conf]: {{content: {content}, notify: 'exec[x]'}}\n  \
+             exec[x]: {{command: 'echo run >>DIR/log', shell: true{refresh}}}\n"
+        );
+        place.file("m.yaml", text.replace("DIR", &directory));
+        for (command, at) in [("plan", "would_refresh"), ("apply", "refreshed")] {
+            let ended = place.run(&[command, "m.yaml", "--format", "json"]);
+            let json: Json = serde_json::from_str(&ended.stdout).unwrap();
+            assert_eq!(json["counts"][at], counts[usize::from(command == "apply")], "{command}{refresh}: {json}");
+            let by = &json["resources"][1]["refresh_not_needed"];
+            assert_eq!(by.is_array(), refresh.is_empty(), "{command}{refresh}: {json}");
+        }
+        let expected = if refresh.is_empty() { "run" } else { "run; refresh" };
+        assert_eq!(done(&place), expected);
     }
 }
 

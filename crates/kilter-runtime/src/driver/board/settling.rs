@@ -58,7 +58,10 @@ impl Board<'_> {
             draft.unknown_by = Some(because.resource);
         }
         self.counts.count(status, refreshed);
-        self.note_causes(vertex, settlement, draft_refreshed, machine);
+        let is_changed = matches!(settlement, Settlement::Changed | Settlement::WouldChange);
+        let needs_no_refresh = is_changed && is_idle && !refreshed && !would.is_empty() && self.refreshable(vertex);
+        let is_served = draft_refreshed || needs_no_refresh && settlement == Settlement::Changed;
+        self.note_causes(vertex, settlement, is_served, machine);
         let before = self.standing.as_mut().and_then(|standing| standing.remove(&vertex));
         if status == Status::InSync && draft.as_ref().is_none_or(Draft::says_nothing) {
             return self.progress(observer);
@@ -68,7 +71,12 @@ impl Board<'_> {
         if self.standing.is_some() && status == Status::Failed {
             self.tallies.failed(vertex);
         }
-        let mut report = self.report_of(vertex, status, settlement, refreshed.then_some(would), draft);
+        let (refreshed_by, unneeded) = match needs_no_refresh {
+            true => (None, would),
+            false => (refreshed.then_some(would), Vec::new()),
+        };
+        let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
+        report.refresh_not_needed = unneeded;
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
         // What is so still is not told again, however often somebody looks.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
@@ -137,6 +145,7 @@ impl Board<'_> {
                 _ => None,
             },
             refreshed: refreshed_by.is_some(),
+            refresh_not_needed: Vec::new(),
             refreshed_by: refreshed_by.unwrap_or_default(),
             notes,
             basis: draft.basis,

@@ -1,22 +1,21 @@
-//! Bytes as text: the base 64 alphabet of RFC 4648, section 4.
+//! Conversion of bytes to and from text in base64 (RFC 4648, section 4).
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Padding is written, and read whether or not it is there.
+/// Writes padding; accepts input with and without it.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Bytes in base 64.
+/// Encodes bytes in base64.
 pub fn base64(bytes: &[u8]) -> String {
     ENGINE.encode(bytes)
 }
 
-/// The bytes that a text in base 64 stands for, white space within it passed over; none if it is
-/// not one.
+/// Decodes a base64 text and ignores white space in it. Returns none if the text is not base64.
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     ENGINE.decode(digits).ok()

@@ -1,7 +1,7 @@
-//! Values as JSON that loses nothing, and back.
+//! Lossless conversion of values to and from JSON.
 //!
-//! What JSON has is written as it is; the rest as Puppet writes rich data: an object with the keys
-//! `__ptype` and `__pvalue`. A hash that has the key `__ptype` itself is written as such an object.
+//! JSON's own kinds of values stay as they are. Other kinds use Puppet's rich data format: an object with the
+//! keys `__ptype` and `__pvalue`. A hash that itself has the key `__ptype` is also written as such an object.
 
 use std::sync::Arc;
 
@@ -16,45 +16,46 @@ use crate::value::{Hash, Value};
 const TYPE: &str = "__ptype";
 const VALUE: &str = "__pvalue";
 
-/// How deep values may be nested.
+/// Maximum nesting depth of a value.
 const DEEPEST: usize = 128;
 
-/// Says why JSON is no value.
+/// Reason why JSON is not a canonical value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CanonicalError {
-    /// A whole number does not fit.
+    /// An integer does not fit into 64 bits.
     #[error("{0} is beyond whole numbers, which have 64 bits")]
     Integer(String),
-    /// A kind of value is not known.
+    /// The kind of value is unknown.
     #[error("there is no kind of values `{0}`")]
     Kind(String),
-    /// What is said to be of a kind is not.
+    /// The content does not match its declared kind.
     #[error("{given} is not {kind}")]
     Content {
-        /// The kind.
+        /// The declared kind, with an article.
         kind: &'static str,
-        /// What was given.
+        /// The content as JSON.
         given: String,
     },
-    /// A secret was written without its content.
+    /// The content of the secret was redacted.
     #[error("the secret was redacted when it was written")]
     Redacted,
-    /// It has a tag and something beside it.
+    /// A tagged object has another key in addition to `__pvalue`.
     #[error("an object with `__ptype` has no other key than `__pvalue`, and not `{0}`")]
     Key(String),
-    /// It is nested too deeply.
+    /// The value is nested too deeply.
     #[error("values are nested more than 128 deep")]
     Depth,
 }
 
-/// The value as JSON that [`from_canonical_json`] makes the same value of, secrets excepted: they are
+/// Converts a value to JSON. [`from_canonical_json`] restores the same value, except secrets: they are
 /// redacted, and reading them is an error.
 pub fn to_canonical_json(value: &Value) -> Json {
     write(value, false)
 }
 
-/// The value as JSON with secrets in clear: only for a process or a file that is meant to have them.
+/// Converts a value to JSON with secrets in clear. Use it only for a process or a file that is meant to receive
+/// them.
 pub fn to_canonical_json_clear(value: &Value) -> Json {
     write(value, true)
 }
@@ -92,10 +93,10 @@ fn write(value: &Value, clear: bool) -> Json {
     }
 }
 
-/// The value that canonical JSON stands for.
+/// Reads a value from canonical JSON.
 ///
 /// # Errors
-/// When it is not what [`to_canonical_json_clear`] would have written.
+/// If [`to_canonical_json_clear`] could not have written the JSON.
 pub fn from_canonical_json(json: &Json) -> Result<Value, CanonicalError> {
     read(json, 0)
 }
@@ -132,7 +133,7 @@ fn read(json: &Json, depth: usize) -> Result<Value, CanonicalError> {
     })
 }
 
-/// The value of a tagged object.
+/// Returns the value of a tagged object.
 fn rich(kind: &Json, content: Option<&Json>, depth: usize) -> Result<Value, CanonicalError> {
     let unknown = || CanonicalError::Kind(kind.as_str().map_or_else(|| kind.to_string(), str::to_owned));
     let wrong = |kind| CanonicalError::Content { kind, given: content.unwrap_or(&Json::Null).to_string() };

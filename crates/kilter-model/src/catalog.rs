@@ -1,4 +1,4 @@
-//! Catalogs: what a manifest and the facts amount to.
+//! Catalogs: the resources and relations that result from a manifest and the facts.
 
 use std::ops::Range;
 
@@ -10,46 +10,46 @@ use crate::schema::Attributes;
 use crate::span::Span;
 use crate::value::Value;
 
-/// Resources and the relations that were written between them, in manifest order.
+/// Resources and the relations written in the manifest, in manifest order.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// The resources, in manifest order. Those whose `when` was false are not among them.
+    /// The resources, in manifest order, without those whose `when` was false.
     pub resources: Vec<Resource>,
     /// Number of resources whose `when` was false. A composite resource counts once, without its parts.
     pub left_out: usize,
     /// The written relations.
     pub relations: Vec<Relation>,
-    /// The resources of composite types, in manifest order: each before those that are parts of it. Those whose `when` was false
-    /// are not among them.
+    /// The composite resources, in manifest order, each before its parts. Those whose `when` was false are left
+    /// out.
     pub composites: Vec<Composite>,
-    /// The variables, for values that are only known during the run.
+    /// Variables, for values that become known during the run.
     pub vars: crate::value::Hash,
-    /// The facts that values refer to which are only known during the run.
+    /// Facts that such values refer to.
     pub facts: crate::value::Hash,
-    /// Which manifests it was made of, as one text; empty when it was made of none that is read again.
+    /// Identifies the manifests of the catalog. Empty if no manifest can be reloaded.
     pub origin: EcoString,
-    /// The variables that are sensitive: no message holds any part of a text that is made of them.
+    /// Sensitive variables. Messages must not contain any part of a text that was made from them.
     pub secrets: Vec<crate::value::Value>,
 }
 
-/// A resource of a composite type. It is not among the resources: it stands for its parts, which are.
+/// A resource of a composite type. Not part of [`Catalog::resources`], which contains its parts instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composite {
     /// Its reference.
     pub reference: ResourceRef,
-    /// The index of the composite that it is itself a part of.
+    /// Index of the composite that contains this composite.
     pub owner: Option<u32>,
-    /// The indexes of the resources that it stands for, those of composites that are parts of it included.
+    /// Indexes of its resources, including the resources of nested composites.
     pub parts: Range<u32>,
-    /// The indexes of other resources of which parts of it are entries, in order.
+    /// Indexes of other resources that contain entries made by its parts, in order.
     pub entries_in: Vec<u32>,
 }
 
 impl Catalog {
-    /// The composite that the resource at an index is a part of, the nearest of several.
+    /// Returns the index of the innermost composite that contains a resource.
     pub fn owner_of(&self, resource: u32) -> Option<u32> {
         let mut next = self.composites.partition_point(|composite| composite.parts.start <= resource).checked_sub(1);
-        // Whatever holds the resource is the last one to begin before it, or holds that.
+        // The last composite that starts at or before the resource is either its owner or nested in its owner.
         while let Some(at) = next {
             let composite = &self.composites[at];
             if composite.parts.contains(&resource) {
@@ -60,7 +60,7 @@ impl Catalog {
         None
     }
 
-    /// The indexes of the composites that are parts of the one at an index, at any depth.
+    /// Returns the indexes of the composites nested in a composite, at any depth.
     pub fn composites_within(&self, composite: u32) -> Range<u32> {
         let behind = self.composites.iter().skip(composite as usize + 1);
         let inside = behind.take_while(|inner| inner.owner.is_some_and(|owner| owner >= composite));
@@ -68,108 +68,109 @@ impl Catalog {
     }
 }
 
-/// A resource as it was declared.
+/// A declared resource.
 ///
-/// There is one for each throughout a run: what is said of few is kept aside.
+/// The catalog keeps each resource for the whole run, so rarely used parts are stored separately.
 #[derive(Clone, Debug)]
 pub struct Resource {
     /// Its reference.
     pub reference: ResourceRef,
-    /// Its name on the system: the namevar that was given, or the title.
+    /// Name on the system: the declared namevar, or the title.
     pub name: EcoString,
-    /// What is wanted: values that are known, defaults included.
+    /// Desired attributes with known values, including defaults.
     pub attributes: Attributes,
-    /// What is said of few resources; none when nothing of it was said.
+    /// Rarely used parts, or none.
     pub particulars: Option<Box<Particulars>>,
-    /// Where it was declared.
+    /// Location of the declaration.
     pub span: Span,
 }
 
-/// What is said of few resources.
+/// Parts that few resources have.
 #[derive(Clone, Debug, Default)]
 pub struct Particulars {
-    /// Values that are known when other resources have run.
+    /// Values that become known after other resources have run.
     pub deferred: Vec<Deferred>,
-    /// How the engine treats it; none when nothing was said.
+    /// Metaparameters, or none if the declaration has none.
     pub meta: Option<Meta>,
-    /// The provider that was named for it; none leaves the choice to kilter.
+    /// Declared provider. None lets kilter choose.
     pub provider: Option<EcoString>,
-    /// Whether it is what was there before, which is restored: it is declared no longer.
+    /// True if the resource restores saved pre-change state, because it is no longer declared.
     pub is_reversal: bool,
-    /// The attributes that have problems, so that their values are missing. Only in a catalog that is good for finding more problems.
+    /// Attributes without a value because of errors. Only in a catalog that is used to find more errors.
     pub broken: Vec<EcoString>,
 }
 
-/// An attribute whose value comes from the outputs of other resources.
+/// An attribute whose value depends on outputs of other resources.
 #[derive(Clone, Debug)]
 pub struct Deferred {
     /// The attribute.
     pub attribute: AttributeName,
-    /// Yields the value.
+    /// Expression that returns the value.
     pub template: Template,
-    /// Whether the value is sealed.
+    /// True if the value is sensitive.
     pub sensitive: bool,
-    /// Where it was written.
+    /// Location of the value.
     pub span: Span,
 }
 
-/// The engine's metaparameters of a resource (mgmt resource guide, "Metaparameters").
+/// Metaparameters of a resource (mgmt resource guide, "Metaparameters").
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
-    /// Whether it is only looked at, never changed.
+    /// True if the resource is checked but never changed (`noop`).
     pub noop: bool,
-    /// What is done about a resource that is not in its state.
+    /// Action for a resource that is out of sync.
     pub policy: Policy,
-    /// How often a failed check or apply is tried again; -1 without end.
+    /// Maximum number of retries after a failed check or apply. -1 means unlimited.
     pub retry: i32,
-    /// Whether all tries are there again when the resource is in its state.
+    /// True if the resource gets all its retries back when it is in sync.
     pub retry_reset: bool,
-    /// Milliseconds between two tries.
+    /// Milliseconds between two attempts.
     pub delay: u64,
-    /// Milliseconds that a check, a change or a refresh may take; 0 without end.
+    /// Timeout of a check, a change or a refresh, in milliseconds. 0 means no timeout.
     pub timeout: u64,
-    /// When it is looked at while its state is held.
+    /// Checks of the resource while its state is held.
     pub poll: Poll,
-    /// What is done if another program keeps undoing its repairs while its state is held.
+    /// Reaction to another program that keeps undoing the repairs while the state is held.
     pub contested: Contested,
-    /// How many events it heeds while its state is held; none for all.
+    /// Rate limit for events while the state is held. None means unlimited.
     pub limit: Option<EventLimit>,
-    /// What it has for itself, or with few others, while something is done to it.
+    /// Semaphores that the resource acquires while it is handled.
     pub semaphores: Vec<Semaphore>,
-    /// Whether automatic edges to and from it are left out.
+    /// True if the resource has no automatic edges.
     pub no_autoedge: bool,
-    /// Whether it is changed in a call of its own where others are changed together.
+    /// True if the resource is changed in a separate call and not in a batch.
     pub no_autogroup: bool,
-    /// Whether nothing is done about it: it has a place in the graph, and no more.
+    /// True if the resource is only a node of the graph: it is never checked or changed.
     pub hidden: bool,
-    /// Whether what it was before is restored when it is declared no longer.
+    /// True if the pre-change state is restored when the resource is no longer declared.
     pub reverse: bool,
-    /// Whether that was said of resources of all types: then it holds of those that can be restored.
+    /// True if `reverse` was declared for resources of all types. It then applies to types whose state can be
+    /// restored.
     pub reverse_of_all: bool,
-    /// Whether another graph waits until this resource has settled once.
+    /// True if a graph replacement waits until this resource has settled once.
     pub realize: bool,
-    /// Whether it has all its tries again when it is declared in another way.
+    /// True if the resource gets all its retries back when its declaration changes.
     pub reset: bool,
-    /// The machines that it is declared for as well: names, or `*` for all.
+    /// Other machines for which the resource is also declared: names, or `*` for all.
     pub export: Vec<EcoString>,
 }
 
 impl Meta {
-    /// Whether the resource is never changed.
+    /// Returns true if the resource is never changed.
     pub fn only_looks(&self) -> bool {
         self.noop || self.policy != Policy::Repair
     }
 }
 
-/// What is done about a resource that is not in its state.
+/// Action for a resource that is out of sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// It is brought to its state.
+    /// Repair the resource.
     #[default]
     Repair,
-    /// It is left as it is, with a warning.
+    /// Do not change the resource; print a warning.
     Warn,
-    /// It is left as it is; the report tells.
+    /// Do not change the resource; include it in the report.
     Observe,
 }
 
@@ -183,45 +184,46 @@ pub enum Contested {
     Observe,
 }
 
-/// When a resource is looked at while its state is held.
+/// Checks of a resource while its state is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Poll {
-    /// When something tells that it may have changed.
+    /// Check after each watch event.
     #[default]
     Watched,
-    /// Every so many seconds, and whatever happens no sooner.
+    /// Check at this interval in seconds. Events cause no earlier check.
     Every(u32),
-    /// Once, when the run begins.
+    /// Check once, at the start of the run.
     Once,
 }
 
-/// A bucket of tokens, of which each event takes one.
+/// Token bucket: each event takes one token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventLimit {
-    /// Tokens that come back in a second.
+    /// Number of tokens added per second.
     pub per_second: f64,
-    /// Tokens that there are at most.
+    /// Maximum number of tokens.
     pub burst: u32,
 }
 
-/// What so many resources may have at a time.
+/// A limit on the number of resources that are handled at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Semaphore {
-    /// What it is called: `foo` and `foo:1` are two.
+    /// Name of the semaphore. `foo` and `foo:1` are different semaphores.
     pub id: EcoString,
-    /// How many may have it.
+    /// Maximum number of holders.
     pub count: u32,
 }
 
 impl Semaphore {
-    /// The semaphore of an `id`, whose number is what stands behind its last colon, or else 1 (mgmt, `SemaSize`).
+    /// Returns the semaphore of an `id`. Its count is the number after the last colon, otherwise 1 (mgmt,
+    /// `SemaSize`).
     pub fn of(id: &str) -> Semaphore {
         let count = id.rsplit_once(':').and_then(|(_, count)| count.parse().ok()).filter(|count| *count > 0);
         Semaphore { id: id.into(), count: count.unwrap_or(1) }
     }
 }
 
-/// How one resource relates to another.
+/// Kind of a relation between two resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RelationKind {
     /// Written `require`: the other comes first.
@@ -235,7 +237,7 @@ pub enum RelationKind {
 }
 
 impl RelationKind {
-    /// The word in a manifest.
+    /// Returns the keyword in a manifest.
     pub fn word(self) -> &'static str {
         match self {
             RelationKind::Require => "require",
@@ -245,7 +247,7 @@ impl RelationKind {
         }
     }
 
-    /// The relation that a word in a manifest stands for.
+    /// Returns the relation of a keyword in a manifest.
     #[inline]
     pub fn of_word(word: &str) -> Option<RelationKind> {
         match word {
@@ -257,67 +259,67 @@ impl RelationKind {
         }
     }
 
-    /// Whether changes of the first refresh the second.
+    /// Returns true if a change of the first resource refreshes the second.
     pub fn refreshes(self) -> bool {
         matches!(self, RelationKind::Notify | RelationKind::Subscribe)
     }
 }
 
-/// A written relation: `first` is brought to its state before `second`.
+/// A written relation: `first` must be in its state before `second` starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// The index of the resource that comes first.
+    /// Index of the resource that comes first.
     pub first: u32,
-    /// The index of the one that comes second.
+    /// Index of the resource that comes second.
     pub second: u32,
-    /// Which word it was written with.
+    /// Keyword of the relation.
     pub kind: RelationKind,
-    /// Where it was written.
+    /// Location of the relation.
     pub span: Span,
 }
 
 impl Resource {
-    /// A resource of which nothing is said yet.
+    /// Creates a resource without attributes or metaparameters.
     pub fn new(reference: ResourceRef, name: impl Into<EcoString>, span: Span) -> Resource {
         Resource { reference, name: name.into(), attributes: Attributes::default(), particulars: None, span }
     }
 
-    /// Values that are known when other resources have run.
+    /// Values that become known after other resources have run.
     pub fn deferred(&self) -> &[Deferred] {
         self.particulars.as_deref().map_or(&[], |particulars| &particulars.deferred)
     }
 
-    /// What the engine was told about it.
+    /// Metaparameters of the resource.
     pub fn meta(&self) -> Option<&Meta> {
         self.particulars.as_deref()?.meta.as_ref()
     }
 
-    /// Whether nothing is done about it (`hidden`).
+    /// Returns true if the resource is never checked or changed (`hidden`).
     pub fn is_hidden(&self) -> bool {
         self.meta().is_some_and(|meta| meta.hidden)
     }
 
-    /// The provider that was named for it.
+    /// Declared provider of the resource.
     pub fn provider(&self) -> Option<&EcoString> {
         self.particulars.as_deref()?.provider.as_ref()
     }
 
-    /// Whether it is what was there before, which is restored.
+    /// Returns true if the resource restores saved pre-change state.
     pub fn is_reversal(&self) -> bool {
         self.particulars.as_ref().is_some_and(|particulars| particulars.is_reversal)
     }
 
-    /// The attributes that have problems, so that their values are missing.
+    /// Attributes without a value because of errors.
     pub fn broken(&self) -> &[EcoString] {
         self.particulars.as_deref().map_or(&[], |particulars| &particulars.broken)
     }
 
-    /// What is said of few resources, to be added to.
+    /// Returns the rarely used parts for modification, and creates them if necessary.
     pub fn particulars_mut(&mut self) -> &mut Particulars {
         self.particulars.get_or_insert_default()
     }
 
-    /// The value of an attribute that is known.
+    /// Returns the known value of an attribute.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.attributes.get(name)
     }
@@ -327,7 +329,7 @@ impl Resource {
 mod tests {
     use super::*;
 
-    /// Of each: what it is a part of, and what it stands for.
+    /// Builds a catalog from the owner and the parts of each composite.
     fn of_composites(all: &[(Option<u32>, Range<u32>)]) -> Catalog {
         let composites = all.iter().zip(0..).map(|((owner, parts), at): (_, u32)| Composite {
             reference: ResourceRef::new("site", at.to_string().as_str()),
@@ -340,7 +342,8 @@ mod tests {
 
     #[test]
     fn a_resource_is_a_part_of_the_nearest_composite_that_stands_for_it() {
-        // 0 has 1 and 4, 1 has 2 and 3, of which 2 is empty; 5 is empty, 6 is behind a resource of nobody's.
+        // 0 contains 1 and 4. 1 contains 2 and 3, and 2 is empty. 5 is empty. 6 follows a resource without a
+        // composite.
         let catalog = of_composites(&[
             (None, 1..8),
             (Some(0), 2..5),

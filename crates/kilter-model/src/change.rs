@@ -1,4 +1,4 @@
-//! States that are found, changes that are asked for, and what became of them.
+//! States found on the system, requested changes, and their outcomes.
 
 use ecow::{EcoString, eco_format};
 
@@ -6,29 +6,29 @@ use crate::names::{AttributeName, ResourceRef};
 use crate::schema::Attributes;
 use crate::value::Value;
 
-/// The state of one resource, as it was found.
+/// State of a resource on the system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// The name on the system, as the query named it.
+    /// Name on the system, as in the query.
     pub name: EcoString,
-    /// How people know a resource with several namevars: one text that a title pattern of its type takes
-    /// apart into them. None for the name.
+    /// Title of a resource with several namevars: a text that a title pattern of its type splits into them.
+    /// None if the title is the name.
     pub title: Option<EcoString>,
-    /// Whether the resource is there. One that is not may still have attributes to tell
-    /// (`ensure: absent`).
+    /// True if the resource exists. An absent resource may still have attributes (`ensure: absent`).
     pub exists: bool,
-    /// Whether it does not exist and cannot be created: nothing can be declared of it, and it is not absent.
+    /// True if the resource does not exist and cannot be created. It cannot be declared, not even as absent.
     pub is_unknown: bool,
-    /// What was found.
+    /// Attributes on the system.
     pub attributes: Attributes,
-    /// What the provider found to differ beyond its attributes: entries of a directory tree that is
-    /// managed as one resource. Empty when all is as wanted.
+    /// Drift that the provider found outside the attributes, such as entries of a directory tree that is
+    /// managed as one resource. Empty if the tree is in sync.
     pub drift: Vec<Difference>,
-    /// Values for other resources, when the resource has them without being changed.
+    /// Outputs for other resources that are available without a change.
     pub outputs: Attributes,
-    /// Why it could not be read, where others of the same call could: it fails, they do not.
+    /// Reason why this resource could not be read. The other resources of the same call are unaffected.
     pub unreadable: Option<EcoString>,
-    /// Attributes that a plan cannot predict, because an earlier resource decides them. Always empty outside of a plan.
+    /// Attributes that a plan cannot predict, because an earlier resource determines them. Always empty outside
+    /// of a plan.
     pub unknown: Vec<Unknown>,
 }
 
@@ -79,12 +79,12 @@ impl From<Because> for UnknownCause {
 pub struct Because {
     /// The resource.
     pub resource: ResourceRef,
-    /// True if that resource is certain to run first; no relation orders the two otherwise.
+    /// True if the resource certainly runs first. False if no relation orders the two resources.
     pub is_ordered: bool,
 }
 
 impl Because {
-    /// Returns the reason as people read it after the word "known".
+    /// Returns the reason in the form that follows the word "known" in messages.
     pub fn reason(&self) -> EcoString {
         match self.is_ordered {
             true => eco_format!("after {}", self.resource),
@@ -94,60 +94,60 @@ impl Because {
 }
 
 impl State {
-    /// How people know it: by its title, or else by its name.
+    /// Returns the title, or the name if there is no title.
     pub fn label(&self) -> &EcoString {
         self.title.as_ref().unwrap_or(&self.name)
     }
 
-    /// A resource that is not there.
+    /// Creates the state of an absent resource.
     pub fn absent(name: impl Into<EcoString>) -> State {
         State { name: name.into(), ..State::default() }
     }
 
-    /// A resource that is there.
+    /// Creates the state of an existing resource.
     pub fn present(name: impl Into<EcoString>, attributes: Attributes) -> State {
         State { name: name.into(), exists: true, attributes, ..State::default() }
     }
 }
 
-/// One attribute (or one entry inside of a resource) that is not as it should be.
+/// An attribute that is out of sync, or an entry inside the resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The attribute.
     pub attribute: AttributeName,
-    /// The entry inside of the resource, such as a path below a managed directory.
+    /// Entry inside the resource, such as a path below a managed directory.
     pub entry: Option<EcoString>,
-    /// What is.
+    /// Current value.
     pub is: Value,
-    /// What should be.
+    /// Desired value.
     pub should: Value,
-    /// What is said in the place of "is → should".
+    /// Text to show instead of "is → should".
     pub message: Option<EcoString>,
-    /// A unified diff, where the provider allows its content to be shown.
+    /// Unified diff, if the provider allows the content to be shown.
     pub diff: Option<EcoString>,
 }
 
 impl Difference {
-    /// An attribute that should change from `is` to `should`.
+    /// Creates a difference between the current and the desired value of an attribute.
     pub fn new(attribute: impl Into<AttributeName>, is: Value, should: Value) -> Difference {
         Difference { attribute: attribute.into(), entry: None, is, should, message: None, diff: None }
     }
 
-    /// Adds the entry inside of the resource.
+    /// Sets the entry inside the resource.
     #[must_use]
     pub fn of_entry(mut self, entry: impl Into<EcoString>) -> Difference {
         self.entry = Some(entry.into());
         self
     }
 
-    /// Adds what is said about it.
+    /// Sets the text to show.
     #[must_use]
     pub fn saying(mut self, message: impl Into<EcoString>) -> Difference {
         self.message = Some(message.into());
         self
     }
 
-    /// Adds a unified diff.
+    /// Sets the unified diff.
     #[must_use]
     pub fn showing(mut self, diff: impl Into<EcoString>) -> Difference {
         self.diff = Some(diff.into());
@@ -155,44 +155,44 @@ impl Difference {
     }
 }
 
-/// One resource's way from what is to what should be, as handed to a provider.
+/// The change of one resource from its current to its desired state, as passed to a provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// The name on the system.
+    /// Name on the system.
     pub name: &'a EcoString,
-    /// What was found.
+    /// Current state.
     pub is: &'a State,
-    /// What is wanted, canonical. None asks for removal.
+    /// Desired attributes in canonical form. None requests removal.
     pub should: Option<&'a Attributes>,
-    /// What differs.
+    /// Attributes that are out of sync.
     pub differences: &'a [Difference],
-    /// Whether a refresh is owed to the resource as well.
+    /// True if a refresh of the resource is pending.
     pub refresh: bool,
-    /// Which of its attributes hold values that other resources have sent.
+    /// Attributes with values from other resources.
     pub received: &'a [Receipt],
 }
 
-/// An attribute that holds what other resources have sent (mgmt's resource guide, "Send/Recv").
+/// An attribute whose value comes from other resources (mgmt's resource guide, "Send/Recv").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The attribute.
     pub attribute: AttributeName,
-    /// The outputs that its value is made of, each with its resource.
+    /// Outputs that the value is made from, each with its resource.
     pub from: Box<[(ResourceRef, EcoString)]>,
-    /// Whether the value is another one than when the resource was last found in its state or brought there, in this run. It
-    /// stays so as long as that fails.
+    /// True if the value has changed since the resource was last in sync in this run. It stays true until the
+    /// resource is in sync.
     pub changed: bool,
 }
 
 impl Receipt {
-    /// The outputs that its value is made of, as a manifest names them: `exec[token].stdout`.
+    /// Returns the outputs in manifest notation: `exec[token].stdout`.
     pub fn sources(&self) -> Vec<String> {
         self.from.iter().map(|(resource, output)| format!("{resource}.{output}")).collect()
     }
 }
 
 impl<'a> Change<'a> {
-    /// A change to which no refresh is owed, of what nobody else has sent.
+    /// Creates a change without a pending refresh and without values from other resources.
     pub fn new(
         name: &'a EcoString,
         is: &'a State,
@@ -202,46 +202,47 @@ impl<'a> Change<'a> {
         Change { name, is, should, differences, refresh: false, received: &[] }
     }
 
-    /// Whether `attribute` is among what differs.
+    /// Returns true if `attribute` is out of sync.
     pub fn differs(&self, attribute: &str) -> bool {
         self.differences.iter().any(|difference| difference.attribute == attribute)
     }
 }
 
-/// What became of one change, refresh or action.
+/// Result of a change, a refresh or an action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Why it failed; none when it succeeded.
+    /// Reason of the failure, or none on success.
     pub failure: Option<EcoString>,
-    /// Whether the failure is of a kind after which the run is to end, in order.
+    /// True if the failure must end the run in an orderly way.
     pub fatal: bool,
-    /// What the provider itself says it has changed, or would in a preview, sealed where it is secret. Empty where
-    /// it says nothing, which is no claim that nothing was changed.
+    /// Changes that the provider reports, or would make in a preview, with secrets redacted. An empty list does
+    /// not mean that nothing was changed.
     pub changed: Vec<Difference>,
-    /// Whether an owed refresh was served by it too.
+    /// True if the change also did the pending refresh.
     pub refreshed: bool,
-    /// Values for other resources.
+    /// Outputs for other resources.
     pub outputs: Attributes,
-    /// Lines for the person who reads the report, such as the output of a command.
+    /// Lines for the report, such as the output of a command.
     pub notes: Vec<EcoString>,
-    /// The document that an action printed; none if it printed none.
+    /// Document printed by an action, or none.
     pub document: Option<Value>,
-    /// What has made the change and how that ended, for who finds that it is not so; empty where there is nothing to say.
+    /// Description of the program that made the change and of its exit. It is shown if the change turns out to
+    /// have no effect. Empty if there is nothing to add.
     pub by: EcoString,
 }
 
 impl Outcome {
-    /// It succeeded.
+    /// Creates a successful outcome.
     pub fn done() -> Outcome {
         Outcome::default()
     }
 
-    /// It failed.
+    /// Creates a failed outcome.
     pub fn failed(why: impl Into<EcoString>) -> Outcome {
         Outcome { failure: Some(why.into()), ..Outcome::default() }
     }
 
-    /// Whether it succeeded.
+    /// Returns true if the operation succeeded.
     pub fn is_done(&self) -> bool {
         self.failure.is_none()
     }

@@ -31,69 +31,69 @@ use crate::pattern::Regexp;
 use crate::semver_range::SemVerRange;
 use crate::time::{Timespan, Timestamp};
 
-/// The values that an attribute may take.
+/// The set of values that an attribute accepts.
 ///
-/// Written as in the Puppet language: `Enum[present, absent]`, `Optional[Integer[0, 255]]`. Bounds
-/// are inclusive; sizes of texts count characters, those of arrays and hashes elements.
+/// Written in the Puppet language: `Enum[present, absent]`, `Optional[Integer[0, 255]]`. Bounds are inclusive.
+/// The size of a text is in characters, the size of an array or hash in elements.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DataType {
-    /// Every value.
+    /// All values.
     Any,
-    /// The type of the elements of what is empty: of every type. It is inferred, never written.
+    /// Element type of an empty collection: a member of every type. It is inferred, never written.
     Unit,
-    /// Only the missing value.
+    /// The missing value only.
     Undef,
-    /// Only `default`.
+    /// The value `default` only.
     Default,
-    /// `true`, `false`; with a truth only that one.
+    /// `true` and `false`, or only the given value.
     Boolean(Option<bool>),
-    /// Whole numbers from … to.
+    /// Integers, with a lower and an upper bound.
     Integer(Option<i64>, Option<i64>),
-    /// Numbers with a fraction from … to.
+    /// Floating-point numbers, with a lower and an upper bound.
     Float(Option<f64>, Option<f64>),
-    /// Whole numbers and those with a fraction.
+    /// Integers and floating-point numbers.
     Numeric,
-    /// Texts of a length from … to.
+    /// Texts, with a minimum and a maximum length.
     String(Option<u64>, Option<u64>),
-    /// One text alone; written inside of others: `Optional['x']`.
+    /// A single text. Written only inside other types: `Optional['x']`.
     Literal(EcoString),
-    /// One of these texts.
+    /// Any of these texts.
     Enum(Vec<EcoString>),
-    /// One of these texts, in capitals or not: `Enum[a, b, true]`.
+    /// Any of these texts, ignoring case: `Enum[a, b, true]`.
     EnumAnyCase(Vec<EcoString>),
-    /// Texts that match one of these regular expressions; any text if there are none.
+    /// Texts that match any of these regular expressions. All texts if the list is empty.
     Pattern(Vec<Regexp>),
-    /// Regular expressions; with one only that.
+    /// Regular expressions, or only the given expression.
     Regexp(Option<Regexp>),
     /// Bytes.
     Binary,
-    /// Points in time from … to.
+    /// Points in time, with a lower and an upper bound.
     Timestamp(Option<Timestamp>, Option<Timestamp>),
-    /// Spans of time from … to.
+    /// Durations, with a lower and an upper bound.
     Timespan(Option<Timespan>, Option<Timespan>),
-    /// Semantic versions; with ranges only those in one of them.
+    /// Semantic versions, or only versions in any of the given ranges.
     SemVer(Vec<SemVerRange>),
     /// Ranges of semantic versions.
     SemVerRange,
-    /// Values of one type, so many from … to.
+    /// Arrays: element type, minimum and maximum size.
     Array(Box<DataType>, Option<u64>, Option<u64>),
-    /// Keys and values of one type each, so many from … to.
+    /// Hashes: key type, value type, minimum and maximum size.
     Hash(Box<DataType>, Box<DataType>, Option<u64>, Option<u64>),
-    /// Arrays and hashes of so many elements from … to.
+    /// Arrays and hashes, with a minimum and a maximum size.
     Collection(Option<u64>, Option<u64>),
-    /// What can be gone through one by one, with elements of one type.
+    /// Values that can be iterated over, with their element type.
     Iterable(Box<DataType>),
-    /// A hash with just these keys.
+    /// Hashes with exactly these keys.
     Struct(Vec<Field>),
-    /// An array with these values, in order. With a size from … to the last type repeats, and
-    /// those in the end may be missing.
+    /// Arrays with these element types, in order. With size bounds, the last type repeats and trailing elements
+    /// may be missing.
     Tuple(Vec<DataType>, Option<u64>, Option<u64>),
-    /// A value of one of these types.
+    /// Values of any of these types.
     Variant(Vec<DataType>),
-    /// A value of the type, or none.
+    /// Values of the type, and undef.
     Optional(Box<DataType>),
-    /// A value of the type, but some.
+    /// Values of the type, except undef.
     NotUndef(Box<DataType>),
     /// Texts, numbers, booleans, regular expressions, times, versions.
     Scalar,
@@ -101,20 +101,20 @@ pub enum DataType {
     ScalarData,
     /// Texts, numbers, booleans, undef, and arrays and hashes of them.
     Data,
-    /// Every value that can be written down: data and all else.
+    /// All values that can be serialised: data and rich data.
     RichData,
-    /// A value that is never shown.
+    /// Values of the type that are never shown.
     Sensitive(Box<DataType>),
-    /// A data type that has only values of the type.
+    /// Data types that accept only values of the type.
     Type(Box<DataType>),
-    /// A value of the type, or a text that stands for one.
+    /// Values of the type, and texts that can be converted to it.
     Init(Box<DataType>),
-    /// A type of Puppet's whose values kilter does not have (`Callable`, `Resource`, …), as it was
-    /// written. It has no values here.
+    /// A Puppet type whose values kilter does not support (`Callable`, `Resource`, …), as written. It accepts
+    /// no values.
     Foreign(EcoString),
-    /// The name of a type that is not known (yet), as it was written.
+    /// The name of a type that has not been resolved, as written.
     TypeReference(EcoString),
-    /// A type by a name of its own.
+    /// A type with a name of its own.
     Alias(Alias),
 }
 
@@ -123,24 +123,24 @@ pub enum DataType {
 pub struct Field {
     /// The key.
     pub name: EcoString,
-    /// Whether the key may be missing.
+    /// True if the key may be missing.
     pub optional: bool,
     /// The type of its value.
     pub data_type: DataType,
 }
 
 impl DataType {
-    /// Any text.
+    /// Returns the type of all texts.
     pub fn text() -> DataType {
         DataType::String(None, None)
     }
 
-    /// One of `words`.
+    /// Returns the type of the texts in `words`.
     pub fn words<T: Into<EcoString>>(words: impl IntoIterator<Item = T>) -> DataType {
         DataType::Enum(words.into_iter().map(Into::into).collect())
     }
 
-    /// The words that are allowed, where the type is made of words alone.
+    /// Returns the allowed words if the type consists only of words.
     pub fn allowed(&self) -> Vec<&str> {
         match self {
             DataType::Enum(words) | DataType::EnumAnyCase(words) => words.iter().map(EcoString::as_str).collect(),
@@ -152,7 +152,7 @@ impl DataType {
         }
     }
 
-    /// Whether values of the type are sealed: those of one of several types, where those of any of them are.
+    /// Returns true if values of the type are sensitive. A variant is sensitive if any of its types is.
     pub fn is_sensitive(&self) -> bool {
         match self {
             DataType::Sensitive(_) => true,
@@ -163,13 +163,13 @@ impl DataType {
         }
     }
 
-    /// Whether values of the type may hold secrets, also where they are not sealed as a whole.
+    /// Returns true if values of the type may contain secrets, even if the value as a whole is not sensitive.
     pub fn may_hold_secrets(&self) -> bool {
         describe::mentions_seals(self, &mut FxHashSet::default())
     }
 
-    /// The type without what only says that a value may be missing or is sealed, and what a name
-    /// stands for in the place of the name.
+    /// Returns the type without `Optional`, `NotUndef`, `Sensitive` and `Init`, and with aliases replaced by
+    /// their definitions.
     pub fn open(&self) -> Cow<'_, DataType> {
         match self {
             DataType::Optional(inner)
@@ -181,7 +181,7 @@ impl DataType {
         }
     }
 
-    /// The types that this one is made of, those of aliases excepted.
+    /// Returns the component types, except those of aliases.
     fn parts(&self) -> Vec<&DataType> {
         match self {
             DataType::Array(inner, ..)
@@ -198,7 +198,7 @@ impl DataType {
         }
     }
 
-    /// The same with `change` made to the types that it is made of.
+    /// Returns a copy of the type with `change` applied to its component types.
     fn with_parts(&self, change: &mut dyn FnMut(&DataType) -> DataType) -> DataType {
         let mut boxed = |inner: &DataType| Box::new(change(inner));
         match self {

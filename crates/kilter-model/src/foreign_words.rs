@@ -1,13 +1,14 @@
-//! Words of Ansible, Chef, Puppet, Salt and mgmt for things that kilter calls otherwise.
+//! Words of Ansible, Chef, Puppet, Salt and mgmt that have another name in kilter.
 //!
-//! The tables hold data only. A hint by spelling would often name an opposite: `stopped` is the nearest word to `started`.
+//! The tables contain only data. Hints by spelling alone would often suggest the opposite: `stopped` is the
+//! nearest word to `started`.
 
 use ecow::{EcoString, eco_format};
 
-/// The type of a row that holds for all types.
+/// Type of a row that applies to all types.
 pub const ANY: &str = "*";
 
-/// Words for types: the words, kilter's type, and an addition to it.
+/// Words for types: the words, kilter's type, and an addition to the hint.
 pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["svc", "systemd", "systemd_service", "systemd_unit", "sysvinit", "daemon", "unit"], "service", ""),
     (&["pkg", "apt", "apt_package", "aptpkg", "yum", "dnf", "zypper", "rpm", "pip", "npm", "gem"], "package", ""),
@@ -112,7 +113,7 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     (ANY, &["using"], "provider"),
 ];
 
-/// Words for attributes to which kilter has another answer: the words, and the hint.
+/// Words for attributes that kilter handles in another way: the words, and the hint.
 const ANSWERS: &[(&[&str], &str)] = &[
     (
         &["onlyif", "unless", "creates", "ifcmd", "not_if", "guard"],
@@ -134,7 +135,7 @@ const ANSWERS: &[(&[&str], &str)] = &[
     (&["removes"], "write a guard: onlyif: [test, -e, PATH]"),
 ];
 
-/// Words for values: the type, the attribute, the words, and kilter's value or a hint that names more.
+/// Words for values: the type, the attribute, the words, and kilter's value or a hint.
 pub const VALUES: &[(&str, &str, &[&str], &str)] = &[
     (
         "service",
@@ -219,7 +220,8 @@ pub const VALUES: &[(&str, &str, &[&str], &str)] = &[
     ),
 ];
 
-/// Words with opposite meanings: those on one side of a row are never a correction of those on the other side.
+/// Words with opposite meanings. A word on one side of a row is never suggested as a correction of a word on
+/// the other side.
 const OPPOSITES: &[(&[&str], &[&str])] = &[
     (
         &["started", "start", "running", "run", "up", "active", "alive", "restarted", "restart", "reloaded", "reload"],
@@ -241,7 +243,7 @@ const OPPOSITES: &[(&[&str], &[&str])] = &[
     (&["inclusive", "included", "include"], &["exclusive", "excluded", "exclude"]),
 ];
 
-/// Returns true if one word means the opposite of the other.
+/// Returns true if the two words have opposite meanings.
 pub(crate) fn are_opposites(one: &str, other: &str) -> bool {
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
     let is_negated = |one: &str, other: &str| {
@@ -256,17 +258,18 @@ pub(crate) fn are_opposites(one: &str, other: &str) -> bool {
     is_negated(&one, &other) || is_negated(&other, &one) || OPPOSITES.iter().any(in_row)
 }
 
-/// The hint for a type of another tool, if kilter has the type under another name; `has` says which types there are.
+/// Returns the hint for a type of another tool if kilter has it under another name. `has` returns true for
+/// existing types.
 pub fn type_hint(word: &str, has: &dyn Fn(&str) -> bool) -> Option<EcoString> {
     let word = word.to_lowercase();
-    // Puppet and Ansible write the collection in front.
+    // Puppet and Ansible put the collection in front of the name.
     let last = word.rsplit(['.', ':']).next().unwrap_or_default();
     let found = |(words, ..): &&(&[&str], &str, &str)| words.contains(&word.as_str()) || words.contains(&last);
     let (_, name, addition) = TYPES.iter().filter(found).find(|(_, name, _)| has(name))?;
     Some(eco_format!("kilter's type is `{name}`{addition}"))
 }
 
-/// The hint for an attribute of another tool; `has` says which attributes and relations there are.
+/// Returns the hint for an attribute of another tool. `has` returns true for existing attributes and relations.
 pub fn attribute_hint(type_name: &str, word: &str, has: &dyn Fn(&str) -> bool) -> Option<EcoString> {
     let word = word.to_lowercase();
     let found = |(of, words, name): &&(&str, &[&str], &str)| {
@@ -277,7 +280,7 @@ pub fn attribute_hint(type_name: &str, word: &str, has: &dyn Fn(&str) -> bool) -
     name.or_else(answer)
 }
 
-/// The hint for a value of another tool; `allowed` are the values that there are.
+/// Returns the hint for a value of another tool. `allowed` are the values of the attribute.
 pub fn value_hint(type_name: &str, attribute: &str, word: &str, allowed: &[&str]) -> Option<EcoString> {
     let word = word.to_lowercase();
     let is_version = word.starts_with(|c: char| c.is_ascii_digit()) || word.starts_with(['=', '>', '<']);

@@ -1,4 +1,4 @@
-//! Values as JSON and back.
+//! Conversion of values to and from JSON.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 use crate::bytes::base64;
 use crate::value::{Hash, REDACTED, Value};
 
-/// The value that a JSON document stands for. Whole numbers beyond 64 bits become floats.
-/// Hashes are hashes, whatever their keys are.
+/// Converts a JSON document to a value. Integers that do not fit into 64 bits become floats. Every object
+/// becomes a hash.
 pub fn from_json(json: &Json) -> Value {
     match json {
         Json::Null => Value::Undef,
@@ -26,16 +26,17 @@ pub fn from_json(json: &Json) -> Value {
     }
 }
 
-/// The value as JSON, for people and logs: sensitive values are redacted.
+/// Converts a value to JSON for people and logs. Sensitive values are redacted.
 ///
-/// Bytes that are not text become `{"base64": "…"}`, floats that JSON has no number for become
-/// their text; so do times, versions, regular expressions and types. What keeps all of that is
+/// Bytes that are not text become `{"base64": "…"}`. Floats without a JSON number become texts, as do times,
+/// versions, regular expressions and types. For a lossless conversion, use
 /// [`to_canonical_json`](crate::to_canonical_json).
 pub fn to_json(value: &Value) -> Json {
     convert(value, &|_| Json::String(REDACTED.into()))
 }
 
-/// The value as JSON with secrets in clear: only for a process or a file that is meant to have them.
+/// Converts a value to JSON with secrets in clear. Use it only for a process or a file that is meant to receive
+/// them.
 pub fn to_json_clear(value: &Value) -> Json {
     convert(value, &to_json_clear)
 }

@@ -1,12 +1,15 @@
-//! The words of kilter.
+//! Data model of kilter.
 //!
-//! Every other crate speaks in the types of this one: [`Value`] and [`DataType`], the
-//! [`TypeSchema`] of a resource type, [`Resource`], [`Catalog`] and its [`Relation`]s, the
-//! [`State`] that is found, the [`Change`] that is asked for and the [`Difference`] between them,
-//! and the [`expr`]ession language that manifests and providers share.
+//! All other crates use these types:
 //!
-//! Everything here is plain data and pure functions. Reading and writing the system, text formats,
-//! clocks and terminals are left to others.
+//! - [`Value`] and [`DataType`]
+//! - the [`TypeSchema`] of a resource type
+//! - [`Resource`], [`Catalog`] and its [`Relation`]s
+//! - the [`State`] on the system, the requested [`Change`] and the [`Difference`] between them
+//! - the [`expr`]ession language of manifests and providers
+//!
+//! This crate contains only plain data and pure functions. Other crates handle the system, text formats, clocks
+//! and terminals.
 //!
 //! *Start from* [`Catalog`], [`TypeSchema`] and [`Value`].
 
@@ -50,7 +53,7 @@ pub use span::{SourceId, Span};
 pub use time::{TimeError, Timespan, Timestamp};
 pub use value::{Hash, REDACTED, Value};
 
-/// The examples of the page in Rust.
+/// Compiles the Rust examples of the page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/reference/type-definitions.md")]
 struct TypeDefinitions;

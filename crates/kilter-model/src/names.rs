@@ -11,13 +11,13 @@ macro_rules! name {
         pub struct $name(EcoString);
 
         impl $name {
-            /// The text.
+            /// Returns the text.
             #[inline]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// The text, shared.
+            /// Returns the text as a shared string.
             pub fn text(&self) -> &EcoString {
                 &self.0
             }
@@ -63,22 +63,22 @@ macro_rules! name {
     };
 }
 
-/// Compares names, most of which differ in their length or their first byte.
+/// Compares names. Most unequal names differ in their length or first byte.
 #[inline]
 fn same(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.as_bytes().first() == other.as_bytes().first() && one == other
 }
 
 name! {
-    /// The name of a resource type: `file`, `service`.
+    /// Name of a resource type: `file`, `service`.
     TypeName
 }
 name! {
-    /// How a manifest refers to a resource within its type.
+    /// Title of a resource. A manifest refers to a resource by its type and title.
     Title
 }
 name! {
-    /// The name of an attribute of a type.
+    /// Name of an attribute.
     AttributeName
 }
 
@@ -91,13 +91,13 @@ pub struct ResourceRef {
     pub title: Title,
 }
 
-/// Says why a text is not a reference of the form `type[title]`.
+/// Reason why a text is not a reference of the form `type[title]`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResourceRefError {
-    /// There is no `[…]`.
+    /// The text has no `[…]`.
     #[error("`{0}` is not a reference: it has the form type[title], such as file[/etc/motd]")]
     Shape(EcoString),
-    /// The type's name holds other characters than `a-z`, `0-9`, `_` and `::`.
+    /// The type name contains other characters than `a-z`, `0-9`, `_` and `::`.
     #[error("`{0}` is not the name of a type: it starts with a letter and holds a-z, 0-9, `_` and `::`")]
     Type(EcoString),
     /// The title is empty.
@@ -106,15 +106,15 @@ pub enum ResourceRefError {
 }
 
 impl ResourceRef {
-    /// A reference to the resource `title` of `type_name`.
+    /// Creates a reference to the resource `title` of type `type_name`.
     pub fn new(type_name: impl Into<TypeName>, title: impl Into<Title>) -> ResourceRef {
         ResourceRef { type_name: type_name.into(), title: title.into() }
     }
 
-    /// Splits `type[title]`; the title may itself hold brackets.
+    /// Splits `type[title]`. The title may contain brackets.
     ///
     /// # Errors
-    /// When the text does not have that form.
+    /// If the text does not have this form.
     pub fn split(text: &str) -> Result<(&str, &str), ResourceRefError> {
         let shape = || ResourceRefError::Shape(text.into());
         let bracket = text.find('[').ok_or_else(shape)?;
@@ -130,13 +130,13 @@ impl ResourceRef {
     }
 }
 
-/// Whether a text may name a machine that shares something with others; `*` stands for all.
+/// Returns true if a text is a valid name of a machine that shares values. `*` means all machines.
 pub fn is_machine(text: &str) -> bool {
     let is_harmless = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     text == "*" || !text.is_empty() && text.len() <= 253 && text.chars().all(is_harmless)
 }
 
-/// Whether `text` can name a type.
+/// Returns true if `text` is a valid type name.
 fn is_type_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b':'))

@@ -1,4 +1,4 @@
-//! Regular expressions in Ruby's dialect, compiled when they are first needed.
+//! Regular expressions in Ruby's dialect, compiled on first use.
 
 mod limits;
 mod ruby;
@@ -11,35 +11,35 @@ use ecow::EcoString;
 use fancy_regex::{Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 
-/// How many compiled expressions a thread keeps of those that are written in expressions.
+/// Maximum number of compiled expressions that a thread caches for the expression language.
 const KEPT: usize = 128;
 
-/// How often an expression that cannot be matched in linear time may go back. That is some tens of
-/// milliseconds; after that it is given up, with an error that says so.
+/// Maximum number of backtracking steps of a match that cannot run in linear time. This takes some tens of
+/// milliseconds. After that, the match fails with an error.
 const BACKTRACKS: usize = 200_000;
 
-/// How large a compiled expression may be, in bytes.
+/// Maximum size of a compiled expression, in bytes.
 const LARGEST: usize = 4 << 20;
 
 thread_local! {
     static COMPILED: RefCell<FxHashMap<EcoString, Regexp>> = RefCell::default();
 }
 
-/// Says why a text could not be held against a regular expression.
+/// Error of a regular expression.
 #[derive(Clone, Debug)]
 pub enum PatternError {
-    /// It is not a regular expression.
+    /// The text is not a valid regular expression.
     Compile(Box<fancy_regex::Error>),
-    /// It refers to a group by a number that there cannot be.
+    /// The expression refers to a group number that does not exist.
     Group(EcoString),
-    /// It calls groups from within groups more than once, or very often.
+    /// The expression contains nested or too many group calls.
     Calls,
-    /// It takes too many steps on this text.
+    /// The match takes too many steps on this text.
     Match(Box<fancy_regex::Error>),
 }
 
 impl PatternError {
-    /// The reason in one line, without the text that was looked at.
+    /// Returns the reason in one line, without the matched text.
     pub(crate) fn reason(&self) -> String {
         let error = match self {
             PatternError::Calls => return r"groups are called (\g) too often, or twice from within groups".into(),
@@ -58,11 +58,13 @@ impl fmt::Display for PatternError {
 
 impl std::error::Error for PatternError {}
 
-/// A regular expression as Ruby reads it: `^` and `$` are the ends of lines, `\A` and `\z` those of
-/// the text, `\Z` is the end or before a last line break, `\h` a hexadecimal digit; with look-around
-/// and named groups. Letters and digits (`\w`, `\d`, `\s`) are those of ASCII.
+/// A regular expression in Ruby's dialect.
 ///
-/// It is compiled when it is first matched, once for all of its clones.
+/// `^` and `$` match at line boundaries, `\A` and `\z` at the ends of the text. `\Z` matches at the end or
+/// before a final line break. `\h` matches a hexadecimal digit. Look-around and named groups are supported.
+/// `\w`, `\d` and `\s` match ASCII only.
+///
+/// The expression is compiled on first use, once for all clones.
 #[derive(Clone)]
 pub struct Regexp(Arc<Inner>);
 
@@ -72,20 +74,20 @@ struct Inner {
 }
 
 impl Regexp {
-    /// The expression that is written `source`, without the slashes.
+    /// Creates an expression from `source`, without slashes.
     pub fn new(source: impl Into<EcoString>) -> Regexp {
         Regexp(Arc::new(Inner { source: source.into(), compiled: OnceLock::new() }))
     }
 
-    /// The text between the slashes.
+    /// Returns the text between the slashes.
     pub fn source(&self) -> &EcoString {
         &self.0.source
     }
 
-    /// Compiles it, unless that has been done.
+    /// Compiles the expression if necessary.
     ///
     /// # Errors
-    /// When the text is not a regular expression, or one that is too large.
+    /// If the text is not a valid regular expression, or is too large.
     pub fn compile(&self) -> Result<(), PatternError> {
         self.compiled().map(|_| ())
     }
@@ -94,10 +96,10 @@ impl Regexp {
         self.0.compiled.get_or_init(|| compile(&self.0.source)).as_ref().map_err(Clone::clone)
     }
 
-    /// Whether it matches somewhere in `text`.
+    /// Returns true if the expression matches anywhere in `text`.
     ///
     /// # Errors
-    /// When it is not a regular expression, or takes too many steps on this text.
+    /// If the text is not a valid regular expression, or the match takes too many steps.
     pub fn is_match(&self, text: &str) -> Result<bool, PatternError> {
         self.compiled()?.is_match(text).map_err(|error| PatternError::Match(Box::new(error)))
     }
@@ -122,7 +124,7 @@ impl PartialEq for Regexp {
     }
 }
 
-/// Shows it between slashes.
+/// Writes the expression between slashes.
 impl fmt::Display for Regexp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("/")?;
@@ -144,7 +146,7 @@ impl fmt::Debug for Regexp {
     }
 }
 
-/// Whether `pattern` matches somewhere in `text`.
+/// Returns true if `pattern` matches anywhere in `text`.
 pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, PatternError> {
     let regexp = COMPILED.with_borrow_mut(|compiled| {
         if let Some(regexp) = compiled.get(pattern) {

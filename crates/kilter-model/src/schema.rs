@@ -28,40 +28,40 @@ use crate::data_type::{Aliases, DataType};
 use crate::names::{AttributeName, TypeName};
 use crate::value::{Hash, Value};
 
-/// A type of resources: what it is for and which attributes it has.
+/// Schema of a resource type.
 ///
-/// It is built in Rust with the methods below, or read from data by
+/// Build it in Rust with the methods below, or read it from data with
 /// [`definition::from_value`](crate::definition::from_value).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeSchema {
-    /// Its name.
+    /// Name of the type.
     pub name: TypeName,
-    /// What it is for, in Markdown, examples included.
+    /// Description in Markdown, with examples.
     pub desc: EcoString,
-    /// Its attributes, in the order in which they are shown and compared.
+    /// Attributes, in the order in which they are shown and compared.
     pub attributes: Vec<AttributeSchema>,
-    /// What is known of attributes that are not listed, under whatever name; none where a type has no others.
+    /// Schema of attributes with other names. None if the type has no others.
     pub others: Option<Box<AttributeSchema>>,
-    /// What its provider can do.
+    /// Features of the provider.
     pub features: Vec<Feature>,
-    /// What its provider can do that has a meaning for its author alone.
+    /// Features that only the author of the provider uses.
     pub own_features: Vec<EcoString>,
-    /// The values that a resource sends to others: `stdout`, ….
+    /// Outputs for other resources: `stdout`, ….
     pub outputs: Vec<OutputSchema>,
-    /// How titles are taken apart, in the order in which that is tried.
+    /// Title patterns, in the order in which they are tried.
     pub title_patterns: Vec<TitlePattern>,
-    /// The relations that resources have because of their values.
+    /// Automatic relations, derived from the values of a resource.
     pub relations: Vec<AutoRelation>,
-    /// What resources are parts of; none where they are something by themselves.
+    /// The type that contains resources of this type. None for independent resources.
     pub part_of: Option<PartOf>,
-    /// Names that the types of attributes are written with, and what each stands for.
+    /// Type aliases: names and their definitions.
     pub aliases: Vec<(EcoString, EcoString)>,
-    /// What else its author said of it; kilter does not look into it.
+    /// Additional keys of the definition, which kilter does not use.
     pub extra: Hash,
 }
 
 impl TypeSchema {
-    /// A type without attributes.
+    /// Creates a type without attributes.
     pub fn new(name: impl Into<TypeName>, desc: impl Into<EcoString>) -> TypeSchema {
         TypeSchema {
             name: name.into(),
@@ -79,25 +79,25 @@ impl TypeSchema {
         }
     }
 
-    /// Gives a data type a name, for the attributes that are added later.
+    /// Adds a type alias for attributes that are added later.
     #[must_use]
     pub fn alias(mut self, name: &str, data_type: &str) -> TypeSchema {
         self.aliases.push((name.into(), data_type.into()));
         self
     }
 
-    /// The names of data types with what they stand for.
+    /// Returns the parsed type aliases.
     fn aliases(&self) -> Aliases {
         let parsed = |text: &str| crate::data_type::parse(text).expect("built-in schemas hold valid data types");
         let definitions = self.aliases.iter().map(|(name, text)| (name.clone(), parsed(text)));
         Aliases::new(definitions).expect("built-in schemas hold valid names of data types")
     }
 
-    /// Adds an attribute whose type is written in the Puppet language. Its regular expressions are
-    /// not compiled before a value is checked.
+    /// Adds an attribute with a data type in the Puppet language. Its regular expressions are compiled when a
+    /// value is checked.
     ///
     /// # Panics
-    /// When `data_type` is not a data type: schemas of built-in types are part of the program.
+    /// If `data_type` is not a valid data type. Built-in schemas are part of the program.
     #[must_use]
     pub fn attribute(self, name: &str, data_type: &str, behaviour: Behaviour, desc: &str) -> TypeSchema {
         let data_type = self.parsed(data_type);
@@ -116,14 +116,14 @@ impl TypeSchema {
         self
     }
 
-    /// Lets the type have attributes that are not listed, each like this one but for the name.
+    /// Allows attributes with other names. Each has this schema except for the name.
     #[must_use]
     pub fn with_others(mut self, attribute: AttributeSchema) -> TypeSchema {
         self.others = Some(Box::new(attribute));
         self
     }
 
-    /// Changes the attribute added last.
+    /// Modifies the last attribute.
     #[must_use]
     fn last(mut self, change: impl FnOnce(&mut AttributeSchema)) -> TypeSchema {
         if let Some(last) = self.attributes.last_mut() {
@@ -132,43 +132,43 @@ impl TypeSchema {
         self
     }
 
-    /// Gives the attribute added last a default.
+    /// Sets the default of the last attribute.
     #[must_use]
     pub fn default(self, value: impl Into<Value>) -> TypeSchema {
         self.last(|last| last.default = Some(value.into()))
     }
 
-    /// Makes the attribute added last one that must be given.
+    /// Makes the last attribute required.
     #[must_use]
     pub fn required(self) -> TypeSchema {
         self.last(|last| last.required = true)
     }
 
-    /// Says when the attribute added last is as it was wanted.
+    /// Sets the comparison of the last attribute.
     #[must_use]
     pub fn compare(self, comparison: Comparison) -> TypeSchema {
         self.last(|last| last.comparison = comparison)
     }
 
-    /// Lets the attribute added last be read only when it is managed or asked for.
+    /// Makes the last attribute lazy: it is read only if it is managed or requested.
     #[must_use]
     pub fn lazy(self) -> TypeSchema {
         self.last(|last| last.lazy = true)
     }
 
-    /// Names the only providers that have the attribute added last.
+    /// Restricts the last attribute to these providers.
     #[must_use]
     pub fn only_for<'a>(self, providers: impl IntoIterator<Item = &'a str>) -> TypeSchema {
         self.last(|last| last.providers = providers.into_iter().map(EcoString::from).collect())
     }
 
-    /// Names the features that a provider must have for the attribute added last.
+    /// Sets the provider features that the last attribute requires.
     #[must_use]
     pub fn requires<'a>(self, features: impl IntoIterator<Item = &'a str>) -> TypeSchema {
         self.last(|last| last.required_features = features.into_iter().map(EcoString::from).collect())
     }
 
-    /// Says something else of the attribute added last.
+    /// Adds a custom key to the last attribute.
     #[must_use]
     pub fn attribute_extra(self, key: &str, value: impl Into<Value>) -> TypeSchema {
         self.last(|last| {
@@ -176,24 +176,24 @@ impl TypeSchema {
         })
     }
 
-    /// Says something else of the type.
+    /// Adds a custom key to the type.
     #[must_use]
     pub fn extra(mut self, key: &str, value: impl Into<Value>) -> TypeSchema {
         self.extra.insert(key.into(), value.into());
         self
     }
 
-    /// Declares what the provider can do.
+    /// Sets the features of the provider.
     #[must_use]
     pub fn features(mut self, features: &[Feature]) -> TypeSchema {
         self.features = features.to_vec();
         self
     }
 
-    /// Declares a value that resources of the type send, of a type written in the Puppet language.
+    /// Declares an output with a data type in the Puppet language.
     ///
     /// # Panics
-    /// When `data_type` is not a data type.
+    /// If `data_type` is not a valid data type.
     #[must_use]
     pub fn output(mut self, name: &str, data_type: &str, desc: &str) -> TypeSchema {
         let data_type = self.parsed(data_type);
@@ -201,50 +201,52 @@ impl TypeSchema {
         self
     }
 
-    /// Adds a pattern that takes titles apart, to be tried after those that are there.
+    /// Adds a title pattern. It is tried after the earlier ones.
     #[must_use]
     pub fn title_pattern(mut self, pattern: &str, desc: &str) -> TypeSchema {
         self.title_patterns.push(TitlePattern::new(pattern, desc));
         self
     }
 
-    /// Lets resources come after those of another type: constants, `$attribute`, texts with `${…}`.
+    /// Declares that resources come after resources of another type. Titles are constants, `$attribute` or
+    /// texts with `${…}`.
     ///
     /// # Panics
-    /// When a title holds something in `${…}` that is not an expression.
+    /// If a title contains an invalid expression in `${…}`.
     #[must_use]
     pub fn autorequire<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
         self.auto(RelationKind::Require, type_name, titles)
     }
 
-    /// Lets resources come before those of another type.
+    /// Declares that resources come before resources of another type.
     ///
     /// # Panics
-    /// When a title holds something in `${…}` that is not an expression.
+    /// If a title contains an invalid expression in `${…}`.
     #[must_use]
     pub fn autobefore<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
         self.auto(RelationKind::Before, type_name, titles)
     }
 
-    /// Lets resources be refreshed by those of another type.
+    /// Declares that resources of another type refresh these resources.
     ///
     /// # Panics
-    /// When a title holds something in `${…}` that is not an expression.
+    /// If a title contains an invalid expression in `${…}`.
     #[must_use]
     pub fn autosubscribe<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
         self.auto(RelationKind::Subscribe, type_name, titles)
     }
 
-    /// Lets resources refresh those of another type.
+    /// Declares that resources refresh resources of another type.
     ///
     /// # Panics
-    /// When a title holds something in `${…}` that is not an expression.
+    /// If a title contains an invalid expression in `${…}`.
     #[must_use]
     pub fn autonotify<'a>(self, type_name: &str, titles: impl IntoIterator<Item = &'a str>) -> TypeSchema {
         self.auto(RelationKind::Notify, type_name, titles)
     }
 
-    /// Makes resources parts of those of another type: what their attribute `by` names, in whose attribute `into` they are entries.
+    /// Makes resources parts of resources of another type. The attribute `by` refers to the owner; the parts
+    /// are entries of the owner's attribute `into`.
     #[must_use]
     pub fn part_of(mut self, type_name: &str, by: &str, into: &str) -> TypeSchema {
         self.part_of = Some(PartOf { type_name: type_name.into(), by: by.into(), into: into.into() });
@@ -258,13 +260,13 @@ impl TypeSchema {
         self
     }
 
-    /// The attribute of a name.
+    /// Returns an attribute by name.
     pub fn find(&self, name: &str) -> Option<&AttributeSchema> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The place of an attribute, looked for from `next` on, which is the place behind it then: most who tell of many
-    /// resources do so in the order of the schema.
+    /// Returns the index of an attribute. The search starts at `next`, which is then set to the following
+    /// index. Callers usually process attributes in schema order.
     pub fn place_of(&self, name: &AttributeName, next: &mut usize) -> Option<usize> {
         let count = self.attributes.len();
         let at = (*next..count).chain(0..(*next).min(count)).find(|at| self.attributes[*at].name == *name)?;
@@ -272,13 +274,13 @@ impl TypeSchema {
         Some(at)
     }
 
-    /// What is known of an attribute: it is listed, or the type has others.
+    /// Returns the schema of an attribute, also if it is not listed and the type allows other attributes.
     pub fn known(&self, name: &str) -> Option<Cow<'_, AttributeSchema>> {
         let other = |other: &AttributeSchema| Cow::Owned(AttributeSchema { name: name.into(), ..other.clone() });
         self.find(name).map(Cow::Borrowed).or_else(|| self.others.as_deref().map(other))
     }
 
-    /// The type with those others listed that `attributes` hold, in their order.
+    /// Returns the schema with the unlisted attributes in `attributes` added, in their order.
     #[must_use]
     pub fn listing<'a>(&self, attributes: impl IntoIterator<Item = &'a Attributes>) -> Cow<'_, TypeSchema> {
         let mut schema = Cow::Borrowed(self);
@@ -291,27 +293,27 @@ impl TypeSchema {
         schema
     }
 
-    /// The output of a name.
+    /// Returns an output by name.
     pub fn find_output(&self, name: &str) -> Option<&OutputSchema> {
         self.outputs.iter().find(|output| output.name == name)
     }
 
-    /// The attributes that identify a resource.
+    /// Returns the namevars: the attributes that identify a resource.
     pub fn namevars(&self) -> impl Iterator<Item = &AttributeSchema> {
         self.attributes.iter().filter(|attribute| attribute.behaviour == Behaviour::Namevar)
     }
 
-    /// Whether resources of the type can be present or absent.
+    /// Returns true if resources of the type can be present or absent.
     pub fn is_ensurable(&self) -> bool {
         self.find("ensure").is_some()
     }
 
-    /// Whether the provider declares `feature`.
+    /// Returns true if the provider declares `feature`.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 
-    /// Whether the provider declares the feature of this word, one of its author's included.
+    /// Returns true if the provider declares this feature, including features of its author.
     pub fn has_word(&self, word: &str) -> bool {
         self.features.iter().any(|feature| feature.word() == word) || self.own_features.iter().any(|own| own == word)
     }

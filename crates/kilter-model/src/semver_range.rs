@@ -6,24 +6,24 @@ use std::str::FromStr;
 use ecow::{EcoString, eco_format};
 use semver::Version;
 
-/// Says that a text is no range of versions.
+/// The text is not a version range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a range of versions")]
 pub struct SemVerRangeError {
     text: String,
 }
 
-/// A range of versions: `>=1.0.0 <2.0.0`, `1.x`, `~1.2`, `^1.2.3`, `1.0.0 - 2.0.0`, and several of
-/// them with `||` between.
+/// A version range: `>=1.0.0 <2.0.0`, `1.x`, `~1.2`, `^1.2.3`, `1.0.0 - 2.0.0`, and alternatives separated by
+/// `||`.
 ///
-/// A pre-release is in a range only if one of the range's ends is a pre-release of the same version.
+/// The range contains a pre-release only if one of its ends is a pre-release of the same version.
 #[derive(Clone)]
 pub struct SemVerRange {
     text: EcoString,
     alternatives: Vec<Interval>,
 }
 
-/// An end that belongs to an interval, or is the first that does not.
+/// End of an interval, included or excluded.
 #[derive(Clone, Debug, PartialEq)]
 struct End {
     version: Version,
@@ -37,18 +37,18 @@ struct Interval {
 }
 
 impl SemVerRange {
-    /// The range of one version alone.
+    /// Creates the range of a single version.
     pub fn exactly(version: &Version) -> SemVerRange {
         let text = eco_format!("{version} - {version}");
         SemVerRange { text, alternatives: vec![Interval::exactly(version.clone())] }
     }
 
-    /// Whether a version is in the range.
+    /// Returns true if the range contains a version.
     pub fn includes(&self, version: &Version) -> bool {
         self.alternatives.iter().any(|interval| interval.includes(version))
     }
 
-    /// Whether every version of `other` is in the range, as far as the ends tell.
+    /// Returns true if the range contains every version of `other`, as far as the ends show.
     pub fn covers(&self, other: &SemVerRange) -> bool {
         other.alternatives.iter().all(|inner| self.alternatives.iter().any(|outer| outer.covers(inner)))
     }
@@ -106,7 +106,7 @@ impl Interval {
         low && high
     }
 
-    /// What is in both.
+    /// Returns the intersection.
     fn and(self, other: Interval) -> Interval {
         let low = match (self.low, other.low) {
             (Some(a), Some(b)) if (&a.version, !a.included) >= (&b.version, !b.included) => Some(a),
@@ -175,12 +175,12 @@ fn interval(text: &str) -> Option<Interval> {
     whole
 }
 
-/// A version whose last parts may be missing or `x`.
+/// A version with optional trailing parts, missing or `x`.
 struct Partial {
     major: Option<u64>,
     minor: Option<u64>,
     patch: Option<u64>,
-    /// The version, when all parts are there.
+    /// The version if all parts are present.
     whole: Option<Version>,
 }
 
@@ -190,7 +190,7 @@ impl Partial {
         self.whole.clone().unwrap_or_else(|| Version::new(parts.0, parts.1, parts.2))
     }
 
-    /// The first version behind those that begin alike; none behind all of them.
+    /// Returns the first version after all versions with the same prefix. None if there is no such version.
     fn next(&self) -> Option<Version> {
         match (self.major, self.minor, self.patch) {
             (None, ..) => None,
@@ -215,7 +215,7 @@ fn partial(text: &str) -> Option<Partial> {
     if parts.next().is_some() || (numbers.len() < text.len() && patch.is_none()) {
         return None;
     }
-    // What follows an x is any as well.
+    // Parts after an `x` match any number.
     let minor = major.and(minor);
     let patch = minor.and(patch);
     let whole = match patch {

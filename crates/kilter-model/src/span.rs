@@ -1,13 +1,13 @@
-//! Places in source texts.
+//! Locations in source texts.
 
-/// Names one source text of a compilation, in the order in which the texts were given.
+/// Index of a source text of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u16);
 
-/// A range of bytes in one source text.
+/// A byte range in a source text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
-    /// The text.
+    /// The source text.
     pub source: SourceId,
     /// The first byte.
     pub start: u32,
@@ -16,12 +16,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// A range of bytes of `source`.
+    /// Creates a byte range of `source`.
     pub fn new(source: SourceId, start: u32, end: u32) -> Span {
         Span { source, start, end }
     }
 
-    /// The part of this span between the byte offsets `from` and `to`, relative to its start.
+    /// Returns the part of this span between the byte offsets `from` and `to`, relative to its start.
     pub fn part(self, from: u32, to: u32) -> Span {
         Span { start: self.start + from, end: self.start + to, ..self }
     }

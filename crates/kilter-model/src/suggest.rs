@@ -1,15 +1,16 @@
-//! "Did you mean": the nearest of the known words.
+//! Suggestions for misspelled words ("did you mean").
 
 use crate::foreign_words::are_opposites;
 
-/// The word of `known` that is nearest to `word`, if one is near enough to be meant; otherwise the only one that it is
-/// the end of. It is never an opposite of `word`: `started` is no mistake for `stopped`.
+/// Returns the word of `known` that is most similar to `word`, if it is similar enough. Otherwise, returns the
+/// only known word that ends with `word`. Never returns an opposite of `word`: `started` is not a misspelling
+/// of `stopped`.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known: Vec<&str> = known.into_iter().filter(|candidate| !are_opposites(word, candidate)).collect();
     near(word, known.iter().copied()).or_else(|| completed(word, known))
 }
 
-/// The only word that ends with `word`, in capitals or not: `SIGTERM` for `term`.
+/// Returns the only word that ends with `word`, ignoring case: `SIGTERM` for `term`.
 fn completed<'a>(word: &str, known: Vec<&'a str>) -> Option<&'a str> {
     let ends = |candidate: &&str| {
         let at = candidate.len().checked_sub(word.len());
@@ -23,7 +24,7 @@ fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str>
     let length = word.chars().count();
     let limit = length.div_ceil(3).max(1);
     known
-        // As many insertions or deletions are needed as the lengths differ.
+        // The distance is at least the difference of the lengths.
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
@@ -31,8 +32,7 @@ fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str>
         .map(|(_, candidate)| candidate)
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours that lead from one
-/// text to the other.
+/// Returns the number of insertions, deletions, replacements and transpositions between two texts.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

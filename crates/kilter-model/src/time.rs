@@ -1,4 +1,4 @@
-//! Points in time and spans of it, as Puppet writes them.
+//! Points in time and durations in Puppet's notation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 
-/// Says that a text is no point or span of time.
+/// The text is not a point in time or a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}")]
 pub struct TimeError {
@@ -15,17 +15,17 @@ pub struct TimeError {
     what: &'static str,
 }
 
-/// A point in time, to the nanosecond. Shown in UTC: `2026-01-31T12:00:00.000000000 UTC`.
+/// A point in time with nanosecond resolution. Shown in UTC: `2026-01-31T12:00:00.000000000 UTC`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub jiff::Timestamp);
 
-/// A span of time, to the nanosecond; it may be negative. Shown as days, hours, minutes and
-/// seconds: `1-02:03:04.5`.
+/// A duration with nanosecond resolution, possibly negative. Shown as days, hours, minutes and seconds:
+/// `1-02:03:04.5`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timespan(pub SignedDuration);
 
 impl Timestamp {
-    /// The point that is `seconds` after the beginning of 1970.
+    /// Returns the time `seconds` after 1970-01-01 00:00 UTC.
     pub fn from_seconds(seconds: f64) -> Option<Timestamp> {
         let span = SignedDuration::try_from_secs_f64(seconds).ok()?;
         jiff::Timestamp::from_duration(span).ok().map(Timestamp)
@@ -33,7 +33,7 @@ impl Timestamp {
 }
 
 impl Timespan {
-    /// The span of `seconds`.
+    /// Returns a duration of `seconds`.
     pub fn from_seconds(seconds: f64) -> Option<Timespan> {
         SignedDuration::try_from_secs_f64(seconds).ok().map(Timespan)
     }
@@ -75,8 +75,9 @@ impl fmt::Debug for Timespan {
     }
 }
 
-/// Reads a date with or without a time and a zone: `2026-01-31`, `2026-01-31 12:00:00`,
-/// `2026-01-31T12:00:00.5 UTC`, `2026-01-31T12:00:00+01:00`, `2026-01-31 12:00:00 CET`. Without a zone it is UTC.
+/// Parses a date, with or without a time and a zone: `2026-01-31`, `2026-01-31 12:00:00`,
+/// `2026-01-31T12:00:00.5 UTC`, `2026-01-31T12:00:00+01:00`, `2026-01-31 12:00:00 CET`. The default zone is
+/// UTC.
 impl FromStr for Timestamp {
     type Err = TimeError;
 
@@ -112,8 +113,8 @@ fn time_of(text: &str) -> Option<Time> {
     Time::new(hour, minute, second, i32::try_from(nanoseconds(fraction)?).ok()?).ok()
 }
 
-/// Names of time zones that Ruby reads, and so Puppet (`date_parse`, zone table), with their offsets in minutes. Names by
-/// region such as `Europe/Berlin` are not among them.
+/// Time zone names that Ruby and Puppet accept (`date_parse`, zone table), with their offsets in minutes.
+/// Region names such as `Europe/Berlin` are not supported.
 const ZONES: [(&str, i32); 54] = [
     ("UT", 0),
     ("WET", 0),
@@ -186,7 +187,7 @@ fn offset_of(text: &str) -> Option<Offset> {
     Offset::from_seconds(sign * seconds).ok()
 }
 
-/// Reads `DAYS-HH:MM:SS.F`, `HH:MM:SS.F`, `MM:SS.F` or `SS.F`; a sign may be in front.
+/// Parses `DAYS-HH:MM:SS.F`, `HH:MM:SS.F`, `MM:SS.F` or `SS.F`, with an optional sign.
 impl FromStr for Timespan {
     type Err = TimeError;
 
@@ -201,7 +202,7 @@ fn timespan(text: &str) -> Option<Timespan> {
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
     let mut seconds: i64 = number(days)?;
     let parts: Vec<&str> = clock.split(':').collect();
-    // Hours belong to days, minutes to hours: what is missing is missing in front.
+    // Leading parts may be missing.
     let [hours, minutes, rest] = match parts.as_slice() {
         [h, m, s] => [number(h)?, number(m)?, number(s)?],
         [m, s] => [0, number(m)?, number(s)?],
@@ -214,13 +215,13 @@ fn timespan(text: &str) -> Option<Timespan> {
     Some(Timespan(if negative { -span } else { span }))
 }
 
-/// A number in decimal digits and nothing else.
+/// Parses a number that consists only of decimal digits.
 fn number(text: &str) -> Option<i64> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// The nanoseconds of the digits behind a point.
+/// Converts the digits after a decimal point to nanoseconds.
 fn nanoseconds(fraction: &str) -> Option<i64> {
     let digits = &fraction[..fraction.len().min(9)];
     number(fraction.get(..fraction.len().min(9))?)?;

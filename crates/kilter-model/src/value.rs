@@ -11,7 +11,7 @@ use crate::pattern::Regexp;
 use crate::semver_range::SemVerRange;
 use crate::time::{Timespan, Timestamp};
 
-/// What is shown in the place of a sensitive value.
+/// Text shown instead of a sensitive value.
 pub const REDACTED: &str = "[redacted]";
 
 /// A hash that keeps the order of its keys.
@@ -23,30 +23,30 @@ pub type Hash = IndexMap<EcoString, Value, rustc_hash::FxBuildHasher>;
 #[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// No value. In a `should`, an attribute that is left alone.
+    /// No value. As a desired value, the attribute is not managed.
     #[default]
     Undef,
     /// `true` or `false`.
     Boolean(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Float(f64),
     /// Text.
     String(EcoString),
-    /// Bytes that need not be text.
+    /// Bytes that may not be valid text.
     Binary(Arc<[u8]>),
-    /// Values in order.
+    /// An ordered list of values.
     Array(Arc<[Value]>),
-    /// Values by key, in order.
+    /// An ordered map of keys to values.
     Hash(Arc<Hash>),
     /// A value that is never shown, logged or stored.
     Sensitive(Arc<Value>),
-    /// What is meant when nothing is said.
+    /// Puppet's `default`: the value used if none is given.
     Default,
     /// A point in time.
     Timestamp(Timestamp),
-    /// A span of time.
+    /// A duration.
     Timespan(Timespan),
     /// A regular expression.
     Regexp(Regexp),
@@ -59,22 +59,22 @@ pub enum Value {
 }
 
 impl Value {
-    /// An array of `values`.
+    /// Creates an array of `values`.
     pub fn array(values: impl IntoIterator<Item = Value>) -> Value {
         Value::Array(values.into_iter().collect())
     }
 
-    /// An array of texts.
+    /// Creates an array of texts.
     pub fn strings<T: Into<EcoString>>(values: impl IntoIterator<Item = T>) -> Value {
         Value::Array(values.into_iter().map(|text| Value::String(text.into())).collect())
     }
 
-    /// A hash of `entries`.
+    /// Creates a hash of `entries`.
     pub fn hash<K: Into<EcoString>>(entries: impl IntoIterator<Item = (K, Value)>) -> Value {
         Value::Hash(Arc::new(entries.into_iter().map(|(k, v)| (k.into(), v)).collect()))
     }
 
-    /// A sensitive value; wrapping twice is wrapping once.
+    /// Makes a value sensitive. Has no effect on a sensitive value.
     pub fn sensitive(value: Value) -> Value {
         match value {
             sealed @ Value::Sensitive(_) => sealed,
@@ -82,12 +82,12 @@ impl Value {
         }
     }
 
-    /// A range of semantic versions.
+    /// Creates a version range.
     pub fn semver_range(range: SemVerRange) -> Value {
         Value::SemVerRange(Arc::new(range))
     }
 
-    /// The text of bytes: a string if they are UTF-8, binary otherwise.
+    /// Converts bytes to a string if they are UTF-8, otherwise to a binary.
     pub fn from_bytes(bytes: &[u8]) -> Value {
         match std::str::from_utf8(bytes) {
             Ok(text) => Value::String(text.into()),
@@ -95,7 +95,7 @@ impl Value {
         }
     }
 
-    /// The value inside of a sensitive one, or the value itself.
+    /// Returns the content of a sensitive value, or the value itself.
     pub fn unwrap_sensitive(&self) -> &Value {
         match self {
             Value::Sensitive(inner) => inner.unwrap_sensitive(),
@@ -103,7 +103,7 @@ impl Value {
         }
     }
 
-    /// Whether the value is sensitive or holds one that is.
+    /// Returns true if the value is sensitive or contains a sensitive value.
     pub fn holds_sensitive(&self) -> bool {
         match self {
             Value::Sensitive(_) => true,
@@ -113,7 +113,7 @@ impl Value {
         }
     }
 
-    /// The value without its seals, those inside of it included.
+    /// Returns the value with all secrets in clear, at any depth.
     pub fn clear(&self) -> Value {
         if !self.holds_sensitive() {
             return self.clone();
@@ -128,8 +128,7 @@ impl Value {
         }
     }
 
-    /// Whether both are the same, whatever of them is sealed, at any depth. What is no number is the same
-    /// as what is no number.
+    /// Compares two values and ignores sensitivity, at any depth. NaN equals NaN.
     pub fn is_same(&self, other: &Value) -> bool {
         match (self.unwrap_sensitive(), other.unwrap_sensitive()) {
             (Value::Array(one), Value::Array(other)) => {
@@ -144,12 +143,12 @@ impl Value {
         }
     }
 
-    /// Whether there is no value.
+    /// Returns true if the value is undef.
     pub fn is_undef(&self) -> bool {
         matches!(self, Value::Undef)
     }
 
-    /// The text of a string; sensitive ones included.
+    /// Returns the text of a string, also if it is sensitive.
     pub fn as_str(&self) -> Option<&str> {
         match self.unwrap_sensitive() {
             Value::String(text) => Some(text),
@@ -157,7 +156,7 @@ impl Value {
         }
     }
 
-    /// The bytes of a string or a binary; sensitive ones included.
+    /// Returns the bytes of a string or a binary, also if it is sensitive.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self.unwrap_sensitive() {
             Value::String(text) => Some(text.as_bytes()),
@@ -166,7 +165,7 @@ impl Value {
         }
     }
 
-    /// The truth of a boolean.
+    /// Returns the value of a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self.unwrap_sensitive() {
             Value::Boolean(truth) => Some(*truth),
@@ -174,7 +173,7 @@ impl Value {
         }
     }
 
-    /// The number of an integer.
+    /// Returns the value of an integer.
     pub fn as_integer(&self) -> Option<i64> {
         match self.unwrap_sensitive() {
             Value::Integer(number) => Some(*number),
@@ -182,7 +181,7 @@ impl Value {
         }
     }
 
-    /// The values of an array.
+    /// Returns the elements of an array.
     pub fn as_array(&self) -> Option<&[Value]> {
         match self.unwrap_sensitive() {
             Value::Array(values) => Some(values),
@@ -190,7 +189,7 @@ impl Value {
         }
     }
 
-    /// The entries of a hash.
+    /// Returns the entries of a hash.
     pub fn as_hash(&self) -> Option<&Hash> {
         match self.unwrap_sensitive() {
             Value::Hash(entries) => Some(entries),
@@ -198,7 +197,7 @@ impl Value {
         }
     }
 
-    /// The values of an array, or the value as the only one; none for undef.
+    /// Returns the elements of an array, or a list with the value itself. Empty for undef.
     pub fn as_list(&self) -> &[Value] {
         match self.unwrap_sensitive() {
             Value::Undef => &[],
@@ -207,8 +206,8 @@ impl Value {
         }
     }
 
-    /// The text of a scalar, sealed ones in clear: for a program that is to be given the value. What is
-    /// shown to people is its [`Display`](fmt::Display).
+    /// Returns the text of a scalar for a program, with secrets in clear. For people, use its
+    /// [`Display`](fmt::Display).
     pub fn to_text(&self) -> Option<EcoString> {
         match self.unwrap_sensitive() {
             Value::String(text) => Some(text.clone()),
@@ -223,7 +222,7 @@ impl Value {
         }
     }
 
-    /// The name of the value's kind in Puppet's words: `String`, `Integer`, …
+    /// Returns the kind of the value in Puppet's words: `String`, `Integer`, …
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Undef => "Undef",
@@ -246,7 +245,7 @@ impl Value {
     }
 }
 
-/// Shows the value for people: text as it is, secrets redacted.
+/// Formats the value for people: text as it is, secrets redacted.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -284,7 +283,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// As [`Display`](fmt::Display), with text quoted.
+/// Like [`Display`](fmt::Display), with quoted text.
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Types by names of their own.
+//! Named types.
 
 use std::sync::Arc;
 
@@ -7,41 +7,41 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::DataType;
 
-/// The names of types that are defined elsewhere: `My::Port` for `Integer[1, 65535]`.
+/// Definitions of named types: `My::Port` for `Integer[1, 65535]`.
 ///
-/// A definition may use other names and its own: `Tree = Variant[String, Array[Tree]]`.
+/// A definition may refer to other names and to itself: `Tree = Variant[String, Array[Tree]]`.
 #[derive(Clone, Debug, Default)]
 pub struct Aliases {
     definitions: Arc<FxHashMap<EcoString, DataType>>,
 }
 
-/// A type by its name, together with what it was defined with.
+/// A named type with the table that defines it.
 #[derive(Clone, Debug)]
 pub struct Alias {
     pub(super) name: EcoString,
     pub(super) table: Aliases,
 }
 
-/// Says why names cannot be types.
+/// Reason why a table of names is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AliasError {
-    /// Types that have names of their own cannot have others.
+    /// The name belongs to a type of the language.
     #[error("`{0}` is the name of a type of the language")]
     Taken(EcoString),
-    /// It does not look like the name of a type.
+    /// The text is not a valid type name.
     #[error("`{0}` is not the name of a type: it begins with a capital letter, as in My::Port")]
     NoName(EcoString),
-    /// The definition leads back to itself with nothing between.
+    /// The definition refers to itself without an array or a hash in between.
     #[error("the type `{0}` is defined by itself: what it repeats must be inside of an array or a hash")]
     Circular(EcoString),
 }
 
 impl Aliases {
-    /// The table of these definitions.
+    /// Creates a table from definitions.
     ///
     /// # Errors
-    /// When a name is taken or none, or a definition is defined by itself alone.
+    /// If a name is taken or invalid, or if a definition is circular.
     pub fn new(definitions: impl IntoIterator<Item = (EcoString, DataType)>) -> Result<Aliases, AliasError> {
         let definitions: FxHashMap<EcoString, DataType> = definitions.into_iter().collect();
         for name in definitions.keys() {
@@ -60,19 +60,19 @@ impl Aliases {
         Ok(Aliases { definitions: Arc::new(definitions) })
     }
 
-    /// The type of a name.
+    /// Returns the type with a name.
     pub fn get(&self, name: &str) -> Option<DataType> {
         let (name, _) = self.definitions.get_key_value(name)?;
         Some(DataType::Alias(Alias { name: name.clone(), table: self.clone() }))
     }
 
-    /// The definition of a name; names inside of it are not resolved.
+    /// Returns the definition of a name. Names inside it are not resolved.
     pub(super) fn definition(&self, name: &str) -> Option<&DataType> {
         self.definitions.get(name)
     }
 }
 
-/// Follows a definition where nothing is between it and the next; coming back is an error.
+/// Follows definitions that refer directly to each other. Returns an error if they form a circle.
 fn ground<'a>(
     name: &'a EcoString,
     definitions: &'a FxHashMap<EcoString, DataType>,
@@ -94,7 +94,7 @@ fn ground<'a>(
     Ok(())
 }
 
-/// The names that a value meets without having been taken apart.
+/// Collects the names that apply to a value as a whole and not to its elements.
 fn bare_names<'a>(data_type: &'a DataType, names: &mut Vec<&'a EcoString>) {
     match data_type {
         DataType::TypeReference(name) => names.push(name),
@@ -104,23 +104,23 @@ fn bare_names<'a>(data_type: &'a DataType, names: &mut Vec<&'a EcoString>) {
 }
 
 impl Alias {
-    /// The name.
+    /// Name of the type.
     pub fn name(&self) -> &EcoString {
         &self.name
     }
 
-    /// The definition, in which other names of the table are resolved one step further.
+    /// Returns the definition, with its names resolved one level deep.
     pub fn definition(&self) -> DataType {
         self.body().resolve(&self.table)
     }
 
-    /// The definition with names as they were written.
+    /// Returns the definition with its names as written.
     pub(super) fn body(&self) -> &DataType {
         self.table.definition(&self.name).expect("an alias is made of a definition")
     }
 }
 
-/// Whether a text can be the name of a type: `Port`, `My::Port`.
+/// Returns true if a text is a valid type name: `Port`, `My::Port`.
 pub(crate) fn is_type_name(text: &str) -> bool {
     text.split("::").all(|part| {
         part.starts_with(|c: char| c.is_ascii_uppercase())
@@ -135,8 +135,7 @@ impl PartialEq for Alias {
 }
 
 impl DataType {
-    /// The type with the names that the table has put in their places; others stay references,
-    /// which no value is of.
+    /// Replaces the names that the table defines. Other names remain references and accept no values.
     #[must_use]
     pub fn resolve(&self, aliases: &Aliases) -> DataType {
         match self {
@@ -145,7 +144,7 @@ impl DataType {
         }
     }
 
-    /// The names in the type that are not resolved, those in aliases excepted.
+    /// Collects the unresolved names of the type, except those inside aliases.
     pub(crate) fn references(&self, names: &mut Vec<EcoString>) {
         match self {
             DataType::TypeReference(name) => names.push(name.clone()),
@@ -153,7 +152,7 @@ impl DataType {
         }
     }
 
-    /// The first name in the type that is not defined, those in aliases included.
+    /// Returns the first undefined name of the type, including those inside aliases.
     pub fn unresolved(&self) -> Option<EcoString> {
         unresolved(self, None, &mut FxHashSet::default())
     }

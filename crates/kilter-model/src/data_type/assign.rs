@@ -1,24 +1,23 @@
-//! Whether all values of one type are values of another.
+//! Assignability: tests if all values of a type belong to another type.
 
 use ecow::EcoString;
 
 use super::{DataType, Field};
 
-/// What a seal on a value means to its type.
+/// Treatment of sensitive values in type checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seals {
-    /// A secret may be given wherever its content may, and the other way round.
+    /// A type accepts a secret if it accepts the content, and the other way round.
     Ignored,
-    /// `Sensitive[T]` has secrets, and nothing else has.
+    /// `Sensitive[T]` accepts secrets, and no other type does.
     Exact,
 }
 
-/// The aliases that are being compared: meeting a pair again while it is compared says nothing
-/// against it.
+/// Pairs of aliases under comparison. A repeated pair counts as assignable, so that recursive types terminate.
 type Pairs = Vec<(EcoString, EcoString)>;
 
 impl DataType {
-    /// Whether every value of `other` is a value of this type.
+    /// Returns true if every value of `other` is a value of this type.
     pub fn accepts_type(&self, other: &DataType) -> bool {
         self.takes(other, Seals::Exact)
     }
@@ -27,7 +26,7 @@ impl DataType {
         takes(self, other, seals, &mut Vec::new())
     }
 
-    /// The type as a choice of others, where it is one in disguise.
+    /// Returns the definition of an alias or of a built-in union type such as `Data`.
     pub(super) fn unfolded(&self) -> Option<DataType> {
         let text = || Box::new(DataType::text());
         let hash = |of: DataType| DataType::Hash(text(), Box::new(of), None, None);
@@ -86,7 +85,7 @@ fn takes(this: &DataType, other: &DataType, seals: Seals, pairs: &mut Pairs) -> 
     }
 }
 
-/// Puts the definition in the place of an alias. Definitions may go round in a circle.
+/// Compares with the definition of an alias. Definitions may be recursive.
 fn takes_alias(this: &DataType, other: &DataType, name: EcoString, seals: Seals, pairs: &mut Pairs) -> bool {
     if *this == DataType::Any {
         return true;
@@ -106,7 +105,7 @@ fn takes_alias(this: &DataType, other: &DataType, name: EcoString, seals: Seals,
     taken
 }
 
-/// Whether values of `other`, which is no choice, are values of `this`.
+/// Returns true if values of `other` are values of `this`. `other` is not a variant.
 fn takes_plain(this: &DataType, other: &DataType, seals: Seals, pairs: &mut Pairs) -> bool {
     if seals == Seals::Ignored {
         if let DataType::Sensitive(inner) = other {
@@ -230,7 +229,7 @@ fn holds_text(this: &DataType, text: &EcoString) -> bool {
     }
 }
 
-/// How long the texts of a type of texts are.
+/// Returns the minimum and maximum length of the texts of a type.
 fn length_of(data_type: &DataType) -> Option<(u64, Option<u64>)> {
     match data_type {
         DataType::String(from, to) => Some((from.unwrap_or(0), *to)),
@@ -292,7 +291,7 @@ fn takes_elements(of: &DataType, other: &DataType, seals: Seals, pairs: &mut Pai
     }
 }
 
-/// Whether the span from `a` to `b` holds the one from `c` to `d`; none is no bound.
+/// Returns true if the range from `a` to `b` contains the range from `c` to `d`. None means unbounded.
 fn spans<T: PartialOrd>(a: &Option<T>, b: &Option<T>, c: &Option<T>, d: &Option<T>) -> bool {
     let low = a.as_ref().is_none_or(|a| c.as_ref().is_some_and(|c| a <= c));
     let high = b.as_ref().is_none_or(|b| d.as_ref().is_some_and(|d| d <= b));
@@ -303,7 +302,7 @@ pub(super) fn within_size(from: &Option<u64>, to: &Option<u64>, a: u64, b: Optio
     from.unwrap_or(0) <= a && to.is_none_or(|to| b.is_some_and(|b| b <= to))
 }
 
-/// How many elements the values of a type of collections have.
+/// Returns the minimum and maximum number of elements of a collection type.
 fn size_of(data_type: &DataType) -> Option<(u64, Option<u64>)> {
     match data_type {
         DataType::Collection(from, to) | DataType::Array(_, from, to) | DataType::Hash(_, _, from, to) => {

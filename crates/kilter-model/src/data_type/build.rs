@@ -1,4 +1,4 @@
-//! Types from their names and parameters.
+//! Builds types from their names and parameters.
 
 use ecow::EcoString;
 use rustc_hash::FxHashSet;
@@ -10,7 +10,7 @@ use crate::pattern::Regexp;
 use crate::semver_range::SemVerRange;
 use crate::time::{Timespan, Timestamp};
 
-/// Types of Puppet's whose values are never met here.
+/// Puppet types whose values kilter does not support.
 const FOREIGN: [&str; 14] = [
     "callable",
     "catalogentry",
@@ -28,7 +28,7 @@ const FOREIGN: [&str; 14] = [
     "uri",
 ];
 
-/// The types whose values there are.
+/// Names of the supported types.
 pub(crate) const NAMES: [&str; 32] = [
     "Any",
     "Array",
@@ -64,13 +64,14 @@ pub(crate) const NAMES: [&str; 32] = [
     "Variant",
 ];
 
-/// Returns true if the parameters of a type are kept as they are written: definitions of objects are a language of their own.
+/// Returns true if the parameters of a type are kept as written, because object definitions are a language of
+/// their own.
 pub(super) fn is_opaque(name: &str) -> bool {
     ["object", "typeset"].contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// Makes the type of a name and what is in its brackets; `written` is the text of both. The names
-/// of the language may be written with any capitals, as in `SemVer` and `Semver`.
+/// Builds a type from its name and parameters; `written` is the text of both. Type names of the language are
+/// case-insensitive: `SemVer`, `Semver`.
 pub(super) fn data_type(name: &str, parameters: Option<Vec<Parameter>>, written: &str) -> Result<DataType, String> {
     let canonical = name.to_ascii_lowercase();
     if FOREIGN.contains(&canonical.as_str()) {
@@ -192,8 +193,7 @@ fn ordered<T: PartialOrd + std::fmt::Display>(
     }
 }
 
-/// One size, two, or a range as a type: `1`, `1, 2`, `Integer[1, 2]`. A size below zero is zero,
-/// as in Puppet.
+/// Reads size bounds: `1`, `1, 2` or `Integer[1, 2]`. A negative size counts as zero, as in Puppet.
 fn size(name: &str, parameters: &[Parameter]) -> Result<(Option<u64>, Option<u64>), String> {
     let wrong = || format!("{name} takes sizes or `default`");
     let whole = |number: i64| u64::try_from(number).unwrap_or(0);
@@ -260,14 +260,14 @@ fn compiled(text: EcoString) -> Result<Regexp, String> {
     Ok(regexp)
 }
 
-/// The type of elements, where there may be any.
+/// Returns the element type, or [`DataType::Unit`] if the size allows no elements.
 fn unless_empty(of: DataType, size: (Option<u64>, Option<u64>)) -> DataType {
     if size == (Some(0), Some(0)) { DataType::Unit } else { of }
 }
 
 fn array(mut parameters: Vec<Parameter>) -> Result<DataType, String> {
     let wrong = || "Array takes a type and sizes".to_owned();
-    // Puppet 7 reads `Array[0, 2]` as an array of values that are `default`; nobody means that.
+    // Puppet 7 reads `Array[0, 2]` as an array of `default` values, which is never intended.
     let of = match parameters.first() {
         Some(Parameter::Type(_)) => match parameters.remove(0) {
             Parameter::Type(of) => of,
@@ -317,7 +317,7 @@ fn structure(parameters: Vec<Parameter>) -> Result<DataType, String> {
     Ok(DataType::Struct(fields))
 }
 
-/// The name of a key, and whether it may be missing where that is said.
+/// Returns the name of a key and, if declared, whether it is optional.
 fn field_key(key: Parameter) -> Result<(EcoString, Option<bool>), String> {
     let wrong = || "the key of a Struct is a word, Optional[word] or NotUndef[word]".to_owned();
     let literal = |inner: &DataType| match inner {
@@ -358,7 +358,7 @@ fn one_type(name: &str, mut parameters: Vec<Parameter>) -> Result<Box<DataType>,
     }
 }
 
-/// A type, or a text that stands for itself.
+/// Returns the type parameter. A text parameter becomes a literal type.
 fn one(name: &str, mut parameters: Vec<Parameter>) -> Result<Box<DataType>, String> {
     match (parameters.pop(), parameters.len()) {
         (Some(Parameter::Type(data_type)), 0) => Ok(Box::new(data_type)),

@@ -1,4 +1,4 @@
-//! Whether a value is of a type.
+//! Type checks of values.
 
 use std::cell::Cell;
 
@@ -12,18 +12,17 @@ use crate::value::{Hash, Value};
 impl DataType {
     /// Checks that `value` is of this type.
     ///
-    /// A sensitive value is of type `T` if what it holds is: a secret may be given wherever its
-    /// content may; and the content of a secret may be given where one is wanted, since it will be
-    /// sealed.
+    /// Ignores sensitivity: a type that accepts the content also accepts the secret, and a `Sensitive` type
+    /// accepts its plain content, which is sealed later.
     ///
     /// # Errors
-    /// Says which parts do not fit, and what they should have been.
+    /// Reports the parts that do not match and the types expected there.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
         self.checked(value, Seals::Ignored)
     }
 
-    /// Whether a look shows that `value` is of this type and holds no secret by it: so it is with most values of most types.
-    /// Of another one it says nothing.
+    /// Returns true if a quick test shows that `value` is of this type and contains no secrets. This covers
+    /// most values of most types. False means that the result is unknown.
     #[inline]
     pub fn is_plainly(&self, value: &Value) -> bool {
         match (self, value) {
@@ -35,18 +34,18 @@ impl DataType {
         }
     }
 
-    /// Whether `value` is of this type: [`DataType::check`] for who does not ask why not. To say that of a large value
-    /// takes more memory than the value itself.
+    /// Returns true if `value` is of this type. Unlike [`DataType::check`], it does not describe the mismatch,
+    /// which can take more memory than a large value itself.
     pub fn accepts(&self, value: &Value) -> bool {
         let fuel = Fuel { left: Cell::new(FUEL), whole: Cell::new(Some(value)) };
         fits(self, value, Scope { seals: Seals::Ignored, table: None, fuel: &fuel })
     }
 
-    /// Checks that `value` is of this type and sealed just where the type says so, which is
-    /// Puppet's rule.
+    /// Checks that `value` is of this type and that exactly the parts declared `Sensitive` are sensitive, as in
+    /// Puppet.
     ///
     /// # Errors
-    /// Says which parts do not fit, and what they should have been.
+    /// Reports the parts that do not match and the types expected there.
     pub fn check_sealed(&self, value: &Value) -> Result<(), Mismatch> {
         self.checked(value, Seals::Exact)
     }
@@ -61,23 +60,23 @@ impl DataType {
     }
 }
 
-/// How many aliases any value may meet, and how many more for each of its parts. A type that
-/// repeats itself in several ways at once would otherwise try them all at every level of a value.
+/// Maximum number of alias lookups per value, and the additional lookups per part of the value. Without a
+/// limit, a type with several recursive branches would try all of them at each level of a value.
 const FUEL: u64 = 10_000;
 const FUEL_EACH: u64 = 16;
 
-/// How many aliases may still be met.
+/// Remaining alias lookups of a check.
 struct Fuel<'a> {
     left: Cell<u64>,
-    /// The value whose parts have not been counted yet.
+    /// The checked value, until its parts have been counted.
     whole: Cell<Option<&'a Value>>,
 }
 
 impl Fuel<'_> {
-    /// Takes one; whether there was one.
+    /// Uses one lookup. Returns false if none is left.
     fn burn(&self) -> bool {
         match self.left.get() {
-            // Large values are counted when they turn out to be large, and no others.
+            // The parts are counted only if the basic limit is not enough, because most values are small.
             0 => false,
             1 => match self.whole.take() {
                 Some(value) => {
@@ -105,17 +104,17 @@ fn parts(value: &Value) -> u64 {
     }
 }
 
-/// What a check needs to know beside the type and the value.
+/// Context of a check.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     seals: Seals,
-    /// What the names in the type mean, inside of an alias.
+    /// Definitions of the names in the type, inside an alias.
     table: Option<&'a Aliases>,
     fuel: &'a Fuel<'a>,
 }
 
 impl Scope<'_> {
-    /// A part of a type, with names put in their places.
+    /// Returns a component type with its names resolved.
     fn resolved(self, part: &DataType) -> DataType {
         self.table.map_or_else(|| part.clone(), |table| part.resolve(table))
     }
@@ -236,7 +235,7 @@ fn is_data(value: &Value, seals: Seals) -> bool {
     }
 }
 
-/// Whether a value can be gone through, and all that is met is of the type `of`.
+/// Returns true if a value can be iterated over and all its elements are of type `of`.
 fn fits_elements<'a>(of: &'a DataType, value: &Value, scope: Scope<'a>) -> bool {
     match value {
         Value::Array(values) => values.iter().all(|value| fits(of, value, scope)),
@@ -248,7 +247,8 @@ fn fits_elements<'a>(of: &'a DataType, value: &Value, scope: Scope<'a>) -> bool 
             let pair = Value::array([Value::String(key.clone()), value.clone()]);
             fits(of, &pair, scope)
         }),
-        // A text has characters; a number those below it; a type of numbers or words all of them.
+        // Elements of a text are its characters. Elements of an integer are the smaller integers. Elements of a
+        // type are its values.
         Value::String(_) => scope.resolved(of).takes(&DataType::String(Some(1), Some(1)), scope.seals),
         Value::Integer(number) if *of == DataType::Any => *number >= 0,
         Value::Integer(_) => scope.resolved(of).takes(&DataType::Integer(None, None), scope.seals),
@@ -260,7 +260,7 @@ fn fits_elements<'a>(of: &'a DataType, value: &Value, scope: Scope<'a>) -> bool 
     }
 }
 
-/// Whether a text stands for a value of the type.
+/// Returns true if a text can be converted to a value of the type.
 fn stands_for(of: &DataType, value: &Value) -> bool {
     match value {
         Value::String(text) => of.parse_word(text).is_ok(),
@@ -362,7 +362,7 @@ mod tests {
             let mismatches = [data_type.check(&value), data_type.check_sealed(&value)].map(Result::unwrap_err);
             let [loose, exact] = mismatches.map(|mismatch| mismatch.of("t.x").to_string());
             assert!(!(loose.contains("hunter2") || loose.contains("4711")), "{loose}");
-            // What is not sealed is told where seals are held against the type as they are.
+            // A part that is not sealed may appear in the message if sensitivity is checked exactly.
             let told = exact.contains("hunter2") || exact.contains("4711");
             assert!(!value.holds_sensitive() || !told, "{exact}");
         }

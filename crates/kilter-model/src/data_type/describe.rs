@@ -1,6 +1,6 @@
-//! What is wrong with a value: holds its type against the one that is expected, as Puppet does.
+//! Describes type mismatches: compares the type of a value with the expected type, as Puppet does.
 //!
-//! This runs only once a value is known not to fit, and may take its time.
+//! Runs only for values that are known not to match, so it is not optimised.
 
 use ecow::EcoString;
 use rustc_hash::FxHashSet;
@@ -11,24 +11,24 @@ use super::mismatch::{Fault, Mismatch, Problem, Step};
 use super::{DataType, Field};
 use crate::value::Value;
 
-/// How many faults are told.
+/// Maximum number of reported faults.
 const TOLD: usize = 100;
 
-/// Describes why `value` is not of the type `expected`.
+/// Describes why `value` is not of type `expected`.
 pub(super) fn describe(expected: &DataType, value: &Value, seals: Seals) -> Mismatch {
     let discreet = seals == Seals::Ignored && (expected.may_hold_secrets() || value.holds_sensitive());
     let actual = exact(value);
     let describer = Describer { seals, discreet };
     let mut faults = describer.describe(expected, &actual, &[]);
     if faults.is_empty() {
-        // What is checked and what is compared agree, but for types that nothing is inferred to be.
+        // The check and the comparison agree, except for types that are never inferred.
         faults = vec![describer.other_type(&[], expected, &actual)];
     }
     faults.truncate(TOLD);
     Mismatch::new(faults)
 }
 
-/// Whether a type or one that it names wants secrets.
+/// Returns true if a type, or an alias that it uses, contains `Sensitive`.
 pub(super) fn mentions_seals(data_type: &DataType, seen: &mut FxHashSet<EcoString>) -> bool {
     match data_type {
         DataType::Sensitive(_) => true,
@@ -48,7 +48,7 @@ pub(super) fn mentions_seals(data_type: &DataType, seen: &mut FxHashSet<EcoStrin
 
 struct Describer {
     seals: Seals,
-    /// Whether only kinds of values are told, since one of them may be a secret.
+    /// True if messages show only the kinds of values, because a value may be a secret.
     discreet: bool,
 }
 
@@ -89,14 +89,14 @@ impl Describer {
         self.compare(&expected.normalized(), expected, actual, path)
     }
 
-    /// Compares with `expected`, which is (a part of) what was written as `original`.
+    /// Compares with `expected`, which is `original` or a part of it.
     fn compare(&self, expected: &DataType, original: &DataType, actual: &DataType, path: &[Step]) -> Faults {
         let is_alias = original.name_of_alias().is_some();
         if let (Seals::Ignored, DataType::Sensitive(_)) = (self.seals, actual)
             && !matches!(expected, DataType::Variant(_) | DataType::Optional(_))
             && expected.name_of_alias().is_none()
         {
-            // What is sealed is not looked into.
+            // The content of a secret is not inspected.
             return vec![self.other_type(path, original, actual)];
         }
         match expected {
@@ -172,7 +172,7 @@ impl Describer {
         }
     }
 
-    /// The faults of elements, each held against its type.
+    /// Returns the faults of the elements, each compared with its expected type.
     fn elements<'t>(
         &self,
         types: &[DataType],
@@ -193,7 +193,7 @@ impl Describer {
         faults
     }
 
-    /// The fault of a whole collection: its size, or else what `otherwise` says.
+    /// Returns the fault of a collection: a wrong size, or the result of `otherwise`.
     fn whole(
         &self,
         (from, to): (&Option<u64>, &Option<u64>),
@@ -319,8 +319,8 @@ fn wrong_size((from, to): (&Option<u64>, &Option<u64>), count: u64, path: &[Step
     (!fits).then(|| fault(path, Problem::Size { expected, actual }))
 }
 
-/// Makes one fault of those of all choices, where all of them have the same kind of fault in the
-/// same place. `depth` is where the paths name the choice.
+/// Merges the faults of all variants into one fault, if each variant has the same kind of fault in the same
+/// place. `depth` is the index of the variant step in the paths.
 fn merged(all: Vec<Faults>, depth: usize) -> Faults {
     let choices = all.len();
     let faults: Faults = all.into_iter().flatten().collect();
@@ -344,7 +344,7 @@ fn merged(all: Vec<Faults>, depth: usize) -> Faults {
     faults
 }
 
-/// One fault of two of the same kind.
+/// Merges two faults of the same kind.
 fn join(whole: Fault, other: &Fault) -> Fault {
     let either = |a: DataType, b: &DataType| DataType::either(vec![a, b.clone()]).normalized();
     let problem = match (whole.problem, &other.problem) {

@@ -1,4 +1,4 @@
-//! The type of a value.
+//! Type inference for values.
 
 use super::assign::Seals;
 use super::{DataType, Field};
@@ -6,13 +6,13 @@ use crate::semver_range::SemVerRange;
 use crate::value::{Hash, Value};
 
 impl DataType {
-    /// The narrowest type of a value: `Integer[1, 1]` of 1, a tuple of an array, a struct of a hash.
-    /// Of what is sealed only the kind is told.
+    /// Infers the narrowest type of a value: `Integer[1, 1]` for 1, a tuple for an array, a struct for a hash.
+    /// For a sensitive value, the type reveals only its kind.
     pub fn infer(value: &Value) -> DataType {
         exact(value).discreet()
     }
 
-    /// The type in words that tell nothing of secrets.
+    /// Returns the type without details of sensitive values.
     pub(super) fn discreet(&self) -> DataType {
         match self {
             DataType::Sensitive(inner) => DataType::Sensitive(Box::new(inner.kind())),
@@ -20,7 +20,7 @@ impl DataType {
         }
     }
 
-    /// The kind of a value of the type: what it is, but not which.
+    /// Returns the kind of a value of the type, without the value itself.
     fn kind(&self) -> DataType {
         match self {
             DataType::Tuple(types, ..) => DataType::Array(Box::new(common(types.iter())), None, None),
@@ -39,7 +39,7 @@ impl DataType {
     }
 }
 
-/// The type of a value, with what is sealed.
+/// Infers the narrowest type of a value, including the content of sensitive values.
 pub(super) fn exact(value: &Value) -> DataType {
     match value {
         Value::Undef => DataType::Undef,
@@ -74,14 +74,14 @@ fn of_hash(entries: &Hash) -> DataType {
         };
         return DataType::Struct(entries.iter().map(field).collect());
     }
-    // A struct has no empty key.
+    // A struct cannot have an empty key.
     let keys = DataType::either(entries.keys().map(|key| DataType::Literal(key.clone())).collect());
     let values = DataType::either(entries.values().map(exact).collect());
     let size = Some(entries.len() as u64);
     DataType::Hash(Box::new(keys), Box::new(values), size, size)
 }
 
-/// The kind that all of the types are of.
+/// Returns the common kind of several types.
 fn common<'a>(types: impl Iterator<Item = &'a DataType>) -> DataType {
     types.map(DataType::kind).reduce(|a, b| both(&a, &b)).unwrap_or(DataType::Unit)
 }

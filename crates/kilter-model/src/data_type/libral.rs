@@ -1,14 +1,13 @@
-//! Data types as libral writes them.
+//! Data types in the notation of libral.
 
 use super::DataType;
 use super::parse::DataTypeError;
 
 impl DataType {
-    /// The data type that libral's metadata writes as `text`: `string`, `boolean`, `array[string]`
-    /// or `enum[a, b]`.
+    /// Parses a data type of libral's metadata: `string`, `boolean`, `array[string]` or `enum[a, b]`.
     ///
     /// # Errors
-    /// When it is none of them.
+    /// If `text` is none of these.
     pub fn parse_libral(text: &str) -> Result<DataType, DataTypeError> {
         let trimmed = text.trim();
         let error = |why: &str| DataTypeError::new(text, why, 0);
@@ -33,7 +32,7 @@ impl DataType {
     }
 }
 
-/// What is in the brackets behind a name.
+/// Returns the text in brackets after a name.
 fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix(name)?.trim_start().strip_prefix('[')?.strip_suffix(']')
 }

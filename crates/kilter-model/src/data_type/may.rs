@@ -1,8 +1,8 @@
-//! Whether some value of one type can be a value of another.
+//! Overlap test: checks if two types can have common values.
 
 use super::DataType;
 
-/// Kinds of values, one bit each.
+/// Set of kinds of values, one bit per kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kinds(u16);
 
@@ -43,18 +43,18 @@ impl Kinds {
     }
 }
 
-/// How many names may be looked up: those of a type that repeats itself in many ways are not followed to their end.
+/// Maximum number of alias lookups, because recursive types with several branches would take too long.
 const NAMES: u32 = 1000;
 
 impl DataType {
-    /// Whether a value of `other` may be one of this type, whatever is sealed. Only the kinds of values are looked at: when
-    /// it is false no value is of both, and when it is true there need not be one.
+    /// Returns true if a value of `other` may be a value of this type, ignoring sensitivity. Compares only the
+    /// kinds of values. False is certain, but true is not.
     pub fn may_accept(&self, other: &DataType) -> bool {
         kinds(self, &mut NAMES.clone()).meets(kinds(other, &mut NAMES.clone()))
     }
 }
 
-/// The kinds that values of a type are of, at least those.
+/// Returns a superset of the kinds of values that a type accepts.
 fn kinds(data_type: &DataType, names: &mut u32) -> Kinds {
     match data_type {
         DataType::Undef => Kinds::UNDEF,
@@ -86,7 +86,7 @@ fn kinds(data_type: &DataType, names: &mut u32) -> Kinds {
         DataType::Optional(inner) => kinds(inner, names).and(Kinds::UNDEF),
         DataType::NotUndef(inner) => kinds(inner, names).without(Kinds::UNDEF),
         DataType::Sensitive(inner) => kinds(inner, names),
-        // A text or a number may stand for a value.
+        // A text or a number may be converted to a value.
         DataType::Init(inner) => kinds(inner, names).and(Kinds::TEXT).and(Kinds::INTEGER),
         DataType::Alias(alias) => match names.checked_sub(1) {
             Some(left) => {
@@ -95,7 +95,7 @@ fn kinds(data_type: &DataType, names: &mut u32) -> Kinds {
             }
             None => Kinds::ALL,
         },
-        // Of what is not known here nothing is said.
+        // The values of unresolved and foreign types are unknown, so any kind is possible.
         DataType::Any | DataType::Unit | DataType::RichData | DataType::Foreign(_) | DataType::TypeReference(_) => {
             Kinds::ALL
         }

@@ -1,4 +1,4 @@
-//! Why a value is not of a type, in Puppet's words.
+//! Type mismatches and their messages, in Puppet's wording.
 
 use std::fmt;
 
@@ -7,85 +7,84 @@ use ecow::EcoString;
 use super::DataType;
 use super::assign::Seals;
 
-/// How many characters of a text a message shows.
+/// Maximum number of characters of a text in a message.
 const SHOWN: usize = 200;
 
-/// Says which parts of a value are not of the type asked for, in Puppet's words:
-/// `index 2 expects an Integer value, got String`.
+/// Lists the parts of a value that are not of the expected type, in Puppet's wording: `index 2 expects an
+/// Integer value, got String`.
 ///
-/// Shown alone it is one line; [`of`](Mismatch::of) names what the value is of. What is sealed is
-/// never part of it.
+/// [`fmt::Display`] writes one line. [`of`](Mismatch::of) adds the name of the value. Messages never contain
+/// secrets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
     faults: Box<[Fault]>,
 }
 
-/// One part of a value that is not as it should be.
+/// A part of a value with a wrong type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// The way to it.
+    /// Path to the part.
     pub path: Vec<Step>,
-    /// What is wrong with it.
+    /// The mismatch.
     pub problem: Problem,
 }
 
-/// A step from a value to a part of it, or from a type to one that it is a choice of.
+/// A step from a value to one of its parts, or from a variant to one of its types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The element at an index.
+    /// Element at an index.
     Index(usize),
-    /// The value of a key.
+    /// Value of a key.
     Entry(EcoString),
     /// A key itself.
     Key(EcoString),
-    /// The type at an index of a choice of types.
+    /// Type at an index of a variant.
     Variant(usize),
 }
 
-/// What is wrong with a value.
+/// Kind of mismatch.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It is of another type.
+    /// The value is of another type.
     Type {
-        /// The type that it should be of.
+        /// Expected type.
         expected: DataType,
-        /// The type that it is of.
+        /// Actual type.
         actual: DataType,
     },
-    /// It is none of the words, and matches none of the patterns.
+    /// The text is not in the list of words or does not match the patterns.
     Pattern {
-        /// The type that it should be of.
+        /// Expected type.
         expected: DataType,
-        /// The type that it is of.
+        /// Actual type.
         actual: DataType,
     },
-    /// It has too few or too many elements.
+    /// The collection has too few or too many elements.
     Size {
-        /// How many it should have, from … to.
+        /// Minimum and maximum number of elements.
         expected: (u64, Option<u64>),
-        /// How many it has.
+        /// Actual number of elements.
         actual: (u64, Option<u64>),
     },
-    /// It lacks a key.
+    /// A required key is missing.
     Missing(EcoString),
-    /// It has a key that it should not have.
+    /// The value has an unknown key.
     Unknown(EcoString),
-    /// The type names another one that is not known.
+    /// The type refers to an unknown type.
     Unresolved(EcoString),
-    /// The type repeats itself in so many ways that they cannot all be tried.
+    /// The type is recursive in so many ways that the check gave up.
     Endless(DataType),
-    /// A regular expression cannot be held against it.
+    /// Matching a regular expression failed.
     Unmatchable {
         /// The expression.
         pattern: EcoString,
-        /// Why not.
+        /// Reason of the failure.
         reason: EcoString,
     },
 }
 
-/// A mismatch together with what the value is of: `file.mode expects …`. Several faults are lines
-/// of their own.
+/// A mismatch with the name of the value: `file.mode expects …`. Several faults take one line each.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     name: &'a str,
@@ -97,17 +96,17 @@ impl Mismatch {
         Mismatch { faults: faults.into() }
     }
 
-    /// The mismatch of a value that was given up.
+    /// Creates the mismatch of a check that gave up.
     pub(super) fn endless(data_type: &DataType) -> Mismatch {
         Mismatch::new(vec![Fault { path: Vec::new(), problem: Problem::Endless(data_type.clone()) }])
     }
 
-    /// The parts that are not as they should be, one at least.
+    /// The mismatching parts, at least one.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// The message with the name of what the value is of in front, exactly as Puppet shows it.
+    /// Returns the message with the name of the value in front, exactly as Puppet shows it.
     pub fn of<'a>(&'a self, name: &'a str) -> Subject<'a> {
         Subject { name, mismatch: self }
     }
@@ -119,7 +118,7 @@ impl fmt::Display for Mismatch {
             f.write_str(if index == 0 { "" } else { "; " })?;
             fault.way(f)?;
             match &fault.problem {
-                // A number says more than the range of just that number, which is how Puppet writes it.
+                // The number itself is clearer than Puppet's one-element range.
                 Problem::Type { expected, actual } => f.write_str(&kinds(expected, actual, number))?,
                 problem => problem.fmt(f)?,
             }
@@ -155,12 +154,12 @@ impl fmt::Display for Step {
 }
 
 impl Fault {
-    /// The way to the part.
+    /// Writes the path to the part.
     fn way(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.iter().try_for_each(|step| write!(f, "{step} "))
     }
 
-    /// The way without the choices of types: what part of the value it is.
+    /// Returns the path without variant steps.
     pub(super) fn place(&self) -> impl Iterator<Item = &Step> {
         self.path.iter().filter(|step| !matches!(step, Step::Variant(_)))
     }
@@ -200,7 +199,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The number that is the only one of its type.
+/// Returns the number if the type has exactly one number.
 fn number(data_type: &DataType) -> Option<String> {
     match data_type {
         DataType::Integer(Some(from), Some(to)) if from == to => Some(from.to_string()),
@@ -209,8 +208,8 @@ fn number(data_type: &DataType) -> Option<String> {
     }
 }
 
-/// `expects an Integer value, got String`, `expects a value of type Undef or String, got Float`. What was got may be told otherwise
-/// where its name alone does not do.
+/// Returns `expects an Integer value, got String` or `expects a value of type Undef or String, got Float`.
+/// `otherwise` can replace the actual type if its name alone is not enough.
 fn kinds(expected: &DataType, actual: &DataType, otherwise: fn(&DataType) -> Option<String>) -> String {
     let (optional, expected) = match expected {
         DataType::Optional(inner) => (true, &**inner),
@@ -232,7 +231,7 @@ fn kinds(expected: &DataType, actual: &DataType, otherwise: fn(&DataType) -> Opt
         words.insert(0, "Undef".to_owned());
     }
     let got = if detailed { detail(choices, actual) } else { short(actual) };
-    // Where its name alone does, that it is no such number is not the point.
+    // If the type name alone is clear, the number adds no information.
     let got = otherwise(actual).filter(|_| got != actual.name()).unwrap_or(got);
     match words.as_slice() {
         [one] => format!("expects {} {one} value, got {got}", article(one)),
@@ -246,7 +245,7 @@ fn article(word: &str) -> &'static str {
     if word.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
-/// The name of a type, and of the one that it wraps.
+/// Returns the name of a type, with the type that it wraps.
 fn short(data_type: &DataType) -> String {
     match data_type {
         DataType::Optional(inner)
@@ -262,12 +261,12 @@ fn short(data_type: &DataType) -> String {
     }
 }
 
-/// Whether names alone would not tell the difference.
+/// Returns true if the type names alone do not show the difference.
 fn in_detail(choices: &[DataType], actual: &DataType) -> bool {
     choices.iter().any(|choice| alike(choice, actual) || takes_in_general(choice, actual))
 }
 
-/// Whether two types differ in their parameters alone.
+/// Returns true if two types differ only in their parameters.
 fn alike(expected: &DataType, actual: &DataType) -> bool {
     let same = expected.name_of_alias().is_some() || class(expected) == class(actual);
     let special = matches!(
@@ -285,7 +284,7 @@ fn class(data_type: &DataType) -> std::mem::Discriminant<DataType> {
     }
 }
 
-/// Whether the type without its parameters would have taken the other.
+/// Returns true if `expected` without its parameters would accept `actual`.
 fn takes_in_general(expected: &DataType, actual: &DataType) -> bool {
     let any = || Box::new(DataType::Any);
     let general = match expected {
@@ -308,7 +307,7 @@ fn takes_in_general(expected: &DataType, actual: &DataType) -> bool {
     general.takes(actual, Seals::Exact)
 }
 
-/// What a value is, told as far as it helps.
+/// Returns the actual type in as much detail as the message needs.
 fn detail(choices: &[DataType], actual: &DataType) -> String {
     let unfolded: Vec<DataType> =
         choices.iter().map(|choice| choice.unfolded().unwrap_or_else(|| choice.clone())).collect();

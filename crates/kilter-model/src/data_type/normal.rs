@@ -1,4 +1,4 @@
-//! The shortest form of a type, and its general one.
+//! Normalisation and generalisation of types.
 
 use ecow::EcoString;
 
@@ -6,7 +6,7 @@ use super::DataType;
 use super::assign::Seals;
 
 impl DataType {
-    /// One of `types`; the same ones once, choices among them taken apart.
+    /// Returns the variant of `types`, flattened and without duplicates.
     pub(crate) fn either(types: Vec<DataType>) -> DataType {
         let mut flat: Vec<DataType> = Vec::with_capacity(types.len());
         for data_type in types {
@@ -21,8 +21,8 @@ impl DataType {
         }
     }
 
-    /// The same type in its shortest form, as messages show it: words in order, choices of words,
-    /// patterns and ranges made one.
+    /// Returns the type in its shortest form, as messages show it: sorted words, merged enums, patterns and
+    /// ranges.
     #[must_use]
     pub(super) fn normalized(&self) -> DataType {
         match self {
@@ -44,7 +44,7 @@ impl DataType {
         }
     }
 
-    /// The type without bounds: `Integer` of `Integer[1, 1]`, `String` of a text.
+    /// Returns the type without bounds: `Integer` for `Integer[1, 1]`, `String` for a literal.
     pub(crate) fn generalized(&self) -> DataType {
         match self {
             DataType::Boolean(_) => DataType::Boolean(None),
@@ -101,14 +101,14 @@ fn variant(written: &[DataType]) -> DataType {
     let types = merged_words(types);
     let types = merged_patterns(types);
     let types = merged_ranges(types);
-    // Where nothing is made one, the order stays, words in their order excepted.
+    // If nothing was merged, the order stays the same, except that words are sorted.
     let is_words = |part: &DataType| matches!(part, DataType::Enum(_) | DataType::EnumAnyCase(_));
     let same = |(part, written): (&DataType, &DataType)| part == written || is_words(written);
     let unchanged = before.len() == written.len() && before.iter().zip(written).all(same);
     DataType::either(if unchanged && types.len() == before.len() { before } else { types })
 }
 
-/// Those that `belongs` and the others, or all as they were if fewer than two belong.
+/// Splits types by `belongs`. Returns all types as an error if fewer than two belong.
 fn parted(
     types: Vec<DataType>,
     belongs: impl Fn(&DataType) -> bool,
@@ -175,7 +175,7 @@ fn merged_patterns(types: Vec<DataType>) -> Vec<DataType> {
     }
 }
 
-/// Makes ranges that touch one; those that were looked at stand in front, last first.
+/// Merges ranges that touch. Merged ranges come first, the last one in front.
 fn merged_ranges(types: Vec<DataType>) -> Vec<DataType> {
     let kinds: [fn(&DataType) -> bool; 4] = [
         |part| matches!(part, DataType::Integer(..)),

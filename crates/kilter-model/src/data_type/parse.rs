@@ -1,4 +1,4 @@
-//! Data types from text.
+//! Parser for data types.
 
 use std::str::FromStr;
 
@@ -6,13 +6,13 @@ use ecow::EcoString;
 
 use super::{DataType, build};
 
-/// How many characters of a faulty text a message shows.
+/// Maximum number of characters of an invalid text in a message.
 const SHOWN: usize = 120;
 
-/// Nesting beyond which a text is refused.
+/// Maximum nesting depth.
 const DEEPEST: usize = 32;
 
-/// Says why a text is not a data type.
+/// Reason why a text is not a data type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a data type: {why} (at character {at})")]
 pub struct DataTypeError {
@@ -22,7 +22,7 @@ pub struct DataTypeError {
 }
 
 impl DataTypeError {
-    /// Makes the error of what begins at the byte `at` of `text`.
+    /// Creates an error at byte `at` of `text`.
     pub(super) fn new(text: &str, why: impl Into<String>, at: usize) -> DataTypeError {
         let shown = match text.char_indices().nth(SHOWN) {
             Some((end, _)) => format!("{}…", &text[..end]),
@@ -31,7 +31,7 @@ impl DataTypeError {
         DataTypeError { text: shown, why: why.into(), at: text[..at.min(text.len())].chars().count() + 1 }
     }
 
-    /// Which character of the text is the one that is wrong, from 1.
+    /// Position of the invalid character, counted from 1.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -46,21 +46,21 @@ impl FromStr for DataType {
     }
 }
 
-/// Parses a data type, but leaves its regular expressions alone: compiling them takes longer than
-/// all the rest of a short run.
+/// Parses a data type without compiling its regular expressions. Compilation would take most of the time of a
+/// short run.
 pub(crate) fn parse(text: &str) -> Result<DataType, DataTypeError> {
     let mut parser = Parser { text, at: 0, depth: 0, patterns: Patterns::AsTheyAre };
     parser.whole()
 }
 
-/// What is done with regular expressions.
+/// Treatment of regular expressions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patterns {
     Compiled,
     AsTheyAre,
 }
 
-/// A parameter in brackets, before its meaning is known.
+/// A parameter in brackets, before it is interpreted.
 #[derive(Clone, Debug)]
 pub(super) enum Parameter {
     Type(DataType),
@@ -70,7 +70,7 @@ pub(super) enum Parameter {
     Float(f64),
     Boolean(bool),
     Default,
-    /// Keys and the types of their values, each with its place.
+    /// Keys and types of a struct, each with its position.
     Fields(Vec<(Parameter, DataType, usize)>),
 }
 
@@ -177,8 +177,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes past the parameters of a type that is kept as it was written: any balanced brackets, with texts and regular
-    /// expressions in them.
+    /// Skips the parameters of a type that is kept as written: balanced brackets with texts and regular
+    /// expressions.
     fn skip_parameters(&mut self) -> Result_<()> {
         let mut open = vec![']'];
         let mut may_be_regex = true;
@@ -228,7 +228,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads up to the closing `quote`; `escaped` says what a backslash with a character means.
+    /// Reads up to the closing `quote`. `escaped` handles a character after a backslash.
     fn quoted(&mut self, quote: char, escaped: &dyn Fn(char, &mut EcoString)) -> Result_<EcoString> {
         let start = self.at;
         let mut text = EcoString::new();
@@ -259,10 +259,10 @@ impl Parser<'_> {
         })
     }
 
-    /// A text with escapes. Nothing is put into it: what would be a variable is an error.
+    /// Reads a text with escapes. Interpolated variables are an error.
     fn double_quoted(&mut self) -> Result_<EcoString> {
         let start = self.at;
-        // Left as they are written at first: an escape may have several characters.
+        // Escapes are kept for now, because an escape may have several characters.
         let raw = self.quoted('"', &|c, text| text.extend(['\\', c]))?;
         let mut text = EcoString::new();
         let mut rest = raw.as_str();
@@ -298,7 +298,7 @@ impl Parser<'_> {
         compiled.map_err(|error| self.error_at(at, format!("/{source}/ is not a regular expression: {error}")))
     }
 
-    /// A number: decimal, hexadecimal (`0x1f`), octal (`017`), or with a fraction or an exponent.
+    /// Reads a number: decimal, hexadecimal (`0x1f`), octal (`017`), or with a fraction or an exponent.
     fn number(&mut self) -> Result_<Parameter> {
         let start = self.at;
         let rest = &self.text[start..];
@@ -337,7 +337,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a word is the name of a type: parts that begin with capitals, with `::` between.
+/// Returns true if a word is a type name: capitalised parts separated by `::`.
 fn is_type_name(word: &str) -> bool {
     word.split("::").all(|part| {
         part.starts_with(|c: char| c.is_ascii_uppercase())
@@ -345,7 +345,7 @@ fn is_type_name(word: &str) -> bool {
     })
 }
 
-/// Takes the rest of an escape; returns what follows it.
+/// Reads an escape after the backslash. Returns the rest of the text.
 fn unescaped<'a>(rest: &'a str, text: &mut EcoString) -> &'a str {
     let Some(c) = rest.chars().next() else { return rest };
     let after = &rest[c.len_utf8()..];
@@ -374,7 +374,7 @@ fn unescaped<'a>(rest: &'a str, text: &mut EcoString) -> &'a str {
     after
 }
 
-/// Reads `00e9` or `{e9}`.
+/// Reads the code point of `00e9` or `{e9}`.
 fn code_point(rest: &str) -> Option<(char, &str)> {
     let (digits, after) = match rest.strip_prefix('{') {
         Some(rest) => rest.split_once('}')?,
@@ -407,7 +407,7 @@ pub(super) fn number(text: &str) -> Result<Parameter, String> {
     }
 }
 
-/// A number with digits on both sides of its point, or an exponent.
+/// Parses a number with digits on both sides of its point, or with an exponent.
 fn float(text: &str) -> Option<Parameter> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));

@@ -1,25 +1,25 @@
-//! Which parts of a value are secrets, by its type.
+//! Marks the secret parts of a value as sensitive, according to its type.
 
 use crate::data_type::DataType;
 use crate::value::Value;
 
-/// So many parts are looked at. What is left is sealed as a whole: a type that names itself twice takes
-/// a time that doubles with each level of a value.
+/// Maximum number of visited parts. The remaining parts are sealed as a whole, because a type with two
+/// recursive branches takes exponential time.
 const STEPS: u32 = 200_000;
 
 impl DataType {
-    /// The value with every part sealed that is a secret by the type: the elements of an `Array[Sensitive[String]]`,
-    /// one entry of a `Struct[{user => String, pin => Sensitive[String]}]`.
+    /// Returns the value with all secret parts sealed: the elements of an `Array[Sensitive[String]]`, or one
+    /// entry of a `Struct[{user => String, pin => Sensitive[String]}]`.
     ///
-    /// Of several types that a value may have, each seals what it would be a secret of. A key cannot be sealed: a hash
-    /// whose keys are secrets is one as a whole. What does not fit the type is left as it is, as far as that is known.
+    /// Each type of a variant seals its secrets. Keys cannot be sealed, so a hash with secret keys is sealed as
+    /// a whole. Parts that do not match the type stay as they are, as far as this is known.
     pub fn sealed(&self, value: Value) -> Value {
         Sealing { left: STEPS }.seal(self, value)
     }
 }
 
 struct Sealing {
-    /// How many parts may still be looked at.
+    /// Number of parts that may still be visited.
     left: u32,
 }
 
@@ -44,7 +44,7 @@ impl Sealing {
     fn within(&mut self, data_type: &DataType, value: Value) -> Value {
         match (data_type, &value) {
             (DataType::Hash(keys, ..), Value::Hash(_)) if keys.may_hold_secrets() => Value::sensitive(value),
-            // What is gone through are pairs, keys included.
+            // Iteration returns pairs that include the keys.
             (DataType::Iterable(_), Value::Hash(_)) => Value::sensitive(value),
             (DataType::Array(of, ..) | DataType::Iterable(of), Value::Array(values)) => {
                 Value::array(values.iter().map(|value| self.seal(of, value.clone())))
@@ -82,7 +82,7 @@ mod tests {
     use crate::json::{from_json, to_json};
     use crate::value::REDACTED;
 
-    /// As it is shown, a secret as `#`.
+    /// Returns the sealed value as shown, with `#` for secrets.
     fn shown(data_type: &DataType, json: &str) -> String {
         let value = from_json(&serde_json::from_str(json).unwrap());
         let sealed = data_type.sealed(value.clone());

@@ -1,4 +1,4 @@
-//! Data types as text.
+//! Formats data types.
 
 use std::fmt::{self, Display, Write};
 
@@ -8,7 +8,7 @@ use super::assign::Seals;
 use super::{DataType, Field};
 
 impl DataType {
-    /// The name without its parameters.
+    /// Returns the name without parameters.
     pub(super) fn name(&self) -> &str {
         match self {
             DataType::Any => "Any",
@@ -50,7 +50,7 @@ impl DataType {
         }
     }
 
-    /// The type with the definitions of its aliases: `My::Port = Integer[1, 65535]`.
+    /// Returns the type with the definitions of its aliases: `My::Port = Integer[1, 65535]`.
     pub(super) fn expanded(&self) -> String {
         let mut text = String::new();
         let mut printer = Printer { out: &mut text, expanded: Some(Vec::new()) };
@@ -65,8 +65,7 @@ impl Display for DataType {
     }
 }
 
-/// Writes types; with the definitions of aliases, each once, where there is a list of those that
-/// have been written.
+/// Formats types. With a list in `expanded`, each alias is followed by its definition the first time.
 struct Printer<'a> {
     out: &'a mut dyn Write,
     expanded: Option<Vec<EcoString>>,
@@ -77,7 +76,7 @@ impl Printer<'_> {
         match data_type {
             DataType::Foreign(text) => return self.out.write_str(text),
             DataType::TypeReference(name) => {
-                // What is written is read again; Puppet says what it is when it tells of it.
+                // The plain name can be parsed again. Messages use Puppet's form.
                 return match self.expanded {
                     Some(_) => write!(self.out, "TypeReference['{name}']"),
                     None => self.out.write_str(name),
@@ -105,7 +104,7 @@ impl Printer<'_> {
     }
 }
 
-/// The parameters of a type; the bracket is opened with the first.
+/// Parameters of a type. The first parameter opens the bracket.
 struct List<'p, 'a> {
     printer: &'p mut Printer<'a>,
     open: bool,
@@ -128,7 +127,7 @@ impl List<'_, '_> {
         self.printer.data_type(data_type)
     }
 
-    /// A type that is left out if it is the widest; a literal is shown as the text.
+    /// Writes a type parameter. Omits `Any` and writes a literal as a text.
     fn inner(&mut self, data_type: &DataType) -> fmt::Result {
         match data_type {
             DataType::Any => Ok(()),
@@ -190,7 +189,7 @@ impl List<'_, '_> {
         }
     }
 
-    /// One point alone is shown once.
+    /// Writes a time range. A range of a single point is written as that point.
     fn times(&mut self, from: &Option<String>, to: &Option<String>) -> fmt::Result {
         let quote = |text: &String| format!("'{text}'");
         let to = if from == to { &None } else { to };
@@ -213,7 +212,7 @@ impl List<'_, '_> {
     }
 }
 
-/// A text in the quotes that the Puppet language reads it in.
+/// Quotes a text so that the Puppet language can read it.
 pub(super) fn quoted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 2);
     if text.chars().any(|c| c < ' ') {
@@ -236,7 +235,7 @@ pub(super) fn quoted(text: &str) -> String {
     while let Some(c) = rest.next() {
         match c {
             '\'' => shown.push_str("\\'"),
-            // A backslash stands for itself where it could not mean anything else.
+            // A backslash is doubled only if it would otherwise start an escape.
             '\\' if matches!(rest.peek(), None | Some('\\' | '\'')) => shown.push_str("\\\\"),
             c => shown.push(c),
         }
@@ -245,7 +244,7 @@ pub(super) fn quoted(text: &str) -> String {
     shown
 }
 
-/// A float as Ruby writes it: `1.0e+20`, `1.0e-07`, `100.0`.
+/// A float in Ruby's notation: `1.0e+20`, `1.0e-07`, `100.0`.
 pub(super) struct Number(pub(super) f64);
 
 impl Display for Number {

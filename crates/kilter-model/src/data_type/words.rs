@@ -1,8 +1,12 @@
-//! Words of a command line as values.
+//! Conversion of command-line words to values.
 //!
-//! Where Puppet turns a word into a value, kilter turns it into the same one. Where Puppet refuses a
-//! word, kilter takes it if it can mean one thing only: lists are written with commas, hashes as
-//! JSON, times and versions as their texts; what a `Sensitive` is given becomes one.
+//! If Puppet converts a word, kilter returns the same value. If Puppet rejects a word, kilter accepts it if it
+//! has only one possible meaning:
+//!
+//! - lists are written with commas
+//! - hashes are written as JSON
+//! - times and versions are written as texts
+//! - a `Sensitive` type seals its word
 
 use super::DataType;
 use super::mismatch::Mismatch;
@@ -11,19 +15,19 @@ use crate::json::from_json;
 use crate::value::Value;
 
 impl DataType {
-    /// The value of this type that one word stands for.
+    /// Converts a word to a value of this type.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the word is not a value of this type.
     pub fn parse_word(&self, word: &str) -> Result<Value, Mismatch> {
         self.parse_words(&[word])
     }
 
-    /// The value of this type that words stand for. Several words are the elements of a list; one
-    /// word is a list with commas between its elements.
+    /// Converts words to a value of this type. Several words are the elements of a list. A single word is a
+    /// list with commas.
     ///
     /// # Errors
-    /// When they are none.
+    /// If the words are not a value of this type.
     pub fn parse_words(&self, words: &[&str]) -> Result<Value, Mismatch> {
         let value = self.sealed(read(self, words));
         self.check(&value)?;
@@ -31,7 +35,7 @@ impl DataType {
     }
 }
 
-/// What words most likely mean where a value of the type is wanted; it need not be one.
+/// Returns the most likely meaning of words for a type. The result may not be of that type.
 fn read(data_type: &DataType, words: &[&str]) -> Value {
     match (data_type, words) {
         (DataType::Optional(inner) | DataType::NotUndef(inner) | DataType::Init(inner), words) => read(inner, words),
@@ -73,8 +77,8 @@ fn read_one(data_type: &DataType, word: &str) -> Value {
     }
 }
 
-/// A number as Puppet writes it: `7`, `-7`, `+7`, `0x1f`, `1.5`, `1e3`. A decimal number has no
-/// zeros in front: whether `0644` means an octal number cannot be known, and `0o644` says so.
+/// Parses a number in Puppet's notation: `7`, `-7`, `+7`, `0x1f`, `1.5`, `1e3`. Rejects leading zeros, because
+/// `0644` could be octal. `0o644` is unambiguous.
 fn numeric(word: &str) -> Option<Value> {
     let word = word.trim();
     let (sign, digits) = match word.strip_prefix(['-', '+']) {
@@ -98,14 +102,14 @@ fn numeric(word: &str) -> Option<Value> {
     }
 }
 
-/// A number that a float is wanted of; Puppet would refuse those without a fraction.
+/// Parses a float. Unlike Puppet, accepts numbers without a fraction.
 fn float(word: &str) -> Option<Value> {
     let number: f64 = word.trim().parse().ok()?;
     number.is_finite().then_some(Value::Float(number))
 }
 
-/// What is written as an array, an object or a text of JSON. Anything else is the text that it is:
-/// a bare `1` is no number where any value is wanted.
+/// Parses a JSON array, object or text. Other words are plain texts: if any type is accepted, `1` is not a
+/// number.
 fn json(word: &str) -> Option<Value> {
     let composed = word.trim_start().starts_with(['[', '{', '"']);
     composed.then(|| serde_json::from_str(word).ok()).flatten().as_ref().map(from_json)
@@ -124,8 +128,8 @@ fn read_array(of: &DataType, words: &[&str]) -> Value {
     Value::array(elements.iter().map(|element| read(of, &[element])))
 }
 
-/// What the words mean to the first type that they are a value of, those with few values before
-/// those with many. Puppet refuses a word that is a value of several.
+/// Returns the value for the first type that accepts the words, with narrow types before wide ones. Puppet
+/// rejects a word that is a value of several types.
 fn read_variant(types: &[DataType], words: &[&str]) -> Value {
     let mut types: Vec<&DataType> = types.iter().collect();
     types.sort_by_key(|data_type| breadth(data_type));

@@ -1,4 +1,4 @@
-//! Names that a definition gives to types of its own.
+//! Type aliases of a definition.
 
 use ecow::{EcoString, eco_format};
 
@@ -8,7 +8,7 @@ use crate::data_type::{self, AliasError, DataType, NAMES, is_type_name};
 use crate::suggest;
 use crate::value::Hash;
 
-/// The names with the types that they stand for, and those whose types are at fault.
+/// Valid aliases, and the names of invalid ones.
 #[derive(Default)]
 pub(super) struct Aliases {
     table: data_type::Aliases,
@@ -16,11 +16,11 @@ pub(super) struct Aliases {
     broken: Vec<EcoString>,
 }
 
-/// What is wrong with a type, and how to mend it; nothing if it has been told already.
+/// Message and hint for an invalid type. None if the fault has already been reported.
 type Refusal = Option<(EcoString, Option<EcoString>)>;
 
 impl Aliases {
-    /// Reads the table, and tells what is wrong with each name.
+    /// Reads the table and reports the faults of each name.
     pub(super) fn read(entries: &Hash, path: &Path, reader: &mut Reader) -> Aliases {
         let mut aliases = Aliases::default();
         let mut sound: Vec<(EcoString, DataType)> = Vec::new();
@@ -55,14 +55,13 @@ impl Aliases {
         aliases
     }
 
-    /// The type that a text stands for.
+    /// Parses a type and resolves its names.
     pub(super) fn data_type(&self, text: &str) -> Result<DataType, Refusal> {
         let data_type: DataType = text.parse().map_err(|error| Some(refused(&error, text)))?;
         self.resolve(&data_type)
     }
 
-    /// The type with what its names stand for. A name that is unknown inside of another one is told
-    /// there.
+    /// Resolves the names of a type. An unknown name inside another alias is reported there.
     fn resolve(&self, data_type: &DataType) -> Result<DataType, Refusal> {
         let resolved = data_type.resolve(&self.table);
         let mut left = Vec::new();
@@ -85,14 +84,14 @@ fn definition(name: &str, value: &crate::value::Value) -> Result<DataType, (EcoS
     text.parse().map_err(|error| refused(&error, text))
 }
 
-/// Says that a text is no type, with the name that was meant if it is only written small.
+/// Returns the message for an invalid type, with a hint if only the capitalisation is wrong.
 fn refused(error: &data_type::DataTypeError, text: &str) -> (EcoString, Option<EcoString>) {
     let word: String = text.chars().skip(error.at() - 1).take_while(char::is_ascii_alphabetic).collect();
     let near = NAMES.into_iter().find(|name| *name != word && name.eq_ignore_ascii_case(&word));
     (eco_format!("{error}"), near.map(|near| eco_format!("did you mean `{near}`?")))
 }
 
-/// Says that there is no such type, with the one that was meant.
+/// Returns the message for an unknown type, with the most similar name.
 pub(super) fn no_such_type(reference: &str, others: &[EcoString]) -> (EcoString, Option<EcoString>) {
     let name = reference.split('[').next().unwrap_or(reference);
     let known = || NAMES.into_iter().chain(others.iter().map(EcoString::as_str));

@@ -1,4 +1,4 @@
-//! The keys of an attribute.
+//! Reads attributes of a definition.
 
 use ecow::{EcoString, eco_format};
 
@@ -10,7 +10,7 @@ use crate::schema::{AttributeSchema, Behaviour, Comparison};
 use crate::suggest;
 use crate::value::Value;
 
-/// The keys of an attribute that mean something to kilter.
+/// Known keys of an attribute.
 const KEYS: [&str; 10] = [
     "type",
     "desc",
@@ -24,7 +24,7 @@ const KEYS: [&str; 10] = [
     "required_features",
 ];
 
-/// Reads one attribute.
+/// Reads an attribute.
 pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, reader: &mut Reader) -> AttributeSchema {
     let mut schema = AttributeSchema::new(name, DataType::Any, Behaviour::Property, "");
     let Some(entries) = value.as_hash() else {
@@ -55,7 +55,7 @@ pub(super) fn read(name: &str, value: &Value, path: &Path, aliases: &Aliases, re
     schema
 }
 
-/// The type of a value, written below `type`.
+/// Reads the data type below `type`.
 pub(super) fn data_type(entries: &Entries<'_>, aliases: &Aliases, reader: &mut Reader) -> DataType {
     let found = entries.get("type");
     let Some((_, path)) = found.clone() else {
@@ -73,7 +73,7 @@ pub(super) fn data_type(entries: &Entries<'_>, aliases: &Aliases, reader: &mut R
     }
 }
 
-/// The values that `ensure` may have are fixed: `present`, `absent`, and none where it is optional.
+/// Checks the type of `ensure`: it accepts exactly `present`, `absent` and, if optional, undef.
 fn check_ensure(data_type: &DataType, path: &Path, reader: &mut Reader) {
     fn is_ensure(data_type: &DataType) -> bool {
         match data_type {
@@ -126,7 +126,7 @@ fn comparison(entries: &Entries<'_>, reader: &mut Reader) -> Comparison {
     })
 }
 
-/// Says that a word is none of those that there are.
+/// Returns the fault for an unknown word, with a hint.
 fn choice(path: Path, word: &str, what: &str, known: &[&str]) -> Fault {
     let hint = match suggest::nearest(word, known.iter().copied()) {
         Some(near) => eco_format!("did you mean `{near}`?"),

@@ -1,4 +1,4 @@
-//! What can be wrong in a schema, however it was made.
+//! Checks schemas from any source for faults.
 
 use ecow::{EcoString, eco_format};
 
@@ -11,7 +11,7 @@ use crate::schema::{AttributeSchema, AutoTitle, Behaviour, TypeSchema, from_text
 use crate::suggest;
 use crate::value::Value;
 
-/// Names that resources have for other things: attributes of every resource.
+/// Reserved attribute names: every resource has these attributes.
 const RESERVED: [&str; 16] = [
     "title",
     "provider",
@@ -31,20 +31,21 @@ const RESERVED: [&str; 16] = [
     "rsapi_custom_insync_trigger",
 ];
 
-/// What could not be read, which has been told, so that what seems to follow from it is not.
+/// Parts that could not be read and whose faults have been reported. Faults that may only follow from them are
+/// suppressed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unread {
-    /// The name of the type.
+    /// Name of the type.
     pub(super) name: bool,
-    /// The attributes altogether.
+    /// All attributes.
     pub(super) attributes: bool,
-    /// The behaviour of some attribute.
+    /// Behaviour of some attribute.
     pub(super) behaviours: bool,
-    /// The title patterns altogether.
+    /// All title patterns.
     pub(super) patterns: bool,
 }
 
-/// Everything that is wrong with a schema.
+/// Returns all faults of a schema.
 pub fn check(schema: &TypeSchema) -> Vec<Fault> {
     faults(schema, Unread::default())
 }
@@ -70,7 +71,8 @@ pub(super) fn faults(schema: &TypeSchema, unread: Unread) -> Vec<Fault> {
     faults
 }
 
-/// Whether a text can name a type: words of `a-z`, `0-9` and `_` that begin with a letter, with `::` between them.
+/// Returns true if a text is a valid type name: words of `a-z`, `0-9` and `_` that start with a letter,
+/// separated by `::`.
 fn is_type_name(text: &str) -> bool {
     text.split("::").all(|part| {
         part.starts_with(|c: char| c.is_ascii_lowercase())
@@ -108,7 +110,7 @@ fn check_attribute(attribute: &AttributeSchema, path: &Path, faults: &mut Vec<Fa
     check_behaviour(attribute, path, faults);
 }
 
-/// What a default should have been written like, if quotes are all that is wrong with it.
+/// Returns a hint if adding or removing quotes would make the default valid.
 fn quotes(data_type: &DataType, default: &Value) -> Option<EcoString> {
     let text = default.to_text()?;
     match default {
@@ -117,7 +119,7 @@ fn quotes(data_type: &DataType, default: &Value) -> Option<EcoString> {
     }
 }
 
-/// What does not go together with the attribute's behaviour.
+/// Reports keys that conflict with the behaviour of the attribute.
 fn check_behaviour(attribute: &AttributeSchema, path: &Path, faults: &mut Vec<Fault>) {
     let behaviour = attribute.behaviour;
     let comparison = attribute.comparison;
@@ -208,7 +210,7 @@ fn check_relations(schema: &TypeSchema, faults: &mut Vec<Fault>) {
     }
 }
 
-/// An expression of a relation is made of the resource's own values alone.
+/// Checks that an expression of a relation uses only the resource's own attributes.
 fn check_names(schema: &TypeSchema, template: &Template, path: &Path, faults: &mut Vec<Fault>) {
     template.names(&mut |name, at| {
         let fault = match name {

@@ -1,36 +1,36 @@
-//! What is wrong with a definition, and where.
+//! Faults of a definition and their locations.
 
 use std::fmt;
 use std::ops::Range;
 
 use ecow::EcoString;
 
-/// The way to a part of a definition: `attributes.id.type`, `title_patterns[0].pattern`.
+/// Path to a part of a definition: `attributes.id.type`, `title_patterns[0].pattern`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(Vec<Step>);
 
-/// One step of a [`Path`].
+/// A step of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// To the value of a key.
+    /// The value of a key.
     Key(EcoString),
-    /// To an element of a list, counted from 0.
+    /// An element of a list, counted from 0.
     Index(usize),
 }
 
 impl Path {
-    /// The definition itself.
+    /// Path of the definition itself.
     pub fn root() -> Path {
         Path::default()
     }
 
-    /// The value of a key in what this leads to.
+    /// Appends a key.
     #[must_use]
     pub fn key(&self, key: impl Into<EcoString>) -> Path {
         self.step(Step::Key(key.into()))
     }
 
-    /// An element of the list that this leads to.
+    /// Appends a list index.
     #[must_use]
     pub fn index(&self, index: usize) -> Path {
         self.step(Step::Index(index))
@@ -40,7 +40,7 @@ impl Path {
         Path(self.0.iter().cloned().chain([step]).collect())
     }
 
-    /// The steps in order.
+    /// The steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.0
     }
@@ -62,27 +62,27 @@ impl fmt::Display for Path {
     }
 }
 
-/// Which part of an entry something is said of.
+/// Part of an entry that a fault refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Its key.
+    /// The key.
     Key,
-    /// Its value.
+    /// The value.
     Value,
-    /// These bytes of its value, which is a text.
+    /// A byte range of the value, which is a text.
     Within(Range<u32>),
 }
 
-/// Something that is wrong with a definition.
+/// A fault of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where: the part itself, or what it is missing from.
+    /// Path of the faulty part, or of the part that lacks a key.
     pub path: Path,
-    /// Which part of the entry there.
+    /// Part of the entry at that path.
     pub place: Place,
-    /// What is wrong, and what was expected.
+    /// Description of the fault, with the expectation.
     pub message: EcoString,
-    /// How to mend it.
+    /// Suggested correction.
     pub hint: Option<EcoString>,
     tolerated: bool,
 }
@@ -108,8 +108,8 @@ impl Fault {
         Fault { tolerated: true, ..self }
     }
 
-    /// Whether Puppet's library takes a definition that is wrong in this way, so that there are
-    /// modules with it; the schema can be used then.
+    /// Returns true if Puppet's library accepts the fault, so that published modules may contain it. The schema
+    /// is usable in that case.
     pub fn is_tolerated(&self) -> bool {
         self.tolerated
     }
@@ -124,16 +124,16 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Something in a definition that is allowed, but hardly meant.
+/// A valid construct of a definition that is probably unintended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Where.
+    /// Path of the part.
     pub path: Path,
-    /// Which part of the entry there.
+    /// Part of the entry at that path.
     pub place: Place,
-    /// What is odd.
+    /// Description of the construct.
     pub message: EcoString,
-    /// How to mend it.
+    /// Suggested correction.
     pub hint: Option<EcoString>,
 }
 

@@ -1,4 +1,4 @@
-//! The outputs of a type.
+//! Reads outputs of a definition.
 
 use ecow::eco_format;
 
@@ -13,7 +13,7 @@ use crate::value::Value;
 
 const KEYS: [&str; 2] = ["type", "desc"];
 
-/// Reads one output: a text that says what it holds, or that with the type of it.
+/// Reads an output: a description, or a hash with its type and description.
 pub(super) fn read(name: &str, value: &Value, path: Path, aliases: &Aliases, reader: &mut Reader) -> OutputSchema {
     let mut output = OutputSchema { name: name.into(), data_type: DataType::Any, desc: "".into() };
     match value {

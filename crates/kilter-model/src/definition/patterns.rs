@@ -1,4 +1,4 @@
-//! The title patterns of a definition.
+//! Reads title patterns of a definition.
 
 use ecow::{EcoString, eco_format};
 
@@ -7,7 +7,7 @@ use super::read::{Entries, Reader, kind};
 use crate::schema::TitlePattern;
 use crate::value::Value;
 
-/// Reads the list.
+/// Reads the list of patterns.
 pub(super) fn read(found: Option<(&Value, Path)>, reader: &mut Reader) -> Vec<TitlePattern> {
     let Some((value, path)) = found else { return Vec::new() };
     let Some(list) = value.as_array() else {
@@ -18,7 +18,7 @@ pub(super) fn read(found: Option<(&Value, Path)>, reader: &mut Reader) -> Vec<Ti
     list.iter().enumerate().map(|(index, one)| pattern(one, path.index(index), reader)).collect()
 }
 
-/// Reads one; one at fault is kept without a text, which [`check`](super::check) passes over.
+/// Reads a pattern. An invalid pattern becomes an empty text, which [`check`](super::check) ignores.
 fn pattern(value: &Value, path: Path, reader: &mut Reader) -> TitlePattern {
     let Some(entries) = value.as_hash() else {
         let fault = Fault::new(path, eco_format!("expects a hash with `pattern` and `desc`, got {}", kind(value)));
@@ -36,7 +36,7 @@ fn pattern(value: &Value, path: Path, reader: &mut Reader) -> TitlePattern {
     TitlePattern::new(regexp(text), desc)
 }
 
-/// A regular expression as it is, or as Ruby writes it: `%r{…}` with the letters behind it.
+/// Converts Ruby's notation `%r{…}` with flags. Returns other texts unchanged.
 fn regexp(text: &str) -> EcoString {
     let literal = text.trim().strip_prefix("%r{").and_then(|rest| rest.rsplit_once('}'));
     match literal {

@@ -1,4 +1,4 @@
-//! The keys of a type.
+//! Reads definitions of types.
 
 use ecow::{EcoString, eco_format};
 
@@ -14,7 +14,7 @@ use crate::schema::{Feature, PartOf, TypeSchema};
 use crate::suggest;
 use crate::value::{Hash, Value};
 
-/// The keys of a type that mean something to kilter.
+/// Known keys of a type.
 const KEYS: [&str; 13] = [
     "name",
     "desc",
@@ -31,23 +31,23 @@ const KEYS: [&str; 13] = [
     "autonotify",
 ];
 
-/// Collects what is wrong.
+/// Collects faults and warnings.
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Warning>,
-    /// What could not be read.
+    /// Parts that could not be read.
     pub(super) unread: Unread,
 }
 
-/// The entries of a hash by their keys, without the colons of symbols.
+/// Entries of a hash. Ignores the colons of symbol keys.
 pub(super) struct Entries<'v> {
     entries: &'v Hash,
     pub(super) path: Path,
 }
 
 impl<'v> Entries<'v> {
-    /// The entries at `path`; a key that is there as a text and as a symbol is a fault.
+    /// Creates the entries at `path`. Reports a key that is present both as a text and as a symbol.
     pub(super) fn new(entries: &'v Hash, path: Path, reader: &mut Reader) -> Entries<'v> {
         for key in entries.keys() {
             let plain = symbol(key);
@@ -59,26 +59,26 @@ impl<'v> Entries<'v> {
         Entries { entries, path }
     }
 
-    /// The value of a key and the way to it; undef counts as none.
+    /// Returns the value of a key and its path. Treats undef as missing.
     pub(super) fn get(&self, key: &str) -> Option<(&'v Value, Path)> {
         let plain = self.entries.get_key_value(key);
         let (written, value) = plain.or_else(|| self.entries.get_key_value(eco_format!(":{key}").as_str()))?;
         (!value.is_undef()).then(|| (value, self.path.key(written.clone())))
     }
 
-    /// The keys, the ways to their values, and these.
+    /// Iterates over keys, paths and values.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'v str, Path, &'v Value)> {
         self.entries.iter().map(|(key, value)| (symbol(key), self.path.key(key.clone()), value))
     }
 }
 
-/// A text without the colon of a symbol.
+/// Removes the colon of a symbol.
 pub(super) fn symbol(text: &str) -> &str {
     let name = text.strip_prefix(':').filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
     name.unwrap_or(text)
 }
 
-/// What a value is, for people.
+/// Returns the kind of a value for messages.
 pub(super) fn kind(value: &Value) -> EcoString {
     match value {
         Value::Undef => "nothing".into(),
@@ -97,7 +97,7 @@ impl Reader {
         self.warnings.push(Warning { path, place, message: message.into(), hint });
     }
 
-    /// Says that another sort of value belongs here.
+    /// Reports a value of the wrong kind.
     pub(super) fn expected(&mut self, path: Path, what: &str, value: &Value) {
         self.fault(Fault::new(path, expectation(what, value)));
     }
@@ -119,7 +119,7 @@ impl Reader {
         value.as_bool().unwrap_or(false)
     }
 
-    /// A list of words; one alone may stand for itself.
+    /// Reads a list of words. Accepts a single word as a list.
     pub(super) fn words(&mut self, found: Option<(&Value, Path)>, what: &str) -> Vec<(EcoString, Path)> {
         let Some((value, path)) = found else { return Vec::new() };
         let list = match value.unwrap_sensitive() {
@@ -142,7 +142,7 @@ impl Reader {
         words
     }
 
-    /// The text of a `desc`, written `docs` as well; asks for one where there is none.
+    /// Reads the text of `desc` or its alias `docs`. Warns if it is missing.
     pub(super) fn desc(&mut self, entries: &Entries<'_>, alias: Option<&str>) -> EcoString {
         let (desc, docs) = (entries.get("desc"), alias.and_then(|alias| entries.get(alias)));
         if let (Some(_), Some((_, path))) = (&desc, &docs) {
@@ -162,7 +162,7 @@ impl Reader {
         text.into()
     }
 
-    /// Keeps what is not known; says so where a known key was meant.
+    /// Returns the unknown keys. Warns about keys that are similar to a known key.
     pub(super) fn extra(&mut self, entries: &Entries<'_>, known: &[&'static str]) -> Hash {
         let mut extra = Hash::default();
         for (key, path, value) in entries.iter().filter(|(key, ..)| !known.contains(key)) {
@@ -176,7 +176,7 @@ impl Reader {
     }
 }
 
-/// Reads a definition as far as it can be.
+/// Reads a definition as far as possible.
 pub(super) fn read(value: &Value) -> Reading {
     let mut reader = Reader::default();
     let schema = match value.as_hash() {
@@ -235,7 +235,7 @@ fn attributes(entries: &Entries<'_>, aliases: &Aliases, schema: &mut TypeSchema,
         Some((Value::Hash(attributes), path)) => {
             let attributes = Entries::new(attributes, path, reader);
             for (name, path, value) in attributes.iter() {
-                // The second of two spellings has been told.
+                // A second spelling of the name has already been reported.
                 if schema.find(name).is_none() {
                     schema.attributes.push(attribute::read(name, value, &path, aliases, reader));
                 }
@@ -306,7 +306,7 @@ fn outputs(entries: &Entries<'_>, aliases: &Aliases, schema: &mut TypeSchema, re
     }
 }
 
-/// Says that a value is not what is wanted.
+/// Returns the message for a value of the wrong kind.
 pub(super) fn expectation(what: &str, value: &Value) -> EcoString {
     eco_format!("expects {what}, got {}", kind(value))
 }

@@ -1,4 +1,4 @@
-//! The automatic relations of a definition.
+//! Reads automatic relations of a definition.
 
 use ecow::{EcoString, eco_format};
 
@@ -8,11 +8,11 @@ use crate::catalog::RelationKind;
 use crate::schema::{AutoRelation, AutoTitle};
 use crate::value::Value;
 
-/// The kinds of relations, in the order in which they are written.
+/// Kinds of relations, in the order in which they are written.
 pub(super) const KINDS: [RelationKind; 4] =
     [RelationKind::Require, RelationKind::Before, RelationKind::Subscribe, RelationKind::Notify];
 
-/// The key of a kind.
+/// Returns the key of a kind.
 pub(super) fn word(kind: RelationKind) -> EcoString {
     eco_format!("auto{}", kind.word())
 }
@@ -33,7 +33,7 @@ pub(super) fn read(kind: RelationKind, entries: &Entries<'_>, reader: &mut Reade
     entries.iter().map(relation).collect()
 }
 
-/// Reads titles: one, or lists of them.
+/// Reads a title, or nested lists of titles.
 fn read_titles(value: &Value, path: &Path, reader: &mut Reader, titles: &mut Vec<AutoTitle>) {
     match value.unwrap_sensitive() {
         Value::Undef => {}

@@ -6,12 +6,12 @@ mod mutated;
 use super::*;
 use crate::json::from_json;
 
-/// A definition that is written in JSON.
+/// Parses a definition in JSON.
 fn value(text: &str) -> Value {
     from_json(&serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
-/// What is wrong with a definition, as people read it.
+/// Returns the messages of all faults of a definition.
 fn told(text: &str) -> Vec<String> {
     read(&value(text)).faults.iter().map(ToString::to_string).collect()
 }

@@ -1,4 +1,4 @@
-//! Schemas as data.
+//! Converts schemas to data.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::data_type::DataType;
 use crate::schema::{AttributeSchema, Behaviour, Comparison, OutputSchema, PartOf, TypeSchema};
 use crate::value::{Hash, Value};
 
-/// The definition that [`from_value`](super::from_value) reads the schema from.
+/// Returns a definition that [`from_value`](super::from_value) converts back to the schema.
 ///
-/// Types are written without the names that the definition gave to them.
+/// Types are written without the aliases of the definition.
 pub fn to_value(schema: &TypeSchema) -> Value {
     let mut entries = Hash::default();
     let mut set = |key: &str, value: Value| entries.insert(key.into(), value);
@@ -53,8 +53,8 @@ pub fn to_value(schema: &TypeSchema) -> Value {
     Value::Hash(Arc::new(entries))
 }
 
-/// The attributes of a type by name, each with all that was said of it (`context.type.attributes` of
-/// the Puppet Resource API).
+/// Returns the attributes of a type by name, each with its whole definition (`context.type.attributes` of the
+/// Puppet Resource API).
 pub fn attributes(schema: &TypeSchema) -> Value {
     Value::hash(schema.attributes.iter().map(|one| (one.name.text().clone(), attribute(one))))
 }

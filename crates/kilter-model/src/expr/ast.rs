@@ -1,4 +1,4 @@
-//! The tree of an expression.
+//! Syntax tree of an expression.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::{ExprError, MAX_DEPTH, Name};
 use crate::names::ResourceRef;
 use crate::value::Value;
 
-/// A range of bytes that can be copied.
+/// A byte range that implements `Copy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At {
     pub(super) start: u32,
@@ -33,7 +33,7 @@ impl From<At> for Range<u32> {
     }
 }
 
-/// A part of an expression and where it is written.
+/// A node of the tree and its location.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) kind: Kind,
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     Map(Vec<(Node, Node)>),
     Var(EcoString),
     Fact(EcoString),
-    /// An attribute of the resource that an expression is part of.
+    /// An attribute of the composite resource that contains the expression.
     Own(EcoString),
     Output(Box<(ResourceRef, EcoString)>),
     Member(Box<Node>, EcoString),
@@ -98,7 +98,7 @@ impl Operator {
         }
     }
 
-    /// How tightly it binds.
+    /// Precedence of the operator. Higher binds more tightly.
     pub(super) fn strength(self) -> u8 {
         match self {
             Operator::Or => 1,
@@ -117,7 +117,7 @@ impl Operator {
 }
 
 impl Node {
-    /// A node, unless the tree would become too deep: evaluation recurses over it.
+    /// Creates a node. Rejects a tree that is too deep, because evaluation is recursive.
     pub(super) fn new(kind: Kind, at: At) -> Result<Node, ExprError> {
         let mut below = 0;
         kind.each(&mut |child| below = below.max(child.height));

@@ -1,4 +1,4 @@
-//! Comparisons of facts with texts, for warnings about those that can never be true.
+//! Finds comparisons of facts with texts, for warnings about comparisons that are never true.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use crate::value::Value;
 /// A comparison of a fact with a text, such as `facts.os.name == "debian"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactComparison<'a> {
-    /// The path of the fact: `os.name`.
+    /// Path of the fact: `os.name`.
     pub path: EcoString,
     /// The text.
     pub text: &'a str,
-    /// The byte range of the text in the source.
+    /// Byte range of the text in the source.
     pub at: Range<u32>,
 }
 
@@ -54,7 +54,7 @@ fn compare(fact: &Node, literal: &Node, see: &mut dyn FnMut(FactComparison<'_>))
     }
 }
 
-/// The path of a fact, if the node is one: `facts.os.name`, `facts["os"].name`.
+/// Returns the path of a fact if the node is a fact: `facts.os.name`, `facts["os"].name`.
 fn path_of(node: &Node) -> Option<EcoString> {
     match &node.kind {
         Kind::Fact(name) => Some(name.clone()),

@@ -1,7 +1,6 @@
-//! The value of an expression.
+//! Evaluates expressions.
 //!
-//! A result is sealed as soon as one of the values it was made from was, the condition that chose
-//! it included.
+//! A result is sensitive if any value that it was computed from is sensitive, including the conditions.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::names::ResourceRef;
 use crate::suggest;
 use crate::value::{Hash, Value};
 
-/// Why there is no value. `has` and `default` forgive what is missing, nothing else.
+/// Reason why an expression has no value. `has` and `default` handle only missing values.
 pub(super) enum Stop {
     Unknown(EcoString),
     Missing(Box<Failure>),
@@ -102,13 +101,13 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
     }
 }
 
-/// Adds every error that keeps an expression from having a value, in the order of the text. An operand that is evaluated
-/// only under a condition counts if the condition holds.
+/// Adds every error that prevents the expression from having a value, in the order of the text. A conditionally
+/// evaluated operand counts only if its condition holds.
 pub(super) fn errors(node: &Node, scope: &dyn Scope, found: &mut Vec<EvalError>) {
     let Err(stop) = eval(node, scope) else { return };
     let before = found.len();
     match &node.kind {
-        // These decide themselves which operands they need.
+        // These evaluate their operands themselves.
         Kind::Binary(Operator::And | Operator::Or, _) | Kind::Call(Function::Has | Function::Default, _) => {}
         Kind::Conditional(parts) => errors(&parts.0, scope, found),
         kind => kind.each(&mut |child| errors(child, scope, found)),
@@ -222,8 +221,8 @@ fn negate(value: &Value, node: &Node) -> Result<Value, Stop> {
     Ok(seal_if(is_sealed(value), negative))
 }
 
-/// `||` is decided by the first true (`decisive`), `&&` by the first false, on whichever side it
-/// is: what is not known on the other side then does not matter.
+/// Evaluates `||` and `&&`. A `decisive` operand on either side determines the result, even if the other
+/// operand is unknown.
 fn logic(decisive: bool, left: &Node, right: &Node, scope: &dyn Scope) -> Result<Value, Stop> {
     let unknown = match eval(left, scope) {
         Ok(value) => {
@@ -251,7 +250,7 @@ fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dy
         (Operator::In, _, Value::Hash(_)) | (Operator::Add, Value::Array(_), Value::Array(_))
     );
     if inside {
-        // Keys are not the secret, and the elements of a longer list keep their own seals.
+        // Keys are not secret, and the elements of a longer list keep their own seals.
         let sealed = is_sealed(&left) || is_sealed(&right);
         let result = apply(operator, left.unwrap_sensitive(), right.unwrap_sensitive());
         return Ok(seal_if(sealed, result.map_err(|trouble| failed(trouble, node.at))?));
@@ -270,7 +269,7 @@ fn call(function: Function, arguments: &[Node], node: &Node, scope: &dyn Scope) 
         function => {
             let values: Vec<Value> = arguments.iter().map(|node| eval(node, scope)).collect::<Result<_, _>>()?;
             let sealed = match function {
-                // How many elements there are is not the secret; how long a text is may be.
+                // The number of elements is not secret, but the length of a text may be.
                 Function::Size => values.iter().any(is_sealed),
                 _ => values.iter().any(Value::holds_sensitive),
             };

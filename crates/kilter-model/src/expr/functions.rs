@@ -1,4 +1,4 @@
-//! The functions and methods.
+//! Functions and methods of the expression language.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub(super) enum Function {
 
 use Function::*;
 
-/// Each function: how it is used, and how many arguments it takes; those of methods count what is
-/// before the dot.
+/// Table of functions: usage, and minimum and maximum number of arguments. The receiver of a method counts as
+/// an argument.
 const FUNCTIONS: [(Function, &str, &str, (usize, usize)); 7] = [
     (Size, "size", "size(x)", (1, 1)),
     (Has, "has", "has(x.name)", (1, 1)),
@@ -90,8 +90,8 @@ impl Function {
         self.entry().3
     }
 
-    /// The value for arguments that are known and in clear; `has` and `default` are evaluated
-    /// elsewhere, since they look at arguments that have no value.
+    /// Calls the function with known arguments in clear. `has` and `default` are evaluated elsewhere, because
+    /// they accept arguments without a value.
     pub(super) fn call(self, arguments: &[Value]) -> Result<Value, Trouble> {
         let text = |index: usize| self.text(arguments, index);
         Ok(match self {
@@ -137,7 +137,7 @@ fn size(value: &Value) -> Result<Value, Trouble> {
     Ok(Value::Integer(i64::try_from(size).unwrap_or(i64::MAX)))
 }
 
-/// The usual text of a value within a longer text.
+/// Returns the text of a value for interpolation.
 pub(super) fn text_of(value: &Value) -> Result<EcoString, Trouble> {
     match value.unwrap_sensitive() {
         Value::String(text) => Ok(text.clone()),

@@ -1,12 +1,12 @@
-//! Which type the value of an expression has, as far as the expression tells.
+//! Static types of expressions.
 
 use super::Sent;
 use super::ast::{Kind, Node, Operator};
 use super::functions::Function;
 use crate::data_type::DataType;
 
-/// The type of the value, [`DataType::Any`] where only the values of names could tell. It tells nothing of what is written out,
-/// which may be a secret.
+/// Returns the type of the value, or [`DataType::Any`] if it depends on the values of names. The type reveals
+/// no literal, because a literal may be a secret.
 pub(super) fn data_type(node: &Node, sent: Sent<'_>) -> DataType {
     match &node.kind {
         Kind::Literal(value) => DataType::infer(value).generalized(),
@@ -24,7 +24,7 @@ pub(super) fn data_type(node: &Node, sent: Sent<'_>) -> DataType {
     }
 }
 
-/// An entry of a map that is written out: what a composite resource passes on is one.
+/// Returns the type of an entry of a map literal. Composite resources pass their outputs this way.
 fn member(inner: &Node, name: &str, sent: Sent<'_>) -> DataType {
     let Kind::Map(entries) = &inner.kind else { return DataType::Any };
     let is_named = |key: &Node| matches!(&key.kind, Kind::Literal(key) if key.as_str() == Some(name));
@@ -50,12 +50,12 @@ fn of_operator(operator: Operator) -> DataType {
     }
 }
 
-/// `+` joins two of a kind: if one is a text, so is the other.
+/// Returns the type of `+`, whose operands must be of the same kind.
 fn of_sum(one: &DataType, other: &DataType) -> DataType {
     let list = DataType::Array(Box::new(DataType::Any), None, None);
     let summable = [DataType::Numeric, DataType::text(), list];
     let sums: Vec<DataType> = summable.into_iter().filter(|sum| sum.may_accept(one) && sum.may_accept(other)).collect();
-    // What has no sum is an error of its own.
+    // An invalid sum is reported elsewhere.
     if sums.is_empty() { DataType::Any } else { DataType::either(sums) }
 }
 

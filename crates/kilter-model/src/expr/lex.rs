@@ -1,4 +1,4 @@
-//! The tokens of an expression.
+//! Lexer for expressions.
 
 use ecow::{EcoString, eco_format};
 
@@ -15,7 +15,7 @@ pub(super) enum Token<'t> {
     End,
 }
 
-/// Two-byte symbols come first: the longest match wins.
+/// Two-byte symbols come first, so that the longest match wins.
 const SYMBOLS: [&str; 24] = [
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", "{", "}", ",", ".",
     "?", ":",
@@ -43,7 +43,7 @@ impl<'t> Lexer<'t> {
         from + self.text.as_bytes()[from..].iter().take_while(|byte| accept(**byte)).count()
     }
 
-    /// The next token and its place.
+    /// Reads the next token and its location.
     pub(super) fn next(&mut self) -> Result<(Token<'t>, At), ExprError> {
         self.pos = self.bytes_while(self.pos, |byte| byte.is_ascii_whitespace());
         let start = self.pos;

@@ -1,14 +1,14 @@
 //! The expression language of manifests and providers: a small subset of CEL.
 //!
-//! An [`Expr`] is one expression (`when: facts.os.family == "debian"`). A [`Template`] is a text
-//! with expressions in it (`listen ${vars.port}`), or a tree of such texts. Both are parsed once and
-//! evaluated against a [`Scope`], which says what the names stand for: the three roots are `vars`,
-//! `facts` and the outputs of resources (`exec[token].stdout`).
+//! An [`Expr`] is a single expression (`when: facts.os.family == "debian"`). A [`Template`] is a text with
+//! embedded expressions (`listen ${vars.port}`), or a tree of such texts. Both are parsed once and evaluated
+//! against a [`Scope`], which resolves names. The three roots are `vars`, `facts` and the outputs of resources
+//! (`exec[token].stdout`).
 //!
-//! - Every error carries the range of bytes it is about, relative to the text that was parsed.
-//! - A name may be [`Lookup::Unknown`] for the time being; so is then every value that needs it.
-//! - What is computed from a sensitive value is sensitive.
-//! - Depth, length and work are bounded, so that hostile text costs an error and nothing else.
+//! - Every error has a byte range, relative to the parsed text.
+//! - A name may be [`Lookup::Unknown`] for now. All values that depend on it are then unknown too.
+//! - A value computed from a sensitive value is sensitive.
+//! - Depth, length and work are bounded, so that a hostile text causes an error at worst.
 
 mod ast;
 mod comparison;
@@ -33,92 +33,92 @@ pub use comparison::FactComparison;
 pub use template::{Template, is_plain, quoted};
 pub(crate) use version::compare as compare_versions;
 
-/// How deep an expression may be nested.
+/// Maximum nesting depth of an expression.
 pub const MAX_DEPTH: u16 = 100;
 
-/// How many bytes a text made by an expression may have.
+/// Maximum size of a text made by an expression, in bytes.
 pub const MAX_TEXT: usize = 16 << 20;
 
-/// How many elements a list made by an expression may have.
+/// Maximum number of elements of a list made by an expression.
 pub const MAX_ELEMENTS: usize = 100_000;
 
-/// Where the names of an expression lead to.
+/// Resolves the names of an expression.
 pub trait Scope {
-    /// The variable of a name.
+    /// Looks up a variable.
     fn var(&self, name: &str) -> Lookup;
-    /// The top-level fact of a name.
+    /// Looks up a top-level fact.
     fn fact(&self, name: &str) -> Lookup;
-    /// The output of a resource.
+    /// Looks up an output of a resource.
     fn output(&self, reference: &ResourceRef, name: &str) -> Lookup;
-    /// The names of all variables, for "did you mean".
+    /// Names of all variables, for "did you mean".
     fn var_names(&self) -> Vec<EcoString> {
         Vec::new()
     }
-    /// The names of all facts, for "did you mean".
+    /// Names of all facts, for "did you mean".
     fn fact_names(&self) -> Vec<EcoString> {
         Vec::new()
     }
 }
 
-/// What a name leads to.
+/// Result of a lookup.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// A value.
+    /// The value.
     Found(Value),
-    /// Nothing.
+    /// The name does not exist.
     Missing,
-    /// A value that is not known yet, and why.
+    /// The value is not known yet: the reason.
     Unknown(EcoString),
 }
 
-/// The type of the values that an output of a resource has.
+/// Returns the type of an output of a resource.
 pub type Sent<'a> = &'a dyn Fn(&ResourceRef, &str) -> DataType;
 
-/// Says why a text is not an expression, or not a text with expressions in it.
+/// Syntax error of an expression or a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExprError {
-    /// What is wrong.
+    /// Description of the error.
     pub message: EcoString,
-    /// The byte range in the text.
+    /// Byte range in the text.
     pub at: Range<u32>,
-    /// How to mend it.
+    /// Suggested correction.
     pub hint: Option<EcoString>,
 }
 
-/// Why an expression has no value.
+/// Reason why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
     /// The value is not known yet: the reason.
     #[error("known {0}")]
     Unknown(EcoString),
-    /// The expression fails.
+    /// The evaluation failed.
     #[error("{message}")]
     Failed {
-        /// What is wrong.
+        /// Description of the error.
         message: EcoString,
-        /// The byte range in the template's text.
+        /// Byte range in the template's text.
         at: Range<u32>,
-        /// How to mend it.
+        /// Suggested correction.
         hint: Option<EcoString>,
     },
 }
 
-/// A name that an expression asks its scope for.
+/// A name in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name<'a> {
     /// A variable.
     Var(&'a EcoString),
     /// A top-level fact.
     Fact(&'a EcoString),
-    /// An attribute of the composite resource that the text is part of, `self.port`. It is put in the place of the name
+    /// An attribute of the composite resource that contains the text, `self.port`. It is replaced by its value
     /// before the text is evaluated.
     Own(&'a EcoString),
     /// An output of a resource.
     Output(&'a ResourceRef, &'a EcoString),
 }
 
-/// One expression, such as that of a `when`.
+/// A single expression, such as the condition of a `when`.
 #[derive(Clone, Debug)]
 pub struct Expr {
     root: ast::Node,
@@ -128,20 +128,20 @@ impl Expr {
     /// Parses a whole text as one expression.
     ///
     /// # Errors
-    /// Says what is wrong and where.
+    /// The syntax error and its location.
     pub fn parse(text: &str) -> Result<Expr, ExprError> {
         parse::whole(text).map(|root| Expr { root })
     }
 
-    /// The value.
+    /// Evaluates the expression.
     ///
     /// # Errors
-    /// When it fails, or a part that it needs is not known yet.
+    /// If the evaluation fails, or if a required value is not known yet.
     pub fn eval(&self, scope: &dyn Scope) -> Result<Value, EvalError> {
         eval::eval(&self.root, scope).map_err(EvalError::from)
     }
 
-    /// Every error that keeps the expression from having a value, in the order of the text.
+    /// Returns every error that prevents the expression from having a value, in the order of the text.
     pub fn errors(&self, scope: &dyn Scope) -> Vec<EvalError> {
         let mut found = Vec::new();
         eval::errors(&self.root, scope, &mut found);
@@ -153,7 +153,7 @@ impl Expr {
         comparison::find(&self.root, see);
     }
 
-    /// Calls `see` with each name that the expression holds and the range it is written at.
+    /// Calls `see` with each name in the expression and its byte range.
     pub fn names<'a>(&'a self, see: &mut dyn FnMut(Name<'a>, Range<u32>)) {
         self.root.names(see);
     }

@@ -1,4 +1,4 @@
-//! What the operators make of values that are known and in clear.
+//! Evaluates operators on known values in clear.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use super::functions::too_long;
 use super::{MAX_ELEMENTS, MAX_TEXT};
 use crate::value::Value;
 
-/// What is wrong, before anybody knows where. Never holds a value: it might be a secret.
+/// An error before its location is known. Never contains a value, which could be a secret.
 pub(super) struct Trouble {
     pub(super) message: EcoString,
     pub(super) hint: Option<EcoString>,
@@ -26,7 +26,7 @@ impl Trouble {
     }
 }
 
-/// The kind of a value as part of a sentence.
+/// Returns the kind of a value with an article, for messages.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value.unwrap_sensitive() {
         Value::Undef => "null",
@@ -47,7 +47,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The value of an operator other than `&&` and `||`.
+/// Evaluates an operator other than `&&` and `||`.
 pub(super) fn apply(operator: Operator, left: &Value, right: &Value) -> Result<Value, Trouble> {
     use Operator::*;
     Ok(Value::Boolean(match operator {
@@ -64,7 +64,7 @@ pub(super) fn apply(operator: Operator, left: &Value, right: &Value) -> Result<V
     }))
 }
 
-/// Equality of values of one kind; to compare a text with a number is a mistake, not false.
+/// Tests values of the same kind for equality. Comparing a text with a number is an error, not false.
 fn equal(left: &Value, right: &Value) -> Result<bool, Trouble> {
     let comparable = left.is_undef() || right.is_undef() || kind(left) == kind(right);
     if comparable {

@@ -1,4 +1,4 @@
-//! From text to the tree of an expression, by precedence climbing.
+//! Precedence-climbing parser for expressions.
 
 use ecow::{EcoString, eco_format};
 
@@ -9,7 +9,7 @@ use super::{ExprError, MAX_DEPTH};
 use crate::names::ResourceRef;
 use crate::value::Value;
 
-/// Where the expression is written: a shell text explains other mistakes than a condition.
+/// Context of the expression. In braces, shell syntax is a likely mistake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Braces,
@@ -26,7 +26,7 @@ struct Parser<'t> {
 
 type Parsed = Result<Node, ExprError>;
 
-/// Parses the whole text.
+/// Parses a whole text.
 pub(super) fn whole(text: &str) -> Parsed {
     let mut parser = Parser::new(text, 0, Place::Whole)?;
     let node = parser.expression()?;
@@ -36,7 +36,7 @@ pub(super) fn whole(text: &str) -> Parsed {
     }
 }
 
-/// Parses an expression from `start` on up to the `}` that closes it; returns where that ends.
+/// Parses an expression from `start` to the closing `}`. Returns the end position.
 pub(super) fn braced(text: &str, start: usize) -> Result<(Node, usize), ExprError> {
     let open = At::new(start - 2, start);
     let mut parser = Parser::new(text, start, Place::Braces)?;
@@ -70,7 +70,7 @@ fn unclosed(open: At) -> ExprError {
 impl<'t> Parser<'t> {
     fn new(text: &'t str, start: usize, place: Place) -> Result<Parser<'t>, ExprError> {
         let mut lexer = Lexer { text, pos: start };
-        // A `}` right at the start, or shell text, is told by the caller before it is lexed.
+        // The caller reports a `}` at the start and shell syntax before lexing.
         let (token, at) = lexer.next().map_err(|e| shell(e, text, start, place))?;
         Ok(Parser { lexer, token, at, depth: 0, place })
     }
@@ -85,7 +85,7 @@ impl<'t> Parser<'t> {
         matches!(self.token, Token::Symbol(found) if found == symbol)
     }
 
-    /// Goes past `symbol` if it comes next.
+    /// Consumes `symbol` if it is the next token.
     fn take(&mut self, symbol: &str) -> Result<bool, ExprError> {
         let found = self.is(symbol);
         if found {
@@ -235,7 +235,7 @@ impl<'t> Parser<'t> {
         Node::new(Kind::Call(function, arguments), at)
     }
 
-    /// Reads `(a, b)` and returns where it ends.
+    /// Parses `(a, b)` and returns its end.
     fn arguments(&mut self, arguments: &mut Vec<Node>) -> Result<At, ExprError> {
         self.expect("(")?;
         while !self.is(")") {
@@ -342,7 +342,7 @@ impl<'t> Parser<'t> {
         Node::new(kind, start.to(end))
     }
 
-    /// Reads `type[title].output`; the title is taken as it is written.
+    /// Parses `type[title].output`. The title is taken literally.
     fn output(&mut self, type_name: &str) -> Parsed {
         let start = self.at;
         let open = self.lexer.pos;
@@ -403,7 +403,7 @@ fn unknown_name(name: &str, at: At, place: Place) -> ExprError {
     hinted(message, at, hint)
 }
 
-/// Explains `${!x}`, `${#x}`, `${@}` and the like, which are shell text.
+/// Adds a hint for shell syntax such as `${!x}`, `${#x}` and `${@}`.
 fn shell(error: ExprError, text: &str, start: usize, place: Place) -> ExprError {
     match place {
         Place::Braces if !text[start..].starts_with(['"', '\'']) => {

@@ -1,4 +1,4 @@
-//! Texts with expressions in them, and trees of such texts.
+//! Texts with embedded expressions, and trees of such texts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::data_type::DataType;
 use crate::names::ResourceRef;
 use crate::value::{Hash, Value};
 
-/// A text with `${…}` in it, one whole expression, or a list or hash of such.
+/// A text with `${…}`, a single expression, or a list or hash of templates.
 ///
-/// `${expr}` alone has the value of the expression, whatever its type; within a longer text it
-/// stands for its usual text. `$${` is a literal `${`. Cloning is cheap.
+/// `${expr}` alone has the value of the expression, of any type. Within a longer text, it is converted to text.
+/// `$${` is a literal `${`. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Template(Arc<Form>);
 
@@ -24,16 +24,16 @@ pub struct Template(Arc<Form>);
 enum Form {
     /// A value without expressions.
     Value(Value),
-    /// One expression and its source text.
+    /// A single expression and its source text.
     Whole(EcoString, Node),
-    /// Texts and expressions, and their source text.
+    /// Texts and expressions, with their source text.
     Text(EcoString, Vec<Part>),
     Array(Vec<Template>),
     Hash(Vec<(EcoString, Template)>),
     Sealed(Template),
 }
 
-/// Two are the same when the same was written.
+/// Two templates are equal if their source is equal.
 impl PartialEq for Template {
     fn eq(&self, other: &Template) -> bool {
         match (&*self.0, &*other.0) {
@@ -50,14 +50,14 @@ impl PartialEq for Template {
 #[derive(Debug)]
 enum Part {
     Text(EcoString),
-    /// An expression, and where it stands in the source text, without its braces.
+    /// An expression and its range in the source text, without braces.
     Expr(Node, Range<u32>),
 }
 
-/// Whether `text` stands for itself: it holds no `${`.
+/// Returns true if `text` contains no `${`.
 #[inline]
 pub fn is_plain(text: &str) -> bool {
-    // Nearly every text ends at the first search.
+    // For nearly every text, the first search finds no `$`.
     memchr::memchr(b'$', text.as_bytes()).is_none_or(|at| !text[at..].contains("${"))
 }
 
@@ -65,7 +65,7 @@ impl Template {
     /// Parses a text.
     ///
     /// # Errors
-    /// Says what is wrong with the first `${…}` that is, and where.
+    /// The first syntax error and its location.
     pub fn parse(text: &str) -> Result<Template, ExprError> {
         if is_plain(text) {
             return Ok(Template::value(Value::from(text)));
@@ -106,7 +106,8 @@ impl Template {
         Ok(Template(Arc::new(Form::Text(text.into(), parts))))
     }
 
-    /// The syntax errors of a text, in its order: the first of each `${…}`. Empty if [`Template::parse`] succeeds.
+    /// Returns the syntax errors of a text in order, the first of each `${…}`. Empty if [`Template::parse`]
+    /// succeeds.
     pub fn syntax_errors(text: &str) -> Vec<ExprError> {
         let mut errors = Vec::new();
         let mut pos = 0;
@@ -124,7 +125,7 @@ impl Template {
                 Ok((_, end)) => pos = end,
                 Err(error) => {
                     errors.push(error);
-                    // The next expression begins after the end of this one.
+                    // The next expression starts after the end of this one.
                     match text[pos..].find('}') {
                         Some(end) => pos += end + 1,
                         None => break,
@@ -135,12 +136,12 @@ impl Template {
         errors
     }
 
-    /// Every error that keeps the template from having a value, in the order of the text.
+    /// Returns every error that prevents the template from having a value, in the order of the text.
     pub fn errors(&self, scope: &dyn Scope) -> Vec<EvalError> {
         let mut found = Vec::new();
         self.find_errors(scope, &mut found);
         if found.is_empty() {
-            // An error of the text as a whole, such as its length.
+            // The text as a whole may have an error, such as its length.
             found.extend(self.render(scope).err());
         }
         found
@@ -166,28 +167,28 @@ impl Template {
         }
     }
 
-    /// A template that has this value.
+    /// Creates a template with a constant value.
     pub fn value(value: Value) -> Template {
         Template(Arc::new(Form::Value(value)))
     }
 
-    /// A list of templates.
+    /// Creates a list of templates.
     pub fn array(templates: Vec<Template>) -> Template {
         Template(Arc::new(Form::Array(templates)))
     }
 
-    /// Templates by key.
+    /// Creates a hash of templates.
     pub fn hash(entries: Vec<(EcoString, Template)>) -> Template {
         Template(Arc::new(Form::Hash(entries)))
     }
 
-    /// A template whose value is sensitive.
+    /// Makes the value of the template sensitive.
     #[must_use]
     pub fn sealed(self) -> Template {
         Template(Arc::new(Form::Sealed(self)))
     }
 
-    /// Whether it holds no expression.
+    /// Returns true if the template contains no expression.
     pub fn is_literal(&self) -> bool {
         match &*self.0 {
             Form::Value(_) => true,
@@ -198,7 +199,7 @@ impl Template {
         }
     }
 
-    /// The value of a template that was made of one.
+    /// Returns the value of a constant template.
     pub fn constant(&self) -> Option<&Value> {
         match &*self.0 {
             Form::Value(value) => Some(value),
@@ -206,7 +207,7 @@ impl Template {
         }
     }
 
-    /// The templates of a hash, by key.
+    /// Returns the entries of a hash template.
     pub fn entries(&self) -> Option<&[(EcoString, Template)]> {
         match &*self.0 {
             Form::Hash(entries) => Some(entries),
@@ -214,7 +215,7 @@ impl Template {
         }
     }
 
-    /// Whether its value is sensitive, or holds what is, whatever its expressions yield.
+    /// Returns true if the value is always sensitive, or always contains sensitive parts.
     pub fn is_sealed(&self) -> bool {
         match &*self.0 {
             Form::Value(value) => value.holds_sensitive(),
@@ -225,7 +226,7 @@ impl Template {
         }
     }
 
-    /// Whether its value is a text whatever its expressions yield.
+    /// Returns true if the value is always a text.
     pub fn is_text(&self) -> bool {
         match &*self.0 {
             Form::Text(..) => true,
@@ -235,7 +236,8 @@ impl Template {
         }
     }
 
-    /// The type of its value, as far as it can be told before names have one. Nothing that is written out is in it.
+    /// Returns the type of the value, as far as it is known before evaluation. The type reveals no literal
+    /// text.
     pub fn data_type(&self, sent: Sent<'_>) -> DataType {
         match &*self.0 {
             Form::Value(value) => DataType::infer(value).generalized(),
@@ -249,7 +251,7 @@ impl Template {
         }
     }
 
-    /// The text as it was written; none for a list, a hash or a value without expressions.
+    /// Returns the source text. None for a list, a hash or a value without expressions.
     pub fn source(&self) -> Option<&str> {
         match &*self.0 {
             Form::Whole(source, _) | Form::Text(source, _) => Some(source),
@@ -258,8 +260,8 @@ impl Template {
         }
     }
 
-    /// The text as one expression that has its value: `"a" + string(x)` for `a${x}`. None for a list, a hash or a value
-    /// without expressions.
+    /// Returns an equivalent single expression: `"a" + string(x)` for `a${x}`. None for a list, a hash or a
+    /// value without expressions.
     pub fn expression(&self) -> Option<EcoString> {
         match &*self.0 {
             Form::Whole(source, _) => Some(source[2..source.len() - 1].into()),
@@ -276,10 +278,10 @@ impl Template {
         }
     }
 
-    /// The value.
+    /// Evaluates the template.
     ///
     /// # Errors
-    /// When a part fails or is not known yet.
+    /// If the evaluation fails, or if a required value is not known yet.
     pub fn render(&self, scope: &dyn Scope) -> Result<Value, EvalError> {
         match &*self.0 {
             Form::Value(value) => Ok(value.clone()),
@@ -315,7 +317,7 @@ impl Template {
         }
     }
 
-    /// The resources whose outputs the template refers to, each once, in order.
+    /// Returns the resources whose outputs the template uses, without duplicates, in order.
     pub fn references(&self) -> Vec<ResourceRef> {
         let mut references: Vec<ResourceRef> = Vec::new();
         self.names(&mut |name, _| {
@@ -328,8 +330,7 @@ impl Template {
         references
     }
 
-    /// Calls `see` with each name that the template holds and the range it is written at in its
-    /// text.
+    /// Calls `see` with each name in the template and its byte range in the text.
     pub fn names<'a>(&'a self, see: &mut dyn FnMut(Name<'a>, Range<u32>)) {
         match &*self.0 {
             Form::Value(_) => {}
@@ -345,7 +346,7 @@ impl Template {
     }
 }
 
-/// A text as expressions write it.
+/// Returns a text as an expression literal.
 pub fn quoted(text: &str) -> EcoString {
     let mut quoted = EcoString::from("\"");
     for c in text.chars() {
@@ -354,7 +355,7 @@ pub fn quoted(text: &str) -> EcoString {
             '\n' => quoted.push_str("\\n"),
             '\r' => quoted.push_str("\\r"),
             '\0' => quoted.push_str("\\0"),
-            // It would be read as the beginning of an expression.
+            // A plain `$` could start an expression.
             '$' => quoted.push_str("\\$"),
             c => quoted.push(c),
         }

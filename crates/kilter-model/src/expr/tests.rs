@@ -1,4 +1,4 @@
-//! The language as a whole, from text to value.
+//! Tests of the whole language, from text to value.
 
 use super::*;
 
@@ -40,7 +40,7 @@ impl Scope for World {
     }
 }
 
-/// The value of an expression, which is of the type that is told of it.
+/// Evaluates an expression and checks its static type.
 fn value(text: &str) -> Value {
     let expr = Expr::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
     let value = expr.eval(&World).unwrap_or_else(|e| panic!("{text}: {e}"));

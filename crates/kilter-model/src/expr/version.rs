@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// Compares two versions part by part as Puppet's `versioncmp` does: runs of digits by number,
-/// everything else by text; `-` and `.` separate parts, and a part that is missing is the lesser.
+/// Compares two versions part by part, like Puppet's `versioncmp`. Digits compare as numbers, other parts as
+/// text. `-` and `.` separate parts. A missing part is smaller.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (parts(a), parts(b));
     loop {
@@ -29,7 +29,7 @@ fn is_number(part: &str) -> bool {
     part.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Compares runs of digits of any length. One with a leading zero is a fraction (Puppet).
+/// Compares runs of digits of any length. Digits with a leading zero compare as a fraction (Puppet).
 fn by_number(x: &str, y: &str) -> Ordering {
     if x.starts_with('0') || y.starts_with('0') {
         return x.cmp(y);

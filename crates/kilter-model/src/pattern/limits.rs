@@ -1,10 +1,10 @@
-//! Expressions that the library would compile without end, told by their texts.
+//! Detects expressions that the library would take too long to compile.
 
-/// How many calls of groups (`\\g<name>`) an expression may have.
+/// Maximum number of group calls (`\\g<name>`) in an expression.
 const MOST_CALLS: usize = 32;
 
-/// The number by which the expression names a group that it cannot have: the library makes room for all
-/// groups up to it.
+/// Returns the first group number in the expression that cannot exist. The library would allocate memory for
+/// all groups up to that number.
 pub(super) fn group_beyond(text: &str) -> Option<&str> {
     let groups = text.matches('(').count();
     let mut rest = text;
@@ -19,19 +19,18 @@ pub(super) fn group_beyond(text: &str) -> Option<&str> {
         if !digits.is_empty() && digits.parse::<usize>().map_or(true, |number| number > groups) {
             return Some(digits);
         }
-        // What a backslash escapes is no mark itself.
+        // An escaped character starts nothing.
         let escaped = if mark == "\\" { after.chars().next().map_or(0, char::len_utf8) } else { 0 };
         rest = &after[escaped..];
     }
     None
 }
 
-/// Whether compiling the expression could take for ever: the library puts a group in the place of each
-/// call of it, and a call in a group may be one of that group. One such call is bounded, two double
-/// what there is again and again.
+/// Returns true if compiling the expression could take too long. The library replaces each call with the group,
+/// and a group may call itself. One nested call is bounded, but two double the size repeatedly.
 pub(super) fn calls_too_often(text: &str) -> bool {
     let (mut calls, mut within) = (0, false);
-    // Whether each open group is one that can be called.
+    // For each open group, true if it can be called.
     let mut open: Vec<bool> = Vec::new();
     let mut class = 0_u32;
     let mut rest = text;

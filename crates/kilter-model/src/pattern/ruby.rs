@@ -1,21 +1,21 @@
-//! From Ruby's dialect of regular expressions to that of the library, where they differ.
+//! Translates Ruby's dialect of regular expressions to that of the library.
 
-/// A character as readers see it (Unicode Standard Annex 29, without the rules for Indic conjuncts and Hangul, whose syllables
-/// are mostly one code point): a letter with its marks, a flag, a sequence of emoji. The group is atomic: a cluster is never
-/// matched in part.
+/// A grapheme cluster: a letter with its marks, a flag, an emoji sequence. Follows Unicode Standard Annex 29,
+/// without the rules for Indic conjuncts and Hangul, whose syllables are mostly one code point. The group is
+/// atomic: a cluster never matches in part.
 const GRAPHEME_CLUSTER: &str = concat!(
     r"(?>\r\n|\p{Regional_Indicator}{2}|(?s:.)",
     r"(?:[\p{M}\p{Emoji_Modifier}\x{200c}]|\x{200d}\p{Extended_Pictographic}?)*)"
 );
 
-/// The expression in the library's words.
+/// Translates the expression. The dialects differ in these points:
 ///
-/// - `(?m)` lets `.` match line breaks, which is `(?s)` elsewhere;
-/// - `\d`, `\w`, `\s` and their opposites mean ASCII alone;
-/// - `\Z` is the end or before one line break there, not several;
-/// - `[[:alpha:]]` and its like know the letters of every script;
+/// - `(?m)` lets `.` match line breaks, which is `(?s)` in the library;
+/// - `\d`, `\w`, `\s` and their opposites match ASCII only;
+/// - `\Z` in the library matches before several line breaks, in Ruby before a single one;
+/// - `[[:alpha:]]` and similar classes match letters of every script;
 /// - `\X` is a grapheme cluster;
-/// - `\101` is an octal number, unless it names a group.
+/// - `\101` is an octal number, unless it refers to a group.
 pub(super) fn rewritten(source: &str) -> String {
     let groups = groups(source);
     let mut text = String::with_capacity(source.len() + 16);
@@ -50,7 +50,7 @@ pub(super) fn rewritten(source: &str) -> String {
     text
 }
 
-/// The class of a name in brackets. Unlike `\\w`, these are not of ASCII alone.
+/// Returns the class for a name in brackets. Unlike `\\w`, it is not limited to ASCII.
 fn named_class(name: &str) -> &str {
     match name {
         "[:alpha:]" => r"\p{Alphabetic}",
@@ -72,7 +72,7 @@ fn named_class(name: &str) -> &str {
     }
 }
 
-/// How many groups there are that a number can name.
+/// Returns the number of groups that can be referred to by number.
 fn groups(source: &str) -> usize {
     let bytes = source.as_bytes();
     let named = source.contains("(?<") || source.contains("(?'");
@@ -82,7 +82,7 @@ fn groups(source: &str) -> usize {
     opens.count()
 }
 
-/// Takes a backslash with what belongs to it; returns how many bytes that are.
+/// Translates an escape. Returns its length in bytes.
 fn escape(rest: &str, in_class: bool, groups: usize, text: &mut String) -> usize {
     let Some(c) = rest[1..].chars().next() else {
         text.push('\\');
@@ -119,7 +119,7 @@ fn escape(rest: &str, in_class: bool, groups: usize, text: &mut String) -> usize
     2
 }
 
-/// Takes `\101`, a character by its number in base eight, or the number of a group.
+/// Translates `\101`: an octal character code or a group number.
 fn octal(rest: &str, in_class: bool, groups: usize, text: &mut String) -> usize {
     let digits: &str = {
         let end = rest[1..].find(|c: char| !matches!(c, '0'..='7')).unwrap_or(rest.len() - 1);
@@ -138,7 +138,7 @@ fn octal(rest: &str, in_class: bool, groups: usize, text: &mut String) -> usize 
     1 + digits.len()
 }
 
-/// Takes the beginning of a group; its flags are put into the library's letters.
+/// Translates the start of a group with its flags.
 fn flags(rest: &str, text: &mut String) -> usize {
     let Some(inner) = rest.strip_prefix("(?") else {
         text.push('(');

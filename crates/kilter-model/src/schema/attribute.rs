@@ -1,4 +1,4 @@
-//! What is known of one attribute of a type.
+//! Schema of an attribute.
 
 use ecow::EcoString;
 
@@ -7,24 +7,24 @@ use crate::data_type::DataType;
 use crate::names::AttributeName;
 use crate::value::{Hash, Value};
 
-/// How an attribute behaves (Puppet Resource API, "Resource definition").
+/// Behaviour of an attribute (Puppet Resource API, "Resource definition").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Behaviour {
     /// Read from the system, compared, and changed.
     #[default]
     Property,
-    /// Part of what identifies a resource.
+    /// Part of the identity of a resource.
     Namevar,
-    /// Set when the resource is created; reported, but never changed later.
+    /// Set when the resource is created. Reported, but never changed later.
     InitOnly,
     /// Reported, never set.
     ReadOnly,
-    /// Steers the provider; cannot be read from the system.
+    /// Controls the provider. Cannot be read from the system.
     Parameter,
 }
 
 impl Behaviour {
-    /// The word for it in schemas and output.
+    /// Returns the keyword in schemas and output.
     pub fn word(self) -> &'static str {
         match self {
             Behaviour::Property => "property",
@@ -35,50 +35,50 @@ impl Behaviour {
         }
     }
 
-    /// The behaviour of a word.
+    /// Returns the behaviour of a keyword.
     pub fn from_word(word: &str) -> Option<Behaviour> {
         Behaviour::ALL.into_iter().find(|behaviour| behaviour.word() == word)
     }
 
-    /// All there are.
+    /// All behaviours.
     pub const ALL: [Behaviour; 5] =
         [Behaviour::Property, Behaviour::Namevar, Behaviour::InitOnly, Behaviour::ReadOnly, Behaviour::Parameter];
 
-    /// Whether what is found is compared with what is wanted.
+    /// Returns true if the current value is compared with the desired value.
     pub fn is_compared(self) -> bool {
         matches!(self, Behaviour::Property | Behaviour::InitOnly)
     }
 }
 
-/// An attribute of a type.
+/// Schema of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttributeSchema {
-    /// Its name.
+    /// Name of the attribute.
     pub name: AttributeName,
-    /// The values it takes.
+    /// Accepted values.
     pub data_type: DataType,
-    /// What it is for, in Markdown.
+    /// Description in Markdown.
     pub desc: EcoString,
-    /// The value when none is given.
+    /// Default value.
     pub default: Option<Value>,
-    /// How it behaves.
+    /// Behaviour of the attribute.
     pub behaviour: Behaviour,
-    /// Whether it must be given.
+    /// True if a value is required.
     pub required: bool,
-    /// When what is found is as it was wanted.
+    /// Comparison of the current with the desired value.
     pub comparison: Comparison,
-    /// Whether it costs something to find out: it is only read when it is managed or asked for.
+    /// True if reading the attribute is expensive. It is read only if it is managed or requested.
     pub lazy: bool,
-    /// The providers that have it; all of them when none is named.
+    /// Providers that support the attribute. Empty means all.
     pub providers: Vec<EcoString>,
-    /// The features that a provider must have for it.
+    /// Provider features that the attribute requires.
     pub required_features: Vec<EcoString>,
-    /// What else its author said of it; kilter does not look into it.
+    /// Additional keys of the definition, which kilter does not use.
     pub extra: Hash,
 }
 
 impl AttributeSchema {
-    /// An attribute without a default that need not be given.
+    /// Creates an optional attribute without a default.
     pub fn new(
         name: impl Into<AttributeName>,
         data_type: DataType,
@@ -100,7 +100,7 @@ impl AttributeSchema {
         }
     }
 
-    /// Whether `provider`, which has these features, supports the attribute.
+    /// Returns true if `provider` supports the attribute. `has` returns true for the features of the provider.
     pub fn is_supported_by(&self, provider: &str, has: &dyn Fn(&str) -> bool) -> bool {
         let named = self.providers.is_empty() || self.providers.iter().any(|name| name == provider);
         named && self.required_features.iter().all(|feature| has(feature))

@@ -1,4 +1,4 @@
-//! When what is found is as it was wanted.
+//! Comparisons of current with desired values.
 
 use std::cmp::Ordering;
 
@@ -8,34 +8,34 @@ use crate::data_type::DataType;
 use crate::expr::compare_versions;
 use crate::value::Value;
 
-/// How the value that is found is held against the one that is wanted.
+/// Method of comparing the current value with the desired value.
 ///
-/// It takes the place of code in a provider for what code is mostly written for; a provider that
-/// compares an attribute itself (`custom_insync`) is asked first.
+/// Replaces the most common custom code in providers. A provider that compares an attribute itself
+/// (`custom_insync`) has priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Comparison {
-    /// Both are equal.
+    /// The values are equal.
     #[default]
     Equal,
-    /// Both have the same elements; order and repeats do not matter.
+    /// The lists have the same elements. Order and duplicates do not matter.
     Set,
-    /// What is wanted is among what is there: elements of a list, entries of a hash.
+    /// The current list or hash contains all desired elements or entries.
     Subset,
-    /// Both are equal but for capitals.
+    /// The values are equal, ignoring case.
     CaseInsensitive,
-    /// Both are the same words, whatever space is around them; numbers are words.
+    /// The values have the same words, ignoring white space. Numbers count as words.
     Words,
-    /// What is there is no less than what is wanted: a number, or a version.
+    /// The current number or version is at least the desired one.
     AtLeast,
-    /// What is there is no more than what is wanted.
+    /// The current number or version is at most the desired one.
     AtMost,
-    /// What is there keeps within the bounds that are wanted: `">= 1.2, < 2"`.
+    /// The current version satisfies the desired bounds: `">= 1.2, < 2"`.
     Bounds,
 }
 
 impl Comparison {
-    /// All there are.
+    /// All comparisons.
     pub const ALL: [Comparison; 8] = [
         Comparison::Equal,
         Comparison::Set,
@@ -47,7 +47,7 @@ impl Comparison {
         Comparison::Bounds,
     ];
 
-    /// The word for it in definitions and output.
+    /// Returns the keyword in definitions and output.
     pub fn word(self) -> &'static str {
         match self {
             Comparison::Equal => "equal",
@@ -61,13 +61,13 @@ impl Comparison {
         }
     }
 
-    /// The comparison of a word.
+    /// Returns the comparison of a keyword.
     pub fn from_word(word: &str) -> Option<Comparison> {
         Comparison::ALL.into_iter().find(|comparison| comparison.word() == word)
     }
 
-    /// Whether `is` is as `should` wants it. Values that the comparison cannot be made on are
-    /// compared for equality.
+    /// Returns true if `is` satisfies `should`. Values that the comparison does not support are tested for
+    /// equality.
     pub fn holds(self, is: &Value, should: &Value) -> bool {
         let (is, should) = (is.unwrap_sensitive(), should.unwrap_sensitive());
         match (self, is, should) {
@@ -93,8 +93,8 @@ impl Comparison {
         }
     }
 
-    /// What is said in the place of "is → should", where the comparison knows better. Nothing is
-    /// said of sealed values.
+    /// Returns a text to show instead of "is → should" if the comparison has a better one. Returns none for
+    /// sensitive values.
     pub fn explain(self, is: &Value, should: &Value) -> Option<EcoString> {
         if is.holds_sensitive() || should.holds_sensitive() {
             return None;
@@ -119,8 +119,7 @@ impl Comparison {
         }
     }
 
-    /// What values an attribute must be able to take for the comparison to say anything; none when
-    /// `data_type` has such.
+    /// Returns the kinds of values that the comparison requires, or none if `data_type` includes such values.
     pub(crate) fn lacks(self, data_type: &DataType) -> Option<&'static str> {
         use Sort::{Hash, List, Number, Text};
         let (sorts, wanted): (&[Sort], _) = match self {
@@ -135,7 +134,7 @@ impl Comparison {
     }
 }
 
-/// Sorts of values that comparisons are made for.
+/// Kinds of values for which comparisons exist.
 #[derive(Clone, Copy, PartialEq)]
 enum Sort {
     List,
@@ -144,7 +143,7 @@ enum Sort {
     Number,
 }
 
-/// Whether some values of the type are of a sort; of types that say nothing of it, yes.
+/// Returns true if the type may include values of this kind.
 fn takes(data_type: &DataType, sort: Sort) -> bool {
     match &*data_type.open() {
         DataType::Undef | DataType::Boolean(_) | DataType::Binary | DataType::Regexp(_) | DataType::Type(_) => false,
@@ -182,7 +181,7 @@ fn same_words(is: &Value, should: &Value) -> bool {
     }
 }
 
-/// The order of two numbers, or of two texts as versions.
+/// Returns the order of two numbers, or of two texts as versions.
 fn order(is: &Value, should: &Value) -> Option<Ordering> {
     match (is, should) {
         (Value::Integer(is), Value::Integer(should)) => Some(is.cmp(should)),
@@ -194,7 +193,7 @@ fn order(is: &Value, should: &Value) -> Option<Ordering> {
     }
 }
 
-/// One of the bounds in `">= 1.2, < 2"`.
+/// A single bound in `">= 1.2, < 2"`.
 struct Bound<'a> {
     operator: &'a str,
     version: &'a str,
@@ -215,7 +214,7 @@ impl Bound<'_> {
     }
 }
 
-/// Bounds with commas between them; none when one of them has no version.
+/// Parses bounds separated by commas. Returns none if a bound has no version.
 fn parse_bounds(text: &str) -> Option<Vec<Bound<'_>>> {
     let bound = |text| {
         let text = str::trim(text);

@@ -1,27 +1,27 @@
-//! What a provider can do beyond `get` and `set`.
+//! Optional features of a provider.
 
-/// What a provider can do beyond `get` and `set`.
+/// Optional feature of a provider, in addition to `get` and `set`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
-    /// Brings values that mean the same into one form.
+    /// Converts equivalent values to one canonical form.
     Canonicalize,
-    /// Compares some attributes by itself.
+    /// Compares some attributes itself.
     CustomInsync,
-    /// Makes resources of what it finds beside those that are wanted.
+    /// Generates resources that exist in addition to the declared ones.
     CustomGenerate,
     /// Reads single resources without reading all of them.
     SimpleGetFilter,
     /// Can preview a `set`.
     SupportsNoop,
-    /// Lives on a remote target.
+    /// Manages a remote target.
     RemoteResource,
     /// Acts on a refresh.
     Refresh,
 }
 
 impl Feature {
-    /// All there are.
+    /// All features.
     pub const ALL: [Feature; 7] = [
         Feature::Canonicalize,
         Feature::CustomInsync,
@@ -32,7 +32,7 @@ impl Feature {
         Feature::Refresh,
     ];
 
-    /// The word for it in schemas and output.
+    /// Returns the keyword in schemas and output.
     pub fn word(self) -> &'static str {
         match self {
             Feature::Canonicalize => "canonicalize",
@@ -45,7 +45,7 @@ impl Feature {
         }
     }
 
-    /// The feature of a word.
+    /// Returns the feature of a keyword.
     pub fn from_word(word: &str) -> Option<Feature> {
         Feature::ALL.into_iter().find(|feature| feature.word() == word)
     }

@@ -1,16 +1,17 @@
-//! Values that a resource sends to others.
+//! Outputs: values that a resource sends to others.
 
 use ecow::EcoString;
 
 use crate::data_type::DataType;
 
-/// What a resource sends to others under a name: `${exec[token].stdout}`.
+/// Schema of an output: `${exec[token].stdout}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputSchema {
-    /// Its name.
+    /// Name of the output.
     pub name: EcoString,
-    /// The values that are sent; [`DataType::Any`] where nobody has said it: such a value is checked where it arrives.
+    /// Data type of the values. With [`DataType::Any`], the type was not declared, and the receiving attribute
+    /// checks the value.
     pub data_type: DataType,
-    /// What it holds, in Markdown.
+    /// Description in Markdown.
     pub desc: EcoString,
 }

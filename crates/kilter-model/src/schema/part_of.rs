@@ -1,15 +1,15 @@
-//! What resources of a type are parts of.
+//! Resources that are parts of other resources.
 
 use crate::names::{AttributeName, TypeName};
 
-/// Resources of a type are parts of those of another one: each is an entry of an attribute of its owner, and nothing by itself (mgmt
-/// resource guide, "Groupable").
+/// Declares that resources of a type are parts of resources of another type. Each part is an entry of an
+/// attribute of its owner and has no independent state (mgmt resource guide, "Groupable").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartOf {
-    /// The type of the owners.
+    /// Type of the owners.
     pub type_name: TypeName,
-    /// The attribute of a part that holds the name of its owner.
+    /// Attribute of a part that contains the name of its owner.
     pub by: AttributeName,
-    /// The attribute of the owner in which parts are entries, by their titles.
+    /// Attribute of the owner that contains the parts, by title.
     pub into: AttributeName,
 }

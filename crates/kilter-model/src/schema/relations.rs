@@ -1,4 +1,4 @@
-//! Relations that resources have because of their values.
+//! Automatic relations, derived from the values of a resource.
 
 use std::cell::Cell;
 
@@ -10,25 +10,25 @@ use crate::expr::{EvalError, ExprError, Lookup, Scope, Template, is_plain};
 use crate::names::{AttributeName, ResourceRef, TypeName};
 use crate::value::Value;
 
-/// Resources of one type that a resource is related to, where the catalog has them.
+/// A relation to resources of a type, if the catalog contains them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoRelation {
-    /// How it is related to them.
+    /// Kind of the relation.
     pub kind: RelationKind,
-    /// Their type.
+    /// Type of the related resources.
     pub type_name: TypeName,
-    /// What their titles are.
+    /// Titles of the related resources.
     pub titles: Vec<AutoTitle>,
 }
 
-/// What the titles of related resources are made of.
+/// Title of a related resource.
 #[derive(Clone, Debug)]
 pub enum AutoTitle {
-    /// One title.
+    /// A fixed title.
     Constant(EcoString),
-    /// Written `$name`: the value of an attribute; each of its elements if it is a list.
+    /// Written `$name`: the value of an attribute, or each of its elements if it is a list.
     Attribute(AttributeName),
-    /// A text with `${…}` in it, in which `vars` are the values of the resource.
+    /// A text with `${…}`, in which `vars` are the attributes of the resource.
     Expression(Template),
 }
 
@@ -39,10 +39,10 @@ impl PartialEq for AutoTitle {
 }
 
 impl AutoTitle {
-    /// Reads a title as definitions write it.
+    /// Parses a title of a definition.
     ///
     /// # Errors
-    /// When it holds something in `${…}` that is not an expression.
+    /// If `${…}` contains an invalid expression.
     pub fn parse(text: &str) -> Result<AutoTitle, ExprError> {
         if !is_plain(text) {
             return Ok(match Template::parse(text)? {
@@ -50,7 +50,7 @@ impl AutoTitle {
                 template => AutoTitle::Expression(template),
             });
         }
-        // As Puppet has it: /\A\$(.*)\Z/, in which `.` is no line break.
+        // Same as in Puppet: /\A\$(.*)\Z/, in which `.` matches no line break.
         let name = text.strip_prefix('$').map(|name| name.strip_suffix('\n').unwrap_or(name));
         Ok(match name.filter(|name| !name.contains('\n')) {
             Some(name) => AutoTitle::Attribute(name.into()),
@@ -58,7 +58,7 @@ impl AutoTitle {
         })
     }
 
-    /// The title as definitions write it.
+    /// Returns the title as written in definitions.
     pub fn source(&self) -> EcoString {
         match self {
             AutoTitle::Constant(text) => text.replace("${", "$${"),
@@ -68,27 +68,27 @@ impl AutoTitle {
     }
 }
 
-/// Says why a relation that a type declares could not be made of a resource's values.
+/// Error in an automatic relation of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot tell what auto{kind} of `{type_name}` `{title}` stands for: {reason}", kind = .kind.word())]
 pub struct WishError {
-    /// How the resource would be related.
+    /// Kind of the relation.
     pub kind: RelationKind,
-    /// The type of the other.
+    /// Type of the related resource.
     pub type_name: TypeName,
-    /// The title as the definition has it.
+    /// Title as written in the definition.
     pub title: EcoString,
-    /// What is wrong.
+    /// Reason of the error.
     pub reason: EcoString,
 }
 
 impl TypeSchema {
-    /// Calls `see` with every relation that a resource with these values has by its type: the kind,
-    /// and the type and title of the other. Whether the other exists is left to the caller.
+    /// Calls `see` with every automatic relation of a resource with these values: the kind, and the type and
+    /// title of the other resource. The caller checks if the other resource exists. Returns the errors.
     ///
-    /// `name` is the value of a single namevar that the values do not hold. Lists are flattened; what
-    /// has no value is left out, and so is an expression that cannot do without it. Sealed values are
-    /// no titles, since titles are shown. Returns what went wrong otherwise.
+    /// `name` is the value of a single namevar that is missing in `attributes`. Lists are flattened. Missing
+    /// values are skipped, and so are expressions that need them. A sensitive value is an error, because titles
+    /// are shown.
     pub fn wishes(
         &self,
         attributes: &Attributes,
@@ -112,10 +112,10 @@ impl TypeSchema {
         errors
     }
 
-    /// What a title stands for with a resource that has these values, as for [`TypeSchema::wishes`].
+    /// Returns the titles of related resources for these values, as for [`TypeSchema::wishes`].
     ///
     /// # Errors
-    /// Why it cannot be told.
+    /// The reason why a title is unknown.
     pub fn titles(&self, title: &AutoTitle, attributes: &Attributes, name: &str) -> Result<Vec<EcoString>, EcoString> {
         let values = Values { schema: self, attributes, name, missed: Cell::new(false) };
         let mut titles = Vec::new();
@@ -124,7 +124,7 @@ impl TypeSchema {
     }
 }
 
-/// The titles in a value.
+/// Collects the titles in a value.
 fn flatten(value: &Value, titles: &mut Vec<EcoString>) -> Result<(), EcoString> {
     match value {
         Value::Undef => {}
@@ -139,12 +139,12 @@ fn flatten(value: &Value, titles: &mut Vec<EcoString>) -> Result<(), EcoString> 
     Ok(())
 }
 
-/// The values of one resource, as the variables of an expression.
+/// The attributes of a resource as variables of an expression.
 struct Values<'a> {
     schema: &'a TypeSchema,
     attributes: &'a Attributes,
     name: &'a str,
-    /// Whether an attribute was asked for that has no value.
+    /// True if the expression used an attribute without a value.
     missed: Cell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Titles and the namevars in them.
+//! Titles, and the namevars in them.
 
 use std::fmt;
 
@@ -11,30 +11,30 @@ use crate::names::AttributeName;
 use crate::pattern::{PatternError, Regexp};
 use crate::value::Value;
 
-/// How long a title may be, in bytes.
+/// Maximum length of a title, in bytes.
 const LONGEST: usize = 16 << 10;
 
 /// A regular expression in Ruby's dialect whose named groups are namevars.
 ///
-/// It is compiled when it is first needed, once for all of its clones.
+/// The expression is compiled on first use, once for all clones.
 #[derive(Clone, PartialEq)]
 pub struct TitlePattern {
     /// The expression.
     pub pattern: Regexp,
-    /// Which titles it is for.
+    /// Description of the matching titles.
     pub desc: EcoString,
 }
 
 impl TitlePattern {
-    /// A pattern, not compiled yet.
+    /// Creates a pattern without compiling it.
     pub fn new(pattern: impl Into<EcoString>, desc: impl Into<EcoString>) -> TitlePattern {
         TitlePattern { pattern: Regexp::new(pattern), desc: desc.into() }
     }
 
-    /// The names of its groups, in order, each once.
+    /// Returns the names of the groups, in order, without duplicates.
     ///
     /// # Errors
-    /// Says why it is no regular expression.
+    /// The reason why the pattern is not a valid regular expression.
     pub fn names(&self) -> Result<Vec<EcoString>, EcoString> {
         let regex = self.pattern.compiled().map_err(|error| EcoString::from(error.reason()))?;
         let mut names: Vec<EcoString> = Vec::new();
@@ -46,8 +46,8 @@ impl TitlePattern {
         Ok(names)
     }
 
-    /// The named groups and their texts if it matches, each name once; a group that took no part has
-    /// none.
+    /// Returns the texts of the named groups if the pattern matches. Groups that did not participate are
+    /// omitted.
     fn captures(&self, title: &str) -> Result<Option<Vec<(EcoString, EcoString)>>, EcoString> {
         let names = self.names()?;
         let regex = self.pattern.compiled().map_err(|error| EcoString::from(error.reason()))?;
@@ -67,52 +67,52 @@ impl fmt::Debug for TitlePattern {
     }
 }
 
-/// Says why a title does not name a resource of its type.
+/// Reason why a title does not identify a resource of its type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TitleError {
-    /// None of the type's patterns matches it.
+    /// No pattern of the type matches the title.
     NoMatch {
         /// The title.
         title: EcoString,
-        /// The patterns that were tried.
+        /// The patterns of the type.
         patterns: Vec<EcoString>,
     },
-    /// It is longer than titles may be.
+    /// The title is too long.
     TooLong {
-        /// How many bytes it has.
+        /// Length in bytes.
         length: usize,
     },
-    /// A pattern could not be held against it.
+    /// Matching a pattern failed.
     Pattern {
         /// The title.
         title: EcoString,
         /// The pattern.
         pattern: EcoString,
-        /// Why.
+        /// Reason of the failure.
         reason: EcoString,
     },
-    /// What it says of a namevar is no value of the namevar's type.
+    /// The title contains an invalid value for a namevar.
     Value {
         /// The title.
         title: EcoString,
         /// The namevar.
         attribute: AttributeName,
-        /// What should have been there.
+        /// The mismatch.
         mismatch: Box<Mismatch>,
     },
-    /// It does not say all that names a resource of the type.
+    /// The title does not contain all namevars.
     Partial {
         /// The title.
         title: EcoString,
-        /// What names a resource.
+        /// Namevars of the type.
         namevars: Vec<AttributeName>,
     },
-    /// It says something else than the resource's attributes do.
+    /// The title contradicts the attributes of the resource.
     Disagrees {
         /// The title.
         title: EcoString,
-        /// The namevars that differ, with what the title says and what the resource has.
+        /// Each differing namevar, its value in the title, and its value in the resource.
         namevars: Vec<(AttributeName, Value, Value)>,
     },
 }
@@ -149,17 +149,17 @@ impl fmt::Display for TitleError {
 }
 
 impl TypeSchema {
-    /// The namevars that a title gives, by the first pattern that matches it. Those that it does not
-    /// give come from the attributes of the resource.
+    /// Returns the namevars in a title, from the first pattern that matches. The attributes of the resource
+    /// supply the others.
     ///
-    /// The [key](TypeSchema::key) of a resource with several namevars is a title of it as well.
+    /// The [key](TypeSchema::key) of a resource with several namevars is also a valid title.
     ///
-    /// Without patterns the title is the value of the first namevar (Puppet; a type with several is
-    /// told to have patterns by [`definition`](crate::definition)). A type without namevars gets
-    /// nothing from a title.
+    /// Without patterns, the title is the value of the first namevar, as in Puppet.
+    /// [`definition`](crate::definition) requires patterns for a type with several namevars. A type without
+    /// namevars gets no values from a title.
     ///
     /// # Errors
-    /// When no pattern matches, a pattern takes too many steps, or a namevar cannot have the value.
+    /// If no pattern matches, a pattern takes too many steps, or a namevar does not accept the value.
     pub fn parse_title(&self, title: &str) -> Result<Vec<(AttributeName, Value)>, TitleError> {
         if title.len() > LONGEST {
             return Err(TitleError::TooLong { length: title.len() });
@@ -192,7 +192,7 @@ impl TypeSchema {
         Err(TitleError::NoMatch { title: title.into(), patterns })
     }
 
-    /// The namevars in a key; none of what is another title.
+    /// Returns the namevars in a key, or none if the title is not a key.
     fn taken_from_key(&self, title: &str) -> Option<Vec<(AttributeName, Value)>> {
         if !title.starts_with('{') || self.namevars().nth(1).is_none() {
             return None;
@@ -209,11 +209,11 @@ impl TypeSchema {
             .collect()
     }
 
-    /// The key and the namevars of a resource, by its title and by those of its attributes that are
-    /// given. What is given counts, also against the title.
+    /// Returns the key and the namevars of a resource from its title and its attributes. Attributes override
+    /// the title.
     ///
     /// # Errors
-    /// When the title cannot be taken apart, or both together do not name a resource.
+    /// If the title cannot be parsed, or if a namevar is missing.
     pub fn identify(&self, title: &str, given: &Attributes) -> Result<(EcoString, Attributes), TitleError> {
         let mut namevars = Attributes::default();
         for namevar in self.namevars() {
@@ -237,11 +237,11 @@ impl TypeSchema {
         }
     }
 
-    /// What identifies a resource among those of its type: the text of its namevar, or, where there
-    /// are several, a JSON object of them in the order of the schema. Two resources have the same if
-    /// and only if their namevars are the same.
+    /// Returns the key that identifies a resource within its type: the text of its namevar, or a JSON object of
+    /// several namevars in schema order. Two resources have the same key if and only if their namevars are
+    /// equal.
     ///
-    /// None when a namevar is missing that must have a value, or one is sealed: a key is shown.
+    /// Returns none if a required namevar is missing, or if a namevar is sensitive, because keys are shown.
     pub fn key(&self, attributes: &Attributes) -> Option<EcoString> {
         let mut namevars = self.namevars();
         let first = namevars.next()?;
@@ -260,11 +260,11 @@ impl TypeSchema {
         Some(eco_format!("{}", serde_json::Value::Object(object)))
     }
 
-    /// Checks the title that a provider gave a resource: a pattern must match it, and the namevars in
-    /// it must be those of the resource (Puppet Resource API, "Resource implementation").
+    /// Checks a title from a provider: a pattern must match, and its namevars must equal those of the resource
+    /// (Puppet Resource API, "Resource implementation").
     ///
     /// # Errors
-    /// When no pattern matches, or a namevar is another one.
+    /// If no pattern matches, or if a namevar differs.
     pub fn check_title(&self, title: &str, attributes: &Attributes) -> Result<(), TitleError> {
         let mut namevars = Vec::new();
         for (name, titled) in self.parse_title(title)? {
@@ -277,8 +277,7 @@ impl TypeSchema {
     }
 }
 
-/// The value of a type that a title stands for: the text itself where the type has texts, else what
-/// the word means to it.
+/// Converts a title part to a value of a type. Returns the text itself if the type accepts it.
 pub(crate) fn from_text(data_type: &DataType, text: &str) -> Result<Value, Mismatch> {
     let plain = data_type.sealed(Value::from(text));
     match data_type.check(&plain) {

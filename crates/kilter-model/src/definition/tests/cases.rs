@@ -1,4 +1,4 @@
-//! Wrong definitions, and everything that is said of each.
+//! Invalid definitions with all their messages.
 
 use super::faults::Make;
 

@@ -1,16 +1,16 @@
 use super::cases::CASES;
 use super::*;
 
-/// How the text of a case becomes a definition.
+/// Form of a test case.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Make {
-    /// It is one.
+    /// The text is a whole definition.
     Whole,
-    /// It is some keys of a type whose only attribute is the namevar `name`.
+    /// The text has some keys of a type whose only attribute is the namevar `name`.
     Type,
-    /// It is more attributes of such a type.
+    /// The text has more attributes of such a type.
     Attributes,
-    /// It is the keys of an attribute `x` of such a type.
+    /// The text has the keys of an attribute `x` of such a type.
     Attribute,
 }
 

@@ -3,7 +3,7 @@ use crate::catalog::RelationKind;
 use crate::data_type::DataType;
 use crate::schema::{AutoTitle, Behaviour, Comparison, Feature};
 
-/// Definitions with every key in one of them or another.
+/// Definitions that together use every key.
 pub(super) const SEEDS: [&str; 4] = [
     r#"{
         "name": "apt_key",

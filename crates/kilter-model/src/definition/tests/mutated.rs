@@ -1,11 +1,11 @@
-//! Definitions and titles that somebody got wrong at random.
+//! Randomly mutated definitions and titles.
 
 use super::*;
 use crate::schema::{Attributes, Behaviour, TitlePattern};
 
 const ROUNDS: u32 = 20_000;
 
-/// Pieces that mean something to one of the languages in a definition.
+/// Tokens of the languages in a definition.
 const PIECES: [&str; 40] = [
     "$",
     "${",
@@ -49,7 +49,7 @@ const PIECES: [&str; 40] = [
     "\n",
 ];
 
-/// A text with some bytes taken out, doubled or replaced, and pieces put in.
+/// Deletes, doubles or replaces some characters of a text, and inserts tokens.
 fn mutated(random: &mut fastrand::Rng, text: &str) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     for _ in 0..random.usize(1..4) {
@@ -73,7 +73,7 @@ fn mutated(random: &mut fastrand::Rng, text: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// A value with one part changed, taken out, or replaced by another sort of value.
+/// Changes, removes or replaces one part of a value.
 fn changed(random: &mut fastrand::Rng, value: &Value) -> Value {
     match value {
         Value::Hash(entries) if !entries.is_empty() && random.u8(0..8) > 0 => {
@@ -108,7 +108,7 @@ fn changed(random: &mut fastrand::Rng, value: &Value) -> Value {
     }
 }
 
-/// The seed of a run: another one each time unless KILTER_SEED says which.
+/// Returns the seed from KILTER_SEED, or a random one.
 fn seed() -> u64 {
     let seed =
         std::env::var("KILTER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
@@ -122,7 +122,7 @@ fn no_definition_makes_the_reader_fall_over() {
     let seeds = good::SEEDS.map(value);
     let (mut taken, mut refused) = (0, 0);
     for _ in 0..ROUNDS {
-        // The one without regular expressions is read many times faster.
+        // The seed without regular expressions is read many times faster.
         let seed = if random.u8(0..64) > 0 { 2 } else { random.usize(0..seeds.len()) };
         let mut definition = seeds[seed].clone();
         for _ in 0..random.usize(1..4) {
@@ -158,7 +158,7 @@ fn no_title_and_no_pattern_make_titles_fall_over() {
     ];
     const TITLES: [&str; 6] =
         ["php-yum", "rule@fw1", "aaaaaaaaaaaaaaaaaaaaaaaa", "a/b/c0ffee", "www.example.com:80", "ää\n-x"];
-    /// How many titles are held against one pattern: to compile it takes longest.
+    /// Number of titles per pattern, because compiling a pattern takes longest.
     const TITLES_EACH: u32 = 50;
     let mut random = fastrand::Rng::with_seed(seed());
     let mut matched = 0;

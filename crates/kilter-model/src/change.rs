@@ -27,8 +27,7 @@ pub struct State {
     pub outputs: Attributes,
     /// Reason why this resource could not be read. The other resources of the same call are unaffected.
     pub unreadable: Option<EcoString>,
-    /// Attributes that a plan cannot predict, because an earlier resource determines them. Always empty outside
-    /// of a plan.
+    /// Attributes that a plan cannot predict. Always empty outside of a plan.
     pub unknown: Vec<Unknown>,
 }
 
@@ -44,14 +43,14 @@ pub struct Unknown {
 /// The reason why a plan cannot predict an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnknownCause {
-    /// An earlier resource decides the attribute.
+    /// An earlier resource determines the attribute.
     Resource(Because),
     /// The check needs more than a dry run permits. The text completes "known …".
     Refused(EcoString),
 }
 
 impl UnknownCause {
-    /// Returns the reason as people read it after the word "known".
+    /// Returns the reason in the form that follows the word "known" in messages.
     pub fn reason(&self) -> EcoString {
         match self {
             UnknownCause::Resource(because) => because.reason(),
@@ -59,7 +58,7 @@ impl UnknownCause {
         }
     }
 
-    /// Returns the resource that decides the attribute, if one does.
+    /// Returns the resource that determines the attribute, if any.
     pub fn resource(&self) -> Option<&ResourceRef> {
         match self {
             UnknownCause::Resource(because) => Some(&because.resource),

@@ -1,4 +1,4 @@
-//! What a provider returned, held against its promises.
+//! Validates the states that a provider returns against its contract.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,12 @@ use crate::context::{Context, Level, Strictness};
 use crate::contract::{Provider, ProviderError, Query, Wanted};
 use crate::seal::Seal;
 
-/// All resources that a query is about, each valid by the schema.
+/// Reads the resources of a query. Each returned state is valid by the schema.
 ///
 /// # Errors
-/// When the provider cannot read, or returns what its own schema does not allow (Puppet Resource
-/// API: "It is an error to return values not matching the type"). What comes after the first that cannot be read is not
-/// asked for.
+/// If the provider cannot read, or returns values that its schema does not allow (Puppet Resource API: "It is
+/// an error to return values not matching the type"). The reading stops at the first resource that cannot be
+/// read.
 pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
     let mut states = match query {
         Query::Named(wanted) if provider.reads_singly() => {
@@ -30,13 +30,13 @@ pub fn get_checked(provider: &dyn Provider, cx: &Context<'_>, query: Query<'_>) 
     Ok(states)
 }
 
-/// The name of a resource, and how it is, or why that cannot be read.
+/// Name of a resource, and its state or the reason why it cannot be read.
 pub type Reading = (EcoString, Result<State, ProviderError>);
 
-/// The resources of these names that there are, each valid by the schema, or why it alone is not to be had.
+/// Reads the existing resources with these names. Each is valid by the schema, or has an error of its own.
 ///
 /// # Errors
-/// When the provider as a whole cannot read, or an interrupt leaves some unread.
+/// If the provider as a whole cannot read, or if an interrupt leaves some resources unread.
 pub fn get_named(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -48,7 +48,7 @@ pub fn get_named(
     }
     let one_by_one = wanted.iter().map(|one| {
         if cx.interrupt().is_raised() {
-            // One that is left out would count as absent.
+            // A resource missing from the result would count as absent.
             return Err(ProviderError::new("not all were read: the run was interrupted"));
         }
         Ok(match provider.get_one(cx, *one) {
@@ -59,17 +59,17 @@ pub fn get_named(
     one_by_one.collect()
 }
 
-/// Those of these names that a provider finds when it reads many at a time.
+/// Reads several resources at once, and returns the requested ones.
 fn read_named(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
     let is_asked = |state: &State| wanted.iter().any(|wanted| *wanted.name == state.name);
     Ok(read(provider, cx, wanted)?.into_iter().filter(is_asked).collect())
 }
 
-/// The same of the state of a declared resource. A found value outside of its type is a difference to repair if `should`
-/// declares another one, unless the context is strict.
+/// Like [`accepted`], for a declared resource. A current value outside of its type counts as a difference to
+/// repair if `should` has another value, unless the context is strict.
 ///
 /// # Errors
-/// As [`accepted`].
+/// See [`accepted`].
 pub(crate) fn accepted_for(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -83,23 +83,24 @@ pub(crate) fn accepted_for(
     Ok(state)
 }
 
-/// A state as it can be relied on: sealed where the schema says so, valid by it, its title that of
-/// its namevars, canonical.
+/// Returns a validated state: secrets are sealed according to the schema, values are valid and canonical, and
+/// the title matches the namevars.
 ///
 /// # Errors
-/// When it is none of this, or could not be read. What is canonical and which title fits only counts where the context is
-/// strict.
+/// If the state could not be read or is invalid. Non-canonical values and wrong titles are errors only if the
+/// context is strict.
 pub(crate) fn accepted(provider: &dyn Provider, cx: &Context<'_>, mut state: State) -> Result<State, ProviderError> {
     accept(provider, cx, &mut state)?;
     Ok(state)
 }
 
-/// [`accepted`], where the state stays: of thousands, each would be moved.
+/// Like [`accepted`], but in place, because moving thousands of states costs time.
 fn accept(provider: &dyn Provider, cx: &Context<'_>, state: &mut State) -> Result<(), ProviderError> {
     accept_unless(provider, cx, state, &|_| false, &|_| false)
 }
 
-/// The same, where values of some attributes may be outside of their type, and some are declared as secrets.
+/// Like [`accept`], but some attributes may have values outside of their type, and some are declared as
+/// secrets.
 fn accept_unless(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -163,7 +164,7 @@ fn accept_unless(
     Ok(())
 }
 
-/// Whether the only namevar of a resource says another name than it has.
+/// Returns the fault if the only namevar of a resource differs from its name.
 fn misnamed(schema: &TypeSchema, state: &State) -> Option<String> {
     let mut namevars = schema.namevars();
     let (namevar, None) = (namevars.next()?, namevars.next()) else { return None };
@@ -179,7 +180,7 @@ fn broken(provider: &dyn Provider, name: &str, why: &str) -> ProviderError {
     ))
 }
 
-/// What is wrong with the title of a resource with several namevars.
+/// Returns the fault in the title of a resource with several namevars.
 fn untitled(provider: &dyn Provider, state: &State) -> Option<EcoString> {
     let schema = provider.schema();
     if !is_composite(schema) {
@@ -191,7 +192,7 @@ fn untitled(provider: &dyn Provider, state: &State) -> Option<EcoString> {
     }
 }
 
-/// Which values `get` has not returned in their canonical form.
+/// Returns the fault if `get` returned a value that is not canonical.
 fn changed_by_canonicalisation(provider: &dyn Provider, state: &State) -> Option<EcoString> {
     if !provider.schema().has(Feature::Canonicalize) {
         return None;
@@ -222,7 +223,7 @@ mod tests {
     use crate::context::Interrupt;
     use crate::contract::Mode;
 
-    /// Keeps the names that it is asked for. `bad` cannot be read, and who asks for `last` interrupts.
+    /// Records the requested names. `bad` cannot be read, and a request for `last` raises the interrupt.
     struct Single {
         schema: TypeSchema,
         asked: Mutex<Vec<EcoString>>,

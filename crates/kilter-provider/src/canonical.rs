@@ -1,18 +1,18 @@
-//! What was declared, in the form that `get` returns: values, and the name that follows from them.
+//! Canonical form of declared values and names.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, DataType, Feature, Value};
 
 use crate::contract::{Problem, Provider};
 
-/// Brings what was declared into the form that `get` returns, the name of the resource included.
+/// Converts a declared resource, including its name, to the form that `get` returns.
 ///
-/// The namevar is an attribute like the others (Puppet Resource API, "canonicalize", whose example is
-/// one): it is lent to the provider where it was left to the title, and kept if its form is another. The
-/// name of a resource is what its namevars amount to then.
+/// The namevar is an attribute like any other (see the example of "canonicalize" in the Puppet Resource API).
+/// If the declaration omits it, it is added for the call, and kept only if the canonical form differs. The name
+/// of the resource follows from the canonical namevars.
 ///
 /// # Errors
-/// When a value has no such form; nothing is known of the values then.
+/// If a value has no canonical form. The values are then undefined.
 pub fn canonicalize(provider: &dyn Provider, name: &mut EcoString, should: &mut Attributes) -> Result<(), Problem> {
     let schema = provider.schema();
     if !schema.has(Feature::Canonicalize) {
@@ -21,7 +21,7 @@ pub fn canonicalize(provider: &dyn Provider, name: &mut EcoString, should: &mut 
     let lent = lend(provider, name, should);
     let has_secrets = should.iter().any(|(_, value)| value.holds_sensitive());
     provider.canonicalize(name, should)?;
-    // What was made anew of a value with secrets has lost their seals.
+    // Values that the provider rebuilt have lost their seals.
     for (name, value) in should.iter_mut().filter(|_| has_secrets) {
         if let Some(attribute) = schema.known(name.as_str()) {
             *value = attribute.data_type.sealed(std::mem::take(value));
@@ -38,8 +38,8 @@ pub fn canonicalize(provider: &dyn Provider, name: &mut EcoString, should: &mut 
     Ok(())
 }
 
-/// The name that a declared resource has in its canonical form, and its namevars. None where the
-/// provider changes no names, or this one has no such form.
+/// Returns the canonical name of a declared resource, and its namevars. None if the name does not change or has
+/// no canonical form.
 pub fn canonical_name(
     provider: &dyn Provider,
     name: &EcoString,
@@ -55,7 +55,7 @@ pub fn canonical_name(
     (canonical != *name).then_some((canonical, namevars))
 }
 
-/// Puts the only namevar among the values if it is not there; tells which.
+/// Adds the only namevar to the values if it is missing. Returns its name.
 fn lend(provider: &dyn Provider, name: &EcoString, should: &mut Attributes) -> Option<EcoString> {
     let schema = provider.schema();
     let mut namevars = schema.namevars();
@@ -63,7 +63,7 @@ fn lend(provider: &dyn Provider, name: &EcoString, should: &mut Attributes) -> O
     if !schema.title_patterns.is_empty() || should.get(namevar.name.as_str()).is_some() {
         return None;
     }
-    // A name that is no value of the namevar's type was a problem before; most are texts.
+    // A name that the namevar does not accept has already been reported. Most names are texts.
     let value = match &*namevar.data_type.open() {
         DataType::String(..) | DataType::Pattern(_) | DataType::Enum(_) => Value::String(name.clone()),
         _ => schema.parse_title(name).ok()?.pop()?.1,

@@ -1,4 +1,4 @@
-//! The engine's check: read, hold against the schema, compare.
+//! Check of resources: read, validate, compare.
 
 use ecow::eco_format;
 use kilter_model::{Attributes, Difference, Feature, ResourceRef, State, TypeSchema};
@@ -8,21 +8,20 @@ use crate::compare::compare;
 use crate::context::Context;
 use crate::contract::{Provider, ProviderError, Query, Wanted};
 
-/// What a check of one resource found.
+/// Result of checking a resource.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The state.
+    /// Current state.
     pub state: State,
-    /// What is not as it should be; empty when all is.
+    /// Attributes that are out of sync. Empty if the resource is in sync.
     pub differences: Vec<Difference>,
-    /// Whether a refresh does something once the differences are gone ([`Provider::acts_on_refresh`]).
+    /// True if a refresh has an effect after the differences are repaired ([`Provider::acts_on_refresh`]).
     pub acts_on_refresh: bool,
 }
 
-/// Reads the resources that are wanted and compares each with what should be.
+/// Reads resources and compares each with its desired state.
 ///
-/// The answers come in the order of `wanted`. An error of the provider as a whole is the error of
-/// each of them.
+/// The results are in the order of `wanted`. If the provider as a whole fails, each result has that error.
 pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Vec<Result<Found, ProviderError>> {
     if provider.reads_singly() {
         return wanted.iter().map(|&one| check_one(provider, cx, one)).collect();
@@ -41,19 +40,19 @@ pub fn check(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -
     states.map(|(state, wanted)| check_state(provider, cx, state, wanted)).collect()
 }
 
-/// Reads one resource and compares it with what should be.
+/// Reads a resource and compares it with its desired state.
 ///
 /// # Errors
-/// When it cannot be read, or cannot be brought to what should be.
+/// If the resource cannot be read, or cannot reach its desired state.
 pub fn check_one(provider: &dyn Provider, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<Found, ProviderError> {
     found(provider, cx, provider.get_one(cx, wanted)?, wanted)
 }
 
-/// Reads resources with as few calls as can be: those that are wanted where the provider can filter,
-/// all of them otherwise. More may come back than were asked for.
+/// Reads resources with as few calls as possible: the requested ones if the provider can filter, otherwise all.
+/// May return more resources than requested.
 ///
 /// # Errors
-/// When the provider as a whole cannot read.
+/// If the provider as a whole cannot read.
 pub fn read(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
     let query = match provider.schema().has(Feature::SimpleGetFilter) {
         true => Query::Named(wanted),
@@ -64,10 +63,10 @@ pub fn read(provider: &dyn Provider, cx: &Context<'_>, wanted: &[Wanted<'_>]) ->
     Ok(states)
 }
 
-/// Compares a state that [`read`] returned with what should be.
+/// Compares a state returned by [`read`] with the desired state.
 ///
 /// # Errors
-/// When the state is none that the schema allows, or cannot be brought to what should be.
+/// If the state is invalid by the schema, or the resource cannot reach its desired state.
 pub fn check_state(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -77,15 +76,15 @@ pub fn check_state(
     found(provider, cx, accepted_for(provider, cx, state, wanted.should)?, wanted)
 }
 
-/// Whether resources of a type are identified by several namevars.
+/// Returns true if the type has several namevars.
 pub(crate) fn is_composite(schema: &TypeSchema) -> bool {
     schema.namevars().nth(1).is_some()
 }
 
-/// Resources with several namevars are known by the key that these amount to.
+/// Sets the name of a resource with several namevars to its key.
 ///
 /// # Errors
-/// When one that is there lacks a namevar: nobody can tell which it is.
+/// If an existing resource lacks a namevar and so cannot be identified.
 fn named(provider: &dyn Provider, state: &mut State) -> Result<(), ProviderError> {
     let schema = provider.schema();
     if !is_composite(schema) {
@@ -125,7 +124,7 @@ fn found(provider: &dyn Provider, cx: &Context<'_>, state: State, wanted: Wanted
     Ok(Found { state, differences, acts_on_refresh })
 }
 
-/// Whether nobody declares a resource that is on the system.
+/// Returns true if a resource on the system is not declared.
 fn is_stray(cx: &Context<'_>, child: &ResourceRef) -> bool {
     cx.outlook().declared(child.type_name.as_str(), child.title.as_str()).is_none()
 }

@@ -1,4 +1,4 @@
-//! What differs between a state and what should be.
+//! Differences between the current and the desired state.
 
 use ecow::EcoString;
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Difference, Feature, State, TypeSchema, Value};
@@ -6,18 +6,17 @@ use kilter_model::{AttributeSchema, Attributes, Behaviour, Difference, Feature, 
 use crate::contract::{INSYNC_TRIGGER, Insync, Provider, ProviderError};
 use crate::seal::Seal;
 
-/// What is said of a resource without properties that its provider finds out of sync (Puppet Resource
+/// Default message for a resource without properties that its provider reports as out of sync (Puppet Resource
 /// API, "Using custom_insync in a resource without properties").
 const TRIGGERED: &str = "Custom insync logic determined that this resource is out of sync";
 
-/// What differs between a state and what should be.
+/// Returns the differences between the current and the desired state.
 ///
-/// Of a resource that is to be removed only that is told; of one that is to be created, what it will
-/// be as well. Attributes that only steer the provider or are never set are left out; so are those
-/// that nothing was said of.
+/// For a removal, the only difference is `ensure`. For a creation, the differences include the new values.
+/// Parameters, read-only attributes and attributes that were not declared are not compared.
 ///
 /// # Errors
-/// When what should be cannot be reached: an `init_only` attribute of a resource that exists.
+/// If the desired state is unreachable, because an `init_only` attribute of an existing resource differs.
 pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Result<Vec<Difference>, ProviderError> {
     let schema = provider.schema();
     let mut differences = Vec::new();
@@ -55,18 +54,18 @@ pub fn compare(provider: &dyn Provider, is: &State, should: &Attributes) -> Resu
         differences.extend(triggered(provider, is, should)?);
     }
     differences.extend(is.drift.iter().cloned());
-    // A run may make very many resources, and keeps these until it does.
+    // A run may keep the differences of many resources until it repairs them.
     differences.shrink_to_fit();
     Ok(differences)
 }
 
-/// Whether `ensure` says of resources that they are there or not. Where it cannot be `absent` it is a property
-/// like others: a service that is to be running.
+/// Returns true if `ensure` can be `absent`. Otherwise, `ensure` is an ordinary property, such as `running` of
+/// a service.
 fn can_be_absent(schema: &TypeSchema) -> bool {
     schema.find("ensure").is_some_and(|ensure| ensure.data_type.check(&Value::from("absent")).is_ok())
 }
 
-/// Asks about a resource as a whole.
+/// Asks the provider to compare the resource as a whole.
 fn triggered(provider: &dyn Provider, is: &State, should: &Attributes) -> Result<Option<Difference>, ProviderError> {
     let message = match provider.insync(INSYNC_TRIGGER, is, should) {
         Insync::Default | Insync::Same => return Ok(None),
@@ -94,7 +93,7 @@ fn compare_one(
         None if name == "ensure" => &absent,
         found => found.unwrap_or(&Value::Undef),
     };
-    // A provider has nothing to say of attributes that never change, or of a resource that does not exist.
+    // Providers do not compare attributes that never change, or resources that do not exist.
     let is_there = is.exists || name == "ensure" || !can_be_absent(provider.schema()) || provider.compares_absent();
     let asked = attribute.behaviour == Behaviour::Property && provider.schema().has(Feature::CustomInsync) && is_there;
     let answer = if asked { provider.insync(name, is, should) } else { Insync::Default };
@@ -103,7 +102,7 @@ fn compare_one(
         true => Value::sensitive(value.clone()),
         false => value.clone(),
     };
-    // What was found is as secret as what is wanted, and nobody but this place knows both.
+    // The current value is as secret as the desired value, and only this function knows both.
     let hidden = |text: EcoString| match sealed {
         true => Seal::of_values([&seal(found), &seal(wanted)]).hide(text),
         false => text,

@@ -1,4 +1,4 @@
-//! What a provider is given of its surroundings.
+//! Context of a provider call.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -9,32 +9,32 @@ use crate::logging::ProviderEvent;
 use crate::outlook::{Alone, Outlook};
 use ecow::EcoString;
 
-/// Severities of RFC 5424, the gravest last.
+/// Severity levels of RFC 5424, the most severe last.
 ///
-/// Providers use those up to [`Level::Err`]: what fails in a provider concerns its resources. The
-/// graver ones are there so that lines of others can be carried as they came.
+/// Providers use levels up to [`Level::Err`], because their failures concern only their resources. The higher
+/// levels exist to forward messages of other programs unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// For the author of a provider.
+    /// Messages for the author of a provider.
     Debug,
     /// Regular progress.
     Info,
-    /// A change of state, or another event of notice.
+    /// A state change, or another notable event.
     Notice,
-    /// Something that does not yet prevent the work.
+    /// A problem that does not prevent the operation.
     Warning,
-    /// Something that prevented it.
+    /// A problem that prevented the operation.
     Err,
     /// A critical condition. Not for providers.
     Critical,
-    /// Somebody has to act at once. Not for providers.
+    /// Immediate action is required. Not for providers.
     Alert,
     /// The system is unusable. Not for providers.
     Emerg,
 }
 
 impl Level {
-    /// The word for it.
+    /// Returns the keyword.
     pub fn word(self) -> &'static str {
         match self {
             Level::Debug => "debug",
@@ -48,7 +48,7 @@ impl Level {
         }
     }
 
-    /// Its number in RFC 5424: 7 for debug down to 0 for emerg.
+    /// Returns the severity number of RFC 5424: 7 for debug down to 0 for emerg.
     pub fn severity(self) -> u8 {
         match self {
             Level::Debug => 7,
@@ -63,13 +63,13 @@ impl Level {
     }
 }
 
-/// Takes the lines that providers write.
+/// Receives the log lines of providers.
 pub trait Log: Send + Sync {
-    /// One line about a resource, or about the provider when `name` is empty.
+    /// Receives a line about a resource, or about the provider if `name` is empty.
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str);
 
-    /// What a provider reports through a [`ChangeLog`](crate::ChangeLog). As long as nobody wants
-    /// more, it becomes one line for each resource that it is about.
+    /// Receives an event of a [`ChangeLog`](crate::ChangeLog). The default implementation writes one line for
+    /// each resource of the event.
     fn event(&self, event: &ProviderEvent<'_>) {
         let text = event.text();
         if event.titles.is_empty() {
@@ -81,7 +81,7 @@ pub trait Log: Send + Sync {
     }
 }
 
-/// Drops every line.
+/// Log that discards all lines.
 pub struct NoLog;
 
 impl Log for NoLog {
@@ -90,7 +90,7 @@ impl Log for NoLog {
     fn event(&self, _: &ProviderEvent<'_>) {}
 }
 
-/// The wish of the person at the terminal that what is in flight be ended too.
+/// A request to cancel in-flight calls.
 #[derive(Clone, Copy)]
 pub struct Interrupt<'a> {
     flag: &'a AtomicBool,
@@ -99,70 +99,70 @@ pub struct Interrupt<'a> {
 }
 
 impl<'a> Interrupt<'a> {
-    /// An interrupt that is read from `flag`; `fd` becomes readable when the flag is set.
+    /// Creates an interrupt from `flag`. `fd` becomes readable when the flag is set.
     pub fn new(flag: &'a AtomicBool, fd: Option<BorrowedFd<'a>>) -> Interrupt<'a> {
         Interrupt { flag, fd, urgent: None }
     }
 
-    /// The same, and `urgent` says when what is being ended is to be killed.
+    /// Adds a second flag: when `urgent` is set, cancelled processes are killed immediately.
     #[must_use]
     pub fn or_urgent(self, urgent: &'a AtomicBool) -> Interrupt<'a> {
         Interrupt { urgent: Some(urgent), ..self }
     }
 
-    /// Says when what is being ended is not to have any more time to end by itself.
+    /// Returns the flag that removes the grace period of cancelled processes.
     pub fn urgent(&self) -> Option<&'a AtomicBool> {
         self.urgent
     }
 
-    /// Whether to stop.
+    /// Returns true if the interrupt is raised.
     pub fn is_raised(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
 
-    /// What it is read from.
+    /// Returns the flag.
     pub fn flag(&self) -> &'a AtomicBool {
         self.flag
     }
 
-    /// A descriptor that becomes readable when it is raised, for polling.
+    /// Returns a descriptor for polling. It becomes readable when the interrupt is raised.
     pub fn fd(&self) -> Option<BorrowedFd<'a>> {
         self.fd
     }
 }
 
-/// Whether changes are to survive a crash of the machine.
+/// Durability of changes in a system crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// They survive once the run has reported success.
+    /// Changes survive a crash after the run has reported success.
     #[default]
     Flushed,
-    /// They survive when the system gets to it.
+    /// Changes survive a crash after the system has flushed them.
     Unflushed,
 }
 
-/// What becomes of a provider that does not keep its promises: states with values that
-/// canonicalisation would change, titles that do not fit.
+/// Reaction to providers that violate their contract. Examples: values that are not canonical, titles that do
+/// not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strictness {
-    /// Nothing.
+    /// No reaction.
     Off,
-    /// It is warned of.
+    /// A warning.
     #[default]
     Warning,
     /// The resource fails.
     Error,
 }
 
-/// What the program is called that runs providers, as it is told to them.
+/// Name of the program that runs providers, as reported to them.
 pub const PROGRAM: &str = "kilter";
 
-/// What a machine is called that nobody has named.
+/// Default host name.
 pub(crate) const NAMELESS: &str = "localhost";
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// What a provider is given of its surroundings for one call.
+/// Context of a provider call.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     log: &'a dyn Log,
@@ -180,7 +180,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'static> {
-    /// Surroundings in which nothing is logged, nothing else is managed and nobody interrupts.
+    /// Creates a context without a log, without other resources and without an interrupt.
     pub fn bare() -> Context<'static> {
         Context {
             log: &NoLog,
@@ -200,7 +200,7 @@ impl Context<'static> {
 }
 
 impl<'a> Context<'a> {
-    /// The same surroundings with another log.
+    /// Returns the context with another log.
     #[must_use]
     pub fn with_log<'b>(self, log: &'b dyn Log) -> Context<'b>
     where
@@ -209,7 +209,7 @@ impl<'a> Context<'a> {
         Context { log, ..self }
     }
 
-    /// The same surroundings with another interrupt.
+    /// Returns the context with another interrupt.
     #[must_use]
     pub fn with_interrupt<'b>(self, interrupt: Interrupt<'b>) -> Context<'b>
     where
@@ -218,7 +218,7 @@ impl<'a> Context<'a> {
         Context { interrupt, ..self }
     }
 
-    /// The same surroundings with another answer to [`Context::manages`].
+    /// Returns the context with another function for [`Context::manages`].
     #[must_use]
     pub fn with_managed<'b>(self, managed: &'b (dyn Fn(&str) -> bool + Sync)) -> Context<'b>
     where
@@ -227,7 +227,7 @@ impl<'a> Context<'a> {
         Context { managed, ..self }
     }
 
-    /// The same surroundings with another answer to [`Context::manages_below`].
+    /// Returns the context with another function for [`Context::manages_below`].
     #[must_use]
     pub fn with_managed_below<'b>(self, managed_below: &'b (dyn Fn(&str) -> bool + Sync)) -> Context<'b>
     where
@@ -236,7 +236,7 @@ impl<'a> Context<'a> {
         Context { managed_below, ..self }
     }
 
-    /// The same surroundings with another var directory.
+    /// Returns the context with another var directory.
     #[must_use]
     pub fn with_var_dir<'b>(self, var_dir: Option<&'b Path>) -> Context<'b>
     where
@@ -245,7 +245,7 @@ impl<'a> Context<'a> {
         Context { var_dir, ..self }
     }
 
-    /// The same surroundings on a machine of this name.
+    /// Returns the context with another host name.
     #[must_use]
     pub fn with_hostname<'b>(self, hostname: &'b str) -> Context<'b>
     where
@@ -254,13 +254,13 @@ impl<'a> Context<'a> {
         Context { hostname, ..self }
     }
 
-    /// The same surroundings with another durability.
+    /// Returns the context with another durability.
     #[must_use]
     pub fn with_durability(self, durability: Durability) -> Context<'a> {
         Context { durability, ..self }
     }
 
-    /// The same surroundings with another answer to [`Context::is_ending`].
+    /// Returns the context with another flag for [`Context::is_ending`].
     #[must_use]
     pub fn with_ending<'b>(self, ending: &'b AtomicBool) -> Context<'b>
     where
@@ -269,13 +269,13 @@ impl<'a> Context<'a> {
         Context { ending, ..self }
     }
 
-    /// The same surroundings in a run that only looks, or does not.
+    /// Returns the context for a dry run or a normal run.
     #[must_use]
     pub fn with_only_looks(self, only_looks: bool) -> Context<'a> {
         Context { only_looks, ..self }
     }
 
-    /// The same surroundings with another outlook.
+    /// Returns the context with another outlook.
     #[must_use]
     pub fn with_outlook<'b>(self, outlook: &'b dyn Outlook) -> Context<'b>
     where
@@ -284,13 +284,13 @@ impl<'a> Context<'a> {
         Context { outlook, ..self }
     }
 
-    /// The same surroundings with another strictness.
+    /// Returns the context with another strictness.
     #[must_use]
     pub fn with_strictness(self, strictness: Strictness) -> Context<'a> {
         Context { strictness, ..self }
     }
 
-    /// The same surroundings in which lazy attributes are asked for.
+    /// Returns the context with requested lazy attributes.
     #[must_use]
     pub fn with_asked<'b>(self, asked: &'b [EcoString]) -> Context<'b>
     where
@@ -299,27 +299,27 @@ impl<'a> Context<'a> {
         Context { asked, ..self }
     }
 
-    /// How strictly a provider is held to its promises.
+    /// Returns the reaction to providers that violate their contract.
     pub fn strictness(&self) -> Strictness {
         self.strictness
     }
 
-    /// Whether a lazy attribute is to be read: it was asked for, or something is wanted of it.
+    /// Returns true if a lazy attribute must be read, because it is requested or managed.
     pub fn wants(&self, wanted: Option<&Wanted<'_>>, attribute: &str) -> bool {
         self.asked.iter().any(|asked| asked == attribute) || wanted.is_some_and(|wanted| wanted.manages(attribute))
     }
 
-    /// Whether the run is to end: what has begun is finished, but not tried again.
+    /// Returns true if the run is about to end. Current operations finish, but are not retried.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// Whether nothing is changed in this run: what another resource would make first is not there.
+    /// Returns true in a dry run. Resources that earlier resources would create do not exist then.
     pub fn only_looks(&self) -> bool {
         self.only_looks
     }
 
-    /// What may have happened by the turn of a resource, in a run that only looks.
+    /// Returns the predicted effects of resources that run earlier, in a dry run.
     pub fn outlook(&self) -> &'a dyn Outlook {
         self.outlook
     }
@@ -329,45 +329,45 @@ impl<'a> Context<'a> {
         self.log.log(level, type_name, name, message);
     }
 
-    /// Reports an event; its text goes to where lines go.
+    /// Reports an event. The log also receives its text.
     pub fn event(&self, event: &ProviderEvent<'_>) {
         self.log.event(event);
     }
 
-    /// The wish that calls in flight end.
+    /// Returns the request to cancel in-flight calls.
     pub fn interrupt(&self) -> Interrupt<'a> {
         self.interrupt
     }
 
-    /// Whether the catalog declares a resource of the provider's type under `name`.
+    /// Returns true if the catalog declares a resource of the provider's type with this `name`.
     pub fn manages(&self, name: &str) -> bool {
         (self.managed)(name)
     }
 
-    /// Whether the catalog declares a resource of the provider's type whose name is a path below
+    /// Returns true if the catalog declares a resource of the provider's type whose name is a path below
     /// `path`.
     pub fn manages_below(&self, path: &str) -> bool {
         (self.managed_below)(path)
     }
 
-    /// The directory in which kilter keeps what providers want to keep, mode 0700. It need not
-    /// exist yet. None when nothing is kept.
+    /// Returns the directory for persistent data of providers, mode 0700. It may not exist yet. None if the run
+    /// keeps no data.
     pub fn var_dir(&self) -> Option<&'a Path> {
         self.var_dir
     }
 
-    /// What this machine is called among those that it shares things with: its host name, unless `--hostname` says otherwise. It
-    /// stays the same for as long as a provider is open.
+    /// Returns the name of this machine for values shared with other machines: its host name, or the value of
+    /// `--hostname`. It does not change while a provider is open.
     pub fn hostname(&self) -> &'a str {
         self.hostname
     }
 
-    /// What the program is called that runs the provider.
+    /// Returns the name of the program that runs the provider.
     pub fn program(&self) -> &'static str {
         PROGRAM
     }
 
-    /// Whether changes are to survive a crash.
+    /// Returns the required durability of changes.
     pub fn durability(&self) -> Durability {
         self.durability
     }

@@ -1,19 +1,17 @@
-//! The contract between kilter and whoever can read and change resources of a type.
+//! The contract between kilter and the providers of resource types.
 //!
-//! One trait, [`Provider`], whichever language a provider is written in: `get` and `set` are
-//! mandatory, everything else is a feature with a default. [`check()`] is the engine's check
-//! (`get`, canonicalise, compare), the same for `kilter get`, plan and apply. [`Registry`] holds
-//! the providers of a program by type.
+//! [`Provider`] is the trait for providers in any language. `get` and `set` are mandatory, and every other
+//! method is a feature with a default. [`check()`] is the check of the engine (`get`, canonicalise, compare)
+//! for `kilter get`, plan and apply. [`Registry`] contains the providers of a program by type.
 //!
-//! Reading manifests, deciding what runs when and drawing reports are left to others; so is every
-//! system call, which belongs to the providers.
+//! Other crates read manifests, order the work and render reports. Only providers make system calls.
 //!
-//! [`conformance`] is what every provider is put through.
+//! [`conformance`] is the test suite for all providers.
 //!
-//! Calls block: the runtime decides on which thread they run ([`Placement`]).
+//! Calls block. The runtime chooses their thread ([`Placement`]).
 //!
-//! A provider that tells its progress and the status of each resource does so through a
-//! [`ChangeLog`]; one that follows the usual create, update, delete is a [`SimpleProvider`].
+//! A provider reports its progress and the status of each resource through a [`ChangeLog`]. A provider with the
+//! usual create, update and delete implements [`SimpleProvider`].
 //!
 //! *Start from* [`Provider`] and [`Context`].
 
@@ -55,7 +53,7 @@ pub use watch::{Network, POLL, Scope, Tell, Watch};
 pub use wish::{Direction, Match, Wish};
 pub use world::{Shared, World, WorldError};
 
-/// The examples of these pages are run as tests.
+/// Compiles and runs the examples of these pages.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../docs/reference/provider-context.md")]

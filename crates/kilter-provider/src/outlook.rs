@@ -1,46 +1,45 @@
-//! What a run that only looks can tell of what will have happened by the turn of a resource.
+//! Predicted effects of resources that run earlier, for dry runs.
 
 use kilter_model::{Attributes, Because};
 
 use crate::predict::{Account, Forecast, Node};
 
-/// How far a change of a resource reaches.
+/// Scope of the effects of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To what its name stands for, and no further.
+    /// The resource itself only.
     Own,
-    /// To whatever is on the system: a command, a package.
+    /// Any part of the system, such as the change of a command or a package.
     Anything,
 }
 
-/// What the other resources of a run may do before it is the turn of one.
+/// Predicted effects of the other resources of a run.
 ///
-/// A preview is right to foresee a failure only where nothing that comes first can mend its cause.
+/// A preview may predict a failure only if no earlier resource can remove its cause.
 pub trait Outlook: Sync {
-    /// Whether a resource that reaches [anything](Reach::Anything) may change something before it is
-    /// the turn of `name`, a resource of the provider's own type.
+    /// Returns true if a resource with the reach [anything](Reach::Anything) may change the system before the
+    /// resource `name`, which is of the provider's type.
     fn is_open_before(&self, name: &str) -> bool;
 
-    /// What is wanted of a resource, by its name or by a title that gives all of its namevars, if the
-    /// catalog declares it; values that are only known during
-    /// the run are not there.
+    /// Returns the desired attributes of a declared resource, by its name or by a title that contains all its
+    /// namevars. Values that become known during the run are missing.
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes>;
 
-    /// Predicts the path that the resource `name` itself stands for, without following a link in its place. Side effects
-    /// of commands are left out.
+    /// Predicts the path of the resource `name` itself and does not follow a link there. Ignores side effects
+    /// of commands.
     fn own(&self, name: &str, path: &str) -> Forecast<Node> {
         let _ = (name, path);
         Forecast::Unchanged
     }
 
-    /// Predicts a path that the resource `name` reads, links followed.
+    /// Predicts a path that the resource `name` reads. Follows links.
     fn node(&self, name: &str, path: &str) -> Forecast<Node> {
         let _ = (name, path);
         Forecast::Unchanged
     }
 
-    /// Finds an earlier resource that changes an entry below a path that the resource `name` reads. Entries for which
-    /// `is_meant` returns false do not count.
+    /// Finds an earlier resource that changes an entry below a path that the resource `name` reads. Ignores
+    /// entries for which `is_meant` returns false.
     fn below(&self, name: &str, path: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<Because> {
         let _ = (name, path, is_meant);
         None
@@ -52,28 +51,29 @@ pub trait Outlook: Sync {
         Forecast::Unchanged
     }
 
-    /// Finds a resource whose change may alter what a command of the resource `name` says: any that comes before it, or
-    /// one without an order that changes a path which the command names.
+    /// Finds a resource whose change may alter the output of a command of the resource `name`. This is any
+    /// earlier resource, or a resource without an order that changes a path in the command.
     fn command(&self, name: &str, text: &str, cwd: Option<&str>) -> Option<Because> {
         let _ = (name, text, cwd);
         None
     }
 
-    /// Finds another resource that writes a path, as its [footprint](crate::Provider::footprint) says, and that need not
-    /// come after the resource `name`.
+    /// Finds another resource whose [footprint](crate::Provider::footprint) writes a path, and which may run
+    /// before the resource `name`.
     fn writer(&self, name: &str, path: &str) -> Option<Because> {
         let _ = (name, path);
         None
     }
 
-    /// Finds a resource that [reaches anything](Reach::Anything) and may bring what the resource `name` misses.
+    /// Finds a resource with the reach [anything](Reach::Anything) that may supply a missing requirement of the
+    /// resource `name`.
     fn bringer(&self, name: &str) -> Option<Because> {
         let _ = name;
         None
     }
 }
 
-/// The outlook where nothing else is going to happen.
+/// Outlook without any other resources.
 pub struct Alone;
 
 impl Outlook for Alone {

@@ -1,12 +1,12 @@
-//! What resources have brought along.
+//! Ownership of paths by resources.
 
 use ecow::EcoString;
 use kilter_model::Attributes;
 
-/// Tells which paths resources own, as a package owns its files: it comes before what lies there, and before what
-/// works with it.
+/// Lists the paths that resources own, as a package owns its files. The owner comes before resources at these
+/// paths, and before resources that use them.
 pub trait Owner {
-    /// Those of the paths that are wanted which a resource owns, as far as that is known without asking anybody: nothing is
-    /// started for it. A resource that is not there yet owns nothing. Directories in which others have things too are left out.
+    /// Returns the paths among `is_wanted` that a resource owns, as far as known without starting a process. An
+    /// absent resource owns no paths. Shared directories are omitted.
     fn owned(&self, name: &str, should: &Attributes, is_wanted: &dyn Fn(&str) -> bool) -> Vec<EcoString>;
 }

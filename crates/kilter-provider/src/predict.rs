@@ -1,39 +1,40 @@
-//! Predictions of a plan: what changes are going to do to the parts of a system that other resources read.
+//! Predictions of a plan: effects of changes on parts of the system that other resources read.
 
 use ecow::EcoString;
 use kilter_model::{Because, Value};
 
-/// What a change is going to do to the system, as far as other resources can read it.
+/// Effect of a change that other resources can observe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// A path becomes this.
+    /// A path gets a new state.
     Path {
-        /// The path, absolute.
+        /// Absolute path.
         path: EcoString,
-        /// What it becomes.
+        /// Its new state.
         node: Node,
     },
-    /// A user or a group becomes this.
+    /// A user or a group gets a new state.
     Account {
         /// `user` or `group`.
         type_name: &'static str,
-        /// Its name.
+        /// Name of the account.
         name: EcoString,
-        /// What it becomes.
+        /// Its new state.
         account: Account,
     },
-    /// The change brings files along, as a package does. [`Owner`](crate::Owner) knows those that are there already.
+    /// The change installs files, as a package does. [`Owner`](crate::Owner) lists the files that already
+    /// exist.
     Brings,
-    /// The change can reach every file: a command.
+    /// The change, such as a command, may affect every file.
     Anything,
 }
 
-/// What a path is going to be.
+/// Predicted state of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// Nothing.
+    /// The path does not exist.
     Absent,
-    /// A directory without entries; those that it gets are effects of their own.
+    /// An empty directory. Its entries are separate effects.
     Directory,
     /// A symbolic link with this target.
     Link(EcoString),
@@ -41,82 +42,82 @@ pub enum Node {
     File {
         /// Its content.
         content: Content,
-        /// Its permission bits; none if they stay as they are on the disk.
+        /// Permission bits. None if they do not change.
         mode: Option<u32>,
     },
-    /// What it is now, with another owner or mode.
+    /// The current node, with another owner or mode.
     Kept,
-    /// It cannot be predicted; nor can anything below it.
+    /// No prediction is possible for the path and everything below it.
     Unknown,
 }
 
-/// The content that a file is going to have.
+/// Predicted content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// The one on the disk.
+    /// The current content.
     Kept,
-    /// These bytes: a text or binary value, perhaps sensitive.
+    /// These bytes: a text or binary value, possibly sensitive.
     Bytes(Value),
-    /// The content that another path has on the disk.
+    /// The current content of another path.
     Of(EcoString),
 }
 
-/// What a user or a group is going to be.
+/// Predicted state of a user or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// It is created with this number.
+    /// The account is created with this number.
     Id(u32),
-    /// It is created with a number that is free.
+    /// The account is created with a free number.
     New,
-    /// It is removed, or its number changes: files may change their owner with it.
+    /// The account is removed, or its number changes. Files may then change their owner.
     Unknown,
 }
 
-/// A prediction about a part of the system.
+/// Prediction for a part of the system.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Forecast<T> {
-    /// No earlier resource of the plan changes it: the system tells what it is.
+    /// No earlier resource of the plan changes it, so its current state is valid.
     Unchanged,
-    /// It is going to be this, by the change of that resource.
+    /// That resource changes it to this state.
     Changed(T, Because),
     /// That resource makes a prediction impossible.
     Unknown(Because),
 }
 
-/// A part of the system on which a resource depends, or which it decides. It follows from the declaration alone.
+/// A part of the system that a resource reads or changes. It follows from the declaration alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Footprint<'a> {
-    /// A change may write this path, or below it.
+    /// A change may write this path or a path below it.
     Writes {
-        /// The path, absolute.
+        /// Absolute path.
         path: &'a str,
-        /// True if the content of the path follows from the declaration, whatever was there before.
+        /// True if the declaration alone determines the new content.
         is_whole: bool,
     },
-    /// A change makes this directory if it is missing.
+    /// A change creates this directory if it is missing.
     Makes {
-        /// The path, absolute.
+        /// Absolute path.
         path: &'a str,
     },
-    /// The path becomes a symbolic link, so that paths below it lead elsewhere.
+    /// The path becomes a symbolic link, which redirects the paths below it.
     Links {
-        /// The path, absolute.
+        /// Absolute path.
         path: &'a str,
-        /// Its target.
+        /// Target of the link.
         target: &'a str,
     },
     /// A check reads this path.
     Reads {
-        /// The path, absolute.
+        /// Absolute path.
         path: &'a str,
-        /// True if it also reads what is below.
+        /// True if it also reads the paths below.
         below: bool,
     },
-    /// A check runs this command, which may read whatever it names.
+    /// A check runs this command, which may read every path that it names.
     Runs {
-        /// The words of the command.
+        /// Words of the command.
         text: &'a str,
-        /// The directory that it runs in.
+        /// Working directory of the command.
         cwd: Option<&'a str>,
     },
 }

@@ -1,4 +1,4 @@
-//! The providers of a program, by type.
+//! Registry of providers, by type.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,52 +9,54 @@ use rustc_hash::FxHashMap;
 use crate::context::NAMELESS;
 use crate::contract::{Provider, Suitability};
 
-/// The providers of a program, by type. A type may have several; resources get the one that their
-/// manifest names, or else a suitable one: a default before others, one of the program before
-/// [external](Provider::is_external) ones. Of several external ones none is better than another.
+/// Providers of a program, by type. A type may have several providers.
+///
+/// A resource gets the provider named in its manifest, otherwise a suitable one. A default provider comes
+/// first, then a built-in one, then [external](Provider::is_external) ones. Several external providers have no
+/// order of preference.
 #[derive(Clone, Default)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,
     types: Vec<Type>,
     by_name: FxHashMap<EcoString, u16>,
-    /// The type of each provider.
+    /// Type number of each provider.
     slots: Vec<u16>,
-    /// What their machine is called, if anybody has said so.
+    /// Host name of the machine, if set.
     hostname: Option<EcoString>,
 }
 
 #[derive(Clone, Default)]
 struct Type {
-    /// Its providers, in the order in which they were registered.
+    /// Indexes of its providers, in registration order.
     providers: Vec<usize>,
     preferred: OnceLock<Preferred>,
 }
 
-/// Which provider resources get that name none.
+/// Provider of resources that name none.
 #[derive(Clone)]
 enum Preferred {
     One(usize),
-    /// None of these is better than another.
+    /// Equally preferred providers.
     Several(Vec<usize>),
 }
 
-/// A provider of a type, and whether it can be chosen.
+/// A provider of a type, and its eligibility.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its index.
+    /// Index of the provider.
     pub index: usize,
-    /// Its name.
+    /// Name of the provider.
     pub name: &'static str,
-    /// Whether it can work here.
+    /// Ability to work on this machine.
     pub suitability: Suitability,
-    /// Whether it is preferred to other suitable ones.
+    /// True if it is preferred to other suitable providers.
     pub is_default: bool,
-    /// Whether it is the one that resources get which name none.
+    /// True if resources without a declared provider use it.
     pub is_chosen: bool,
 }
 
 impl Candidate {
-    /// Why resources that name no provider do not get this one; none for the one that they get.
+    /// Returns the reason why resources without a declared provider do not use this provider. None if they do.
     pub fn why_not(&self, chosen: &str) -> Option<EcoString> {
         match &self.suitability {
             _ if self.is_chosen => None,
@@ -67,23 +69,23 @@ impl Candidate {
     }
 }
 
-/// Why a resource has no provider.
+/// Reason why a resource has no provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
-    /// Nobody provides the type.
+    /// No provider supports the type.
     #[error("there is no provider for the type `{0}`")]
     Type(EcoString),
-    /// The type has no such provider.
+    /// The type has no provider with this name.
     #[error("the type `{type_name}` has no provider `{name}`: it has {}", known.join(", "))]
     Name {
         /// The type.
         type_name: EcoString,
-        /// The provider that was named.
+        /// The declared provider.
         name: EcoString,
-        /// Those that there are.
+        /// The available providers.
         known: Vec<&'static str>,
     },
-    /// Several providers could be meant.
+    /// Several providers are equally preferred.
     #[error("the type `{type_name}` has several providers that are suitable, and none is preferred: {}", among.join(", "))]
     Ambiguous {
         /// The type.
@@ -94,11 +96,11 @@ pub enum ChoiceError {
 }
 
 impl Registry {
-    /// A registry of `providers`, in the order in which types are listed. Providers of one type
-    /// that belong to the program share a schema; an external one may have another.
+    /// Creates a registry of `providers`. Types are listed in this order. Built-in providers of a type share a
+    /// schema; an external provider may have another.
     ///
     /// # Panics
-    /// When two providers of one type have one name: manifests could not tell them apart.
+    /// If two providers of a type have the same name, because manifests could not distinguish them.
     pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Registry {
         let mut registry = Registry::default();
         for provider in providers {
@@ -117,13 +119,14 @@ impl Registry {
         registry
     }
 
-    /// The same registry, of a machine of this name.
+    /// Returns the registry with the host name of the machine.
     #[must_use]
     pub fn on_machine(self, hostname: &str) -> Registry {
         Registry { hostname: Some(hostname.into()), ..self }
     }
 
-    /// What the machine is called that the providers work on ([`Context::hostname`](crate::Context::hostname)).
+    /// Returns the host name of the machine on which the providers work
+    /// ([`Context::hostname`](crate::Context::hostname)).
     pub fn hostname(&self) -> &str {
         self.hostname.as_deref().unwrap_or(NAMELESS)
     }
@@ -132,13 +135,14 @@ impl Registry {
         self.by_name.get(type_name).map(|slot| &self.types[usize::from(*slot)])
     }
 
-    /// The number of a provider's type: below [`Registry::len`].
+    /// Returns the type number of a provider, below [`Registry::len`].
     pub fn slot(&self, provider: usize) -> u16 {
         self.slots[provider]
     }
 
-    /// The index of the provider that resources of a type get which name none; none when several could be
-    /// meant. When none is suitable, the preferred one: what it needs may come during the run.
+    /// Returns the index of the provider for resources that name none. None if several providers are equally
+    /// preferred. If no provider is suitable, returns the preferred one, because the run may install its
+    /// requirements.
     pub fn index(&self, type_name: &str) -> Option<usize> {
         match self.preferred(self.type_of(type_name)?) {
             Preferred::One(at) => Some(*at),
@@ -168,10 +172,10 @@ impl Registry {
         }
     }
 
-    /// The index of the provider of a resource: the one that it names, or else the preferred one.
+    /// Returns the index of the provider of a resource: the declared one, otherwise the preferred one.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such provider.
     pub fn choose(&self, type_name: &str, name: Option<&str>) -> Result<usize, ChoiceError> {
         let unknown = || ChoiceError::Type(type_name.into());
         let of = self.type_of(type_name).ok_or_else(unknown)?;
@@ -193,7 +197,7 @@ impl Registry {
         })
     }
 
-    /// The providers of a type, and why each is chosen or not.
+    /// Returns the providers of a type, with the reasons for the choice.
     pub fn candidates(&self, type_name: &str) -> Vec<Candidate> {
         let Some(of) = self.type_of(type_name) else { return Vec::new() };
         let chosen = self.index(type_name);
@@ -210,22 +214,22 @@ impl Registry {
         of.providers.iter().map(candidate).collect()
     }
 
-    /// The index of the first provider of a type, whether or not it is suitable.
+    /// Returns the index of the first provider of a type, suitable or not.
     pub fn first(&self, type_name: &str) -> Option<usize> {
         self.type_of(type_name).map(|of| of.providers[0])
     }
 
-    /// The preferred provider of a type.
+    /// Returns the preferred provider of a type.
     pub fn find(&self, type_name: &str) -> Option<&Arc<dyn Provider>> {
         self.index(type_name).map(|at| &self.providers[at])
     }
 
-    /// The provider at an index that [`Registry::index`] or [`Registry::choose`] gave.
+    /// Returns the provider at an index from [`Registry::index`] or [`Registry::choose`].
     pub fn at(&self, index: usize) -> &Arc<dyn Provider> {
         &self.providers[index]
     }
 
-    /// The schema of a type: that of its preferred provider, or else of the first.
+    /// Returns the schema of a type, from its preferred provider or otherwise from the first.
     pub fn schema(&self, type_name: &str) -> Option<&TypeSchema> {
         let of = self.type_of(type_name)?;
         Some(self.providers[self.index(type_name).unwrap_or(of.providers[0])].schema())
@@ -236,17 +240,17 @@ impl Registry {
         self.providers.iter()
     }
 
-    /// One provider of each type, the first.
+    /// The first provider of each type.
     pub fn types(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
         self.types.iter().map(|of| &self.providers[of.providers[0]])
     }
 
-    /// How many providers there are.
+    /// Number of providers.
     pub fn len(&self) -> usize {
         self.providers.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the registry is empty.
     pub fn is_empty(&self) -> bool {
         self.providers.is_empty()
     }
@@ -308,7 +312,7 @@ mod tests {
         Made { is_external: true, ..own(name) }
     }
 
-    /// The provider that is chosen, or those among which none is.
+    /// Returns the chosen provider, or the equally preferred ones.
     fn chosen(providers: &[Made]) -> Vec<&'static str> {
         let registry = Registry::new(providers.iter().cloned().map(|one| Arc::new(one) as Arc<dyn Provider>));
         match registry.choose("t", None) {
@@ -348,7 +352,7 @@ mod tests {
         assert_eq!(chosen(&[script("r"), script("s")]), ["r", "s"]);
         assert_eq!(chosen(&[default(script("q")), default(script("r")), script("s")]), ["q", "r"]);
         assert_eq!(chosen(&[script("r"), default(script("s"))]), ["s"]);
-        // What they need may come during the run.
+        // The run may install their requirements.
         assert_eq!(chosen(&[unsuitable(script("r")), unsuitable(script("s"))]), ["r"]);
     }
 }

@@ -1,41 +1,40 @@
-//! Keeps secrets out of what is told.
+//! Redaction of secrets in messages.
 //!
-//! Providers see secrets in clear, and the tools they call repeat what they were given. Before
-//! anything that a provider says of a resource is told to anybody, every sealed text of that
-//! resource is taken out of it. The runtime does so for all of them; a provider that says nothing in
-//! the first place is safe with whoever calls it.
+//! Providers receive secrets in clear, and the tools that they call repeat their input. The runtime therefore
+//! redacts all secrets of a resource in every message of a provider about it. A provider without secrets in its
+//! messages is safe with every caller.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Difference, Outcome, REDACTED, Value};
 
 use crate::contract::{Problem, ProviderError};
 
-/// Shorter texts are left alone: they would be found in every other word.
+/// Minimum length of a redacted text, in bytes. Shorter texts would match parts of ordinary words.
 const SHORTEST: usize = 4;
 
-/// It stands where something was cut off.
+/// Marks the place of truncated text.
 const CUT: char = '…';
 
-/// The sealed texts of a resource, which are not to be told.
+/// Secret texts of a resource, to be redacted.
 ///
-/// Texts of fewer than four bytes are left alone.
+/// Texts of fewer than four bytes are ignored.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Seal {
     texts: Vec<String>,
 }
 
 impl Seal {
-    /// The sealed texts among `attributes`, whole and line by line, the longest first.
+    /// Collects the secrets in `attributes`, as a whole and line by line, the longest first.
     pub fn of(attributes: &Attributes) -> Seal {
         Seal::of_values(attributes.iter().map(|(_, value)| value))
     }
 
-    /// The sealed texts of several resources, for what is said of all of them: the error of a call.
+    /// Collects the secrets of several resources, for messages about all of them, such as the error of a call.
     pub fn of_all<'a>(resources: impl IntoIterator<Item = &'a Attributes>) -> Seal {
         Seal::of_values(resources.into_iter().flat_map(|attributes| attributes.iter().map(|(_, value)| value)))
     }
 
-    /// The sealed texts among `values`.
+    /// Collects the secrets in `values`.
     pub fn of_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> Seal {
         let mut texts = Vec::new();
         for value in values.into_iter().filter(|value| value.holds_sensitive()) {
@@ -45,7 +44,7 @@ impl Seal {
         Seal::of_texts(texts)
     }
 
-    /// The texts of both.
+    /// Returns the union of both.
     #[must_use]
     pub fn and(self, other: Seal) -> Seal {
         match (self.is_empty(), other.is_empty()) {
@@ -55,24 +54,24 @@ impl Seal {
         }
     }
 
-    /// The longest come first, and equal ones together.
+    /// Sorts the texts, the longest first, and removes duplicates.
     fn of_texts(mut texts: Vec<String>) -> Seal {
         texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         texts.dedup();
         Seal { texts }
     }
 
-    /// The texts, for who has to look for them in another way.
+    /// Returns the texts, for callers with a search of their own.
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// Whether there is nothing to hide.
+    /// Returns true if there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// `text` without them, and without the parts of them that are left where it was cut, which `…` tells.
+    /// Redacts the secrets in `text`, including parts of a secret that was truncated at a `…`.
     pub fn hide(&self, text: EcoString) -> EcoString {
         if !text.contains(CUT) && !self.texts.iter().any(|secret| text.contains(secret.as_str())) {
             return text;
@@ -80,7 +79,7 @@ impl Seal {
         redacted(&text, &self.texts)
     }
 
-    /// `difference` without them.
+    /// Redacts the secrets in `difference`.
     pub fn hide_in(&self, mut difference: Difference) -> Difference {
         if self.texts.is_empty() {
             return difference;
@@ -110,13 +109,13 @@ impl Seal {
         }
     }
 
-    /// `problem` without them.
+    /// Redacts the secrets in `problem`.
     pub fn problem(&self, problem: Problem) -> Problem {
         let hint = problem.hint.map(|hint| self.hide(hint));
         Problem { message: self.hide(problem.message), hint, ..problem }
     }
 
-    /// `outcome` without them in what is told of it: outputs are values, which are sealed or not.
+    /// Redacts the secrets in the messages of `outcome`. Outputs are values and carry their own seals.
     pub fn outcome(&self, outcome: Outcome) -> Outcome {
         Outcome {
             failure: outcome.failure.map(|failure| self.hide(failure)),
@@ -127,22 +126,22 @@ impl Seal {
         }
     }
 
-    /// `error` without them.
+    /// Redacts the secrets in `error`.
     pub fn error(&self, error: ProviderError) -> ProviderError {
         ProviderError { message: self.hide(error.message) }
     }
 }
 
-/// It shows how many there are.
+/// Shows only the number of texts.
 impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Seal of {} texts", self.texts.len())
     }
 }
 
-/// A text without those of `secrets`, which are none of them empty and in which the longest come first. What takes
-/// their place is not looked at again. Where the text was cut, which `…` tells, a part of a secret may be left: it is
-/// taken out as well.
+/// Redacts `secrets` in a text. The secrets must be non-empty and sorted by length, the longest first. The
+/// replacement is not searched again. Text before or after a `…` may contain a part of a secret, which is
+/// redacted too.
 pub fn redacted(text: &str, secrets: &[String]) -> EcoString {
     let mut hidden = EcoString::with_capacity(text.len());
     let mut at = 0;
@@ -162,7 +161,7 @@ pub fn redacted(text: &str, secrets: &[String]) -> EcoString {
     hidden
 }
 
-/// Where the secret ends that starts there, with those that begin within it.
+/// Returns the end of the secret that starts at `start`, including secrets that overlap it.
 fn end_of_secret(text: &str, start: usize, secrets: &[String], cuts: &[usize]) -> Option<usize> {
     let mut end = start + length_at(text, start, secrets, cuts)?;
     let mut at = start;
@@ -175,7 +174,7 @@ fn end_of_secret(text: &str, start: usize, secrets: &[String], cuts: &[usize]) -
     Some(end)
 }
 
-/// How long the secret is that starts there, or what a cut has left of one.
+/// Returns the length of the secret at `at`, or of the rest of a truncated secret.
 fn length_at(text: &str, at: usize, secrets: &[String], cuts: &[usize]) -> Option<usize> {
     let rest = &text[at..];
     if let Some(secret) = secrets.iter().find(|secret| rest.starts_with(secret.as_str())) {
@@ -190,14 +189,14 @@ fn length_at(text: &str, at: usize, secrets: &[String], cuts: &[usize]) -> Optio
     if is_behind_cut { secrets.iter().filter_map(|secret| end_at(rest, secret)).max() } else { None }
 }
 
-/// How much of the end of a secret a text starts with, the most of it.
+/// Returns the length of the longest suffix of a secret that the text starts with.
 fn end_at(text: &str, secret: &str) -> Option<usize> {
     let ends = secret.char_indices().map(|(at, _)| &secret[at..]);
     ends.into_iter().find(|end| text.starts_with(end)).map(str::len)
 }
 
-/// The texts of all scalars below a seal. A text of several lines counts line by line as well: tools
-/// repeat single lines.
+/// Collects the texts of all scalars in sensitive values. Adds the single lines of a multi-line text, because
+/// tools repeat single lines.
 fn collect(value: &Value, sealed: bool, texts: &mut Vec<String>) {
     match value {
         Value::Sensitive(inner) => collect(inner, true, texts),

@@ -1,58 +1,60 @@
-//! What tells that resources may have changed.
+//! Event sources for held resources.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What tells that a resource may have changed, while its state is held.
+/// An event source for a held resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Something happens to a path, whoever does it.
+    /// A change of a path by any program.
     Path {
-        /// The path, absolute.
+        /// Absolute path.
         path: PathBuf,
-        /// How far that goes.
+        /// Scope of the watch.
         scope: Scope,
     },
-    /// Something happens to what is kept in the state directory: a path from there. Nothing does where nothing is kept.
+    /// A change in the state directory, at this relative path. There are no events if the run keeps no state.
     Kept(PathBuf),
-    /// Something of the network changes, whatever it is about.
+    /// Any change in this part of the network configuration.
     Network(Network),
-    /// The process ends whose number is the first word of this file, or something happens to the file.
+    /// The end of the process whose number is the first word of this file, or a change of the file.
     Process(PathBuf),
-    /// Nothing tells: it is looked at every so often.
+    /// No events: the resource is polled at this interval.
     Every(Duration),
-    /// The provider does, in a [`Provider::watch`](crate::Provider::watch) for all such resources, by the name of this one.
+    /// Events of the provider: a common [`Provider::watch`](crate::Provider::watch) reports the name of the
+    /// resource.
     Told,
-    /// The provider does, in a [`Provider::watch`](crate::Provider::watch) for this resource alone.
+    /// Events of the provider: a [`Provider::watch`](crate::Provider::watch) for this resource only.
     ToldAlone,
 }
 
-/// Takes what a provider tells while it watches. May be called from any thread.
+/// Receives the events of a watching provider. Can be called from any thread.
 pub trait Tell: Sync {
-    /// From now on it is told what changes.
+    /// Reports that the watch has started.
     fn watching(&self);
 
-    /// The resource of this name may have changed.
+    /// Reports that the resource with this name may have changed.
     fn changed(&self, name: &str);
 
-    /// Any resource may have changed.
+    /// Reports that any resource may have changed.
     fn anything(&self);
 
-    /// Of the resource of this name nothing is told for now, and why: the others are watched.
+    /// Reports that the watch of the resource with this name has failed for now, with the reason. The watches
+    /// of other resources continue.
     fn unwatched(&self, name: &str, why: &str) {
         let _ = (name, why);
     }
 
-    /// What changes of that one is told again. That it may have changed meanwhile is told apart.
+    /// Reports that the watch of this resource works again. Changes in the meantime are reported separately.
     fn rewatched(&self, name: &str) {
         let _ = name;
     }
 }
 
-/// What may change of the network of a machine.
+/// Parts of the network configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
-    /// Interfaces come, go, or are set otherwise.
+    /// Interfaces and their settings.
     Links,
     /// Addresses of interfaces.
     Addresses,
@@ -60,16 +62,16 @@ pub enum Network {
     Routes,
 }
 
-/// How far the watch of a path goes.
+/// Scope of the watch of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// The file or the directory itself, also when another one takes its place.
+    /// The file or directory itself, also if it is replaced.
     This,
-    /// It, and what is directly in it.
+    /// The path and its direct entries.
     Entries,
-    /// It, and everything below it.
+    /// The path and everything below it.
     Tree,
 }
 
-/// How often a resource is looked at of which nothing tells whether it has changed.
+/// Polling interval of a resource without events.
 pub const POLL: Duration = Duration::from_secs(300);

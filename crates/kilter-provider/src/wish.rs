@@ -1,45 +1,45 @@
-//! Resources that one wants beside it in the graph.
+//! Automatic dependency edges requested by providers.
 
-/// On which side of the resource that wishes another one belongs.
+/// Position of the other resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The other comes first (autorequire).
+    /// The other resource comes first (autorequire).
     Before,
-    /// The other comes later (autobefore).
+    /// The other resource comes later (autobefore).
     After,
 }
 
-/// How a wish names another resource.
+/// Interpretation of the name in an automatic edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// By its name.
+    /// Name of the other resource.
     Name,
-    /// By a number that means something without it too, such as a uid: the wish gives way where the other would have to wait
-    /// for whoever wishes.
+    /// A number that is also valid without the other resource, such as a uid. The edge is dropped if it would
+    /// close a cycle.
     Number,
-    /// By a path: the nearest managed directory above it.
+    /// A path: the nearest managed directory above it.
     Ancestor,
-    /// By a path: that path, or else the nearest managed directory above it.
+    /// A path: the resource at that path, otherwise the nearest managed directory above it.
     PathOrAncestor,
-    /// By a path: what [owns](crate::Provider::owner) it, and nobody else.
+    /// A path: its [owner](crate::Provider::owner) only.
     Owner,
 }
 
-/// A resource that another one wants beside it in the graph, if it is declared at all.
+/// An automatic edge to another resource, if it is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish<'a> {
-    /// The other's type.
+    /// Type of the other resource.
     pub type_name: &'a str,
-    /// The other's name.
+    /// Name of the other resource.
     pub name: &'a str,
-    /// How the name is meant.
+    /// Interpretation of the name.
     pub by: Match,
-    /// On which side it belongs.
+    /// Position of the other resource.
     pub direction: Direction,
 }
 
 impl<'a> Wish<'a> {
-    /// The resource of that name comes first.
+    /// Creates an edge: the resource with that name comes first.
     pub fn require(type_name: &'a str, name: &'a str) -> Wish<'a> {
         Wish { type_name, name, by: Match::Name, direction: Direction::Before }
     }

@@ -1,82 +1,84 @@
-//! What machines share.
+//! Values shared between machines.
 
 use std::path::PathBuf;
 
 use ecow::EcoString;
 
-/// Texts under keys, which machines share (mgmt resource guide, "World").
+/// Shared key-value store (mgmt resource guide, "World").
 ///
-/// A key is a list of parts; no two keys are one, whatever is in their parts. No part is empty.
+/// A key is a list of non-empty parts. Different lists are different keys, with any content of the parts.
 pub trait World: Send + Sync {
-    /// What this machine is called there.
+    /// Name of this machine in the store.
     fn host(&self) -> &str;
 
-    /// What tells it from other worlds, by whichever way it is reached: `/srv/world`.
+    /// Identifies the store, independent of the way it is reached: `/srv/world`.
     fn id(&self) -> String;
 
-    /// Whether other machines may be there as well.
+    /// Returns true if other machines may use the store.
     fn is_shared(&self) -> bool {
         true
     }
 
-    /// The text under a key, if there is one.
+    /// Reads the text of a key, if the key exists.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// If the store cannot be read.
     fn read(&self, key: &[&str]) -> Result<Option<String>, WorldError>;
 
-    /// What is below a key, in the order of the keys.
+    /// Reads all entries below a key, sorted by key.
     ///
     /// # Errors
-    /// When nothing of it can be read.
+    /// If the store cannot be read.
     fn below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError>;
 
-    /// The same as far as it has been told: perhaps a moment old, but nothing is waited for while it is [followed](World::follow).
+    /// Like [`below`](World::below), but from the cache. While the store is [followed](World::follow), this
+    /// does not wait, and the result may be slightly out of date.
     ///
     /// # Errors
-    /// As [`below`](World::below).
+    /// See [`below`](World::below).
     fn seen_below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError> {
         self.below(key)
     }
 
-    /// Puts a text under a key, in the place of what is there. It is there as a whole, or not at all.
+    /// Writes a text, and replaces an existing one. The write is atomic.
     ///
     /// # Errors
-    /// When it is not there, or may be lost when the machine crashes.
+    /// If the write failed, or may be lost in a crash of the machine.
     fn write(&self, key: &[&str], text: &str) -> Result<(), WorldError>;
 
-    /// Puts a text under a key if what is there is what was expected, nothing included: whether it was.
+    /// Writes a text if the current text equals `expected`. None means that the key must not exist. Returns
+    /// true if the text was written.
     ///
     /// # Errors
-    /// As [`write`](World::write).
+    /// See [`write`](World::write).
     fn replace(&self, key: &[&str], expected: Option<&str>, text: &str) -> Result<bool, WorldError>;
 
-    /// Leaves nothing under a key.
+    /// Removes a key.
     ///
     /// # Errors
-    /// When something may still be there.
+    /// If the key may still exist.
     fn remove(&self, key: &[&str]) -> Result<(), WorldError>;
 
-    /// A path to which something happens whenever something happens under a key or below it.
+    /// Returns a path that changes whenever a key or a key below it changes.
     fn watched(&self, key: &[&str]) -> PathBuf;
 
-    /// From now on something happens to [such paths](World::watched), if it did not by itself.
+    /// Starts to update the [watched paths](World::watched), if the store does not do this by itself.
     fn follow(&self) {}
 
-    /// It is followed no longer, and nothing is left of that.
+    /// Stops to follow the store and removes all temporary data.
     fn leave(&self) {}
 }
 
-/// A text that is shared.
+/// An entry of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// The parts of its key, behind those of the key below which it was looked for.
+    /// Key, relative to the requested key.
     pub key: Vec<EcoString>,
-    /// The text, or why just this one cannot be read.
+    /// The text, or the reason why this entry cannot be read.
     pub text: Result<String, WorldError>,
 }
 
-/// Why something cannot be told, or changed, of what machines share.
+/// Error of the shared store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WorldError(pub EcoString);

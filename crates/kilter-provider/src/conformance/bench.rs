@@ -1,4 +1,4 @@
-//! Worlds on which laws are tried: declaring, reading and changing as the engine does.
+//! Test worlds for the laws. They declare, read and change resources as the engine does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::compare::compare;
 use crate::context::{Context, Level, Log};
 use crate::contract::{Batch, Mode, Provider, Query, Wanted};
 
-/// Why the trial of a law ended early.
+/// Reason why the trial of a law ended early.
 #[derive(Debug)]
 pub(super) enum Stop {
     Broken(String),
@@ -25,41 +25,41 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// What was seen, or why there was nothing to see.
+    /// Returns the observation or the reason.
     pub(super) fn why(self) -> String {
         let (Stop::Broken(why) | Stop::NotApplicable(why) | Stop::Untried(why)) = self;
         why
     }
 }
 
-/// What came of the trial of a law; held, perhaps with a note.
+/// Result of a trial: the law holds, with an optional note, or the trial ended early.
 pub(super) type Trial = Result<Option<String>, Stop>;
 
-/// Ends a trial: the law is broken.
+/// Ends a trial because the law is broken.
 pub(super) fn broken<T>(seen: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Broken(seen.into()))
 }
 
-/// Ends a trial: the law says nothing here.
+/// Ends a trial because the law does not apply.
 pub(super) fn not_applicable<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::NotApplicable(why.into()))
 }
 
-/// Ends a trial: it cannot be made.
+/// Ends a trial because it is impossible to run.
 pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Untried(why.into()))
 }
 
-/// Makes worlds.
+/// Creates test worlds.
 pub(super) struct Bench {
     pub(super) make: Arc<dyn Fn() -> Subject + Send + Sync>,
     pub(super) soon: Duration,
-    /// Ends what is tried on it.
+    /// Cancels the trial.
     pub(super) halt: Arc<Halt>,
 }
 
 impl Bench {
-    /// A fresh world.
+    /// Creates a world.
     pub(super) fn world(&self) -> Result<World, Stop> {
         let alarm = self.halt.alarm().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
         let world = World { subject: (self.make)(), lines: Lines::default(), alarm };
@@ -72,7 +72,7 @@ impl Bench {
         }
     }
 
-    /// A world in which every specimen has been made.
+    /// Creates a world with all specimens.
     pub(super) fn made(&self) -> Result<World, Stop> {
         let world = self.world()?;
         for specimen in world.subject.specimens() {
@@ -81,8 +81,8 @@ impl Bench {
         Ok(world)
     }
 
-    /// Ends a trial that nothing could be learnt from: the fingerprint has to be the same for worlds
-    /// made alike, and another one when there is something more in them.
+    /// Checks that fingerprints are usable: equal for equal worlds, and different for worlds with and without
+    /// specimens. Otherwise ends the trial.
     pub(super) fn is_sighted(&self) -> Result<(), Stop> {
         let fresh = self.world()?.subject.fingerprint();
         if let Some(change) = fingerprint::unlike(&fresh, &self.world()?.subject.fingerprint()) {
@@ -96,7 +96,7 @@ impl Bench {
     }
 }
 
-/// A declared resource in its canonical form.
+/// A declared resource in canonical form.
 #[derive(Clone, Debug)]
 pub(super) struct Declared {
     pub(super) name: EcoString,
@@ -109,7 +109,7 @@ impl Declared {
     }
 }
 
-/// A subject, and what surrounds its provider.
+/// A subject, with the log and the interrupt of its provider.
 pub(super) struct World {
     pub(super) subject: Subject,
     pub(super) lines: Lines,
@@ -135,17 +135,20 @@ impl World {
         self.alarm.ring();
     }
 
-    /// Takes the interrupt back, as the next run would not have it.
+    /// Resets the interrupt, as a new run would.
     pub(super) fn calm(&self) {
         self.alarm.calm();
     }
 
-    /// Ends the trial if something is lacking.
+    /// Ends the trial if the subject excuses `lack`.
     pub(super) fn needs(&self, lack: Lack) -> Result<(), Stop> {
         self.subject.reason(lack).map_or(Ok(()), not_applicable)
     }
 
-    /// A declaration, completed as a manifest is and with what is wrong about it, if anything.
+    /// Completes a declaration as for a manifest, validates it and returns its canonical form.
+    ///
+    /// # Errors
+    /// The first problem of the declaration.
     pub(super) fn declare(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, String> {
         let declared = self.complete(specimen, given)?;
         for (name, value) in declared.should.iter() {
@@ -161,13 +164,13 @@ impl World {
         }
     }
 
-    /// The canonical form of a declaration.
+    /// Returns the canonical form of a declaration.
     pub(super) fn canonical(&self, mut declared: Declared) -> Result<Declared, String> {
         let canonicalised = canonicalize(self.provider(), &mut declared.name, &mut declared.should);
         canonicalised.map(|()| declared).map_err(|problem| problem.to_string())
     }
 
-    /// A declaration with namevars, `ensure` and the defaults.
+    /// Adds namevars, `ensure` and the defaults to a declaration.
     pub(super) fn complete(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, String> {
         let schema = self.schema();
         let mut should = specimen.namevars(schema);
@@ -191,23 +194,23 @@ impl World {
         Ok(Declared { name, should })
     }
 
-    /// Whether `present` and `absent` are all that `ensure` knows: otherwise a provider may derive it.
+    /// Returns true if `ensure` accepts only `present` and `absent`. Otherwise, a provider may derive it.
     fn says_present(&self) -> bool {
         let words = self.schema().find("ensure").map(|ensure| ensure.data_type.allowed()).unwrap_or_default();
         words.len() == 2
     }
 
-    /// The first declaration of a specimen.
+    /// Returns the first declaration of a specimen.
     pub(super) fn first(&self, specimen: &Specimen) -> Result<Declared, Stop> {
         self.told(specimen, specimen.first())
     }
 
-    /// A declaration that the author says is right.
+    /// Returns a declaration that must be valid according to the author of the subject.
     pub(super) fn told(&self, specimen: &Specimen, given: &Attributes) -> Result<Declared, Stop> {
         self.declare(specimen, given).or_else(|why| untried(format!("the specimen is not valid: {why}")))
     }
 
-    /// The declaration of a specimen's absence; none when the type has no word for it.
+    /// Declares a specimen as absent. Returns none if the type does not support this.
     pub(super) fn absence(&self, specimen: &Specimen) -> Result<Option<Declared>, Stop> {
         let absent = Value::from("absent");
         let schema = self.schema();
@@ -223,22 +226,23 @@ impl World {
         self.told(specimen, &given).map(Some)
     }
 
-    /// The state of a declared resource, told what is wanted of it.
+    /// Reads a declared resource with its desired state.
     pub(super) fn see(&self, declared: &Declared) -> Result<State, String> {
         self.state(self.provider(), declared.wanted())
     }
 
-    /// The state of a resource that nothing is wanted of.
+    /// Reads a resource without a desired state.
     pub(super) fn look(&self, declared: &Declared) -> Result<State, String> {
         self.state(self.provider(), self.nameless(declared))
     }
 
-    /// The state of a resource that was removed. One of a type without `ensure` may be there as soon as something is wanted of it.
+    /// Reads a resource after its removal. A type without `ensure` may report a resource as existing if a
+    /// desired state is given.
     pub(super) fn left(&self, declared: &Declared) -> Result<State, String> {
         if self.schema().find("ensure").is_some() { self.see(declared) } else { self.look(declared) }
     }
 
-    /// A question for a resource that nothing is wanted of.
+    /// Returns a query for a resource without a desired state.
     pub(super) fn nameless<'a>(&self, declared: &'a Declared) -> Wanted<'a> {
         let has_several = self.schema().namevars().nth(1).is_some();
         Wanted {
@@ -250,7 +254,7 @@ impl World {
         }
     }
 
-    /// The state of a resource by some provider.
+    /// Reads a resource with any provider.
     pub(super) fn state(&self, provider: &dyn Provider, wanted: Wanted<'_>) -> Result<State, String> {
         if provider.reads_singly() {
             let state = provider.get_one(&self.cx(), wanted).map_err(|error| error.message.to_string())?;
@@ -261,7 +265,7 @@ impl World {
         readable(found.unwrap_or_else(|| State::absent(wanted.name.clone())))
     }
 
-    /// Every state that a query brings.
+    /// Returns all states of a query.
     pub(super) fn get(&self, query: Query<'_>) -> Result<Vec<State>, String> {
         match query {
             Query::All => {
@@ -280,7 +284,7 @@ impl World {
         }
     }
 
-    /// What differs from a declaration, with the state.
+    /// Reads a resource. Returns its state and its differences from the declaration.
     pub(super) fn check(&self, declared: &Declared) -> Result<(State, Vec<Difference>), String> {
         let state = self.see(declared)?;
         let differences =
@@ -288,8 +292,8 @@ impl World {
         Ok((state, differences))
     }
 
-    /// Brings a resource to a declaration as the engine does: check, set what differs, check again.
-    /// Returns whether anything had to be set.
+    /// Brings a resource to its declared state as the engine does: check, set, check again. Returns true if a
+    /// change was necessary.
     pub(super) fn bring(&self, declared: &Declared) -> Result<bool, String> {
         let (is, differences) = self.check(declared)?;
         if differences.is_empty() {
@@ -306,12 +310,12 @@ impl World {
         }
     }
 
-    /// Brings a resource to a declaration so that something else can be tried.
+    /// Brings a resource to its declared state as preparation of a trial.
     pub(super) fn arrange(&self, declared: &Declared) -> Result<(), Stop> {
         self.bring(declared).map(drop).or_else(untried)
     }
 
-    /// Sets, with as many changes in one call as the provider takes.
+    /// Applies changes, in batches of the size that the provider supports.
     pub(super) fn set(&self, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let cx = self.cx().with_only_looks(mode == Mode::Preview);
         match self.provider().batch() {
@@ -320,7 +324,7 @@ impl World {
         }
     }
 
-    /// Removes a resource by a change without `should`.
+    /// Removes a resource with a change without `should`.
     pub(super) fn remove(&self, is: &State) -> Result<(), String> {
         let change = Change::new(&is.name, is, None, &[]);
         match self.set(&[change], Mode::Apply).into_iter().next() {
@@ -331,7 +335,7 @@ impl World {
     }
 }
 
-/// A state, unless the provider says that it alone could not be read.
+/// Returns a state, or the reason why the provider could not read it.
 fn readable(state: State) -> Result<State, String> {
     match &state.unreadable {
         None => Ok(state),
@@ -343,7 +347,7 @@ fn owned<'a>((name, value): (&'a kilter_model::AttributeName, &'a Value)) -> (ki
     (name.clone(), value.clone())
 }
 
-/// Differences in one line.
+/// Formats differences in one line.
 pub(super) fn told(differences: &[Difference]) -> String {
     let tell = |difference: &Difference| match &difference.message {
         Some(message) => format!("`{}` ({message})", difference.attribute),
@@ -352,12 +356,12 @@ pub(super) fn told(differences: &[Difference]) -> String {
     differences.iter().map(tell).collect::<Vec<_>>().join(", ")
 }
 
-/// Keeps every line that a provider writes.
+/// Records the log lines of a provider.
 #[derive(Default)]
 pub(super) struct Lines(Mutex<Vec<String>>);
 
 impl Lines {
-    /// What was written since the last time it was asked.
+    /// Returns the lines since the last call.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

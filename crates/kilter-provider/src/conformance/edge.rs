@@ -1,10 +1,10 @@
-//! Values at the edge of data types.
+//! Boundary values of data types.
 
 use ecow::EcoString;
 use kilter_model::{DataType, Field, Hash, Value};
 
-/// Texts that somebody may not have thought of: empty, blank, long, with what files, shells and
-/// formats give a meaning to. None does harm where a shell runs it.
+/// Unusual texts: empty, blank, long, or with characters that files, shells and formats treat specially. None
+/// is harmful if a shell runs it.
 const TEXTS: [&str; 22] = [
     "",
     "x",
@@ -30,19 +30,19 @@ const TEXTS: [&str; 22] = [
     "/a b/ü",
 ];
 
-/// How long a long text is: longer than a file's name may be, and than most lines are.
+/// Lengths of long texts in bytes. They exceed the length of file names and of most lines.
 const LONG: [usize; 2] = [300, 5000];
 
-/// A size that is still made up for an array or a text with a bound.
+/// Maximum generated size for an array or a text with a bound.
 const LARGEST: u64 = 10_000;
 
-/// Texts at the edge of nothing in particular.
+/// Unusual texts for any type.
 pub(super) fn texts() -> impl Iterator<Item = EcoString> {
     let long = LONG.into_iter().map(|length| EcoString::from("x".repeat(length)));
     TEXTS.into_iter().map(EcoString::from).chain(long)
 }
 
-/// Values at the edge of a type; each is of the type, and none is there twice.
+/// Returns boundary values of a type, without duplicates. All values are of the type.
 pub(super) fn values(data_type: &DataType) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     for value in candidates(data_type) {

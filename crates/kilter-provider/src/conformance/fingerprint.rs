@@ -1,12 +1,12 @@
-//! Fingerprints of worlds that ought to be the same.
+//! Comparison of fingerprints.
 
-/// How many lines are told.
+/// Maximum number of lines in a message.
 const TOLD: usize = 3;
 
-/// How many characters of a line are told.
+/// Maximum number of characters of a line in a message.
 const LONGEST: usize = 200;
 
-/// What is not the same in two fingerprints, for the end of a sentence; none when they are the same.
+/// Returns the difference of two fingerprints as the end of a sentence, or none if they are equal.
 pub(super) fn unlike(one: &str, other: &str) -> Option<String> {
     if one == other {
         return None;

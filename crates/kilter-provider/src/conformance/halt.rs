@@ -1,4 +1,4 @@
-//! Interrupts: those that laws raise, and the one that ends a trial for which nobody waits any more.
+//! Interrupts that laws raise, and cancellation of trials that take too long.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::context::Interrupt;
 
-/// Ends a trial: whatever its worlds have under way is interrupted, and all that they begin later.
+/// Cancels a trial: interrupts all current and later calls in its worlds.
 #[derive(Default)]
 pub(super) struct Halt {
     state: Mutex<State>,
@@ -21,10 +21,10 @@ struct State {
 }
 
 impl Halt {
-    /// The interrupt of another world of the trial.
+    /// Creates the interrupt of another world of the trial.
     ///
     /// # Errors
-    /// When there is no pair of sockets.
+    /// If no socket pair can be created.
     pub(super) fn alarm(self: &Arc<Halt>) -> io::Result<Arc<Alarm>> {
         let (reader, writer) = UnixStream::pair()?;
         let alarm = Arc::new(Alarm { flag: AtomicBool::new(false), reader, writer, halt: Arc::clone(self) });
@@ -47,7 +47,7 @@ impl Halt {
     }
 }
 
-/// The interrupt of a world.
+/// Interrupt of a test world.
 pub(super) struct Alarm {
     flag: AtomicBool,
     reader: UnixStream,
@@ -56,18 +56,18 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// How calls are told of it.
+    /// Returns the interrupt for the context of a call.
     pub(super) fn interrupt(&self) -> Interrupt<'_> {
         Interrupt::new(&self.flag, Some(self.reader.as_fd()))
     }
 
     pub(super) fn ring(&self) {
         self.flag.store(true, Ordering::Release);
-        // The reader's end is held beside it: writing one byte cannot fail.
+        // The struct also owns the read end, so writing one byte cannot fail.
         let _ = (&self.writer).write(b"!");
     }
 
-    /// Takes it back, as the next run would not have it; not when the trial is to end.
+    /// Resets the interrupt, as a new run would. Has no effect if the trial is cancelled.
     pub(super) fn calm(&self) {
         let state = self.halt.state();
         if !state.is_raised && self.flag.swap(false, Ordering::AcqRel) {

@@ -1,12 +1,11 @@
-//! The conformance suite: one set of laws for every provider.
+//! Conformance suite: a set of laws for all providers.
 //!
-//! A [`Suite`] is given a function that makes a [`Subject`]: a provider on a world of its own, with
-//! [`Specimen`]s of what it can make there. Every law is tried on fresh worlds, on a thread of its
-//! own, and the [`Report`] says of each whether it is held or broken, or why it could not be tried:
-//! nothing is passed over silently.
+//! A [`Suite`] gets a function that creates a [`Subject`]: a provider in a world of its own, with [`Specimen`]s
+//! that it can create there. The suite tries every law in new worlds and on a separate thread. The [`Report`]
+//! lists each law as held, broken, or not tried with the reason.
 //!
-//! What each law means for the author of a provider is told in `docs/reference/conformance.md`; how
-//! a provider is written, in `docs/guides/native-provider.md`.
+//! `docs/reference/conformance.md` explains each law for authors of providers. `docs/guides/native-provider.md`
+//! explains how to write a provider.
 //!
 //! *Start from* [`Suite::new`].
 

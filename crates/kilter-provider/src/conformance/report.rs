@@ -1,24 +1,24 @@
-//! What came of a suite, for people and for programs.
+//! Report of a suite, for people and programs.
 
 use std::fmt;
 
 use serde_json::{Value as Json, json};
 
-/// What became of one law.
+/// Result of a law.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is held; with what was counted on the way, if anything.
+    /// The law holds, with an optional note.
     Held(Option<String>),
-    /// It is broken, with what was seen.
+    /// The law is broken: the observation.
     Broken(String),
-    /// It says nothing about this provider, and why.
+    /// The law does not apply to this provider: the reason.
     NotApplicable(String),
-    /// It could not be tried, and why: something that it needs is missing or does not work.
+    /// The law could not be tried: the missing or failing requirement.
     Untried(String),
 }
 
 impl Verdict {
-    /// The word for it: `held`, `broken`, `not_applicable`, `not_tested`.
+    /// Returns the keyword: `held`, `broken`, `not_applicable`, `not_tested`.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Held(_) => "held",
@@ -28,7 +28,7 @@ impl Verdict {
         }
     }
 
-    /// What was counted or seen, or why there was nothing to see.
+    /// Returns the note, the observation or the reason.
     pub fn why(&self) -> Option<&str> {
         match self {
             Verdict::Held(note) => note.as_deref(),
@@ -37,49 +37,49 @@ impl Verdict {
     }
 }
 
-/// A law and what became of it.
+/// A law and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The law's name.
+    /// Name of the law.
     pub law: &'static str,
-    /// What it says.
+    /// The requirement in one sentence.
     pub sentence: &'static str,
-    /// What became of it.
+    /// Result.
     pub verdict: Verdict,
 }
 
-/// How many laws came to which end.
+/// Number of laws per result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// How many are held.
+    /// Number of laws that hold.
     pub held: usize,
-    /// How many are broken.
+    /// Number of broken laws.
     pub broken: usize,
-    /// How many could not be tried.
+    /// Number of laws that could not be tried.
     pub untried: usize,
-    /// How many do not apply.
+    /// Number of laws that do not apply.
     pub not_applicable: usize,
 }
 
-/// What became of all laws: the scorecard of a provider.
+/// Results of all laws: the scorecard of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The type.
+    /// Name of the type.
     pub type_name: String,
-    /// The name of its provider.
+    /// Name of the provider.
     pub provider: String,
-    /// One for each law, in their order.
+    /// Results, in the order of the laws.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether every law that applies was tried and is held.
+    /// Returns true if every applicable law was tried and holds.
     pub fn is_conforming(&self) -> bool {
         let Counts { broken, untried, .. } = self.counts();
         broken == 0 && untried == 0
     }
 
-    /// How many laws came to which end.
+    /// Returns the number of laws per result.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for finding in &self.findings {
@@ -93,23 +93,24 @@ impl Report {
         counts
     }
 
-    /// The names of the laws that are broken.
+    /// Returns the names of the broken laws.
     pub fn broken(&self) -> Vec<&'static str> {
         self.named(|verdict| matches!(verdict, Verdict::Broken(_)))
     }
 
-    /// The names of the laws that do not apply.
+    /// Returns the names of the laws that do not apply.
     pub fn not_applicable(&self) -> Vec<&'static str> {
         self.named(|verdict| matches!(verdict, Verdict::NotApplicable(_)))
     }
 
-    /// The laws that do not apply, and why not: for a test that lists them, so that nothing is left out unseen.
+    /// Returns the laws that do not apply, with the reasons. A test can list them, so that no law is skipped
+    /// unnoticed.
     pub fn excused(&self) -> Vec<(&'static str, &str)> {
         let excuse = |law: &'static str| Some((law, self.why(law)?));
         self.not_applicable().into_iter().filter_map(excuse).collect()
     }
 
-    /// The names of the laws that could not be tried.
+    /// Returns the names of the laws that could not be tried.
     pub fn untried(&self) -> Vec<&'static str> {
         self.named(|verdict| matches!(verdict, Verdict::Untried(_)))
     }
@@ -118,20 +119,20 @@ impl Report {
         self.findings.iter().filter(|finding| is_meant(&finding.verdict)).map(|finding| finding.law).collect()
     }
 
-    /// What was counted or seen of one law, or why there was nothing to see.
+    /// Returns the note, the observation or the reason of a law.
     pub fn why(&self, law: &str) -> Option<&str> {
         self.findings.iter().find(|finding| finding.law == law)?.verdict.why()
     }
 
-    /// Passes a test.
+    /// Asserts that the provider conforms.
     ///
     /// # Panics
-    /// With the whole report, when a law is broken or could not be tried.
+    /// With the whole report, if a law is broken or could not be tried.
     pub fn assert(&self) {
         assert!(self.is_conforming(), "{self}");
     }
 
-    /// The report for programs, in the form that `docs/reference/conformance.md` describes.
+    /// Returns the report in the JSON format of `docs/reference/conformance.md`.
     pub fn to_json(&self) -> Json {
         let Counts { held, broken, untried, not_applicable } = self.counts();
         let law = |finding: &Finding| {
@@ -157,7 +158,7 @@ impl Report {
     }
 }
 
-/// One line for each law, more for those that are broken, and the counts at the end.
+/// Writes one line per law, more for broken laws, and the counts at the end.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "conformance of {}, provider {}", self.type_name, self.provider)?;
@@ -167,7 +168,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// How far lines that go on are set in.
+/// Indentation of continuation lines.
 const INDENT: &str = "                  ";
 
 fn show(f: &mut fmt::Formatter<'_>, Finding { law, sentence, verdict }: &Finding) -> fmt::Result {

@@ -1,11 +1,10 @@
-//! A resource that a suite may make, change and remove.
+//! Resources that a suite may create, change and remove.
 
 use ecow::EcoString;
 use kilter_model::{Attributes, TypeSchema, Value};
 
-/// A resource that the suite may make, change and remove, as a manifest would declare it: values need
-/// not be canonical, defaults of the schema are filled in, and `ensure: present` is added where the
-/// type knows that word and nothing is said.
+/// A resource that the suite may create, change and remove, as declared in a manifest. Values need not be
+/// canonical. The suite adds defaults of the schema, and `ensure: present` if the type supports it.
 #[derive(Clone, Debug)]
 pub struct Specimen {
     namevars: Namevars,
@@ -16,23 +15,23 @@ pub struct Specimen {
 
 #[derive(Clone, Debug)]
 enum Namevars {
-    /// The value of the only one.
+    /// Value of the only namevar.
     One(EcoString),
     Several(Attributes),
 }
 
-/// Attributes, from whatever is at hand.
+/// Converts pairs to attributes.
 fn attributes<'a, V: Into<Value>>(entries: impl IntoIterator<Item = (&'a str, V)>) -> Attributes {
     entries.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
 impl Specimen {
-    /// A resource of a type with one namevar.
+    /// Creates a specimen of a type with one namevar.
     pub fn new(name: impl Into<EcoString>) -> Specimen {
         Specimen::of(Namevars::One(name.into()))
     }
 
-    /// A resource of a type with several namevars.
+    /// Creates a specimen of a type with several namevars.
     pub fn keyed<'a, V: Into<Value>>(namevars: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
         Specimen::of(Namevars::Several(attributes(namevars)))
     }
@@ -41,22 +40,22 @@ impl Specimen {
         Specimen { namevars, present: Attributes::new(), changed: Vec::new(), absent: None }
     }
 
-    /// What is declared of it first.
+    /// Sets the first declaration.
     #[must_use]
     pub fn present<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
         self.present = attributes(should);
         self
     }
 
-    /// Another declaration of it, which differs from the first. There may be several.
+    /// Adds another declaration, which differs from the first. Can be called repeatedly.
     #[must_use]
     pub fn changed<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
         self.changed.push(attributes(should));
         self
     }
 
-    /// How its absence is declared, where that is not `ensure: absent` and the parameters it has when
-    /// it is present.
+    /// Sets the declaration for removal. The default is `ensure: absent` with the parameters of the first
+    /// declaration.
     #[must_use]
     pub fn absent<'a, V: Into<Value>>(mut self, should: impl IntoIterator<Item = (&'a str, V)>) -> Specimen {
         self.absent = Some(attributes(should));
@@ -75,7 +74,7 @@ impl Specimen {
         self.absent.as_ref()
     }
 
-    /// The namevars with their values.
+    /// Returns the namevars with their values.
     pub(super) fn namevars(&self, schema: &TypeSchema) -> Attributes {
         match &self.namevars {
             Namevars::Several(namevars) => namevars.clone(),
@@ -85,7 +84,7 @@ impl Specimen {
         }
     }
 
-    /// The same specimen with another value of a namevar.
+    /// Returns the specimen with another value of a namevar.
     pub(super) fn renamed(&self, schema: &TypeSchema, namevar: &str, value: Value) -> Specimen {
         let mut namevars = self.namevars(schema);
         namevars.set(namevar, value);

@@ -1,4 +1,4 @@
-//! What a suite is run on.
+//! Subject of a conformance suite.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use super::specimen::Specimen;
 use super::suite::give_up;
 use crate::contract::Provider;
 
-/// Something that a subject does not have to offer, with the reason.
+/// A capability that a subject may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// No name is unknown: whatever is asked for exists.
+    /// No unknown name: every requested resource exists.
     Unknown,
     /// No change that the type allows can fail.
     Failing,
-    /// No change takes long enough to be interrupted.
+    /// No change is slow enough to be interrupted.
     Slow,
-    /// `get` of all does not list the resources that can be asked for by name.
+    /// `get` of all resources does not list the ones that can be read by name.
     Listing,
     /// Resources cannot be removed.
     Removal,
 }
 
-/// A provider on a world of its own, and what can be done with it there.
+/// A provider in a world of its own, with test data for the laws.
 ///
-/// What a suite needs is given with the methods below, or excused with [`Subject::without`]; what is
-/// neither given nor excused leaves laws untried, and a report with those is no pass.
+/// The methods below supply the test data. [`Subject::without`] excuses missing data. Laws without data or an
+/// excuse stay untried, so the report does not pass.
 pub struct Subject {
     provider: Arc<dyn Provider>,
     again: Box<dyn Fn() -> Arc<dyn Provider> + Send + Sync>,
@@ -46,16 +46,18 @@ pub struct Subject {
     kept: Vec<Box<dyn Any + Send + Sync>>,
 }
 
-/// A change that takes long, and how to see that it is under way.
+/// A slow change, and a way to detect its start.
 pub(super) struct Slow {
     pub(super) specimen: Specimen,
     pub(super) has_begun: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Subject {
-    /// A subject whose provider is made by `provider`, each time for the same world, and whose world
-    /// is told by `fingerprint`: all that the provider could change, in words that are the same for two
-    /// worlds made alike (no times, no random paths).
+    /// Creates a subject.
+    ///
+    /// `provider` creates a provider for the same world at each call. `fingerprint` describes everything that
+    /// the provider could change. It must be equal for equal worlds, so it contains no times and no random
+    /// paths.
     pub fn new<P: Provider + 'static>(
         provider: impl Fn() -> P + Send + Sync + 'static,
         fingerprint: impl Fn() -> String + Send + Sync + 'static,
@@ -63,7 +65,7 @@ impl Subject {
         Subject::of(move || Arc::new(provider()), fingerprint)
     }
 
-    /// A subject like [`Subject::new`], whose provider may be of any kind.
+    /// Like [`Subject::new`], for a provider of any kind.
     pub fn of(
         provider: impl Fn() -> Arc<dyn Provider> + Send + Sync + 'static,
         fingerprint: impl Fn() -> String + Send + Sync + 'static,
@@ -86,81 +88,81 @@ impl Subject {
         }
     }
 
-    /// Adds a resource that can be made. Some laws need two of them.
+    /// Adds a specimen. Some laws need two.
     #[must_use]
     pub fn specimen(mut self, specimen: Specimen) -> Subject {
         self.specimens.push(specimen);
         self
     }
 
-    /// Names resources that do not exist.
+    /// Adds names of resources that do not exist.
     #[must_use]
     pub fn unknown<N: Into<EcoString>>(mut self, names: impl IntoIterator<Item = N>) -> Subject {
         self.unknown.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Gives a change that fails when it is made, though the schema allows it. It need not be valid:
-    /// values that come from other resources during a run are not validated either.
+    /// Sets a change that fails although the schema allows it. It need not be valid, because values from other
+    /// resources are not validated either.
     #[must_use]
     pub fn failing(mut self, specimen: Specimen) -> Subject {
         self.failing = Some(specimen);
         self
     }
 
-    /// Gives a change that takes at least a minute, and a way to see that it is under way.
+    /// Sets a change that takes at least a minute, and a function that returns true after it has started.
     #[must_use]
     pub fn slow(mut self, specimen: Specimen, has_begun: impl Fn() -> bool + Send + Sync + 'static) -> Subject {
         self.slow = Some(Slow { specimen, has_begun: Box::new(has_begun) });
         self
     }
 
-    /// Says why the subject has not got something.
+    /// Excuses a missing capability, with the reason.
     #[must_use]
     pub fn without(mut self, lack: Lack, reason: impl Into<String>) -> Subject {
         self.lacks.push((lack, reason.into()));
         self
     }
 
-    /// Leaves an attribute out where values at the edge of its type are tried, and says why.
+    /// Excludes an attribute from the trials with boundary values, with the reason.
     #[must_use]
     pub fn sparing(mut self, attribute: impl Into<String>, reason: impl Into<String>) -> Subject {
         self.spared.push((attribute.into(), reason.into()));
         self
     }
 
-    /// Says how a text becomes a name within this world, where not every text is one: a path below its
-    /// directory.
+    /// Sets the conversion of a text to a name in this world, such as a path below its directory. Required if
+    /// not every text is a valid name.
     #[must_use]
     pub fn names_like(mut self, name_like: impl Fn(&str) -> String + Send + Sync + 'static) -> Subject {
         self.name_like = Box::new(name_like);
         self
     }
 
-    /// Says which directory of this world calls are given to keep things in ([`Context::var_dir`](crate::Context::var_dir));
-    /// none if nothing is said. What is kept there counts as changed where the fingerprint tells of it.
+    /// Sets the directory in which calls keep their data ([`Context::var_dir`](crate::Context::var_dir)). The
+    /// default is none. Data in it counts as changed if the fingerprint includes it.
     #[must_use]
     pub fn var_dir(self, path: impl Into<PathBuf>) -> Subject {
         Subject { var_dir: Some(path.into()), ..self }
     }
 
-    /// Keeps something alive as long as the world is needed: a temporary directory.
+    /// Keeps a value alive as long as the world, such as a temporary directory.
     #[must_use]
     pub fn keeping(mut self, kept: impl Any + Send + Sync) -> Subject {
         self.kept.push(Box::new(kept));
         self
     }
 
-    /// Says what takes a thread into this world, where worlds are not directories but namespaces: it is called
-    /// whenever the provider is about to be used, on the thread that uses it. Where it fails nothing is used.
+    /// Sets a function that moves the current thread into this world, for worlds that are namespaces. It is
+    /// called before each use of the provider. If it fails, the provider is not used.
     #[must_use]
     pub fn entering(mut self, enter: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Subject {
         self.enter = Box::new(enter);
         self
     }
 
-    /// Says what the provider has tried to change in calls in which it must not, since this was last asked: `write
-    /// /etc/motd`. Who is kept from it leaves no trace in the fingerprint.
+    /// Sets a function that returns the forbidden change that the provider tried since the last call, such as
+    /// `write /etc/motd`. A blocked change leaves no trace in the fingerprint.
     #[must_use]
     pub fn trying(mut self, tried: impl Fn() -> Option<String> + Send + Sync + 'static) -> Subject {
         self.tried = Box::new(tried);
@@ -178,7 +180,7 @@ impl Subject {
         &*self.provider
     }
 
-    /// Another provider on the same world, which has not seen what the first one did.
+    /// Creates another provider for the same world, without the history of the first.
     pub(super) fn provider_anew(&self) -> Arc<dyn Provider> {
         self.enter();
         (self.again)()
@@ -188,7 +190,7 @@ impl Subject {
         (self.fingerprint)()
     }
 
-    /// What the provider has tried since this was last asked.
+    /// Returns the forbidden change that the provider tried since the last call.
     pub(super) fn tried(&self) -> Option<String> {
         (self.tried)()
     }
@@ -209,13 +211,13 @@ impl Subject {
         self.slow.as_ref()
     }
 
-    /// Whether the slow change is seen to be under way.
+    /// Returns true if the slow change has started.
     pub(super) fn has_begun(&self, slow: &Slow) -> bool {
         self.enter();
         (slow.has_begun)()
     }
 
-    /// Why something is lacking, if it is.
+    /// Returns the reason why a capability is missing.
     pub(super) fn reason(&self, lack: Lack) -> Option<&str> {
         self.lacks.iter().find(|(known, _)| *known == lack).map(|(_, reason)| reason.as_str())
     }

@@ -1,4 +1,4 @@
-//! Trying the laws.
+//! Runs the laws.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use super::report::{Finding, Report, Verdict};
 use super::subject::Subject;
 use crate::contract::Suitability;
 
-/// Puts a provider through every law.
+/// Tries all laws with a provider.
 ///
 /// ```no_run
 /// use kilter_provider::conformance::{Subject, Suite};
@@ -33,11 +33,11 @@ pub struct Suite {
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// How often it is asked whether nobody wants to know any more.
+/// Polling interval of the cancellation flag.
 const ASKED: Duration = Duration::from_millis(20);
 
 impl Suite {
-    /// A suite for the provider of the subjects that `make` makes, each on a fresh world.
+    /// Creates a suite. `make` creates the provider and a new world for each trial.
     pub fn new(make: impl Fn() -> Subject + Send + Sync + 'static) -> Suite {
         Suite {
             make: Arc::new(make),
@@ -48,26 +48,26 @@ impl Suite {
         }
     }
 
-    /// Says how soon an interrupted call has to end; ten seconds if nothing is said.
+    /// Sets the maximum time until an interrupted call ends. The default is 10 s.
     #[must_use]
     pub fn soon(self, soon: Duration) -> Suite {
         Suite { soon, ..self }
     }
 
-    /// Says how long one law may take before the provider counts as hanging, and is interrupted; ten minutes
-    /// if nothing is said.
+    /// Sets the timeout of a law. After that, the provider counts as hanging and is interrupted. The default is
+    /// 10 min.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Suite {
         Suite { limit, ..self }
     }
 
-    /// Tries some laws only, those with these names; all if there are none.
+    /// Restricts the suite to the laws with these names. Empty means all.
     #[must_use]
     pub fn only(self, laws: impl IntoIterator<Item = &'static str>) -> Suite {
         Suite { only: laws.into_iter().collect(), ..self }
     }
 
-    /// Says when nobody wants to know any more: what is under way is interrupted then, and nothing else is tried.
+    /// Sets a cancellation flag. When it is set, the suite interrupts the current trial and starts no other.
     #[must_use]
     pub fn until(self, over: &'static AtomicBool) -> Suite {
         Suite { until: over, ..self }
@@ -78,7 +78,7 @@ impl Suite {
         self.run_observed(&mut |_| {})
     }
 
-    /// Tries every law, and tells `observer` how far it has come.
+    /// Tries every law and reports the progress to `observer`.
     pub fn run_observed(&self, observer: &mut dyn FnMut(Progress<'_>)) -> Report {
         let (type_name, provider, hindrance) = self.introduce();
         let is_meant = |law: &&Law| self.only.is_empty() || self.only.contains(&law.name);
@@ -95,7 +95,7 @@ impl Suite {
         Report { findings: findings.collect(), type_name, provider }
     }
 
-    /// The names of the type and the provider, and why no law can be tried, if there is such a reason.
+    /// Returns the names of the type and the provider, and the reason if no law can be tried.
     fn introduce(&self) -> (String, String, Option<String>) {
         let make = self.make.clone();
         let introduced = self.apart("introduction", &Halt::default(), move || {
@@ -110,7 +110,7 @@ impl Suite {
         introduced.unwrap_or_else(|stop| (String::new(), String::new(), Some(stop.why())))
     }
 
-    /// Tries one law.
+    /// Tries a law.
     fn attempt(&self, law: &'static Law) -> Verdict {
         if self.is_over() {
             return Verdict::Untried(OVER.to_owned());
@@ -125,8 +125,8 @@ impl Suite {
         }
     }
 
-    /// Does something on a thread of its own. What takes too long is interrupted by `halt`; it is left behind if it does
-    /// not heed that.
+    /// Runs a closure on a thread of its own. After the timeout, `halt` interrupts it. A thread that does not
+    /// react is left running.
     fn apart<T: Send + 'static>(
         &self,
         name: &str,
@@ -136,7 +136,7 @@ impl Suite {
         let (sender, receiver) = mpsc::channel();
         let caught = move || {
             let done = catch_unwind(AssertUnwindSafe(work));
-            // Nobody waits any more when it took too long.
+            // The receiver is gone after a timeout.
             let _ = sender.send(done);
         };
         if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(caught) {
@@ -147,14 +147,14 @@ impl Suite {
             Ok(Err(panic)) => Err(end_of(&*panic)),
             Err(stop) => {
                 halt.raise();
-                // What it has started ends with it. What comes of the trial now tells nothing.
+                // Processes started by the trial end with it. Its late result is meaningless.
                 let _ = receiver.recv_timeout(self.soon);
                 Err(stop)
             }
         }
     }
 
-    /// What comes of a trial in time.
+    /// Waits for the result of a trial until the timeout.
     fn awaited<T>(&self, receiver: &Receiver<T>) -> Result<T, Stop> {
         let begun = Instant::now();
         loop {
@@ -175,28 +175,28 @@ impl Suite {
     }
 }
 
-/// Why a law is not tried to its end that nobody wants to know of.
+/// Reason of a cancelled trial.
 const OVER: &str = "it was interrupted";
 
-/// How far a suite has come.
+/// Progress of a suite.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// A law is about to be tried.
     Begun(&'static Law),
-    /// What has become of it.
+    /// A law has been tried.
     Ended(&'a Finding),
 }
 
-/// Why a trial cannot go on.
+/// Panic payload of [`give_up`].
 struct GivenUp(String);
 
-/// Ends the trial that is under way, as one that could not be made: for those who make worlds and cannot, or cannot
-/// enter one. It unwinds, which only a suite catches.
+/// Ends the current trial as not tried, for a world that cannot be created or entered. Unwinds the stack; only
+/// a suite catches this.
 pub fn give_up(why: impl Into<String>) -> ! {
     std::panic::resume_unwind(Box::new(GivenUp(why.into())))
 }
 
-/// What a panic means for the law that was tried.
+/// Converts a panic to the result of the law.
 pub(super) fn end_of(panic: &(dyn Any + Send)) -> Stop {
     match panic.downcast_ref::<GivenUp>() {
         Some(GivenUp(why)) => Stop::Untried(why.clone()),
@@ -204,7 +204,7 @@ pub(super) fn end_of(panic: &(dyn Any + Send)) -> Stop {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())

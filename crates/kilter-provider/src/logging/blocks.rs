@@ -1,4 +1,4 @@
-//! Block functions: logging, timing and failures around a core action.
+//! Block functions: log, time and handle the failures of an action.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::status::{Phase, Rule, Status};
 use super::titles::Titles;
 use crate::context::Level;
 
-/// A block that is open.
+/// An open block.
 pub(super) struct Open {
     pub(super) block: Block,
-    /// Its resources, by index.
+    /// Indexes of its resources.
     pub(super) at: Vec<usize>,
-    /// What its resources become if it ends well.
+    /// Status of its resources after success.
     status: Status,
-    /// What is told to have changed if it ends well.
+    /// Changes to report after success.
     differences: Vec<Difference>,
     start: Duration,
-    /// The first error that the provider made while this was the innermost block, by index.
+    /// Index of the first provider error while this was the innermost block.
     pub(super) misused: Option<usize>,
 }
 
@@ -34,11 +34,11 @@ impl Open {
 }
 
 impl<'a> ChangeLog<'a> {
-    /// Creates resources: a block whose end is their final status. `message` takes the place of
-    /// `Creating`. Returns whether it ended well.
+    /// Creates resources in a block. The end of the block sets their final status. `message` replaces
+    /// `Creating`. Returns true on success.
     ///
-    /// A failure that escapes `body` is recorded for all of `titles` and consumed; after a fatal one no
-    /// further block is begun.
+    /// A failure returned by `body` applies to all of `titles` and is consumed. After a fatal failure, no other
+    /// block starts.
     pub fn creating<'m>(
         &mut self,
         titles: impl Titles,
@@ -48,7 +48,7 @@ impl<'a> ChangeLog<'a> {
         self.block(Action::Creating, titles, message.into(), body)
     }
 
-    /// Updates resources; otherwise as [`ChangeLog::creating`].
+    /// Updates resources in a block. See [`ChangeLog::creating`].
     pub fn updating<'m>(
         &mut self,
         titles: impl Titles,
@@ -58,7 +58,7 @@ impl<'a> ChangeLog<'a> {
         self.block(Action::Updating, titles, message.into(), body)
     }
 
-    /// Deletes resources; otherwise as [`ChangeLog::creating`].
+    /// Deletes resources in a block. See [`ChangeLog::creating`].
     pub fn deleting<'m>(
         &mut self,
         titles: impl Titles,
@@ -68,8 +68,8 @@ impl<'a> ChangeLog<'a> {
         self.block(Action::Deleting, titles, message.into(), body)
     }
 
-    /// Brings a resource from `is` to `should`: when the block ends well, each attribute that differs between
-    /// them is told as changed. None stands for a resource that is not there, or is to be removed.
+    /// Brings a resource from `is` to `should` in a block. On success, reports each differing attribute as
+    /// changed. None stands for a resource that is absent or must be removed.
     pub fn processing<'m>(
         &mut self,
         title: impl Titles,
@@ -90,7 +90,7 @@ impl<'a> ChangeLog<'a> {
         self.close(result)
     }
 
-    /// Records a failure whatever `body` returns; `message` takes the place of `Failing`. Returns false.
+    /// Records a failure for any result of `body`. `message` replaces `Failing`. Returns false.
     pub fn failing<'m>(
         &mut self,
         titles: impl Titles,
@@ -114,9 +114,9 @@ impl<'a> ChangeLog<'a> {
         self.close(result)
     }
 
-    /// Opens a block that [`ChangeLog::close`] ends: the long form, for where a closure does not fit, such as
-    /// a provider that runs in another process. Returns whether it is open: after a fatal failure, and where
-    /// a rule forbids it, nothing may be done.
+    /// Opens a block that [`ChangeLog::close`] ends. Use this if a closure does not fit, such as for a provider
+    /// in another process. Returns true if the block is open. Otherwise, do nothing: a fatal failure happened,
+    /// or a rule forbids the block.
     pub fn open<'m>(&mut self, action: Action, titles: impl Titles, message: impl Into<Option<&'m str>>) -> bool {
         if self.is_ending() {
             return false;
@@ -125,7 +125,7 @@ impl<'a> ChangeLog<'a> {
         let at = self.resolve(method, &titles);
         let at = self.advance(method, at, Phase::opened);
         if self.misuses.len() > misuses {
-            // All or nothing: the action is one for all of them.
+            // The action applies to all resources or none.
             at.iter().for_each(|&at| self.entries[at].phase = Phase::Untouched);
             return false;
         }
@@ -143,8 +143,8 @@ impl<'a> ChangeLog<'a> {
         true
     }
 
-    /// Ends the block that was opened last. Returns whether it ended well: with errors of the provider inside
-    /// of it, or a fatal failure, it does not.
+    /// Closes the innermost block. Returns true on success, and false after a provider error or a fatal failure
+    /// inside it.
     pub fn close(&mut self, result: Result<(), Failure>) -> bool {
         let Some(open) = self.blocks.pop() else {
             self.misuse("close", None, Rule::NoBlock);
@@ -160,10 +160,10 @@ impl<'a> ChangeLog<'a> {
         }
     }
 
-    /// The result of a block, with what happened inside of it.
+    /// Returns the result of a block, including failures inside it.
     fn verdict(&self, open: &Open, result: Result<(), Failure>) -> Result<(), Failure> {
         result?;
-        // A block is not begun after a fatal failure: it happened inside.
+        // No block starts after a fatal failure, so it happened inside this block.
         if let Some(why) = &self.fatal {
             return Err(Failure::Fatal(why.clone()));
         }
@@ -173,7 +173,7 @@ impl<'a> ChangeLog<'a> {
         }
     }
 
-    /// Returns whether it ended well for any of its resources: they may all have failed inside.
+    /// Returns true if any of the resources succeeded. All may have failed inside the block.
     fn succeeded(&mut self, open: &Open, duration: Duration) -> bool {
         let at: Vec<usize> = open.at.iter().copied().filter(|&at| self.entries[at].phase == Phase::Open).collect();
         if at.is_empty() && !open.at.is_empty() {

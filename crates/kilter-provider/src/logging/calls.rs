@@ -1,4 +1,4 @@
-//! Plain messages, action functions, changes of attributes.
+//! Log messages, action functions and attribute changes.
 
 use ecow::EcoString;
 use kilter_model::{AttributeName, Attributes, Difference, Value};
@@ -45,8 +45,8 @@ impl ChangeLog<'_> {
     status!(deleted, Deleted, "they are gone");
     status!(unchanged, Unchanged, "there was nothing to do");
 
-    /// Says something at any level: inside a block of its resources, otherwise of the provider. Levels
-    /// graver than [`Level::Err`] become that.
+    /// Logs a message at any level. It applies to the resources of the open block, otherwise to the provider.
+    /// Levels above [`Level::Err`] are reduced to it.
     pub fn say(&mut self, level: Level, message: &str) {
         match self.blocks.last() {
             Some(_) => self.say_as(level.word(), level, super::Here, message),
@@ -54,13 +54,13 @@ impl ChangeLog<'_> {
         }
     }
 
-    /// Says something of these resources at any level, as [`ChangeLog::say`].
+    /// Logs a message about these resources at any level. See [`ChangeLog::say`].
     pub fn say_for(&mut self, level: Level, titles: impl Titles, message: &str) {
         self.say_as(level.word(), level, titles, message);
     }
 
-    /// Says something of an instance of the type that nobody asked to change, such as one that was found in
-    /// the way. It need not be declared anywhere.
+    /// Logs a message about a resource of the type that is not among the changes, such as an obstacle. It need
+    /// not be declared.
     pub fn unmanaged(&mut self, title: &str, level: Level, message: &str) {
         if self.manages(title) {
             return self.misuse("unmanaged", Some(title.into()), Rule::Managed);
@@ -68,15 +68,15 @@ impl ChangeLog<'_> {
         self.emit(level.min(Level::Err), &[title.into()], None, Happening::Unmanaged(message));
     }
 
-    /// Gives resources their final status: they have failed, and why. The only action function that may be
-    /// called inside the resource's block.
+    /// Sets the final status of resources to failed, with the reason. The only action function that is allowed
+    /// inside the block of the resource.
     pub fn failed(&mut self, titles: impl Titles, message: &str) {
         self.ended("failed", titles, Status::Failed, Some(message));
     }
 
-    /// Tells that an attribute has changed. [`Value::Undef`] where there is no value; `message` takes the place
-    /// of `is → should`. Secrets are sealed: those that are sealed already, and those of attributes whose
-    /// data type is; a message that holds one is left out.
+    /// Reports a changed attribute. [`Value::Undef`] stands for no value; `message` replaces `is → should`.
+    /// Sensitive values, and values of attributes with a sensitive type, are redacted. A message that contains
+    /// a secret is omitted.
     pub fn attribute_changed<'m>(
         &mut self,
         title: impl Titles,
@@ -96,9 +96,8 @@ impl ChangeLog<'_> {
         }
     }
 
-    /// Gives a resource its final status after something else has brought it from `is` to `should`, and tells each
-    /// attribute that differs between them as changed. None stands for a resource that is not there, or is to
-    /// be removed.
+    /// Sets the final status of a resource that was brought from `is` to `should` outside of a block. Reports
+    /// each differing attribute as changed. None stands for a resource that is absent or must be removed.
     pub fn processed(&mut self, title: impl Titles, is: Option<&Attributes>, should: Option<&Attributes>) {
         let differences = differences(self.schema(), is, should);
         let status = status_of(is, should, &differences);
@@ -113,14 +112,14 @@ impl ChangeLog<'_> {
         self.emit_ended(&at, status, status.text());
     }
 
-    /// Adds a line to the report on these resources.
+    /// Adds a line about these resources to the report.
     pub fn note(&mut self, titles: impl Titles, line: &str) {
         for at in self.resolve("note", &titles) {
             self.entries[at].outcome.notes.push(line.into());
         }
     }
 
-    /// Sends a value to other resources.
+    /// Sets an output for other resources.
     pub fn send(&mut self, title: impl Titles, output: &str, value: impl Into<Value>) {
         let value = value.into();
         for at in self.resolve("send", &title) {
@@ -128,7 +127,7 @@ impl ChangeLog<'_> {
         }
     }
 
-    /// Tells that a refresh that was owed to these resources has been served too.
+    /// Reports that the pending refresh of these resources has been done too.
     pub fn refreshed(&mut self, titles: impl Titles) {
         for at in self.resolve("refreshed", &titles) {
             self.entries[at].outcome.refreshed = true;
@@ -169,7 +168,7 @@ impl ChangeLog<'_> {
         self.emit(level, &self.names(at), block.as_ref(), Happening::Ended { status, message });
     }
 
-    /// Reports a change of an attribute, and keeps it for the outcomes.
+    /// Reports a changed attribute, and adds it to the outcomes.
     pub(super) fn tell(&mut self, at: &[usize], block: Option<&Block>, difference: &Difference) {
         for &at in at {
             self.entries[at].outcome.changed.push(difference.clone());
@@ -177,8 +176,8 @@ impl ChangeLog<'_> {
         self.emit(Level::Notice, &self.names(at), block, Happening::AttributeChanged(difference));
     }
 
-    /// The innermost block that holds all of these resources: what is said of others while it is open is not
-    /// part of it.
+    /// Returns the innermost block that contains all of these resources. Messages about other resources do not
+    /// belong to it.
     fn block_of(&self, at: &[usize]) -> Option<Block> {
         let holds = |block: &&super::blocks::Open| at.iter().all(|at| block.at.contains(at));
         self.blocks.iter().rev().find(holds).map(|open| open.block.clone())

@@ -1,4 +1,4 @@
-//! The log of one `set`: what is said of its resources, and what became of each.
+//! Log of a `set`: messages about its resources and their outcomes.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use super::titles::Titles;
 use crate::context::{Context, Level};
 use crate::contract::{Mode, Provider};
 
-/// The log of one `set`: takes what a provider says of the resources it changes, and knows in the
-/// end what became of each (Puppet Resource API, "Logging and reporting").
+/// Log of a `set`. Receives the messages of a provider about the changed resources, and returns the outcome of
+/// each (Puppet Resource API, "Logging and reporting").
 ///
 /// ```
 /// # use kilter_model::{Change, Outcome};
@@ -34,10 +34,15 @@ use crate::contract::{Mode, Provider};
 /// }
 /// ```
 ///
-/// The rules: only resources among the changes; an `attribute_changed` before the final status; a block
-/// before anything else that is said of its resources; nothing after the final status. What is said
-/// against a rule is an *error of the provider*: it is not taken, but shown as such. The block in which it
-/// happened fails with it, and so does every resource that has no definite status in the end.
+/// Rules:
+///
+/// - Only resources among the changes may be named.
+/// - An `attribute_changed` must come before the final status.
+/// - A block must come before all other messages about its resources.
+/// - No message may follow the final status.
+///
+/// A violation is an *error of the provider*: the log reports it and drops the message. The surrounding block
+/// fails, and so does every resource without a final status at the end.
 pub struct ChangeLog<'a> {
     pub(super) provider: &'a dyn Provider,
     pub(super) cx: Context<'a>,
@@ -46,15 +51,15 @@ pub struct ChangeLog<'a> {
     by_name: FxHashMap<&'a str, usize>,
     pub(super) blocks: Vec<Open>,
     pub(super) misuses: Vec<Misuse>,
-    /// The failure after which nothing further is begun.
+    /// The fatal failure, after which no block starts.
     pub(super) fatal: Option<EcoString>,
-    /// Failures of blocks that were about no resource.
+    /// Failures of blocks without resources.
     pub(super) strays: Vec<EcoString>,
     start: Instant,
     clock: Option<&'a dyn Fn() -> Duration>,
 }
 
-/// What is known of one resource.
+/// State of a resource.
 pub(super) struct Entry<'a> {
     pub(super) name: &'a EcoString,
     pub(super) phase: Phase,
@@ -62,7 +67,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> ChangeLog<'a> {
-    /// A log for these changes.
+    /// Creates a log for these changes.
     pub fn new(provider: &'a dyn Provider, cx: &Context<'a>, changes: &'a [Change<'a>], mode: Mode) -> ChangeLog<'a> {
         let entry =
             |change: &'a Change<'a>| Entry { name: change.name, phase: Phase::Untouched, outcome: Outcome::default() };
@@ -81,39 +86,40 @@ impl<'a> ChangeLog<'a> {
         }
     }
 
-    /// The same log, which reads the time from `clock`.
+    /// Returns the log with another time source.
     #[must_use]
     pub fn with_clock(self, clock: &'a dyn Fn() -> Duration) -> ChangeLog<'a> {
         ChangeLog { clock: Some(clock), ..self }
     }
 
-    /// What the provider is given of its surroundings.
+    /// Context of the provider call.
     pub fn context(&self) -> &Context<'a> {
         &self.cx
     }
 
-    /// The type, its attributes and features.
+    /// Schema of the type.
     pub fn schema(&self) -> &'a TypeSchema {
         self.provider.schema()
     }
 
-    /// Whether changes are made, or only told.
+    /// Mode of the `set`: apply or preview.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Whether a fatal failure has happened: nothing further should be begun, and blocks are not.
+    /// Returns true after a fatal failure. The provider should then start no other work; the log starts no
+    /// blocks.
     pub fn is_ending(&self) -> bool {
         self.fatal.is_some()
     }
 
-    /// The errors of the provider so far.
+    /// Errors of the provider so far.
     pub fn misuses(&self) -> &[Misuse] {
         &self.misuses
     }
 
-    /// Lets `body` make the changes and answers them: a failure that escapes it is that of every resource
-    /// without a definite status.
+    /// Runs `body` and returns the outcomes. A failure of `body` applies to every resource without a final
+    /// status.
     pub fn run(mut self, body: impl FnOnce(&mut ChangeLog<'a>) -> Result<(), Failure>) -> Vec<Outcome> {
         match body(&mut self) {
             Ok(()) => self.outcomes(),
@@ -121,8 +127,8 @@ impl<'a> ChangeLog<'a> {
         }
     }
 
-    /// Ends the `set`: the answer to each change, in order. What was not marked as failed has succeeded, unless
-    /// the provider made an error or a fatal failure happened.
+    /// Ends the `set`. Returns the outcome of each change, in order. Resources that did not fail have
+    /// succeeded, unless the provider made an error or a fatal failure happened.
     pub fn outcomes(mut self) -> Vec<Outcome> {
         while let Some(open) = self.blocks.pop() {
             let titles = open.names(&self.entries);
@@ -133,7 +139,7 @@ impl<'a> ChangeLog<'a> {
         self.answer(None)
     }
 
-    /// Gives up: what has no definite status yet has failed.
+    /// Aborts the `set`: resources without a final status fail.
     pub fn abort(mut self, failure: impl Into<Failure>) -> Vec<Outcome> {
         let failure = failure.into();
         while !self.blocks.is_empty() {
@@ -147,7 +153,7 @@ impl<'a> ChangeLog<'a> {
         self.answer(Some(failure.why().clone()))
     }
 
-    /// The outcomes; without a definite status a resource fails with the first of what went wrong.
+    /// Returns the outcomes. A resource without a final status fails with the first error.
     fn answer(self, aborted: Option<EcoString>) -> Vec<Outcome> {
         let ended = || self.fatal.as_ref().map(|why| eco_format!("not done, since the run is to end: {why}"));
         let misused = || self.misuses.first().map(|misuse| eco_format!("{misuse}"));
@@ -172,7 +178,7 @@ impl<'a> ChangeLog<'a> {
         self.clock.map_or_else(|| self.start.elapsed(), |clock| clock())
     }
 
-    /// The resources that are meant, by index. Errors of the provider are taken note of.
+    /// Returns the indexes of the named resources. Records invalid names as provider errors.
     pub(super) fn resolve(&mut self, method: &'static str, titles: &(impl Titles + ?Sized)) -> Vec<usize> {
         if titles.is_here() {
             match self.blocks.last() {
@@ -189,7 +195,7 @@ impl<'a> ChangeLog<'a> {
         at
     }
 
-    /// Moves resources on by a rule; returns those that it allows.
+    /// Advances the phase of resources according to a rule. Returns the allowed ones.
     pub(super) fn advance(
         &mut self,
         method: &'static str,
@@ -217,7 +223,7 @@ impl<'a> ChangeLog<'a> {
         at.iter().map(|&at| self.entries[at].name.clone()).collect()
     }
 
-    /// Takes note of an error of the provider, and shows it.
+    /// Records and reports an error of the provider.
     pub(super) fn misuse(&mut self, method: &'static str, title: Option<EcoString>, rule: Rule) {
         let provider = self.provider.name().into();
         let type_name = self.provider.schema().name.text().clone();
@@ -242,7 +248,7 @@ impl<'a> ChangeLog<'a> {
         self.cx.event(&ProviderEvent { level, type_name, provider, titles, mode: self.mode, block, what });
     }
 
-    /// Marks resources as failed; a failure that is known already is the one that counts.
+    /// Marks resources as failed. An earlier failure reason has priority.
     pub(super) fn fail(&mut self, at: &[usize], why: &EcoString, fatal: bool) {
         for &at in at {
             let Entry { phase, outcome, .. } = &mut self.entries[at];

@@ -1,4 +1,4 @@
-//! What a provider reports, as data, and the text for it.
+//! Events of a provider, as data and as text.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::status::{Misuse, Status};
 use crate::context::Level;
 use crate::contract::Mode;
 
-/// Values longer than this are shortened in texts; events keep them whole.
+/// Maximum length of a value in texts, in characters. Events contain whole values.
 const SHOWN: usize = 120;
 
-/// What a block does.
+/// Kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Creates resources.
@@ -21,14 +21,14 @@ pub enum Action {
     Updating,
     /// Deletes resources.
     Deleting,
-    /// Brings resources to what should be, whatever it takes.
+    /// Brings resources to their desired state by any changes.
     Processing,
-    /// Finds that resources cannot be brought to what should be.
+    /// Reports that resources cannot reach their desired state.
     Failing,
 }
 
 impl Action {
-    /// The word for it in events, and the method's name: `creating`.
+    /// Returns the keyword in events, which is also the method name: `creating`.
     pub fn word(self) -> &'static str {
         match self {
             Action::Creating => "creating",
@@ -39,7 +39,7 @@ impl Action {
         }
     }
 
-    /// What its texts begin with: `Creating`.
+    /// Returns the default start of its messages: `Creating`.
     pub(super) fn label(self) -> &'static str {
         match self {
             Action::Creating => "Creating",
@@ -51,81 +51,81 @@ impl Action {
     }
 }
 
-/// A block: what it does, and what its texts begin with.
+/// A block: its action, and the start of its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What it does.
+    /// Kind of the block.
     pub action: Action,
-    /// What its texts begin with: `Updating`, or the message it was given.
+    /// Start of its messages: `Updating`, or the given message.
     pub label: EcoString,
 }
 
-/// Something that a provider reports.
+/// An event of a provider.
 #[derive(Clone, Debug)]
 pub struct ProviderEvent<'a> {
-    /// How grave it is.
+    /// Severity.
     pub level: Level,
-    /// The provider's type.
+    /// Type of the provider.
     pub type_name: &'a str,
-    /// The provider's name.
+    /// Name of the provider.
     pub provider: &'a str,
-    /// The resources it is about, by name; empty when it is about the provider.
+    /// Names of the resources. Empty for an event of the provider itself.
     pub titles: &'a [EcoString],
-    /// Whether it was done, or only told.
+    /// Mode of the `set`: apply or preview.
     pub mode: Mode,
-    /// The block in which it happened.
+    /// The surrounding block.
     pub block: Option<&'a Block>,
-    /// What happened.
+    /// Kind of the event.
     pub what: Happening<'a>,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Debug)]
 pub enum Happening<'a> {
-    /// The provider said something.
+    /// A message of the provider.
     Message(&'a str),
-    /// It said something about an instance that nobody asked to change.
+    /// A message about a resource that is not among the changes.
     Unmanaged(&'a str),
-    /// The block was opened.
+    /// A block was opened.
     Started,
-    /// The block ended well.
+    /// A block succeeded.
     Finished {
-        /// How long it took.
+        /// Duration of the block.
         duration: Duration,
-        /// What became of its resources.
+        /// Status of its resources.
         status: Status,
     },
-    /// The block failed.
+    /// A block failed.
     Failed {
-        /// How long it took.
+        /// Duration of the block.
         duration: Duration,
-        /// Why.
+        /// Reason of the failure.
         why: Option<&'a str>,
-        /// Whether the run is to end.
+        /// True if the failure ends the run.
         fatal: bool,
     },
-    /// The resources have their final status.
+    /// Resources have their final status.
     Ended {
         /// The status.
         status: Status,
-        /// The text for it.
+        /// Text of the event.
         message: &'a str,
     },
-    /// An attribute has changed; secrets are sealed.
+    /// An attribute has changed. Secrets are redacted.
     AttributeChanged(&'a Difference),
-    /// The provider did not keep a rule.
+    /// The provider violated a rule.
     Misuse(&'a Misuse),
-    /// The provider gave up.
+    /// The provider aborted the `set`.
     Aborted {
-        /// Why.
+        /// Reason.
         why: &'a str,
-        /// Whether the run is to end.
+        /// True if the failure ends the run.
         fatal: bool,
     },
 }
 
 impl ProviderEvent<'_> {
-    /// The text for it, without level and title. Secrets are redacted.
+    /// Returns the text without level and title. Secrets are redacted.
     pub fn text(&self) -> String {
         let label = self.block.map_or("", |block| block.label.as_str());
         let text = match &self.what {

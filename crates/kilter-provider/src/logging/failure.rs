@@ -1,39 +1,39 @@
-//! Failures that escape a block.
+//! Failures returned by a block.
 
 use ecow::{EcoString, eco_format};
 
 use crate::contract::ProviderError;
 
-/// Why a block, or a `set` as a whole, did not come to its end.
+/// Reason why a block or a `set` failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Its resources have failed; the others go on.
+    /// Its resources have failed. Other resources are unaffected.
     #[error("{0}")]
     Plain(EcoString),
-    /// Its resources have failed, and the run is to end, in order: nothing further is begun.
+    /// Its resources have failed, and the run ends in an orderly way: no other work starts.
     #[error("{0}")]
     Fatal(EcoString),
 }
 
 impl Failure {
-    /// A failure of the resources alone.
+    /// Creates a failure of the resources only.
     pub fn new(why: impl Into<EcoString>) -> Failure {
         Failure::Plain(why.into())
     }
 
-    /// A failure after which the run is to end.
+    /// Creates a failure that ends the run.
     pub fn fatal(why: impl Into<EcoString>) -> Failure {
         Failure::Fatal(why.into())
     }
 
-    /// Why.
+    /// Returns the reason.
     pub fn why(&self) -> &EcoString {
         match self {
             Failure::Plain(why) | Failure::Fatal(why) => why,
         }
     }
 
-    /// Whether the run is to end.
+    /// Returns true if the failure ends the run.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Failure::Fatal(_))
     }

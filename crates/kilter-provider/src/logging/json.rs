@@ -6,12 +6,12 @@ use super::event::{Happening, ProviderEvent};
 use crate::contract::Mode;
 
 impl ProviderEvent<'_> {
-    /// The event as JSON. Secrets are redacted; keys that say nothing are left out.
+    /// Converts the event to JSON. Secrets are redacted, and keys without a value are omitted.
     ///
-    /// Always there: `event`, `level`, `severity` (RFC 5424), `type`, `provider`, `titles`, `noop`
-    /// and `text`. Where they apply: `action` and `label` of the block; `attribute`, `is` and
-    /// `should`; `status`; `duration_us` in microseconds; `message`; `fatal`; `method` and `title`
-    /// of an error of the provider.
+    /// These keys are always present: `event`, `level`, `severity` (RFC 5424), `type`, `provider`, `titles`,
+    /// `noop` and `text`. These keys depend on the event: `action` and `label` of the block; `attribute`, `is`
+    /// and `should`; `status`; `duration_us` in microseconds; `message`; `fatal`; `method` and `title` of a
+    /// provider error.
     pub fn to_json(&self) -> Json {
         let mut keys = Map::new();
         keys.insert("event".into(), self.what.word().into());
@@ -32,7 +32,7 @@ impl ProviderEvent<'_> {
 }
 
 impl Happening<'_> {
-    /// The word for it in JSON.
+    /// Returns the keyword in JSON.
     pub fn word(&self) -> &'static str {
         match self {
             Happening::Message(_) => "message",

@@ -1,7 +1,7 @@
-//! The logging and status part of a provider's context (Puppet Resource API, "Logging and
-//! reporting"): events underneath, text on top.
+//! Logging and status interface of a provider (Puppet Resource API, "Logging and reporting"). It records events
+//! and renders them as text.
 //!
-//! | what happens | level | text, for the action `updating` |
+//! | event | level | text, for the action `updating` |
 //! |---|---|---|
 //! | a block is opened | debug | `Updating: Start` |
 //! | a block ends well | notice | `Updating: Finished in 0.000123 seconds` |
@@ -15,8 +15,8 @@
 //! | an error of the provider | err | ``error of the provider `apt`: `updated` for apt_key[F1D2D2F9], which …`` |
 //! | a `set` that was given up | err | `Aborted: why` |
 //!
-//! A message given to a block function takes the place of `Updating`, one given to an action function that
-//! of `Updated`. In a preview every text begins with `noop: `.
+//! A message given to a block function replaces `Updating`. A message given to an action function replaces
+//! `Updated`. In a preview, every text starts with `noop: `.
 
 mod blocks;
 mod calls;

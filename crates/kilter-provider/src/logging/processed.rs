@@ -1,11 +1,11 @@
-//! The default report of what has changed between two states.
+//! Default report of the changes between two states.
 
 use kilter_model::{Attributes, Behaviour, Difference, TypeSchema, Value};
 
 use super::status::Status;
 
-/// The attributes that differ, as of what should be: those that can be changed and that something was said
-/// of. Of a resource that was removed only that.
+/// Returns the declared, changeable attributes that differ, with their desired values. For a removal, the only
+/// difference is `ensure`.
 pub(super) fn differences(
     schema: &TypeSchema,
     is: Option<&Attributes>,
@@ -35,7 +35,7 @@ pub(super) fn differences(
     differences
 }
 
-/// What became of a resource that went from `is` to `should`.
+/// Returns the status of a resource that was brought from `is` to `should`.
 pub(super) fn status_of(is: Option<&Attributes>, should: Option<&Attributes>, differences: &[Difference]) -> Status {
     match (is_absent(is), is_removal(should)) {
         (true, false) => Status::Created,
@@ -50,13 +50,12 @@ fn is_removal(should: Option<&Attributes>) -> bool {
     should.is_none_or(|attributes| attributes.text("ensure") == Some("absent"))
 }
 
-/// Of what is not there nothing is known, unless that it is absent.
+/// Returns true for an absent resource. It has no attributes except `ensure`.
 fn is_absent(attributes: Option<&Attributes>) -> bool {
     attributes.is_none_or(|attributes| attributes.is_empty() || attributes.text("ensure") == Some("absent"))
 }
 
-/// The difference with its values sealed, if one of them is secret. A message that repeats a sealed value is
-/// left out.
+/// Seals the values of a difference if any of them is secret. Removes a message that contains a sealed value.
 pub(super) fn sealed(schema: &TypeSchema, mut difference: Difference) -> Difference {
     let by_type = schema.find(difference.attribute.as_str()).is_some_and(|found| found.data_type.may_hold_secrets());
     if !by_type && !difference.is.holds_sensitive() && !difference.should.holds_sensitive() {
@@ -74,7 +73,7 @@ pub(super) fn sealed(schema: &TypeSchema, mut difference: Difference) -> Differe
     difference
 }
 
-/// Whether `message` holds a scalar of a value.
+/// Returns true if `message` contains a scalar of a value.
 fn is_told(value: &Value, message: &str) -> bool {
     match value.unwrap_sensitive() {
         Value::Array(values) => values.iter().any(|value| is_told(value, message)),

@@ -1,26 +1,26 @@
-//! The rules about what may be said of a resource, and when.
+//! Rules for the order of log calls about a resource.
 
 use std::fmt;
 
 use ecow::EcoString;
 
-/// How a resource has ended.
+/// Final status of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It is there now.
+    /// The resource was created.
     Created,
-    /// It is as it should be now.
+    /// The resource was changed.
     Updated,
-    /// It is gone.
+    /// The resource was removed.
     Deleted,
-    /// There was nothing to do.
+    /// The resource was already in sync.
     Unchanged,
-    /// It could not be brought to what should be.
+    /// The resource could not be brought to its desired state.
     Failed,
 }
 
 impl Status {
-    /// The word for it in events: `created`.
+    /// Returns the keyword in events: `created`.
     pub fn word(self) -> &'static str {
         match self {
             Status::Created => "created",
@@ -31,7 +31,7 @@ impl Status {
         }
     }
 
-    /// The text for it: `Created`.
+    /// Returns the text: `Created`.
     pub(super) fn text(self) -> &'static str {
         match self {
             Status::Created => "Created",
@@ -43,23 +43,23 @@ impl Status {
     }
 }
 
-/// How far a resource has come within one `set`.
+/// Phase of a resource within a `set`.
 ///
-/// `Untouched → Logged → Final`, or `Untouched → Open → Final`; nothing comes after `Final`.
+/// `Untouched → Logged → Final`, or `Untouched → Open → Final`. `Final` is the last phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing was said of it.
+    /// No log call yet.
     Untouched,
-    /// Something was, outside of a block.
+    /// A log call outside of a block.
     Logged,
-    /// A block is open for it.
+    /// A block of the resource is open.
     Open,
-    /// It has its final status.
+    /// The resource has its final status.
     Final(Status),
 }
 
 impl Phase {
-    /// A message, or a change of an attribute.
+    /// Returns the phase after a message or an attribute change.
     pub(super) fn logged(self) -> Result<Phase, Rule> {
         match self {
             Phase::Untouched | Phase::Logged => Ok(Phase::Logged),
@@ -68,7 +68,7 @@ impl Phase {
         }
     }
 
-    /// A block is opened.
+    /// Returns the phase after a block was opened.
     pub(super) fn opened(self) -> Result<Phase, Rule> {
         match self {
             Phase::Untouched => Ok(Phase::Open),
@@ -78,7 +78,8 @@ impl Phase {
         }
     }
 
-    /// An action function. A block gives the status by its end; only a failure may come before.
+    /// Returns the phase after an action function. Inside a block, only a failure is allowed, because the end
+    /// of the block sets the status.
     pub(super) fn ended(self, status: Status) -> Result<Phase, Rule> {
         match self {
             Phase::Untouched | Phase::Logged => Ok(Phase::Final(status)),
@@ -93,24 +94,24 @@ impl Phase {
     }
 }
 
-/// The rule that a provider did not keep.
+/// A rule that a provider violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// The resource is not among the changes of the call.
+    /// The resource must be among the changes of the call.
     Outside,
-    /// The resource has its final status.
+    /// No call may follow the final status.
     Final(Status),
-    /// A block is opened before anything else is said of its resources.
+    /// A block must come before all other calls about its resources.
     Late,
-    /// Blocks for one resource do not nest.
+    /// Blocks of one resource must not be nested.
     Nested,
-    /// Within its block, a resource gets its status by the end of the block.
+    /// Inside a block, only the end of the block sets the status.
     InBlock,
-    /// Without a title there has to be an open block.
+    /// A call without a title needs an open block.
     NoBlock,
-    /// A block that was opened has to be closed.
+    /// Every block must be closed.
     LeftOpen,
-    /// A resource among the changes is not an unmanaged one.
+    /// An unmanaged resource must not be among the changes.
     Managed,
 }
 
@@ -129,18 +130,18 @@ impl fmt::Display for Rule {
     }
 }
 
-/// An error of a provider: something said where it must not be.
+/// An error of a provider: a log call that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misuse {
-    /// The provider's name.
+    /// Name of the provider.
     pub provider: EcoString,
-    /// Its type.
+    /// Type of the provider.
     pub type_name: EcoString,
-    /// What was called: `updated`.
+    /// Name of the called method: `updated`.
     pub method: &'static str,
-    /// The resource it was called for, if it named any.
+    /// The resource of the call, if any.
     pub title: Option<EcoString>,
-    /// The rule.
+    /// The violated rule.
     pub rule: Rule,
 }
 

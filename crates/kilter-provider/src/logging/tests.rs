@@ -1,4 +1,4 @@
-//! The rules and the texts, through a provider of apt keys that does nothing.
+//! Tests of the rules and texts, with a provider of apt keys that changes nothing.
 
 mod blocks;
 mod messages;
@@ -16,7 +16,7 @@ use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema};
 use super::*;
 use crate::{Context, Level, Log, Mode, Provider, ProviderError, Query};
 
-/// Keeps lines and events.
+/// Records lines and events.
 #[derive(Default)]
 pub(crate) struct Recorder {
     lines: Mutex<Vec<String>>,
@@ -45,7 +45,7 @@ impl Log for Recorder {
     }
 }
 
-/// The sink that knows nothing of events.
+/// Log that does not implement events.
 struct Lines<'a>(&'a Recorder);
 
 impl Log for Lines<'_> {
@@ -89,7 +89,7 @@ impl Provider for AptKey {
     }
 }
 
-/// What became of the changes, and which lines were written.
+/// Outcomes and log lines of a `set`.
 struct Told {
     outcomes: Vec<Outcome>,
     lines: Vec<String>,
@@ -97,7 +97,7 @@ struct Told {
 }
 
 impl Told {
-    /// Per change: why it failed.
+    /// Returns the failure reason of each change.
     fn failures(&self) -> Vec<Option<&str>> {
         self.outcomes.iter().map(|outcome| outcome.failure.as_deref()).collect()
     }
@@ -109,12 +109,12 @@ impl Told {
     }
 }
 
-/// Runs `body` in a set of the resources `a`, `b` and `c`.
+/// Runs `body` in a `set` of the resources `a`, `b` and `c`.
 fn told(body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> Told {
     told_of(&["a", "b", "c"], Mode::Apply, body)
 }
 
-/// Runs `body` in a set of some resources; every look at the clock takes 123 microseconds.
+/// Runs `body` in a `set` of these resources. Each read of the clock advances it by 123 µs.
 fn told_of(names: &[&str], mode: Mode, body: impl FnOnce(ChangeLog<'_>) -> Vec<Outcome>) -> Told {
     let (provider, recorder, ticks) = (AptKey::new(), Recorder::default(), Cell::new(0));
     let clock = || {

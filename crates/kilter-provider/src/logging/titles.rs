@@ -1,14 +1,15 @@
-//! Ways to name the resources that something is said about.
+//! References to the resources of a log call.
 
 use ecow::EcoString;
 use kilter_model::Change;
 
-/// One resource or several: a name, a change, or a list of them; [`Here`] for those of the block.
+/// References to resources: a name, a change, or a list of them. [`Here`] refers to the resources of the open
+/// block.
 pub trait Titles {
-    /// Hands over each name.
+    /// Calls `take` with each name.
     fn each(&self, take: &mut dyn FnMut(&str));
 
-    /// Whether the resources of the innermost block are meant.
+    /// Returns true for the resources of the innermost block.
     fn is_here(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Providers that follow the usual create, update, delete.
+//! Providers with the usual create, update and delete.
 
 mod name;
 mod provider;
@@ -21,29 +21,29 @@ use crate::outlook::Reach;
 use crate::watch::{Tell, Watch};
 use crate::wish::Wish;
 
-/// Says why a type cannot have a simple provider.
+/// Reason why a type cannot have a simple provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimpleError {
-    /// There is no `ensure`.
+    /// The type has no `ensure`.
     #[error("a simple provider needs a type that is ensurable: {0} has no attribute `ensure`")]
     NoEnsure(EcoString),
-    /// `ensure` has another data type, or another behaviour.
+    /// `ensure` has another data type or another behaviour.
     #[error("a simple provider needs `ensure` to be a property of the type Enum[absent, present]: that of {0} is not")]
     OtherEnsure(EcoString),
-    /// What it generates could not be removed.
+    /// The provider could not remove generated resources.
     #[error(
         "a simple provider cannot have the feature `custom_generate`, which {0} has: it is not told what to remove"
     )]
     Generates(EcoString),
-    /// There is no namevar.
+    /// The type has no namevar.
     #[error("a simple provider needs a namevar: {0} has none")]
     NoNamevar(EcoString),
 }
 
-/// The [`Provider`] that a [`SimpleProvider`] amounts to.
+/// Adapter from a [`SimpleProvider`] to a [`Provider`].
 ///
-/// The changes of a call are made one after the other, each in a block: `creating`, `updating` or
-/// `deleting`. A failure is that of its resource alone, a fatal one ends the run. A preview calls nothing.
+/// A call makes its changes one after another, each in a block: `creating`, `updating` or `deleting`. A failure
+/// applies only to its resource, and a fatal failure ends the run. A preview calls no method.
 #[derive(Debug)]
 pub struct Simple<P> {
     inner: P,
@@ -51,10 +51,10 @@ pub struct Simple<P> {
 }
 
 impl<P: SimpleProvider> Simple<P> {
-    /// The provider that `inner` amounts to.
+    /// Creates the adapter.
     ///
     /// # Errors
-    /// When its type does not follow the conventions.
+    /// If the type does not follow the conventions of simple providers.
     pub fn new(inner: P) -> Result<Simple<P>, SimpleError> {
         let schema = inner.schema();
         let name = || schema.name.text().clone();
@@ -71,7 +71,7 @@ impl<P: SimpleProvider> Simple<P> {
         }
     }
 
-    /// What it was made of.
+    /// Returns the simple provider.
     pub fn inner(&self) -> &P {
         &self.inner
     }
@@ -93,7 +93,7 @@ impl<P: SimpleProvider> Simple<P> {
             Some(should) if change.is.exists => {
                 log.updating(change, None, |log| self.inner.update(log, name, should));
             }
-            // Without `ensure` a resource that is not there is left alone.
+            // Without `ensure`, an absent resource is not created.
             Some(should) if should.get("ensure").is_some() => {
                 log.creating(change, None, |log| self.inner.create(log, name, should));
             }
@@ -116,7 +116,7 @@ fn is_present_or_absent(data_type: &DataType) -> bool {
     }
 }
 
-/// The values of all namevars: what is wanted, or else what was found.
+/// Returns the values of all namevars, desired or current.
 fn namevars(schema: &TypeSchema, change: &Change<'_>) -> Result<Attributes, EcoString> {
     let value =
         |namevar: &str| change.should.and_then(|should| should.get(namevar)).or(change.is.attributes.get(namevar));

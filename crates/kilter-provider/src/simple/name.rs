@@ -1,4 +1,4 @@
-//! How a simple provider is told which resource is meant.
+//! Names of resources in calls of a simple provider.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use kilter_model::{Attributes, Value};
 /// The name of a resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Name<'a> {
-    /// The value of the type's only namevar.
+    /// Value of the only namevar of the type.
     Single(&'a str),
-    /// The values of all namevars, where the type has several.
+    /// Values of all namevars, if the type has several.
     Composite(&'a Attributes),
 }
 
 impl<'a> Name<'a> {
-    /// The value of a single namevar.
+    /// Returns the value of a single namevar.
     pub fn single(&self) -> Option<&'a str> {
         match self {
             Name::Single(name) => Some(name),
@@ -22,7 +22,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// The value of one of several namevars.
+    /// Returns the value of a namevar if the type has several.
     pub fn get(&self, namevar: &str) -> Option<&'a Value> {
         match self {
             Name::Single(_) => None,
@@ -31,7 +31,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// As people write it: `bar`, or `name: bar, group: foo`.
+/// Formats the name for people: `bar`, or `name: bar, group: foo`.
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

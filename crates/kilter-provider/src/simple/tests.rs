@@ -8,7 +8,7 @@ use crate::logging::tests::Recorder;
 use crate::logging::{Failure, Here};
 use crate::{Interrupt, Scope};
 
-/// Keeps the calls it gets.
+/// Records its calls.
 struct Keys {
     schema: TypeSchema,
     calls: Mutex<Vec<String>>,
@@ -22,7 +22,7 @@ impl Keys {
         Keys { schema, calls: Mutex::default() }
     }
 
-    /// What it is told to do decides what comes of it: `bad` fails, `fatal` is fatal.
+    /// Fails for the name `bad`, and fails fatally for the name `fatal`.
     fn call(&self, call: &str, name: Name<'_>) -> Result<(), Failure> {
         self.calls.lock().unwrap().push(format!("{call} {name}"));
         match name.single() {
@@ -80,8 +80,8 @@ fn wanted(entries: &[(&str, Value)]) -> Attributes {
     entries.iter().map(|(name, value)| (*name, value.clone())).collect()
 }
 
-/// Sets one resource after the other with `ensure` as found and as wanted; returns outcomes, calls and lines with
-/// the time taken out.
+/// Sets resources one after another, each with its current and desired `ensure`. Returns the outcomes, the
+/// calls, and the log lines without durations.
 fn set(
     provider: &Simple<Keys>,
     cx: Context<'_>,

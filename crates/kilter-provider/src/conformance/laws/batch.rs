@@ -1,4 +1,4 @@
-//! Laws of several changes at once.
+//! Laws about several changes in one call.
 
 use kilter_model::{Change, Difference, Outcome, State};
 
@@ -9,7 +9,7 @@ use crate::conformance::fingerprint;
 use crate::conformance::subject::Lack;
 use crate::contract::{Batch, Mode};
 
-/// A resource on its way.
+/// A pending change of a resource.
 struct Way {
     declared: Declared,
     is: State,
@@ -18,7 +18,7 @@ struct Way {
 
 impl Way {
     fn of(world: &World, declared: Declared) -> Result<Way, Stop> {
-        // What is to fail may not even be readable.
+        // A specimen that must fail may be unreadable.
         let is = world.see(&declared).unwrap_or_else(|_| State::absent(declared.name.clone()));
         let differences =
             compare(world.provider(), &is, &declared.should).or_else(|e| untried(e.message.to_string()))?;
@@ -35,12 +35,12 @@ fn set(world: &World, ways: &[Way]) -> Vec<Outcome> {
     world.set(&changes, Mode::Apply)
 }
 
-/// The specimens on their way, the one that fails first where there is one.
+/// Returns the changes of all specimens. The failing specimen, if any, comes first.
 fn ways(world: &World) -> Result<Vec<Way>, Stop> {
     let mut all = Vec::new();
     if let Some(failing) = world.subject.failing_specimen() {
         let failing = world.complete(failing, failing.first()).or_else(untried)?;
-        // A value that has no canonical form comes as it is.
+        // A value without a canonical form is used unchanged.
         all.push(world.canonical(failing.clone()).unwrap_or(failing));
     }
     all.extend(declared(world)?);

@@ -1,4 +1,4 @@
-//! Laws of values that are declared and of those that are read.
+//! Laws about declared values and values read from the system.
 
 use kilter_model::{Attributes, Behaviour, State};
 
@@ -7,7 +7,7 @@ use super::reading::{Missing, declared, unlike_attributes};
 use crate::compare::compare;
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, untried};
 
-/// Every declaration of every specimen, canonical.
+/// Returns every declaration of every specimen in canonical form.
 pub(super) fn all_declared(world: &World) -> Result<Vec<Declared>, Stop> {
     let mut all = declared(world)?;
     for specimen in world.subject.specimens() {
@@ -58,8 +58,9 @@ pub(super) fn read_can_be_declared(bench: &Bench) -> Trial {
     Ok(None)
 }
 
-/// Parameters are not read. They may be needed (the file that an entry is in), and they may say the same
-/// as what is read (where a content comes from): it is enough if it holds with them or without.
+/// Checks that a state can be declared as it was read. Parameters cannot be read. Some are required (the file
+/// that contains an entry), others duplicate a value (the source of a content). The law holds if it holds with
+/// or without them.
 fn holds_as_declared(world: &World, one: &Declared, state: &State) -> Result<(), Stop> {
     match holds_with(world, one, state, Parameters::Kept) {
         Err(Stop::Broken(why)) => holds_with(world, one, state, Parameters::Dropped).or(broken(why)),
@@ -67,7 +68,7 @@ fn holds_as_declared(world: &World, one: &Declared, state: &State) -> Result<(),
     }
 }
 
-/// What becomes of the parameters when that which is read is declared.
+/// Treatment of parameters in a declaration made from a state.
 #[derive(Clone, Copy, PartialEq)]
 enum Parameters {
     Kept,
@@ -91,7 +92,7 @@ fn holds_with(world: &World, one: &Declared, state: &State, parameters: Paramete
     }
 }
 
-/// The declaration that a state amounts to.
+/// Returns a declaration made from a state.
 fn as_read(world: &World, one: &Declared, state: &State, parameters: Parameters) -> Attributes {
     let behaviour = |name: &str| world.schema().find(name).map(|attribute| attribute.behaviour);
     let is_given = |name: &str| match behaviour(name) {

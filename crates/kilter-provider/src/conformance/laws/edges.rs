@@ -1,4 +1,4 @@
-//! Laws of values at the edge of their types.
+//! Laws about boundary values of data types.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,23 +12,23 @@ use crate::conformance::subject::Lack;
 use crate::conformance::suite::end_of;
 use crate::contract::{Mode, Query};
 
-/// What became of the values, counted.
+/// Number of values per result.
 #[derive(Default)]
 struct Tally {
     taken: usize,
     refused: usize,
     failed: usize,
     passed_over: Vec<String>,
-    /// Attributes of which every value failed when it was set.
+    /// Attributes that rejected every value in `set`.
     never_set: Vec<String>,
 }
 
-/// What a provider did with a value.
+/// Reaction of a provider to a value.
 enum Reception {
     Taken,
-    /// By validate or canonicalize.
+    /// Rejected by validate or canonicalize.
     Refused,
-    /// By a check or a set.
+    /// Rejected by a check or a set.
     Failed,
 }
 
@@ -75,7 +75,8 @@ pub(super) fn values_survive(bench: &Bench) -> Trial {
             failed += usize::from(matches!(reception, Reception::Failed));
             tally.count(reception);
         }
-        // A script cannot refuse a value before it is called: that all of them fail tells nothing of what it can do.
+        // A script cannot reject a value before a call. If all values fail, the trial shows nothing about the
+        // attribute.
         if world.provider().is_external() && taken == 0 && failed > 0 && !is_declared(&world, name) {
             tally.never_set.push(format!("`{name}` ({failed} failed)"));
         }
@@ -92,7 +93,7 @@ pub(super) fn values_survive(bench: &Bench) -> Trial {
     }
 }
 
-/// Whether a specimen says something of an attribute.
+/// Returns true if a specimen declares an attribute.
 fn is_declared(world: &World, name: &str) -> bool {
     let all = world.subject.specimens().iter();
     all.flat_map(|one| one.others().iter().chain([one.first()])).any(|given| given.get(name).is_some())
@@ -116,7 +117,7 @@ pub(super) fn names_survive(bench: &Bench) -> Trial {
     Ok(tally.note())
 }
 
-/// Tries one declaration on a world of its own, in which all specimens but the first have been made.
+/// Tries a declaration in a world of its own, in which all specimens except the first exist.
 fn attempt(
     bench: &Bench,
     what: &str,
@@ -149,8 +150,8 @@ fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result
     if matches!(reception?, Reception::Failed) {
         return Ok(Reception::Failed);
     }
-    // What can be made can be brought about as well, by another way in most providers. From some values
-    // there is no way back, and to some there is none from another. Absence has laws of its own.
+    // A resource that can be created with a value can usually also be changed to it, by other code. Some values
+    // cannot be changed to or from other values. Other laws cover absence.
     if one.should.text("ensure") != Some("absent")
         && world.declare(specimen, specimen.first()).and_then(|first| world.bring(&first)).is_ok()
     {
@@ -161,7 +162,7 @@ fn put_through(world: &World, specimen: &Specimen, given: &Attributes) -> Result
     Ok(Reception::Taken)
 }
 
-/// Brings a resource to a declaration, which is taken as it is or fails with a reason.
+/// Brings a resource to its declared state. The provider must reach exactly this state, or fail with a reason.
 fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
     let Ok((is, differences)) = world.check(one) else { return Ok(Reception::Failed) };
     if !differences.is_empty() {
@@ -181,7 +182,7 @@ fn brought(world: &World, one: &Declared) -> Result<Reception, Stop> {
     }
 }
 
-/// What the engine asks beside get and set has to stand the value too.
+/// Calls the other methods that the engine uses. They must accept the value too.
 fn ask_around(world: &World, one: &Declared) {
     let provider = world.provider();
     let _ = (provider.reach(&one.should), provider.placement(&one.should), provider.set_placement(&one.should));
@@ -200,7 +201,7 @@ fn still_canonical(world: &World, one: &Declared, found: &Attributes) -> Result<
     }
 }
 
-/// What was made can be removed, whatever it holds.
+/// Checks that a created resource can be removed, with any value.
 fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
     let is = seen(world, one)?;
     if world.subject.reason(Lack::Removal).is_some() || !is.exists {
@@ -214,7 +215,7 @@ fn gone_again(world: &World, one: &Declared) -> Result<(), Stop> {
     }
 }
 
-/// What else there is: nothing of it may change with the value of one resource.
+/// The other resources. They must not change with the value of this resource.
 struct Others {
     names: Vec<ecow::EcoString>,
     states: Vec<kilter_model::State>,

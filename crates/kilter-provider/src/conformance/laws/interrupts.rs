@@ -1,4 +1,4 @@
-//! Laws of interrupts.
+//! Laws about interrupts.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -12,7 +12,7 @@ use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, unt
 use crate::conformance::subject::Lack;
 use crate::contract::Mode;
 
-/// How often it is asked whether a slow change has begun.
+/// Polling interval while waiting for the start of a slow change.
 const ASKED: Duration = Duration::from_millis(2);
 
 pub(super) fn ends_a_call(bench: &Bench) -> Trial {
@@ -25,7 +25,7 @@ pub(super) fn ends_a_call(bench: &Bench) -> Trial {
     let (sender, receiver) = channel();
     let (setting, setting_one) = (world.clone(), one.clone());
     let due = Due::of(&world, &one)?;
-    // Left behind if the provider never ends: that is what is tried here.
+    // The thread remains if the provider never returns, which is the subject of this law.
     std::thread::spawn(move || sender.send(due.set(&setting, &setting_one)));
     let begun = Instant::now();
     while !world.subject.has_begun(slow) {
@@ -49,7 +49,7 @@ pub(super) fn ends_a_call(bench: &Bench) -> Trial {
     }
 }
 
-/// What is to be changed of one: looked at before any interrupt, which may end a get as well.
+/// A pending change. It is read before any interrupt, because an interrupt may also end a `get`.
 struct Due {
     is: State,
     differences: Vec<Difference>,
@@ -63,7 +63,7 @@ impl Due {
         Ok(Due { is, differences })
     }
 
-    /// Sets it; tells why it failed, if it did.
+    /// Applies the change. Returns the reason if it failed.
     fn set(&self, world: &World, one: &Declared) -> Result<Option<String>, Stop> {
         let change = Change::new(&one.name, &self.is, Some(&one.should), &self.differences);
         match world.set(&[change], Mode::Apply).into_iter().next() {
@@ -73,7 +73,7 @@ impl Due {
     }
 }
 
-/// A change that is said to be made is made.
+/// Checks that a successful change was really made.
 fn told_truly(world: &World, one: &Declared, failure: Option<String>) -> Result<(), Stop> {
     match (failure, world.check(one)) {
         (_, Err(why)) => broken(format!("{} cannot be read after the interrupt: {why}", one.name)),

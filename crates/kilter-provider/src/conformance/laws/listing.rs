@@ -1,4 +1,4 @@
-//! Laws of `get`, for all resources, for none and for those that do not exist.
+//! Laws about `get`: of all resources, of none, and of resources that do not exist.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use crate::conformance::subject::Lack;
 use crate::context::Strictness;
 use crate::contract::{Query, Wanted};
 
-/// A list that takes longer gets a note.
+/// Duration above which a list gets a note.
 const SLOW_LIST: Duration = Duration::from_secs(5);
 
-/// How many of all resources are asked for one by one: a machine may have very many.
+/// Maximum number of listed resources that are also read individually, because a machine may have very many.
 const LOOKED_AT: usize = 50;
 
 pub(super) fn unknown_is_absent(bench: &Bench) -> Trial {
-    // Nothing has to be made for it: a provider that knows no absence could make nothing.
+    // The world stays without specimens, because a provider without absent states may be unable to create any.
     let world = bench.world()?;
     world.needs(Lack::Unknown)?;
     if world.subject.unknown_names().is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn none_is_no_error(bench: &Bench) -> Trial {
     }
 }
 
-/// All resources of a world in which the specimens have been made.
+/// Lists all resources of a world with all specimens.
 fn all(world: &World) -> Result<Vec<State>, Stop> {
     world.needs(Lack::Listing)?;
     world.get(Query::All).or_else(|why| broken(format!("a get of all is an error: {why}")))
@@ -70,7 +70,8 @@ pub(super) fn once(bench: &Bench) -> Trial {
     let begun = Instant::now();
     let all = all(&world)?;
     let took = begun.elapsed();
-    // A strict run takes nothing that is odd: a list that names a resource twice in the same words, for one.
+    // A strict context also rejects minor faults, such as a list that contains a resource twice with the same
+    // values.
     let strict = world.provider().get(&world.cx().with_strictness(Strictness::Error), Query::All);
     let strict = strict.or_else(|error| broken(format!("a get of all is an error: {error}")))?;
     if let Some((state, why)) = strict.iter().find_map(|state| Some((state, state.unreadable.as_ref()?))) {
@@ -92,7 +93,7 @@ pub(super) fn once(bench: &Bench) -> Trial {
     Ok(remark(&all, &strict, took))
 }
 
-/// What is allowed in a list, and disturbs whoever reads it.
+/// Returns a note about a list that is valid but inconvenient.
 fn remark(first: &[State], second: &[State], took: Duration) -> Option<String> {
     let names = |states: &[State]| states.iter().map(|state| state.name.clone()).collect::<Vec<_>>();
     let sorted = |states: &[State]| {
@@ -107,11 +108,11 @@ fn remark(first: &[State], second: &[State], took: Duration) -> Option<String> {
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
-/// Every state that can be had: of all, of those that are wanted, and of names.
+/// Returns every readable state: from a list, with a desired state, and by name.
 pub(super) fn every_state(world: &World) -> Result<Vec<State>, Stop> {
     let mut states = Vec::new();
     if world.subject.reason(Lack::Listing).is_none() {
-        // Whether all can be listed is for another law.
+        // Another law covers listing.
         states.extend(world.get(Query::All).unwrap_or_default());
     }
     for one in declared(world)? {

@@ -1,4 +1,4 @@
-//! The laws.
+//! The laws of the conformance suite.
 
 mod batch;
 mod canonical;
@@ -14,12 +14,12 @@ mod setting;
 
 use super::bench::{Bench, Trial};
 
-/// What every provider has to keep to.
+/// A requirement for all providers.
 #[derive(Debug)]
 pub struct Law {
-    /// Its name.
+    /// Name of the law.
     pub name: &'static str,
-    /// What it says, in one sentence.
+    /// The requirement in one sentence.
     pub sentence: &'static str,
     pub(super) trial: fn(&Bench) -> Trial,
 }
@@ -28,7 +28,7 @@ const fn law(name: &'static str, sentence: &'static str, trial: fn(&Bench) -> Tr
     Law { name, sentence, trial }
 }
 
-/// All laws, in the order in which they are tried.
+/// All laws, in the order of their trials.
 pub static LAWS: &[Law] = &[
     law(
         "schema-is-described",

@@ -1,4 +1,4 @@
-//! Laws of previews.
+//! Laws about previews.
 
 use kilter_model::{Change, Feature};
 
@@ -9,7 +9,7 @@ use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not
 use crate::conformance::fingerprint;
 use crate::contract::Mode;
 
-/// What a preview of one declaration said, if it failed; none as well where nothing differs.
+/// Returns the failure of a preview of a declaration. None if it succeeded or if the resource is in sync.
 fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
     let is = seen(world, one)?;
     let differences =
@@ -22,7 +22,7 @@ fn previewed(world: &World, one: &Declared) -> Result<Option<String>, Stop> {
     Ok(outcome.failure.map(|failure| failure.to_string()))
 }
 
-/// A world without the specimens, and one with them.
+/// Creates a world without specimens, and another with all specimens.
 fn worlds(bench: &Bench) -> Result<[World; 2], Stop> {
     let fresh = bench.world()?;
     if !fresh.schema().has(Feature::SupportsNoop) {
@@ -66,7 +66,7 @@ pub(super) fn foresees_rightly(bench: &Bench) -> Trial {
         }
         for (world, one) in ways {
             if let Some(failure) = previewed(world, &one)? {
-                // Only what can be made is held against the preview.
+                // The preview must not fail for a change that succeeds.
                 if world.bring(&one).is_ok() {
                     return broken(format!("the preview of {} failed, the change did not: {failure}", one.name));
                 }

@@ -1,4 +1,4 @@
-//! Laws of `get`, for one resource and another.
+//! Laws about `get`.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not
 use crate::conformance::fingerprint;
 use crate::contract::{Query, Wanted};
 
-/// A get of one resource that takes longer gets a note.
+/// Duration above which a get of one resource gets a note.
 const SLOW_GET: Duration = Duration::from_secs(1);
 
-/// The first declarations of all specimens.
+/// Returns the first declarations of all specimens.
 pub(super) fn declared(world: &World) -> Result<Vec<Declared>, Stop> {
     world.subject.specimens().iter().map(|specimen| world.first(specimen)).collect()
 }
 
-/// A get that has to work for the law to be tried.
+/// Reads a resource. Ends the trial if this fails.
 pub(super) fn seen(world: &World, declared: &Declared) -> Result<State, Stop> {
     world.see(declared).or_else(|why| untried(format!("{} cannot be read: {why}", declared.name)))
 }
@@ -39,10 +39,10 @@ pub(super) fn changes_nothing(bench: &Bench) -> Trial {
             ("unknown names", Query::Named(&unknown)),
             ("nothing", Query::Named(&[])),
         ];
-        // What has been called so far was not to be looked at.
+        // Discards attempts of earlier calls.
         drop(world.subject.tried());
         for (what, query) in queries {
-            // Whether it can be read is for other laws.
+            // Other laws cover reading.
             let _ = world.provider().get(&world.cx(), query);
             if let Query::Named(some) = query {
                 some.iter().for_each(|one| drop(world.state(world.provider(), *one)));
@@ -145,7 +145,7 @@ pub(super) fn is_on_the_system(bench: &Bench) -> Trial {
     agrees_anew(&world, &declared(&world)?)
 }
 
-/// Whether another provider tells the same of the world.
+/// Checks that a new provider instance returns the same states.
 pub(super) fn agrees_anew(world: &World, all: &[Declared]) -> Trial {
     let other = world.subject.provider_anew();
     other.open(&world.cx()).or_else(|error| untried(format!("another provider cannot be opened: {error}")))?;
@@ -160,7 +160,7 @@ pub(super) fn agrees_anew(world: &World, all: &[Declared]) -> Trial {
     Ok(None)
 }
 
-/// What is not the same in two states.
+/// Returns a difference between two states.
 fn unlike(one: &State, other: &State) -> Option<String> {
     if one.exists != other.exists {
         return Some(format!("exists is {} and {}", one.exists, other.exists));
@@ -170,15 +170,15 @@ fn unlike(one: &State, other: &State) -> Option<String> {
     })
 }
 
-/// Whether an attribute that only one of two states has is a difference.
+/// Treatment of an attribute that only one of two states has.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Missing {
     Matters,
-    /// What costs something is read only when it is asked for.
+    /// Lazy attributes are read only on request.
     MayBe,
 }
 
-/// What is not the same in two sets of attributes.
+/// Returns a difference between two sets of attributes.
 pub(super) fn unlike_attributes(one: &Attributes, other: &Attributes, missing: Missing) -> Option<String> {
     let names = one.iter().chain(other.iter()).map(|(name, _)| name.as_str());
     names.into_iter().find_map(|name| match (one.get(name), other.get(name)) {

@@ -1,10 +1,13 @@
-//! Laws of removal.
+//! Laws about removal.
 
 use super::reading::{declared, seen};
 use crate::conformance::bench::{Bench, Declared, Stop, Trial, World, broken, not_applicable, untried};
 use crate::conformance::subject::Lack;
 
-/// The declared absence of every specimen, or why there is none.
+/// Returns all specimens declared as absent.
+///
+/// # Errors
+/// If the type has no `ensure: absent`.
 fn absences(world: &World) -> Result<Vec<Declared>, Stop> {
     let absences = world.subject.specimens().iter().map(|specimen| world.absence(specimen));
     let absences: Vec<Declared> = absences.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();

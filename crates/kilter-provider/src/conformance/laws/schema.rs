@@ -1,4 +1,4 @@
-//! Laws of the schema.
+//! Laws about the schema.
 
 use kilter_model::{AttributeSchema, TypeSchema};
 

@@ -1,4 +1,4 @@
-//! Laws of sensitive values.
+//! Laws about sensitive values.
 
 use kilter_model::{AttributeSchema, Behaviour, Change, DataType, Difference, Hash, Outcome, State, Value};
 
@@ -7,10 +7,10 @@ use crate::conformance::bench::{Bench, Stop, Trial, World, broken, not_applicabl
 use crate::conformance::specimen::Specimen;
 use crate::contract::Mode;
 
-/// What must not be told, in the forms that get past the first look of a provider.
+/// Test secrets, in forms that pass the validation of most providers.
 const SECRETS: [&str; 3] = ["kilter-secret-1", "/kilter-secret-1", "kilter secret\n1"];
 
-/// How long a text of a specimen has to be for it to be looked for.
+/// Minimum length of a text of a specimen that is used as a secret, in bytes.
 const TELLING: usize = 8;
 
 pub(super) fn stay_secret(bench: &Bench) -> Trial {
@@ -42,7 +42,7 @@ pub(super) fn stay_secret(bench: &Bench) -> Trial {
     }
 }
 
-/// A secret in the forms that a type takes.
+/// Returns a secret in all forms that a type accepts.
 fn sealed(data_type: &DataType, secret: &str) -> Vec<Value> {
     let one = || Value::sensitive(secret.into());
     let mut entries = Hash::default();
@@ -51,7 +51,8 @@ fn sealed(data_type: &DataType, secret: &str) -> Vec<Value> {
     forms.into_iter().filter(|value| data_type.check(value).is_ok()).collect()
 }
 
-/// What the first specimen has for an attribute, sealed, if it can be told from all else.
+/// Returns the first specimen's value of an attribute as a secret, if no other attribute contains the same
+/// text.
 fn own_texts(specimen: &Specimen, name: &str) -> Option<(String, Value)> {
     let given = specimen.first().get(name)?;
     let text = given.as_str()?;
@@ -60,7 +61,7 @@ fn own_texts(specimen: &Specimen, name: &str) -> Option<(String, Value)> {
     (text.len() >= TELLING && !is_told_elsewhere).then(|| (text.to_owned(), Value::sensitive(given.clone())))
 }
 
-/// All that was said of a resource.
+/// All messages about a resource.
 #[derive(Default)]
 struct Said(Vec<String>);
 
@@ -80,7 +81,7 @@ impl Said {
     }
 }
 
-/// Takes a resource through all of its life and writes down what was said.
+/// Creates, changes and removes a resource, and records all messages.
 fn put_through(world: &World, name: &str, value: &Value, said: &mut Said) {
     let specimen = &world.subject.specimens()[0];
     let (mut first, mut bare) = (specimen.first().clone(), specimen.first().clone());
@@ -102,7 +103,7 @@ fn pass(world: &World, specimen: &Specimen, given: &kilter_model::Attributes, sa
     for problem in provider.validate(&complete.name, &complete.should, &[]) {
         said.hear("a problem", problem);
     }
-    // Values that come from other resources are not validated: it goes on all the same.
+    // Values from other resources are not validated, so the trial continues.
     let one = world.canonical(complete).or_else(broken)?;
     let is = world.see(&one).unwrap_or_else(|why| {
         said.hear("an error of get", why);

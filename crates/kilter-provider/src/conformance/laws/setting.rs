@@ -1,4 +1,4 @@
-//! Laws of `set` and `refresh`.
+//! Laws about `set` and `refresh`.
 
 use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, Feature, State, Value};
 
@@ -61,7 +61,7 @@ pub(super) fn leaves_others(bench: &Bench) -> Trial {
             tried += 1;
             unchanged(&all, changed, &before, &states(&world)?, "was changed")?;
         }
-        // Whether it can be removed is for other laws.
+        // Other laws cover removal.
         tried += usize::from(world.remove(&before[changed]).is_ok());
         unchanged(&all, changed, &before, &states(&world)?, "was removed")?;
     }
@@ -105,16 +105,16 @@ pub(super) fn leaves_other_attributes(bench: &Bench) -> Trial {
     }
 }
 
-/// Whether an attribute can be changed without the others.
+/// Returns true if an attribute can be changed independently of the others.
 fn is_free(world: &World, name: &str) -> bool {
     let is_spared = world.subject.spared().iter().any(|(spared, _)| spared == name);
     let is_property = |attribute: &AttributeSchema| attribute.behaviour == Behaviour::Property;
-    // mold says in `exists` what others say in `ensure`.
+    // mold uses `exists` instead of `ensure`.
     !matches!(name, "ensure" | "exists") && !is_spared && world.schema().find(name).is_some_and(is_property)
 }
 
-/// Changes one attribute of a specimen, and nothing else is declared of it but its parameters; returns whether that could
-/// be declared.
+/// Changes an attribute of a specimen, with only its parameters declared in addition. Returns false if this
+/// declaration is invalid.
 fn alone(bench: &Bench, at: usize, (changed, value): (&str, &Value), others: &[&str]) -> Result<bool, Stop> {
     let world = bench.made()?;
     let specimen = &world.subject.specimens()[at];
@@ -125,7 +125,7 @@ fn alone(bench: &Bench, at: usize, (changed, value): (&str, &Value), others: &[&
     });
     let mut given: Attributes = given.map(|(name, value)| (name.clone(), value.clone())).collect();
     given.set(changed, value.clone());
-    // What needs other attributes beside it cannot be changed alone.
+    // An attribute that depends on others cannot be changed alone.
     let Ok(mut only) = world.declare(specimen, &given) else { return Ok(false) };
     only.should = only.should.iter().filter(|(name, _)| !others.contains(&name.as_str())).map(owned).collect();
     let before = seen(&world, &first)?;

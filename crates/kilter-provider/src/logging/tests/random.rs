@@ -1,4 +1,4 @@
-//! What holds whatever a provider says, in whatever order.
+//! Properties that hold for any order of log calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ fn make(log: &mut ChangeLog<'_>, call: &Call) {
     }
 }
 
-/// Follows the events as somebody would who only sees these.
+/// Follows a `set` by its events alone.
 #[derive(Default)]
 struct Reader {
     open: BTreeSet<String>,

@@ -129,7 +129,7 @@ fn secrets_are_neither_told_nor_kept_in_clear() {
     let sealed = Value::sensitive("hunter2".into());
     let (is, should) = (attributes(&[("password", "s3same".into())]), attributes(&[("password", "hunter2".into())]));
     let body = |mut log: ChangeLog<'_>| {
-        // Sealed by its data type, by its value, and with a message that repeats it.
+        // Secret by its type, by its value, and with a message that contains it.
         log.attribute_changed("a", "password", "s3same".into(), "hunter2".into(), None);
         log.attribute_changed("a", "content", Value::Undef, sealed.clone(), "Replaced");
         log.attribute_changed("a", "password", Value::Undef, "hunter2".into(), "Set to hunter2");

@@ -1,7 +1,7 @@
 use super::status::Phase;
 use super::*;
 
-/// The error of the provider, as it is shown.
+/// Returns a provider error as shown.
 fn error(rest: &str) -> String {
     format!("error of the provider `apt`: {rest}")
 }

@@ -1,4 +1,4 @@
-//! The built-in facts, one file each.
+//! Built-in facts, one module per group.
 
 mod block;
 mod dmi;
@@ -21,13 +21,13 @@ use crate::system::System;
 
 /// A built-in fact.
 pub(crate) struct Builtin {
-    /// Its name.
+    /// Name of the fact.
     pub(crate) name: &'static str,
-    /// Reads it; none when the machine has no such thing.
+    /// Reads the fact. Returns none if the machine does not have it.
     pub(crate) gather: fn(&System) -> Option<Value>,
 }
 
-/// All of them, sorted by name.
+/// All built-in facts, sorted by name.
 static TABLE: [Builtin; 21] = [
     Builtin { name: "architecture", gather: os::architecture },
     Builtin { name: "disks", gather: block::disks },
@@ -52,28 +52,28 @@ static TABLE: [Builtin; 21] = [
     Builtin { name: "virtual", gather: virtualization::virtual_kind },
 ];
 
-/// The built-in fact of that name.
+/// Returns the built-in fact with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
     TABLE.binary_search_by(|builtin| builtin.name.cmp(name)).ok().map(|at| &TABLE[at])
 }
 
-/// The names of all built-in facts.
+/// Names of all built-in facts.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|builtin| builtin.name)
 }
 
-/// A hash of the parts that are known; none when none is.
+/// Returns a hash of the known parts. None if no part is known.
 fn parts<const N: usize>(parts: [(&'static str, Option<Value>); N]) -> Option<Value> {
     let known: Vec<_> = parts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     (!known.is_empty()).then(|| Value::hash(known))
 }
 
-/// A count of bytes or things. Counts beyond 63 bits do not occur on machines.
+/// Converts a count or a number of bytes. Larger numbers than 63 bits do not occur.
 fn count(number: u64) -> Value {
     Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// A number of bytes for people, as Facter writes it: `1.95 GiB`.
+/// Formats a number of bytes for people like Facter: `1.95 GiB`.
 fn readable(bytes: u64) -> Value {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -82,7 +82,7 @@ fn readable(bytes: u64) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
     let mut amount = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // What rounds to 1024.00 belongs to the next unit.
+    // An amount that rounds to 1024.00 belongs to the next unit.
     while amount >= 1023.995 && unit + 1 < UNITS.len() {
         amount /= 1024.0;
         unit += 1;
@@ -90,7 +90,7 @@ fn readable(bytes: u64) -> Value {
     Value::from(format!("{amount:.2} {}", UNITS[unit]))
 }
 
-/// The share of `used` in `total`, as Facter writes it: `12.50%`.
+/// Formats the ratio of `used` to `total` like Facter: `12.50%`.
 fn capacity(used: u64, total: u64) -> Value {
     if used == 0 || total == 0 {
         return Value::from("0%");

@@ -1,4 +1,4 @@
-//! Facts that files and executables in directories tell.
+//! External facts: files and executables in directories.
 
 mod read;
 mod run;
@@ -13,18 +13,17 @@ use kilter_process::trust::{Distrust, TrustPolicy};
 
 use crate::kernel::Ids;
 
-/// The most that one file or the output of one executable may hold.
+/// Maximum size of a file or of the output of an executable, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Where external facts are, and how long an executable may take.
+/// Directories of external facts, and the timeout of executables.
 ///
-/// In each directory, in the order of their names: `*.json` (an object), `*.txt` (lines of
-/// `name=value`) and executables (which print either). What a later one says of a name replaces
-/// what an earlier one said, and a later directory goes before an earlier one. Names that begin
-/// with a dot or end with `~` are left alone. A directory that does not exist is empty.
+/// Each directory is read in the order of file names: `*.json` (an object), `*.txt` (lines of `name=value`) and
+/// executables (which print either format). A later file overrides an earlier one, and a later directory
+/// overrides an earlier one. Names that start with a dot or end with `~` are ignored. A missing directory
+/// counts as empty.
 ///
-/// When the process has root's rights, a file or a directory that somebody else can change is not
-/// used: see [`FactProblem`].
+/// As root, files and directories that another user can change are not used: see [`FactProblem`].
 #[derive(Clone, Debug)]
 pub struct ExternalFacts {
     directories: Vec<PathBuf>,
@@ -33,12 +32,12 @@ pub struct ExternalFacts {
     trust: Option<TrustPolicy>,
 }
 
-/// An external fact file that was not used, and why. It is a warning: all others are used.
+/// An external fact file that was not used, with the reason. This is a warning; the other files are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactProblem {
-    /// The file or the directory.
+    /// The file or directory.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
@@ -48,19 +47,19 @@ impl std::fmt::Display for FactProblem {
     }
 }
 
-/// What was gathered of external facts.
+/// External facts that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     /// The facts.
     pub(crate) facts: Hash,
-    /// What went wrong.
+    /// The problems.
     pub(crate) problems: Vec<FactProblem>,
-    /// Which file told which fact.
+    /// The file of each fact.
     origins: Vec<(ecow::EcoString, PathBuf)>,
 }
 
 impl Gathered {
-    /// Drops the facts for whose names there is a reason against them.
+    /// Removes facts for which `why_not` returns a reason.
     pub(crate) fn reject(&mut self, why_not: impl Fn(&str) -> Option<&'static str>) {
         for (name, file) in &self.origins {
             if let Some(why) = why_not(name) {
@@ -88,7 +87,7 @@ impl Gathered {
     }
 }
 
-/// What to do with a file, by its name and its mode.
+/// Treatment of a file, by its name and mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileKind {
     Json,
@@ -111,30 +110,31 @@ impl FileKind {
 }
 
 impl ExternalFacts {
-    /// No external facts.
+    /// Creates a configuration without external facts.
     pub fn none() -> ExternalFacts {
         ExternalFacts::in_directories(Vec::<PathBuf>::new())
     }
 
-    /// The facts in these directories; an executable may take ten seconds.
+    /// Creates a configuration with these directories and a timeout of ten seconds for executables.
     pub fn in_directories(directories: impl IntoIterator<Item = impl Into<PathBuf>>) -> ExternalFacts {
         let directories = directories.into_iter().map(Into::into).collect();
         ExternalFacts { directories, deadline: Duration::from_secs(10), cancelled: None, trust: None }
     }
 
-    /// The same with another time that an executable may take.
+    /// Returns the configuration with another timeout for executables.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> ExternalFacts {
         ExternalFacts { deadline, ..self }
     }
 
-    /// The same, with executables ended when `flag` is set.
+    /// Returns the configuration with a flag that cancels executables.
     #[must_use]
     pub fn cancelled_by(self, flag: &'static AtomicBool) -> ExternalFacts {
         ExternalFacts { cancelled: Some(flag), ..self }
     }
 
-    /// The same, with files and directories that this policy accepts. By default only root has one.
+    /// Returns the configuration with another trust policy for files and directories. By default, only root has
+    /// a policy.
     #[must_use]
     pub fn trusting(self, policy: TrustPolicy) -> ExternalFacts {
         ExternalFacts { trust: Some(policy), ..self }
@@ -145,7 +145,7 @@ impl ExternalFacts {
         self.trust.clone().unwrap_or_else(usual)
     }
 
-    /// Reads the files, and tells of all that is neither file nor executable.
+    /// Reads the files. Reports entries that are neither fact files nor executables.
     pub(crate) fn read_files(&self, ids: Ids) -> Gathered {
         let mut gathered = Gathered::default();
         let policy = self.policy(ids);
@@ -165,7 +165,7 @@ impl ExternalFacts {
     pub(crate) fn run_executables(&self, ids: Ids) -> Gathered {
         let mut gathered = Gathered::default();
         let policy = self.policy(ids);
-        // What is wrong with a directory has been told when its files were read.
+        // Problems of the directories were reported when the files were read.
         for (path, kind) in self.entries(&policy, &mut Gathered::default()) {
             if kind == FileKind::Executable {
                 gathered.add(&path, run::executable(&path, &policy, self.deadline, self.cancelled));
@@ -174,7 +174,7 @@ impl ExternalFacts {
         gathered
     }
 
-    /// The files that may be used, in order.
+    /// Returns the usable files, in order.
     fn entries(&self, policy: &TrustPolicy, gathered: &mut Gathered) -> Vec<(PathBuf, FileKind)> {
         self.directories.iter().flat_map(|directory| entries_of(directory, policy, gathered)).collect()
     }
@@ -207,7 +207,7 @@ fn entries_of(directory: &Path, policy: &TrustPolicy, gathered: &mut Gathered) -
     usable
 }
 
-/// The mode of a file that may be used; none of a directory.
+/// Returns the mode of a usable file. None for a directory.
 fn usable_mode(path: &Path, policy: &TrustPolicy) -> Result<Option<u32>, String> {
     let file = policy.open(path).map_err(|distrust| why_not(&distrust))?;
     let metadata = file.metadata();
@@ -225,14 +225,14 @@ fn why_not(distrust: &Distrust) -> String {
     }
 }
 
-/// Whether a name is not that of an editor's or a package manager's leftover.
+/// Returns true unless the name is a leftover of an editor or a package manager.
 fn is_meant(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let leftovers = ["~", ".bak", ".dpkg-old", ".dpkg-new", ".dpkg-dist", ".rpmsave", ".rpmnew", ".swp"];
     !name.starts_with('.') && !leftovers.iter().any(|end| name.ends_with(end))
 }
 
-/// A hash whose names can be used as facts.
+/// Checks that all names are valid fact names.
 fn checked(facts: Hash) -> Result<Hash, String> {
     match facts.keys().find(|name| !is_name(name)) {
         Some(name) => Err(format!("`{name}` cannot be the name of a fact: it takes letters, digits, `_`, `-` and `.`")),
@@ -245,7 +245,7 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_part)
 }
 
-/// Facts written as a JSON object.
+/// Parses facts in a JSON object.
 fn from_json_text(text: &str) -> Result<Hash, String> {
     let json: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     match kilter_model::from_json(&json) {
@@ -254,7 +254,7 @@ fn from_json_text(text: &str) -> Result<Hash, String> {
     }
 }
 
-/// Facts written as lines of `name=value`; empty lines and lines that begin with `#` are left out.
+/// Parses facts in lines of `name=value`. Skips empty lines and lines that start with `#`.
 fn from_lines(text: &str) -> Result<Hash, String> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let meant = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! Facts by name, each gathered when it is first asked for.
+//! Facts by name, each gathered on first use.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,15 +11,15 @@ use crate::builtin;
 use crate::external::{ExternalFacts, FactProblem, Gathered};
 use crate::system::System;
 
-/// The facts of a machine.
+/// Facts of a machine.
 ///
-/// Of one name, the first of these is taken: what the program gave by [`Facts::with_fact`]; what an
-/// external *file* says; the built-in fact; what an external *executable* says. Values are never
-/// merged: a file that names `os` replaces all of it.
+/// Several sources can define a fact. The order of precedence is: [`Facts::with_fact`], an external *file*, the
+/// built-in fact, an external *executable*. Values are not merged: a file that defines `os` replaces the whole
+/// fact.
 ///
-/// So that a fact's value does not depend on what was asked before it, files are read at the first
-/// question of all (two system calls when there are none), but executables are only run when
-/// something asks for a fact that nobody else has, or for all of them.
+/// The value of a fact does not depend on earlier queries. Files are read at the first query, which costs two
+/// system calls if there are none. Executables run only for a query of all facts, or of a fact that no other
+/// source defines.
 pub struct Facts {
     system: System,
     given: Hash,
@@ -30,7 +30,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts of `system`; nothing is read yet.
+    /// Creates the facts of `system`. Reads nothing yet.
     pub fn new(system: System) -> Facts {
         Facts {
             system,
@@ -49,14 +49,14 @@ impl Facts {
         self
     }
 
-    /// Adds a fact of the program's own. It goes before every other of its name.
+    /// Adds a fact of the program. It overrides all other sources.
     #[must_use]
     pub fn with_fact(mut self, name: impl Into<EcoString>, value: Value) -> Facts {
         self.given.insert(name.into(), value);
         self
     }
 
-    /// The value of a top-level fact; none when the machine has no such fact.
+    /// Returns the value of a top-level fact. None if the machine does not have it.
     pub fn get(&self, name: &str) -> Option<Value> {
         if let Some(value) = self.told(name) {
             return Some(value);
@@ -67,13 +67,13 @@ impl Facts {
         }
     }
 
-    /// The value of a top-level fact that was given, or is in a file.
+    /// Returns the value of a top-level fact from the program or from a file.
     pub(crate) fn told(&self, name: &str) -> Option<Value> {
         let given = self.given.get(name).cloned();
         given.or_else(|| self.file_facts(|gathered| gathered.facts.get(name).cloned()))
     }
 
-    /// The names of all facts that may have a value, sorted; those of external facts included.
+    /// Returns the sorted names of all facts that may have a value, including external facts.
     pub fn names(&self) -> Vec<EcoString> {
         let mut names: Vec<EcoString> = self.given.keys().cloned().collect();
         names.extend(builtin::names().map(EcoString::from));
@@ -84,12 +84,12 @@ impl Facts {
         names
     }
 
-    /// All facts, by name in alphabetical order.
+    /// Returns all facts, sorted by name.
     pub fn all(&self) -> Hash {
         self.names().into_iter().filter_map(|name| Some((name.clone(), self.get(&name)?))).collect()
     }
 
-    /// What went wrong with external facts so far.
+    /// Returns the problems with external facts so far.
     pub fn problems(&self) -> Vec<FactProblem> {
         let both = [&self.files, &self.executables];
         both.into_iter()
@@ -128,7 +128,7 @@ impl Facts {
     }
 }
 
-/// A fact that panicked while it was gathered leaves the others as they are.
+/// Locks a mutex, also after a panic. A panic while gathering a fact does not affect the others.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

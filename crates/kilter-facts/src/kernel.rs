@@ -1,4 +1,4 @@
-//! What the kernel is asked by system calls.
+//! System calls that facts use.
 
 mod addresses;
 
@@ -7,72 +7,72 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The kernel's name for itself and the machine, as `uname(2)` tells it.
+/// Names of the kernel and the machine, from `uname(2)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uname {
     /// The kernel: `Linux`.
     pub sysname: String,
-    /// The host's name.
+    /// Host name.
     pub nodename: String,
-    /// The kernel's release: `6.1.0-18-amd64`.
+    /// Release of the kernel: `6.1.0-18-amd64`.
     pub release: String,
     /// The hardware: `x86_64`.
     pub machine: String,
 }
 
-/// The address of an interface.
+/// An address of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The interface's index.
+    /// Index of the interface.
     pub interface: u32,
-    /// The address itself.
+    /// The address.
     pub address: IpAddr,
-    /// The bits of its network.
+    /// Length of the network prefix in bits.
     pub prefix: u8,
     /// `global`, `site`, `link` or `host`.
     pub scope: &'static str,
-    /// Words for the flags that are set, in the order of their bits.
+    /// Names of the set flags, in the order of their bits.
     pub flags: Vec<&'static str>,
 }
 
-/// The space of a file system, in bytes.
+/// Space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// All of it.
+    /// Total size.
     pub size: u64,
-    /// What a normal user can still write.
+    /// Space available to a normal user.
     pub available: u64,
-    /// What is free, blocks reserved for root included.
+    /// Free space, including the blocks reserved for root.
     pub free: u64,
 }
 
-/// Whose rights this process has.
+/// Effective user and group of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ids {
-    /// The effective user.
+    /// Effective user.
     pub uid: u32,
-    /// The effective group.
+    /// Effective group.
     pub gid: u32,
 }
 
-/// The kernel's answers that are not read from files.
+/// Kernel interfaces other than files.
 pub trait Kernel: Send + Sync {
-    /// The kernel's name for itself and the machine.
+    /// Returns the names of the kernel and the machine.
     fn uname(&self) -> Uname;
 
-    /// The addresses of all interfaces, in the kernel's order.
+    /// Returns the addresses of all interfaces, in the kernel's order.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// If the kernel refuses the request.
     fn addresses(&self) -> io::Result<Vec<Address>>;
 
-    /// The space of the file system that `path` is on; none when that cannot be told.
+    /// Returns the space of the file system that contains `path`. None if it is unknown.
     fn space(&self, path: &Path) -> Option<Space>;
 
-    /// Whose rights this process has.
+    /// Returns the effective user and group of this process.
     fn ids(&self) -> Ids;
 
-    /// The seconds since 1970 in UTC.
+    /// Returns the current time in seconds since 1970 in UTC.
     fn now(&self) -> i64;
 }
 

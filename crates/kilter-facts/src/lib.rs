@@ -1,22 +1,21 @@
-//! What a machine says of itself.
+//! Facts about a machine.
 //!
-//! [`Facts`] answers by name: a built-in fact (named and shaped like Facter's structured facts) is
-//! gathered when it is first asked for and then kept; [`ExternalFacts`] are files and executables
-//! in directories that the caller names. [`Facts::new`] itself does nothing at all.
+//! [`Facts`] returns facts by name. A built-in fact has the name and shape of Facter's structured fact. It is
+//! gathered on first use and then cached. [`ExternalFacts`] are files and executables in directories given by
+//! the caller. [`Facts::new`] reads nothing.
 //!
-//! Built-in facts come from `/proc`, `/sys`, `/etc` and system calls: no process, no name service
-//! library, no environment. What is read goes through a [`System`]: a root directory and a
-//! [`Kernel`], so that another machine can be described by a tree of files.
+//! Built-in facts come from `/proc`, `/sys`, `/etc` and system calls. They use no processes, no name service
+//! library and no environment. All access goes through a [`System`], which is a root directory and a
+//! [`Kernel`]. So a tree of files can describe another machine.
 //!
-//! Values that identify something (`os.name`, `os.family`, `os.distro.id`, `virtual`) are in lower
-//! case, because the expression language compares texts exactly.
+//! Identifiers (`os.name`, `os.family`, `os.distro.id`, `virtual`) are in lower case, because the expression
+//! language compares texts exactly.
 //!
-//! Left to others: the expressions that ask for facts, where the directories are, and how facts
-//! and problems are shown.
+//! Callers provide the expressions and the directories, and show facts and problems.
 //!
 //! *Start from* [`Facts`] and [`System`].
 
-/// Facts that identify something: their values are in lower case.
+/// Facts with identifiers as values, which are in lower case.
 pub const LOWER_CASE: [&str; 4] = ["os.name", "os.family", "os.distro.id", "virtual"];
 
 mod builtin;

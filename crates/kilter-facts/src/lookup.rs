@@ -5,23 +5,23 @@ use kilter_model::suggest::nearest;
 
 use crate::facts::Facts;
 
-/// Why a path leads to no fact.
+/// Reason why a path does not lead to a fact.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is no fact of that name, or no such part in it.
+    /// The fact, or a part of it, does not exist.
     #[error("there is no fact `{path}`{}", did_you_mean(.nearest.as_deref()))]
     Missing {
-        /// The path up to the part that is not there.
+        /// The path up to the missing part.
         path: String,
-        /// The path that was probably meant.
+        /// The most similar path.
         nearest: Option<String>,
     },
-    /// The path goes into a value that has no parts.
+    /// The path leads into a value without parts.
     #[error("the fact `{path}` is of kind {kind} and has no parts")]
     NoParts {
-        /// The path of the value.
+        /// Path of the value.
         path: String,
-        /// Its kind.
+        /// Kind of the value.
         kind: &'static str,
     },
 }
@@ -31,35 +31,36 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl Facts {
-    /// The value at a dotted path: `os.release.major`, `processors.models.0`.
+    /// Returns the value at a dotted path: `os.release.major`, `processors.models.0`.
     ///
-    /// A key that holds dots itself (`/etc/ssl.d` in `mountpoints`, `eth0.5` in `interfaces`) is
-    /// found as well: of the keys that the path may go on with, the longest is taken.
+    /// A key may contain dots (`/etc/ssl.d` in `mountpoints`, `eth0.5` in `interfaces`). The longest matching
+    /// key wins.
     ///
     /// # Errors
-    /// When the path leads nowhere.
+    /// If the path does not lead to a value.
     pub fn lookup(&self, path: &str) -> Result<Value, LookupError> {
         let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
         let Some(value) = self.get(name) else {
-            // An external fact may have dots in its own name. Asked second: the question for an
-            // unknown name runs executables, which `os.name` must not.
+            // The name of an external fact may contain dots. This comes second, because a query for an unknown
+            // name runs executables, which `os.name` must not do.
             return self.get(path).ok_or_else(|| {
                 let names = self.names();
-                // One that there is, but not on this machine, is not meant otherwise.
+                // An existing fact that this machine does not have is not a misspelling.
                 let others = names.iter().map(|name| name.as_str());
                 let nearest = nearest(name, others).filter(|near| *near != name).map(str::to_owned);
                 LookupError::Missing { path: name.to_owned(), nearest }
             });
         };
         match rest {
-            // Mold's script `os.sh` is a fact of that name, whatever `os` is. Nothing is run for a mistake.
+            // Mold's script `os.sh` is a fact of that name, independent of `os`. A misspelled path runs no
+            // executables.
             Some(rest) => descend(&value, name, rest).or_else(|error| self.told(path).ok_or(error)),
             None => Ok(value),
         }
     }
 }
 
-/// Goes from `value`, found at `walked`, on along `rest`.
+/// Follows `rest` from `value`, which was found at `walked`.
 fn descend(value: &Value, walked: &str, rest: &str) -> Result<Value, LookupError> {
     let (inner, taken) = match value.unwrap_sensitive() {
         Value::Hash(entries) => {
@@ -80,7 +81,7 @@ fn descend(value: &Value, walked: &str, rest: &str) -> Result<Value, LookupError
     }
 }
 
-/// The beginnings of a path that end before a dot or at its end, the longest first.
+/// Returns the prefixes of a path that end at a dot or at the end, the longest first.
 fn prefixes(path: &str) -> impl Iterator<Item = &str> {
     let ends = std::iter::once(path.len()).chain(path.rmatch_indices('.').map(|(at, _)| at));
     ends.map(move |end| &path[..end])

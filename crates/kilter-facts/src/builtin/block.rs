@@ -1,11 +1,11 @@
-//! `disks` and `partitions`: block devices that sysfs knows.
+//! `disks` and `partitions`: block devices in sysfs.
 
 use kilter_model::Value;
 
 use super::{count, parts, readable};
 use crate::system::System;
 
-/// sysfs counts in sectors of this size, whatever the device's own are.
+/// Sector size in sysfs, in bytes, independent of the device.
 const SECTOR: u64 = 512;
 
 pub(super) fn disks(system: &System) -> Option<Value> {
@@ -37,7 +37,7 @@ pub(super) fn partitions(system: &System) -> Option<Value> {
             .filter(|name| system.has(&format!("/sys/block/{disk}/{name}/partition")))
             .map(|name| format!("{disk}/{name}"))
             .collect();
-        // A disk that is used whole is its own partition.
+        // An unpartitioned disk counts as its own partition.
         if partitions.is_empty() { vec![disk] } else { partitions }
     });
     by_name(found.filter_map(|path| {
@@ -54,12 +54,12 @@ pub(super) fn partitions(system: &System) -> Option<Value> {
     }))
 }
 
-/// Loop devices, RAM disks and the like are not disks.
+/// Returns true for disks. Loop devices, RAM disks and similar devices are not disks.
 fn is_disk(name: &str) -> bool {
     !["loop", "ram", "zram", "fd", "sr", "nbd"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The size in bytes; none for a device without a medium.
+/// Returns the size in bytes. None for a device without a medium.
 fn size(system: &System, path: &str) -> Option<u64> {
     let sectors = u64::try_from(system.number(path)?).ok()?;
     (sectors > 0).then(|| sectors.saturating_mul(SECTOR))

@@ -1,4 +1,4 @@
-//! `dmi`: what the firmware says of the machine. Serial numbers are readable by root only.
+//! `dmi`: firmware data of the machine. Only root can read serial numbers.
 
 use kilter_model::Value;
 
@@ -35,7 +35,7 @@ pub(super) fn dmi(system: &System) -> Option<Value> {
     ])
 }
 
-/// The words of the SMBIOS specification (section 7.4.1) for the number of a chassis type.
+/// Returns the name of the chassis type (SMBIOS specification, section 7.4.1).
 fn chassis_type(system: &System) -> Option<Value> {
     const WORDS: [&str; 36] = [
         "Other",
@@ -75,7 +75,7 @@ fn chassis_type(system: &System) -> Option<Value> {
         "Mini PC",
         "Stick PC",
     ];
-    // The highest bit says whether the chassis can be locked.
+    // The highest bit indicates a chassis lock.
     let number = usize::try_from(system.number("/sys/class/dmi/id/chassis_type")? & 0x7f).ok()?;
     WORDS.get(number.checked_sub(1)?).map(|word| Value::from(*word))
 }

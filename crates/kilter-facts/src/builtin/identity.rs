@@ -1,4 +1,4 @@
-//! `identity`: whose rights this process has, by the local files only.
+//! `identity`: user and group of this process. Names come from local files only.
 
 use kilter_model::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn identity(system: &System) -> Option<Value> {
     ])
 }
 
-/// The name of an id in a file of the form `name:password:id:…`.
+/// Returns the name of an id from a file of the form `name:password:id:…`.
 fn name_of(system: &System, path: &str, id: u32) -> Option<Value> {
     let text = system.text(path)?;
     text.lines().find_map(|line| {

@@ -12,12 +12,12 @@ pub(super) fn release(system: &System) -> Option<Value> {
     Some(Value::from(system.kernel().uname().release))
 }
 
-/// The numbers at the start of the release: `6.1.0` of `6.1.0-18-amd64`.
+/// Returns the numbers at the start of the release: `6.1.0` for `6.1.0-18-amd64`.
 pub(super) fn version(system: &System) -> Option<Value> {
     Some(Value::from(numbers(&system.kernel().uname().release)))
 }
 
-/// The first two of them: `6.1`.
+/// Returns the first two numbers of the version: `6.1`.
 pub(super) fn major_version(system: &System) -> Option<Value> {
     let release = system.kernel().uname().release;
     let two: Vec<&str> = numbers(&release).split('.').take(2).collect();

@@ -11,7 +11,7 @@ pub(super) fn memory(system: &System) -> Option<Value> {
     let text = system.text("/proc/meminfo")?;
     let bytes: HashMap<&str, u64> = text.lines().filter_map(entry).collect();
     let get = |name: &str| bytes.get(name).copied();
-    // Kernels before 3.14 do not estimate what is available.
+    // Kernels before 3.14 do not report an estimate of the available memory.
     let cached = || Some(get("MemFree")? + get("Buffers").unwrap_or(0) + get("Cached").unwrap_or(0));
     parts([
         ("system", portion(get("MemTotal"), get("MemAvailable").or_else(cached))),
@@ -19,7 +19,7 @@ pub(super) fn memory(system: &System) -> Option<Value> {
     ])
 }
 
-/// A line such as `MemTotal:       24684092 kB`.
+/// Parses a line such as `MemTotal:       24684092 kB`.
 fn entry(line: &str) -> Option<(&str, u64)> {
     let (name, rest) = line.split_once(':')?;
     let kilobytes: u64 = rest.split_whitespace().next()?.parse().ok()?;

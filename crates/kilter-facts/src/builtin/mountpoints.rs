@@ -7,22 +7,22 @@ use kilter_model::Value;
 use super::{capacity, count, parts, readable};
 use crate::system::System;
 
-/// A mounted file system, by a line of `/proc/self/mountinfo` (proc(5)).
+/// A mounted file system: a line of `/proc/self/mountinfo` (proc(5)).
 pub(super) struct Mount {
-    /// Where it is mounted.
+    /// Mount point.
     pub(super) path: String,
-    /// What is mounted.
+    /// Mounted device.
     pub(super) device: String,
-    /// Its kind: `ext4`.
+    /// File system type: `ext4`.
     pub(super) filesystem: String,
     options: Vec<String>,
 }
 
-/// File systems whose server may not answer: asking for their space could wait forever.
+/// Network file systems. A query for their space could wait forever if the server does not answer.
 const REMOTE: [&str; 12] =
     ["9p", "afs", "ceph", "cifs", "coda", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"];
 
-/// File systems without files of anybody's: the kernel's own views.
+/// Pseudo file systems of the kernel.
 const VIEWS: [&str; 17] = [
     "autofs",
     "binfmt_misc",
@@ -45,7 +45,7 @@ const VIEWS: [&str; 17] = [
 
 pub(super) fn mountpoints(system: &System) -> Option<Value> {
     let mounts = system.text("/proc/self/mountinfo")?;
-    // Of several file systems mounted on one place, the last one is seen there.
+    // If several file systems are mounted on the same path, the last one is visible.
     let by_path: BTreeMap<String, Mount> = read(system, &mounts)
         .filter(|mount| !VIEWS.contains(&mount.filesystem.as_str()))
         .map(|mount| (mount.path.clone(), mount))
@@ -54,7 +54,7 @@ pub(super) fn mountpoints(system: &System) -> Option<Value> {
         .then(|| Value::hash(by_path.into_iter().filter_map(|(path, mount)| Some((path, describe(system, mount)?)))))
 }
 
-/// What is mounted of block devices.
+/// Returns the mounted block devices.
 pub(super) fn mounted_devices(system: &System) -> Vec<Mount> {
     let mounts = system.text("/proc/self/mountinfo").unwrap_or_default();
     read(system, &mounts).filter(|mount| mount.device.starts_with("/dev/")).collect()
@@ -77,14 +77,14 @@ fn mount(system: &System, line: &str) -> Option<Mount> {
     Some(Mount { path, device, filesystem, options: options.split(',').map(str::to_owned).collect() })
 }
 
-/// The name of the device with a number such as `254:0`.
+/// Returns the device name for a device number such as `254:0`.
 fn device_of(system: &System, number: &str) -> Option<String> {
     let uevent = system.text(&format!("/sys/dev/block/{number}/uevent"))?;
     let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
     Some(format!("/dev/{name}"))
 }
 
-/// Replaces the octal escapes that stand for space, tab, newline and backslash.
+/// Replaces the octal escapes for space, tab, newline and backslash.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

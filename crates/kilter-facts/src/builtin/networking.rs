@@ -36,7 +36,7 @@ fn as_value(entries: &Hash) -> Value {
     Value::Hash(std::sync::Arc::new(entries.clone()))
 }
 
-/// The machine's names, by what is configured on it: no name server is asked.
+/// Names of the machine from its own configuration. No name server is queried.
 struct Names {
     hostname: Option<String>,
     domain: Option<String>,
@@ -62,7 +62,7 @@ impl Names {
     }
 }
 
-/// What follows the host's name in a name of `/etc/hosts`.
+/// Returns the domain part of the host's name in `/etc/hosts`.
 fn domain_in_hosts(system: &System, hostname: &str) -> Option<String> {
     let hosts = system.text("/etc/hosts")?;
     let names = hosts.lines().flat_map(|line| {
@@ -73,7 +73,7 @@ fn domain_in_hosts(system: &System, hostname: &str) -> Option<String> {
     domains.find(|domain| !domain.is_empty()).map(str::to_owned)
 }
 
-/// The `domain`, or the first of the `search` list, of `/etc/resolv.conf`.
+/// Returns the `domain` in `/etc/resolv.conf`, or the first entry of its `search` list.
 fn domain_of_resolver(system: &System) -> Option<String> {
     let text = system.text("/etc/resolv.conf")?;
     let word_after = |key: &str| {
@@ -86,7 +86,7 @@ fn domain_of_resolver(system: &System) -> Option<String> {
     (!domain.is_empty()).then(|| domain.to_owned())
 }
 
-/// The interface of the default route with the smallest metric, IPv4 first.
+/// Returns the interface of the default route with the smallest metric, IPv4 first.
 fn primary(system: &System) -> Option<String> {
     default_of(&system.text("/proc/net/route").unwrap_or_default(), ipv4_default)
         .or_else(|| default_of(&system.text("/proc/net/ipv6_route").unwrap_or_default(), ipv6_default))
@@ -100,7 +100,7 @@ fn default_of(table: &str, read: fn(&[&str]) -> Option<(u32, String)>) -> Option
 const ROUTE_IS_UP: u32 = 1;
 const ROUTE_REJECTS: u32 = 0x200;
 
-/// A line of `/proc/net/route`: interface, destination, gateway, flags, two counts, metric, mask.
+/// Parses a line of `/proc/net/route`: interface, destination, gateway, flags, two counts, metric, mask.
 fn ipv4_default(fields: &[&str]) -> Option<(u32, String)> {
     let [interface, destination, _, flags, _, _, metric, mask, ..] = fields else { return None };
     let usable = usable(u32::from_str_radix(flags, 16).ok()?);
@@ -108,8 +108,8 @@ fn ipv4_default(fields: &[&str]) -> Option<(u32, String)> {
     (usable && is_default).then_some((metric.parse().ok()?, (*interface).to_owned()))
 }
 
-/// A line of `/proc/net/ipv6_route`: destination, its prefix, source, its prefix, next hop, metric,
-/// two counts, flags, interface.
+/// Parses a line of `/proc/net/ipv6_route`: destination, its prefix, source, its prefix, next hop, metric, two
+/// counts, flags, interface.
 fn ipv6_default(fields: &[&str]) -> Option<(u32, String)> {
     let [destination, prefix, _, _, _, metric, _, _, flags, interface] = fields else { return None };
     let usable = usable(u32::from_str_radix(flags, 16).ok()?) && *interface != "lo";

@@ -7,7 +7,7 @@ use kilter_model::Value;
 use super::parts;
 use crate::system::System;
 
-/// What `/etc/os-release` says (os-release(5)).
+/// Contents of `/etc/os-release` (os-release(5)).
 struct OsRelease(HashMap<String, String>);
 
 impl OsRelease {
@@ -28,7 +28,7 @@ impl OsRelease {
         self.0.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The distribution's name: its id, under Facter's name for it in lower case.
+    /// Returns the name of the distribution: Facter's name for its id, in lower case.
     fn name(&self) -> Option<&str> {
         Some(match self.get("ID")? {
             "rhel" => "redhat",
@@ -40,7 +40,7 @@ impl OsRelease {
         })
     }
 
-    /// The family that the distribution, or one that it is like, belongs to.
+    /// Returns the family of the distribution, from its id or from `ID_LIKE`.
     fn family(&self) -> Option<String> {
         let like = self.get("ID_LIKE").unwrap_or_default().split_whitespace();
         let mut ids = self.get("ID").into_iter().chain(like);
@@ -87,7 +87,7 @@ pub(super) fn architecture(system: &System) -> Option<Value> {
     architecture_of(&system.kernel().uname().machine, &OsRelease::of(system)).map(Value::from)
 }
 
-/// The distribution's word for the hardware: Debian calls x86_64 amd64.
+/// Returns the distribution's name for the hardware. Debian calls x86_64 amd64.
 fn architecture_of(machine: &str, os_release: &OsRelease) -> Option<String> {
     let is_debian = os_release.family().as_deref() == Some("debian");
     Some(match machine {
@@ -99,8 +99,8 @@ fn architecture_of(machine: &str, os_release: &OsRelease) -> Option<String> {
 }
 
 fn release(system: &System, os_release: &OsRelease) -> Option<Value> {
-    // Debian's point release is in its own file alone. Ubuntu has that file too, but there it
-    // names the Debian release that it was made from.
+    // Only Debian's own file contains the point release. On Ubuntu, this file contains the Debian release that
+    // Ubuntu is based on.
     let own_file = match os_release.get("ID") {
         Some("debian" | "raspbian") => system.line("/etc/debian_version"),
         Some("alpine") => system.line("/etc/alpine-release"),
@@ -110,10 +110,10 @@ fn release(system: &System, os_release: &OsRelease) -> Option<Value> {
         _ => None,
     };
     let version = os_release.get("VERSION_ID").map(str::to_owned);
-    // `trixie/sid` has no number.
+    // `trixie/sid` is not a number.
     let full = own_file.filter(|full| full.starts_with(|c: char| c.is_ascii_digit())).or(version)?;
     if os_release.get("ID") == Some("ubuntu") {
-        // The two numbers together are the release (22.04); there is no 22.
+        // Both numbers together are the release (22.04). There is no release 22.
         return Some(Value::hash([("full", Value::from(full.as_str())), ("major", Value::from(full.as_str()))]));
     }
     let mut numbers = full.split('.');
@@ -121,13 +121,13 @@ fn release(system: &System, os_release: &OsRelease) -> Option<Value> {
     parts([("full", Some(Value::from(full.as_str()))), ("major", major), ("minor", minor)])
 }
 
-/// The version in a line such as `Rocky Linux release 9.3 (Blue Onyx)`.
+/// Returns the version in a line such as `Rocky Linux release 9.3 (Blue Onyx)`.
 fn number_in(line: &str) -> Option<String> {
     let word = line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
     Some(word.to_owned())
 }
 
-/// `VERSION_CODENAME`, or what stands in parentheses at the end of `VERSION`.
+/// Returns `VERSION_CODENAME`, or the text in parentheses at the end of `VERSION`.
 fn codename(os_release: &OsRelease) -> Option<String> {
     let in_version = || {
         let (_, rest) = os_release.get("VERSION")?.rsplit_once('(')?;
@@ -152,7 +152,7 @@ fn selinux(system: &System) -> Option<Value> {
     ])
 }
 
-/// Takes the quotes and the backslashes off a value of a shell assignment.
+/// Removes the quotes and backslashes of a value in a shell assignment.
 fn unquote(value: &str) -> String {
     let quoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     if let Some(inner) = quoted('\'') {

@@ -27,7 +27,7 @@ pub(super) fn processors(system: &System) -> Option<Value> {
     ])
 }
 
-/// What `/proc/cpuinfo` says of one logical processor.
+/// Data of a logical processor in `/proc/cpuinfo`.
 #[derive(Default)]
 struct Cpu {
     model: Option<String>,
@@ -57,7 +57,7 @@ fn read_cpuinfo(text: &str) -> Vec<Cpu> {
     cpus
 }
 
-/// How many sockets there are, cores in one, and threads in one core.
+/// Number of sockets, of cores per socket, and of threads per core.
 struct Topology {
     sockets: u64,
     cores: Option<u64>,
@@ -65,7 +65,7 @@ struct Topology {
 }
 
 impl Topology {
-    /// From `/proc/cpuinfo`, or from sysfs where the former does not tell (ARM).
+    /// Reads the topology from `/proc/cpuinfo`, or from sysfs if that has none (ARM).
     fn of(system: &System, cpus: &[Cpu]) -> Topology {
         let mut threads: Vec<(String, String)> =
             cpus.iter().filter_map(|cpu| Some((cpu.package.clone()?, cpu.core.clone()?))).collect();
@@ -106,7 +106,7 @@ fn speed(system: &System, cpus: &[Cpu]) -> Option<Value> {
     }))
 }
 
-/// The length of a list such as `0-3,8`.
+/// Returns the number of elements in a list such as `0-3,8`.
 fn list_length(list: &str) -> Option<u64> {
     list.split(',')
         .map(|range| {

@@ -4,7 +4,7 @@ use kilter_model::Value;
 
 use crate::system::System;
 
-/// The fact's name for a key, and the name in its file.
+/// Name of the key in the fact, and in its file name.
 const KEYS: [(&str, &str); 3] = [("ecdsa", "ecdsa"), ("ed25519", "ed25519"), ("rsa", "rsa")];
 
 pub(super) fn ssh(system: &System) -> Option<Value> {
@@ -13,7 +13,7 @@ pub(super) fn ssh(system: &System) -> Option<Value> {
     (!keys.is_empty()).then(|| Value::hash(keys))
 }
 
-/// The key of `/etc/ssh/ssh_host_…_key.pub`: its type and its text.
+/// Returns the type and text of `/etc/ssh/ssh_host_…_key.pub`.
 fn key(system: &System, file: &str) -> Option<Value> {
     let line = system.line(&format!("/etc/ssh/ssh_host_{file}_key.pub"))?;
     let mut words = line.split_whitespace();

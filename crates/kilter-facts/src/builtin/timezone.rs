@@ -1,4 +1,4 @@
-//! `timezone`: the abbreviation in force now, by `/etc/localtime` (RFC 9636).
+//! `timezone`: the current abbreviation, from `/etc/localtime` (RFC 9636).
 
 use kilter_model::Value;
 
@@ -12,13 +12,13 @@ pub(super) fn timezone(system: &System) -> Option<Value> {
     abbreviation(&bytes, system.kernel().now()).map(Value::from)
 }
 
-/// The lengths that a TZif header tells.
+/// Counts in a TZif header.
 struct Header {
     version: u8,
     transitions: usize,
     types: usize,
     characters: usize,
-    /// The bytes of the data that follows, if times take `width` bytes.
+    /// Length of the following data in bytes, for times of `width` bytes.
     length: fn(&Header, usize) -> usize,
     leaps: usize,
     indicators: usize,
@@ -33,7 +33,7 @@ impl Header {
         }
         let count = |at: usize| {
             let word = u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
-            // More than this is not a time zone, and could overflow what follows.
+            // A larger count is not a time zone and could cause an overflow below.
             usize::try_from(word).ok().filter(|count| *count < 1 << 20)
         };
         Some(Header {
@@ -54,14 +54,14 @@ impl Header {
     }
 }
 
-/// The abbreviation at `now`.
+/// Returns the abbreviation at `now`.
 fn abbreviation(bytes: &[u8], now: i64) -> Option<String> {
     let header = Header::read(bytes)?;
     let data = bytes.get(HEADER..)?;
     if header.version < b'2' {
         return in_table(&header, data, 4, now);
     }
-    // Since version 2 the same follows again with times of 64 bits, and a rule for the future.
+    // Since version 2, the data is repeated with times of 64 bits, followed by a rule for the future.
     let second = data.get((header.length)(&header, 4)..)?;
     let header = Header::read(second)?;
     let data = second.get(HEADER..)?;
@@ -76,7 +76,7 @@ fn abbreviation(bytes: &[u8], now: i64) -> Option<String> {
     in_table(&header, data, 8, now)
 }
 
-/// The abbreviation by the table of transitions.
+/// Returns the abbreviation from the transition table.
 fn in_table(header: &Header, data: &[u8], width: usize, now: i64) -> Option<String> {
     let past = (0..header.transitions).take_while(|at| time(data, width, *at).is_some_and(|time| time <= now)).count();
     let kinds = header.transitions * width;
@@ -103,7 +103,7 @@ fn time(data: &[u8], width: usize, at: usize) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// A file of version 2 with one type, no transitions and a rule.
+    /// Builds a version 2 file with one type, no transitions and a rule.
     fn zone(rule: &str) -> Vec<u8> {
         let mut header = b"TZif2".to_vec();
         header.resize(20, 0);

@@ -1,7 +1,7 @@
 //! `virtual` and `is_virtual`.
 //!
-//! `virtual` is the innermost layer that is known: the container where there is one, otherwise the
-//! hypervisor, otherwise `physical`.
+//! `virtual` is the innermost known layer: the container if there is one, otherwise the hypervisor, otherwise
+//! `physical`.
 
 use kilter_model::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn is_virtual(system: &System) -> Option<Value> {
     Some(Value::from(container(system).or_else(|| hypervisor(system)).is_some()))
 }
 
-/// The container that this is, by what container managers leave for those inside.
+/// Detects the container manager from the data that it leaves inside the container.
 fn container(system: &System) -> Option<String> {
     let told = system.line("/run/host/container-manager").or_else(|| system.line("/run/systemd/container"));
     if let Some(manager) = told.or_else(|| environment_of_init(system)) {
@@ -25,8 +25,8 @@ fn container(system: &System) -> Option<String> {
     if let Some(manager) = by_cgroup(system) {
         return Some(manager.to_owned());
     }
-    // The kernel's own threads are only seen outside of containers; an image that was made into
-    // a machine keeps the files.
+    // Kernel threads are visible only outside of containers. A machine installed from a container image keeps
+    // the files below.
     if system.line("/proc/2/comm").as_deref() == Some("kthreadd") {
         return None;
     }
@@ -34,7 +34,7 @@ fn container(system: &System) -> Option<String> {
     files.into_iter().find(|(path, _)| system.has(path)).map(|(_, manager)| manager.to_owned())
 }
 
-/// `container=` in the environment of the first process. Only root may read it.
+/// Returns `container=` from the environment of the first process. Only root can read it.
 fn environment_of_init(system: &System) -> Option<String> {
     let environment = system.bytes("/proc/1/environ")?;
     let value = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"container="))?;
@@ -51,7 +51,7 @@ fn by_cgroup(system: &System) -> Option<&'static str> {
     managers.into_iter().find(|(word, _)| named(word)).map(|(_, manager)| manager)
 }
 
-/// The hypervisor below, by firmware, sysfs, the clocks that it offers or the processor's flag.
+/// Detects the hypervisor from firmware, sysfs, clock sources or the processor flag.
 fn hypervisor(system: &System) -> Option<String> {
     let found = by_dmi(system)
         .or_else(|| by_device_tree(system))
@@ -85,7 +85,7 @@ fn by_dmi(system: &System) -> Option<&'static str> {
     if of("sys_vendor") == "Microsoft Corporation" && of("product_name") == "Virtual Machine" {
         return Some("hyperv");
     }
-    // EC2's machines without a hypervisor carry its name as well.
+    // EC2 machines without a hypervisor also have its name.
     if of("product_name").ends_with(".metal") {
         return None;
     }
@@ -105,7 +105,7 @@ fn by_xen(system: &System) -> Option<&'static str> {
     }
     let first_domain = system.text("/proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
     let is_hvm = system.line("/sys/hypervisor/guest_type").as_deref() == Some("HVM");
-    // The first domain is the machine itself.
+    // The first Xen domain is the machine itself.
     (!first_domain).then_some(if is_hvm { "xenhvm" } else { "xenu" })
 }
 

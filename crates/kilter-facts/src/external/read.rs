@@ -1,4 +1,4 @@
-//! Files of facts.
+//! Reads fact files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Executables that print facts.
+//! Runs executables that print facts.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use kilter_process::{Cancel, Capture, Ending, Finished, Invocation, run};
 
 use super::{LONGEST, from_json_text, from_lines};
 
-/// Runs an executable and reads what it prints: a JSON object, or lines of `name=value`.
+/// Runs an executable and parses its output: a JSON object, or lines of `name=value`.
 pub(super) fn executable(
     path: &Path,
     policy: &TrustPolicy,
@@ -33,7 +33,7 @@ pub(super) fn executable(
     facts.map_err(|why| format!("its output: {why}"))
 }
 
-/// The status, and the last line of the error output.
+/// Returns the exit status and the last line of stderr.
 fn failure(finished: &Finished) -> String {
     let stderr = finished.stderr.text();
     match stderr.lines().map(str::trim).rfind(|line| !line.is_empty()) {

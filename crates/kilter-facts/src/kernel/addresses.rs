@@ -1,7 +1,6 @@
-//! The addresses of interfaces, by a dump over a route netlink socket (rtnetlink(7)).
+//! Addresses of interfaces, from a dump over a route netlink socket (rtnetlink(7)).
 //!
-//! Netlink and not `getifaddrs`, which is an unsafe call; and not `/proc/net/fib_trie`, which does
-//! not say which interface an address belongs to.
+//! `getifaddrs` is an unsafe call. `/proc/net/fib_trie` does not contain the interface of an address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,12 +22,12 @@ const IFA_FLAGS: u16 = 8;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// The length of `struct nlmsghdr`.
+/// Length of `struct nlmsghdr`, in bytes.
 const HEADER: usize = 16;
-/// The length of `struct ifaddrmsg`.
+/// Length of `struct ifaddrmsg`, in bytes.
 const IFADDRMSG: usize = 8;
 
-/// Words for the bits of an address's flags, from the lowest (if_addr.h).
+/// Names of the address flags, from the lowest bit (if_addr.h).
 const FLAGS: [&str; 12] = [
     "temporary",
     "noad",
@@ -44,11 +43,11 @@ const FLAGS: [&str; 12] = [
     "stableprivacy",
 ];
 
-/// Asks the kernel for the addresses of all interfaces.
+/// Returns the addresses of all interfaces.
 pub(super) fn dump() -> io::Result<Vec<Address>> {
     // The default protocol, 0, is NETLINK_ROUTE.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    // The kernel answers at once; a sandbox that swallows the request must not hang the program.
+    // The kernel answers immediately. The timeout handles a sandbox that drops the request.
     set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(2)))?;
     send(&socket, &request(), SendFlags::empty())?;
     let mut found = Vec::new();
@@ -69,7 +68,7 @@ fn request() -> Vec<u8> {
     message.extend_from_slice(&24_u32.to_ne_bytes());
     message.extend_from_slice(&RTM_GETADDR.to_ne_bytes());
     message.extend_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
-    // Sequence number, port (the kernel fills it in) and an ifaddrmsg that asks for every family.
+    // Sequence number, port (set by the kernel) and an ifaddrmsg for all families.
     message.resize(HEADER + IFADDRMSG, 0);
     message
 }
@@ -107,7 +106,7 @@ fn error_of(body: &[u8]) -> io::Error {
     }
 }
 
-/// The address that an `RTM_NEWADDR` message tells of.
+/// Parses the address in an `RTM_NEWADDR` message.
 fn address(body: &[u8]) -> Option<Address> {
     let [family, prefix, flags, scope] = *body.first_chunk::<4>()?;
     let interface = u32_at(body, 4)?;
@@ -120,7 +119,7 @@ fn address(body: &[u8]) -> Option<Address> {
             _ => {}
         }
     }
-    // On a point-to-point link, IFA_ADDRESS is the other end and IFA_LOCAL is ours.
+    // On a point-to-point link, IFA_ADDRESS is the remote address and IFA_LOCAL the local one.
     Some(Address { interface, address: local.or(any)?, prefix, scope: scope_word(scope), flags: flag_words(flags) })
 }
 
@@ -145,7 +144,7 @@ fn ip(family: u8, payload: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The attributes that follow a message's fixed part, up to the first that is malformed.
+/// Iterates over the attributes after the fixed part of a message, up to the first malformed one.
 fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(rest, 0)?);

@@ -8,9 +8,9 @@ use crate::builtin::parts;
 use crate::kernel::Address;
 use crate::system::System;
 
-/// The interfaces of the machine, by name.
+/// Returns the interfaces of the machine, by name.
 pub(super) fn interfaces(system: &System) -> Hash {
-    // A machine whose kernel does not tell the addresses (a sandbox) still has interfaces.
+    // In a sandbox, the kernel may hide the addresses, but there are still interfaces.
     let addresses = system.kernel().addresses().unwrap_or_default();
     let names = system.names("/sys/class/net").into_iter();
     names
@@ -23,7 +23,7 @@ pub(super) fn interfaces(system: &System) -> Hash {
         .collect()
 }
 
-/// The first interface with an address that is good for others than this machine.
+/// Returns the first interface with an address that other machines can reach.
 pub(super) fn first_with_address(interfaces: &Hash) -> Option<String> {
     let usable = |value: &Value| {
         let ip = value.as_hash()?.get("ip").or_else(|| value.as_hash()?.get("ip6"))?;
@@ -39,7 +39,7 @@ fn interface(system: &System, name: &str, addresses: &[&Address]) -> Option<Valu
     let text = |address: Option<&Address>, part: fn(&Address) -> IpAddr| {
         address.map(|address| Value::from(part(address).to_string()))
     };
-    // Virtual interfaces have no speed: the file cannot be read, or says -1.
+    // Virtual interfaces have no speed: the file is unreadable or contains -1.
     let speed = of("speed").and_then(|speed| speed.parse::<i64>().ok()).filter(|speed| *speed > 0);
     parts([
         ("bindings", bindings(&v4)),
@@ -60,18 +60,18 @@ fn interface(system: &System, name: &str, addresses: &[&Address]) -> Option<Valu
     ])
 }
 
-/// The hardware address; loopback's, of zeros, is none.
+/// Returns the hardware address. None for an address of zeros, as of loopback.
 fn mac(text: Option<String>) -> Option<Value> {
     text.filter(|mac| mac.bytes().any(|byte| !matches!(byte, b'0' | b':'))).map(Value::from)
 }
 
-/// The address that stands for the interface: the first that others can reach, else the first.
+/// Returns the main address of the interface: the first that other machines can reach, otherwise the first.
 fn main<'a>(addresses: &[&'a Address]) -> Option<&'a Address> {
     let reachable = addresses.iter().find(|address| !is_ignored(address.address));
     reachable.or(addresses.first()).copied()
 }
 
-/// Loopback and link-local addresses.
+/// Returns true for loopback and link-local addresses.
 fn is_ignored(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local(),

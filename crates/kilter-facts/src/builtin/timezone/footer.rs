@@ -1,7 +1,7 @@
-//! The rule at the end of a time zone's file: POSIX's `TZ` with RFC 9636's wider hours, such as
-//! `CET-1CEST,M3.5.0,M10.5.0/3`.
+//! The rule at the end of a time zone file: a POSIX `TZ` string with the wider range of hours of RFC 9636, such
+//! as `CET-1CEST,M3.5.0,M10.5.0/3`.
 
-/// The abbreviation at `now`; none when there is no rule, or none that can be read.
+/// Returns the abbreviation at `now`. None if the rule is missing or invalid.
 pub(super) fn abbreviation(rule: &str, now: i64) -> Option<String> {
     let (standard, rest) = name(rule)?;
     let (offset, rest) = seconds(rest)?;
@@ -9,7 +9,7 @@ pub(super) fn abbreviation(rule: &str, now: i64) -> Option<String> {
         return Some(standard.to_owned());
     }
     let (summer, rest) = name(rest)?;
-    // Summer time is an hour ahead unless it says otherwise. Offsets count westwards.
+    // Summer time is one hour ahead by default. Offsets count westwards.
     let (summer_offset, rest) = if rest.starts_with(',') { (offset - 3600, rest) } else { seconds(rest)? };
     let (start, end) = rest.strip_prefix(',')?.split_once(',')?;
     let year = year_of(now - offset);
@@ -19,7 +19,7 @@ pub(super) fn abbreviation(rule: &str, now: i64) -> Option<String> {
     Some(if is_summer { summer } else { standard }.to_owned())
 }
 
-/// A name of letters, or one in angle brackets, and what follows it.
+/// Splits off a name of letters or in angle brackets.
 fn name(rule: &str) -> Option<(&str, &str)> {
     if let Some(rest) = rule.strip_prefix('<') {
         return rest.split_once('>');
@@ -28,7 +28,7 @@ fn name(rule: &str) -> Option<(&str, &str)> {
     (end >= 3).then(|| rule.split_at(end))
 }
 
-/// A time such as `-1`, `3:30` or `+02:00:00`, in seconds, and what follows it.
+/// Splits off a time such as `-1`, `3:30` or `+02:00:00`, in seconds.
 fn seconds(text: &str) -> Option<(i64, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '+' | '-' | ':'))).unwrap_or(text.len());
     let (time, rest) = text.split_at(end);
@@ -43,18 +43,18 @@ fn seconds(text: &str) -> Option<(i64, &str)> {
     Some((sign * total, rest))
 }
 
-/// A day of each year, and the time on it in seconds.
+/// A day of the year, and a time on that day in seconds.
 struct Day {
     kind: Kind,
     time: i64,
 }
 
 enum Kind {
-    /// The n-th (5: the last) such weekday of a month.
+    /// The n-th weekday of a month. 5 means the last.
     Weekday { month: i64, week: i64, weekday: i64 },
-    /// A day from 1 to 365; February 29 is never counted.
+    /// A day from 1 to 365. February 29 is not counted.
     Julian(i64),
-    /// A day from 0 to 365.
+    /// A day from 0 to 365, including February 29.
     Counted(i64),
 }
 
@@ -80,7 +80,7 @@ impl Day {
         Some(Day { kind, time })
     }
 
-    /// The day's time in a year, in seconds since 1970, as a clock without any offset shows it.
+    /// Returns the time in a year, in seconds since 1970, without an offset.
     fn moment(&self, year: i64) -> Option<i64> {
         let day = match self.kind {
             Kind::Weekday { month, week, weekday } => {
@@ -104,9 +104,9 @@ impl Day {
     }
 }
 
-/// The days from 1970 to the first of a month.
+/// Returns the number of days from 1970 to the first day of a month.
 fn days(year: i64, month: i64) -> i64 {
-    // Years that begin in March put the leap day at their end.
+    // In years that start in March, the leap day comes last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + (153 * month + 2) / 5 - 719_468
 }

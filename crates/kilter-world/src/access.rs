@@ -1,4 +1,4 @@
-//! How a server is reached: where it is, whom it is believed to be, and who we are.
+//! Access to etcd servers: addresses, certificates and login.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use ureq::config::Config;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body};
 
-/// How long a question may take, however many servers it is put to, and the least of it that each of them has.
+/// Timeout of a request to all servers together, and the minimum timeout per server.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(1500));
 
-/// How long nothing has to come of a watch until it is begun anew: the other side may be gone.
+/// Time without data after which a watch restarts, because the connection may be dead.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// A name and a password.
+/// User name and password.
 #[derive(Clone)]
 pub struct Login {
     pub(crate) user: String,
@@ -23,82 +23,82 @@ pub struct Login {
 }
 
 impl Login {
-    /// What stands before and behind the first colon.
+    /// Parses `user:password`, split at the first colon.
     pub fn parse(text: &str) -> Option<Login> {
         let (user, password) = text.trim_end_matches(['\r', '\n']).split_once(':')?;
         (!user.is_empty()).then(|| Login { user: user.to_owned(), password: password.to_owned() })
     }
 }
 
-/// One server, or several that are one cluster.
+/// A server, or the servers of a cluster.
 pub struct Access {
-    /// `https://one:2379`, in the order in which they are asked.
+    /// `https://one:2379`, in the order in which they are tried.
     servers: Vec<String>,
     login: Option<Login>,
     agent: Agent,
 }
 
-/// Why a server is not used.
+/// Reason why an address is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// It is no address.
+    /// The address is invalid.
     #[error("`{0}` is no address of etcd: such as https://etcd1:2379,etcd2:2379/kilter")]
     Address(String),
-    /// Others could read along, and change what is said.
+    /// Others could read and modify unencrypted traffic.
     #[error("{0} is another machine, and http:// tells everybody in between: give https://")]
     Plain(String),
-    /// There is no certificate in it.
+    /// The file contains no certificate.
     #[error("there is no certificate to trust in {0}")]
     Roots(String),
 }
 
-/// Why there is no answer.
+/// Reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// It cannot be reached, or says nothing.
+    /// The server is unreachable or does not answer.
     #[error("{0}")]
     Unreached(#[from] ureq::Error),
-    /// It says that it does not want to.
+    /// The server returned an error.
     #[error("it answers {0}: {1}")]
     Answer(u16, String),
-    /// What it says is no JSON.
+    /// The answer is not valid JSON.
     #[error("it does not answer as etcd does: {0}")]
     Odd(#[from] serde_json::Error),
-    /// Its answer breaks off.
+    /// The answer was truncated.
     #[error("its answer cannot be read: {0}")]
     Broken(#[from] std::io::Error),
 }
 
 impl Refused {
-    /// Whether another token may help.
+    /// Returns true if a new token may help.
     pub(crate) fn is_unauthorized(&self) -> bool {
         matches!(self, Refused::Answer(401 | 403, _))
             || matches!(self, Refused::Answer(_, said) if said.contains("auth token"))
     }
 }
 
-/// An answer of which the body has not been read.
+/// A response with an unread body.
 pub(crate) struct Answer(Body);
 
 impl Answer {
-    /// The whole of it.
+    /// Reads the whole body.
     pub(crate) fn json(mut self, largest: u64) -> Result<Json, Refused> {
         let text = self.0.with_config().limit(largest).read_to_string()?;
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// What comes, as long as it comes.
+    /// Returns a reader for a streamed body.
     pub(crate) fn lines(self) -> impl Read {
         self.0.into_with_config().limit(u64::MAX).reader()
     }
 }
 
 impl Access {
-    /// The servers of an address: `https://one:2379,two:2379`, and what follows: `/kilter`. `roots` are certificates to trust, in
-    /// PEM, and where they are from.
+    /// Parses an address such as `https://one:2379,two:2379/kilter`. Returns the servers and the part after the
+    /// slash. `roots` are trusted certificates in PEM, with their origin.
     ///
     /// # Errors
-    /// When it is none, or one that is not to be used.
+    /// If the address is invalid or must not be used.
     pub fn parse(address: &str, login: Option<Login>, roots: (&str, &[u8])) -> Result<(Access, String), AccessError> {
         let odd = || AccessError::Address(address.to_owned());
         let (scheme, rest) = address.split_once("://").ok_or_else(odd)?;
@@ -135,7 +135,7 @@ impl Access {
         Ok((Access { servers, login, agent: config.into() }, prefix.to_owned()))
     }
 
-    /// Where it is, for people.
+    /// Returns the servers for messages.
     pub(crate) fn shown(&self) -> String {
         self.servers.join(",")
     }
@@ -144,13 +144,13 @@ impl Access {
         self.login.as_ref()
     }
 
-    /// Asks the first server that can be reached.
+    /// Sends a request to the first reachable server.
     pub(crate) fn post(&self, path: &str, question: &Json, token: Option<&str>) -> Result<Answer, Refused> {
         let each = (PATIENCE.0 / u32::try_from(self.servers.len()).unwrap_or(u32::MAX)).max(PATIENCE.1);
         self.send(path, question, token, (Some(each), None))
     }
 
-    /// The same, where the answer goes on for as long as something comes from time to time.
+    /// Like [`Access::post`], for a streamed response. The timeout applies to the time between data.
     pub(crate) fn listen(&self, path: &str, question: &Json, token: Option<&str>) -> Result<Answer, Refused> {
         self.send(path, question, token, (None, Some(SILENCE)))
     }
@@ -183,7 +183,7 @@ impl Access {
                     let told: Option<Json> = serde_json::from_str(&said).ok();
                     let message = told.as_ref().and_then(|told| told.get("message").or(told.get("error")));
                     let message = message.and_then(Json::as_str).unwrap_or(said.trim()).to_owned();
-                    // One that has no leader may be one of few.
+                    // A server without a leader may be cut off from the rest of the cluster.
                     if status != 503 {
                         return Err(Refused::Answer(status, message));
                     }
@@ -196,7 +196,7 @@ impl Access {
     }
 }
 
-/// Whether a host with its port is this machine, by its address.
+/// Returns true if the address of a host is local.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),

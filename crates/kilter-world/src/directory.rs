@@ -1,4 +1,4 @@
-//! A world in a directory: a file for each key, old or new but never half.
+//! Shared store in a directory: a file per key, written atomically.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,19 +12,20 @@ use rustix::fs::OFlags;
 
 use crate::name::{Begun, names, part};
 
-/// A text that is longer is refused, in bytes.
+/// Maximum size of a text, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// The file that is locked; no key has its name.
+/// Name of the lock file. No key maps to this name.
 const LOCK: &str = ".lock";
 
-/// So many directories of a key may be nested.
+/// Maximum nesting depth of directories for a key.
 const DEEPEST: usize = 64;
 
-/// Texts in a directory, each in a file that its owner alone may read.
+/// Store in a directory. Each text is a file that only its owner can read.
 ///
-/// Machines that share the directory share the texts. As root nothing is believed that somebody else can change: the directory,
-/// what is above it and what is in it belong to root, and nobody else may write there.
+/// Machines that share the directory share the texts. As root, the store uses nothing that another user can
+/// change. The directory, its ancestors and its contents must belong to root and must not be writable by
+/// others.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -33,23 +34,23 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The world in a directory, which is made when something is written; `host` is what this machine is called in it.
+    /// Creates a store in a directory, which is created on the first write. `host` is the name of this machine.
     pub fn new(path: impl Into<PathBuf>, host: impl Into<EcoString>) -> Directory {
         Directory { path: path.into(), host: host.into(), is_shared: true }
     }
 
-    /// The same, where no other machine is.
+    /// Returns the store for a directory that no other machine uses.
     #[must_use]
     pub fn of_one_machine(self) -> Directory {
         Directory { is_shared: false, ..self }
     }
 
-    /// Where it is.
+    /// Returns the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Has the directory to itself until what is returned is dropped, among those who ask for it.
+    /// Locks the directory until the returned file is dropped. The lock is advisory.
     fn alone(&self) -> Result<File, WorldError> {
         self.is_there(&self.path)?;
         let path = self.path.join(LOCK);
@@ -68,7 +69,7 @@ impl Directory {
         path
     }
 
-    /// Whether anything is there, all of which can be believed down to `path`.
+    /// Returns true if `path` exists. Returns an error if `path` or an ancestor is not trusted.
     fn is_there(&self, path: &Path) -> Result<bool, WorldError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(true);
@@ -108,11 +109,11 @@ impl Directory {
         if bytes.len() as u64 > LARGEST {
             return Err(WorldError(eco_format!("{} is larger than {} MiB", path.display(), LARGEST >> 20)));
         }
-        // What is no text was not written by kilter, and is one that means nothing.
+        // kilter writes only UTF-8. Other content is replaced by meaningless text.
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Adds what is in a directory, whose key so far is known.
+    /// Collects the entries of a directory. `so_far` is the key of the directory.
     fn gather(&self, path: &Path, so_far: &Begun, into: &mut Vec<Shared>) -> Result<(), WorldError> {
         if so_far.depth() > DEEPEST || !self.is_there(path)? {
             return Ok(());
@@ -132,7 +133,7 @@ impl Directory {
             let Some(next) = name.to_str().and_then(part).and_then(|part| so_far.and(part)) else { continue };
             let path = path.join(name);
             if kind.is_dir() {
-                // What is wrong with one of many is no reason to know nothing of the others.
+                // An error in one entry does not affect the others.
                 if let Err(why) = self.gather(&path, &next, into) {
                     into.push(Shared { key: next.known(), text: Err(why) });
                 }
@@ -177,7 +178,7 @@ fn failed(verb: &str, path: &Path, error: &io::Error) -> WorldError {
     WorldError(eco_format!("cannot {verb} {}: {error}", path.display()))
 }
 
-/// Why a file or a directory is not believed.
+/// Returns the reason why a file or a directory is not trusted.
 fn doubt(found: &Metadata, is_within: bool) -> Option<&'static str> {
     const STICKY: u32 = 0o1000;
     if found.file_type().is_symlink() && is_within {
@@ -186,7 +187,7 @@ fn doubt(found: &Metadata, is_within: bool) -> Option<&'static str> {
     if found.uid() != 0 {
         return Some("does not belong to root");
     }
-    // In a directory such as /tmp nobody touches what is another's.
+    // In a sticky directory such as /tmp, users cannot change the entries of others.
     let is_common = !is_within && found.is_dir() && found.mode() & STICKY != 0;
     let is_open = !found.file_type().is_symlink() && found.mode() & 0o022 != 0;
     (is_open && !is_common).then_some("can be written to by others")
@@ -222,7 +223,7 @@ impl World for Directory {
         }
         let path = self.path_of(key);
         self.is_there(path.parent().unwrap_or(&path))?;
-        // Somebody may just have removed the directory, which was empty.
+        // Another process may have removed the empty directory.
         let written = Self::try_write(&path, text).or_else(|_| Self::try_write(&path, text));
         written.map_err(|error| failed("write", &path, &error))
     }
@@ -244,7 +245,7 @@ impl World for Directory {
             Err(error) if is_missing(&error) => return Ok(()),
             removed => removed.map_err(|error| failed("remove", &path, &error))?,
         }
-        // What is left empty is nobody's.
+        // Remove parent directories that are empty now.
         for above in path.ancestors().skip(1).take_while(|above| above.starts_with(&self.path) && **above != self.path)
         {
             if fs::remove_dir(above).is_err() {

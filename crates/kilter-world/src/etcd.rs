@@ -1,4 +1,4 @@
-//! A world in etcd, by its JSON gateway (`/v3/…`).
+//! Shared store in etcd, through its JSON gateway (`/v3/…`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -18,16 +18,17 @@ use crate::access::{Access, Login};
 use crate::directory::Directory;
 use crate::name::{Begun, names, part};
 
-/// The pauses between tries to watch, in seconds: the first, and the longest.
+/// First and maximum delay between two attempts to watch, in seconds.
 const PAUSES: (u64, u64) = (1, 30);
 
-/// An answer that is longer is refused, in bytes.
+/// Maximum size of an answer, in bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// Texts in etcd, below a prefix of its keys.
+/// Store in etcd, below a key prefix.
 ///
-/// As long as somebody [follows](World::follow), a thread knows what is there, and writes to a file for each two parts that keys begin
-/// with, in a private directory in memory, when anything below changes.
+/// While a caller [follows](World::follow) the store, a thread caches its entries. After a change, the thread
+/// writes to a notification file. There is a file for each combination of the first two parts of a key, in a
+/// private directory in memory.
 pub struct Etcd {
     shared: Arc<Inner>,
     host: EcoString,
@@ -36,21 +37,21 @@ pub struct Etcd {
 
 struct Inner {
     access: Access,
-    /// What all keys begin with, without the slash behind it.
+    /// Prefix of all keys, without the final slash.
     prefix: String,
     bells: Directory,
-    /// What says that we may, where there is a login.
+    /// Authentication token, if there is a login.
     token: Mutex<Option<String>>,
-    /// What is there by key, if it is known.
+    /// Cached entries, if known.
     known: Mutex<Option<Known>>,
-    /// Whether nobody follows any longer. Who rings holds it meanwhile.
+    /// True after the store is no longer followed. Locked while a notification file is written.
     left: Mutex<bool>,
 }
 
 type Known = BTreeMap<Vec<EcoString>, Result<String, WorldError>>;
 
 impl Etcd {
-    /// The world below `prefix`, which is reached by `access`. `host` is what this machine is called.
+    /// Creates a store below `prefix`. `host` is the name of this machine.
     pub fn new(access: Access, prefix: &str, host: impl Into<EcoString>) -> Etcd {
         let host = host.into();
         let prefix = prefix.trim_matches('/').to_owned();
@@ -66,7 +67,7 @@ impl Etcd {
     }
 }
 
-/// A path of which nobody else knows, in memory where that is possible.
+/// Returns an unpredictable path, in memory if possible.
 fn private_path() -> PathBuf {
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -74,32 +75,32 @@ fn private_path() -> PathBuf {
     place.join(format!("kilter-world-{}-{random:016x}", std::process::id()))
 }
 
-/// What was found under a key. What is no text was not written by kilter, and is one that means nothing.
+/// A key with its text. kilter writes only UTF-8; other content is replaced by meaningless text.
 struct Pair {
     key: String,
     text: String,
 }
 
 impl Inner {
-    /// The key of etcd, in which parts of keys stand between slashes.
+    /// Returns the etcd key. The parts are separated by slashes.
     fn key_of(&self, key: &[&str]) -> String {
         let parts = key.iter().flat_map(|part| names(part));
         [self.prefix.clone()].into_iter().chain(parts).collect::<Vec<_>>().join("/")
     }
 
-    /// The parts of a key below another one.
+    /// Returns the parts of a key below the key `above`.
     fn parts(&self, key: &str, above: &str) -> Option<Vec<EcoString>> {
         let below = key.strip_prefix(above)?.strip_prefix('/')?;
         let begun = below.split('/').try_fold(Begun::default(), |begun, name| begun.and(part(name)?))?;
         begun.finished()
     }
 
-    /// A pair with the parts of its key below another one.
+    /// Returns the entry of a pair below the key `above`.
     fn shared(&self, pair: Pair, above: &str) -> Option<Shared> {
         Some(Shared { key: self.parts(&pair.key, above)?, text: Ok(pair.text) })
     }
 
-    /// Asks etcd, with a new token if the one that there was is too old.
+    /// Sends a request, and repeats it with a new token if the old token has expired.
     fn ask(&self, path: &str, question: &Json) -> Result<Json, WorldError> {
         let had_token = self.token()?;
         match self.access.post(path, question, had_token.as_deref()) {
@@ -129,7 +130,7 @@ impl Inner {
         WorldError(eco_format!("etcd at {}: {why}", self.access.shown()))
     }
 
-    /// All pairs of a range, and the revision at which they were.
+    /// Returns all pairs in a range, and the revision of this state.
     fn range(&self, from: &str, to: Option<&str>) -> Result<(Vec<Pair>, i64), WorldError> {
         let mut question = json!({ "key": encoded(from) });
         if let Some(to) = to {
@@ -141,7 +142,7 @@ impl Inner {
         Ok((found.iter().filter_map(pair_of).collect(), revision))
     }
 
-    /// Knows what is there, and tells so, until something goes wrong.
+    /// Caches the entries and reports changes until an error occurs.
     fn follow(&self, revision: &mut Option<i64>) -> Result<(), WorldError> {
         let (from, to) = below(&self.prefix);
         let since = match *revision {
@@ -162,7 +163,7 @@ impl Inner {
         let mut last = since;
         for line in BufReader::new(reader).lines() {
             let Ok(line) = line else {
-                // Nothing has come for a while: what comes next begins where this has ended.
+                // The connection timed out. The next watch starts at the last revision.
                 *revision = Some(last);
                 return Ok(());
             };
@@ -181,7 +182,7 @@ impl Inner {
         Err(self.failed(&"the connection was closed"))
     }
 
-    /// Takes what is there for what was known, and tells what differs.
+    /// Replaces the cache and reports the differences.
     fn learn(&self, pairs: Vec<Pair>) {
         let found = pairs.into_iter().filter_map(|pair| self.shared(pair, &self.prefix));
         let found: Known = found.map(|one| (one.key, one.text)).collect();
@@ -210,20 +211,21 @@ impl Inner {
         self.ring(bell(&words(&key)));
     }
 
-    /// Something happened below these parts of a key. What cannot be told so is seen when the manifest is read again.
+    /// Writes the notification file of a key. Changes that have no file are found when the manifest is
+    /// reloaded.
     fn ring(&self, key: &[&str]) {
         let left = lock(&self.left);
-        // Nobody watches what has one part alone, and its bell would be in the way of those below.
+        // Keys with one part have no watchers, and their file would conflict with the directory of longer keys.
         if !*left && key.len() == BELL {
             let _ = self.bells.write(key, "");
         }
     }
 }
 
-/// So many parts of a key have a bell.
+/// Number of key parts that have a notification file.
 const BELL: usize = 2;
 
-/// The parts of a key of which it is told that something has happened below.
+/// Returns the parts of a key that determine its notification file.
 fn bell<'k, 'p>(key: &'p [&'k str]) -> &'p [&'k str] {
     &key[..key.len().min(BELL)]
 }
@@ -236,7 +238,7 @@ fn words(parts: &[EcoString]) -> Vec<&str> {
     parts.iter().map(EcoString::as_str).collect()
 }
 
-/// The range of all keys below one: what follows the slash is `0`.
+/// Returns the range of all keys below a key: `0` is the character after the slash.
 fn below(key: &str) -> (String, String) {
     (format!("{key}/"), format!("{key}0"))
 }
@@ -255,7 +257,7 @@ fn pair_of(pair: &Json) -> Option<Pair> {
     Some(Pair { key: String::from_utf8(decoded(pair.get("key"))?).ok()?, text })
 }
 
-/// Numbers of 64 bits are texts in JSON.
+/// Parses a number. The gateway encodes 64-bit numbers as texts.
 fn number(json: Option<&Json>) -> i64 {
     json.and_then(|json| json.as_i64().or_else(|| json.as_str()?.parse().ok())).unwrap_or(0)
 }
@@ -265,7 +267,7 @@ impl World for Etcd {
         &self.host
     }
 
-    /// Servers come and go in a cluster.
+    /// The servers are not part of the id, because the members of a cluster change.
     fn id(&self) -> String {
         format!("etcd {}", self.shared.prefix)
     }
@@ -307,7 +309,7 @@ impl World for Etcd {
         let key = encoded(&self.shared.key_of(key));
         let compare = match expected {
             Some(expected) => json!({ "key": key, "target": "VALUE", "result": "EQUAL", "value": encoded(expected) }),
-            // What is not there has the version 0.
+            // A missing key has version 0.
             None => json!({ "key": key, "target": "VERSION", "result": "EQUAL", "version": "0" }),
         };
         let put = json!({ "request_put": { "key": key, "value": encoded(text) } });
@@ -332,7 +334,7 @@ impl World for Etcd {
                 while !*lock(&shared.left) {
                     match shared.follow(&mut revision) {
                         Ok(()) => pause = PAUSES.0,
-                        // Whoever asks etcd itself is told why; what was known last is known still.
+                        // Direct requests report the error. The cache stays valid.
                         Err(_) => {
                             thread::sleep(Duration::from_secs(pause));
                             pause = (pause * 2).min(PAUSES.1);
@@ -340,7 +342,8 @@ impl World for Etcd {
                     }
                 }
             };
-            // Without a thread nothing tells: what is exported and collected is looked at when the manifest is read.
+            // Without a thread there are no notifications. Shared values are then read when the manifest is
+            // reloaded.
             drop(thread::Builder::new().name("world".into()).spawn(following));
         });
     }
@@ -348,7 +351,7 @@ impl World for Etcd {
     fn leave(&self) {
         let mut left = lock(&self.shared.left);
         *left = true;
-        // There is none unless somebody has followed.
+        // The directory exists only if the store was followed.
         let _ = std::fs::remove_dir_all(self.shared.bells.path());
     }
 }

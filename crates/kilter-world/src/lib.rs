@@ -1,8 +1,8 @@
-//! What machines share: texts under keys.
+//! Key-value stores shared between machines.
 //!
-//! [`Directory`] keeps them in a directory, of this machine or one that machines share; [`Etcd`] in etcd. What is kept, and under
-//! which keys, is left to providers and to the command; so is watching: [`World::watched`](kilter_provider::World::watched) says
-//! what.
+//! [`Directory`] is a store in a directory, local or shared; [`Etcd`] is a store in etcd. Providers and the
+//! command determine the keys and texts, and watch the paths from
+//! [`World::watched`](kilter_provider::World::watched).
 //!
 //! *Start from* [`Directory`].
 

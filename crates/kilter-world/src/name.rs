@@ -1,14 +1,14 @@
-//! Parts of keys as names of files.
+//! Maps parts of keys to file names.
 
 use ecow::EcoString;
 
-/// A name has at most so many bytes; what is longer goes on in a directory of that name.
+/// Maximum length of a name in bytes. A longer part continues in a directory with that name.
 const LONGEST: usize = 200;
 
-/// What follows a name that goes on.
+/// Suffix of a name that continues.
 const GOES_ON: char = '+';
 
-/// A part as names, one in the other: what is harmless stands for itself, everything else as `%XX`.
+/// Encodes a part as nested names. Harmless characters stay, and other bytes become `%XX`.
 pub(crate) fn names(part: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     for (at, byte) in part.bytes().enumerate() {
@@ -20,7 +20,7 @@ pub(crate) fn names(part: &str) -> Vec<String> {
         let last = names.last_mut().expect("there is one to begin with");
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'*' => last.push(char::from(byte)),
-            // What begins with a dot is somebody's who writes.
+            // Names with a leading dot are temporary files.
             b'.' if at > 0 && !last.is_empty() => last.push('.'),
             byte => last.push_str(&format!("%{byte:02x}")),
         }
@@ -28,7 +28,8 @@ pub(crate) fn names(part: &str) -> Vec<String> {
     names
 }
 
-/// The part of a key that a name is, or begins; none where it is the name of something else. The second says whether it goes on.
+/// Decodes a name to a part, or to the start of a part. None if the name is not part of a key. The second value
+/// is true if the part continues.
 pub(crate) fn part(name: &str) -> Option<(Vec<u8>, bool)> {
     let (escaped, goes_on) = match name.strip_suffix(GOES_ON) {
         Some(escaped) => (escaped, true),
@@ -52,22 +53,22 @@ pub(crate) fn part(name: &str) -> Option<(Vec<u8>, bool)> {
     Some((bytes, goes_on))
 }
 
-/// A part that was put together of its names.
+/// Converts the bytes of a part to text.
 fn text(bytes: Vec<u8>) -> Option<EcoString> {
     String::from_utf8(bytes).ok().map(EcoString::from)
 }
 
-/// How far a key is known.
+/// A partially decoded key.
 #[derive(Clone, Default)]
 pub(crate) struct Begun {
     parts: Vec<EcoString>,
-    /// The beginning of a part that goes on.
+    /// Start of a part that continues.
     begun: Vec<u8>,
     depth: usize,
 }
 
 impl Begun {
-    /// The same with what one name more says.
+    /// Returns the key extended by a name.
     pub(crate) fn and(&self, (bytes, goes_on): (Vec<u8>, bool)) -> Option<Begun> {
         let (mut parts, mut begun) = (self.parts.clone(), self.begun.clone());
         begun.extend(bytes);
@@ -77,17 +78,17 @@ impl Begun {
         Some(Begun { parts, begun, depth: self.depth + 1 })
     }
 
-    /// How many names there were.
+    /// Number of names.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The parts that are whole.
+    /// Returns the complete parts.
     pub(crate) fn known(self) -> Vec<EcoString> {
         self.parts
     }
 
-    /// The parts, if none is left to go on.
+    /// Returns the parts if the last part is complete.
     pub(crate) fn finished(self) -> Option<Vec<EcoString>> {
         self.begun.is_empty().then_some(self.parts)
     }

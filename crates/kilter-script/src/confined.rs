@@ -1,4 +1,4 @@
-//! What is said of a script that is not to change the machine.
+//! Warnings about confined scripts that tried to write.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,57 +7,58 @@ use kilter_process::{Attempt, Attempts, Confined, Finished};
 
 use crate::convention::beginning;
 
-/// How many different attempts of one script are told.
+/// Maximum number of different attempts reported per script.
 const TOLD: usize = 50;
 
-/// How much of one attempt is told, in characters.
+/// Maximum length of a reported attempt, in characters.
 const LONGEST: usize = 200;
 
-/// Who can let a script write in a call that is confined.
+/// Way to lift the confinement of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifted {
-    /// Its metadata, with `confine: false`.
+    /// `confine: false` in the metadata.
     ByMetadata,
-    /// Nobody: it previews, or describes itself.
+    /// None, for previews and `describe`.
     Never,
 }
 
-/// A call that is confined.
+/// A confined call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Confining<'a> {
-    /// Whose it is: ``the provider `x` ``.
+    /// Caller in messages: ``the provider `x` ``.
     pub(crate) who: &'a str,
-    /// What it was made for; empty where a script has one task only.
+    /// Purpose of the call. Empty if the script has only one task.
     pub(crate) action: &'a str,
-    /// Whether it only tells what it would change.
+    /// True if the call is a preview.
     pub(crate) is_preview: bool,
     pub(crate) lifted: Lifted,
 }
 
-/// Says what there is to say of calls that are confined.
+/// Generates warnings about confined calls.
 #[derive(Default)]
 pub(crate) struct Watch {
     told: Mutex<Told>,
 }
 
-/// What has been told: once is enough.
+/// Warnings that have been reported. Each is reported once.
 #[derive(Default)]
 struct Told {
-    /// That the kernel does not confine, or not fully.
+    /// True after a warning that the kernel cannot confine fully.
     is_open: bool,
-    /// Who said that it was refused something.
+    /// Callers with a reported refusal.
     hints: BTreeSet<String>,
-    /// What each has tried.
+    /// Reported attempts per caller.
     attempts: BTreeMap<String, HashSet<(String, Attempt)>>,
 }
 
 impl Watch {
-    /// What there is to say of a call: that the kernel did not keep it from everything, and what it has tried.
+    /// Returns the new warnings of a call: incomplete confinement, and attempts to write.
     pub(crate) fn notes(&self, call: Confining<'_>, finished: &Finished) -> impl Iterator<Item = String> {
         self.gap(call, finished).into_iter().chain(self.tried(call, finished))
     }
 
-    /// That the kernel confines nobody, or nobody fully: the same for all, and told once.
+    /// Returns the warning about incomplete confinement by the kernel. It applies to all scripts and is
+    /// reported once.
     pub(crate) fn gap(&self, call: Confining<'_>, finished: &Finished) -> Option<String> {
         let Confining { who, .. } = call;
         let confined = &finished.confined;
@@ -67,7 +68,7 @@ impl Watch {
         Some(format!("{who} could change the machine: {confined}"))
     }
 
-    /// What a call has tried, and was refused.
+    /// Returns the warning about refused attempts of a call.
     pub(crate) fn tried(&self, call: Confining<'_>, finished: &Finished) -> Option<String> {
         let mut told = self.told();
         match (&finished.confined, &finished.refusal_hint) {
@@ -87,7 +88,7 @@ impl Watch {
 }
 
 impl Told {
-    /// The attempts of a call that nobody knows of yet.
+    /// Returns the warning about attempts that have not been reported.
     fn news(&mut self, call: Confining<'_>, attempts: &Attempts) -> Option<String> {
         let known = self.attempts.entry(call.who.to_owned()).or_default();
         if known.len() >= TOLD {
@@ -107,7 +108,7 @@ impl Told {
 }
 
 impl Confining<'_> {
-    /// How it may write all the same.
+    /// Returns the hint on lifting the confinement.
     fn way(&self) -> &'static str {
         match self.lifted {
             Lifted::ByMetadata => "; `confine: false` in its metadata lets it while it reads",
@@ -116,7 +117,7 @@ impl Confining<'_> {
     }
 }
 
-/// What was tried, in a line of bounded length: `write /etc/motd, remove /etc/passwd and 3 more`.
+/// Formats attempts in a line of limited length: `write /etc/motd, remove /etc/passwd and 3 more`.
 pub(crate) fn tried(attempts: &Attempts) -> String {
     let first: Vec<String> =
         attempts.first.iter().map(|attempt| beginning(&attempt.to_string(), LONGEST).to_string()).collect();

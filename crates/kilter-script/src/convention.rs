@@ -1,4 +1,4 @@
-//! Requests, replies, and what a calling convention is.
+//! Requests, replies and the trait of a calling convention.
 
 mod error;
 mod keys;
@@ -14,19 +14,19 @@ use kilter_provider::Mode;
 
 pub use error::{ProtocolError, Refusal};
 
-/// The name of a calling convention.
+/// Name of a calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConventionName {
-    /// Words on the command line, lines on standard output.
+    /// Command-line arguments in, lines on standard output.
     Simple,
-    /// JSON both ways.
+    /// JSON in both directions.
     Json,
-    /// A word on the command line, a document both ways, and channel 3.
+    /// One command-line argument, documents in both directions, and channel 3.
     Mold,
 }
 
 impl ConventionName {
-    /// The word for it in metadata.
+    /// Returns the keyword in metadata.
     pub fn word(self) -> &'static str {
         match self {
             ConventionName::Simple => "simple",
@@ -42,125 +42,126 @@ impl fmt::Display for ConventionName {
     }
 }
 
-/// What a provider is asked for.
+/// A request to a provider.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
-    /// Its metadata.
+    /// Return the metadata.
     Describe,
-    /// All resources.
+    /// List all resources.
     List,
-    /// The resources of these names.
+    /// Find the resources with these names.
     Find(&'a [&'a str]),
-    /// The same, with the declared attributes that identify each beside its name.
+    /// Find the resources with these names, with the declared identifying attributes of each.
     FindAs(&'a [&'a str], &'a [Attributes]),
-    /// To make changes, or to tell which it would make.
+    /// Make or preview changes.
     Update(&'a [Update<'a>], Mode),
-    /// To act on a refresh of one resource: [`Update::should`] has all that is declared.
+    /// Refresh a resource. [`Update::should`] contains all declared attributes.
     Refresh(&'a Update<'a>),
-    /// To tell what changes, until it is ended.
+    /// Report changes until cancelled.
     Watch,
 }
 
-/// One resource's way to what should be.
+/// A change of a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
-    /// Its name.
+    /// Name of the resource.
     pub name: &'a str,
-    /// What was found; none where there is nothing.
+    /// Current attributes. None if the resource is absent.
     pub is: Option<&'a Attributes>,
-    /// What has to be changed, and the parameters that were given; for a refresh all that is declared.
+    /// Attributes to change and declared parameters. For a refresh, all declared attributes.
     pub should: &'a Attributes,
-    /// Which attributes others have sent.
+    /// Attributes with values from other resources.
     pub received: &'a [Receipt],
 }
 
-/// A calling convention: which process asks, and what its end answers.
+/// A calling convention: converts requests to processes, and finished processes to replies.
 ///
-/// Both functions are pure; the process between them is started elsewhere.
+/// Both functions are pure. Another module starts the process.
 pub trait Convention: Send + Sync {
-    /// The process to start for `request`.
+    /// Returns the process to start for `request`.
     ///
     /// # Errors
-    /// When the convention cannot carry the request: a NUL byte on a command line.
+    /// If the convention cannot represent the request, such as a NUL byte on a command line.
     fn encode(&self, request: &Request<'_>) -> Result<Invocation, Refusal>;
 
-    /// The reply that a finished process gave to `request`.
+    /// Returns the reply of a finished process to `request`.
     ///
     /// # Errors
-    /// When it gave none, or said that it failed.
+    /// If the process gave no valid reply, or reported a failure.
     fn decode(&self, request: &Request<'_>, finished: &Finished) -> Result<Reply, ProtocolError>;
 
-    /// Reads the lines that answer [`Request::Watch`], one after the other as they come.
+    /// Returns a parser for the lines that answer [`Request::Watch`], in order of arrival.
     fn listener(&self) -> Listener;
 }
 
-/// Makes sense of a line of a watch, which has a number, from 1.
+/// Parses a line of a watch, given its number, counted from 1.
 pub type Listener = Box<dyn FnMut(usize, &str) -> Result<Heard, ProtocolError> + Send>;
 
-/// What a line of a watch says.
+/// Meaning of a line of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Nothing yet.
+    /// No information.
     Nothing,
-    /// From now on it is told what changes.
+    /// The watch has started.
     Watching,
     /// These resources may have changed.
     Changed(Vec<EcoString>),
-    /// Any may have changed.
+    /// Any resource may have changed.
     Anything,
 }
 
-/// What a provider answers.
+/// Reply of a provider.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// To [`Request::Describe`]: its metadata, not read yet.
+    /// Reply to [`Request::Describe`]: unparsed metadata.
     Described(EcoString),
-    /// To [`Request::List`] and [`Request::Find`]: resources, their values as they were written.
+    /// Reply to [`Request::List`] and [`Request::Find`]: resources with values as written.
     Resources(Vec<Record>),
-    /// To [`Request::Update`] and [`Request::Refresh`]: what was, or would be, changed.
+    /// Reply to [`Request::Update`] and [`Request::Refresh`]: actual or previewed changes.
     Changed(ChangeReport),
-    /// To [`Request::Watch`]: it has ended, and does not say why.
+    /// Reply to [`Request::Watch`]: the watch has ended without an error message.
     Watched,
 }
 
-/// A resource as a provider wrote it: values are of the types that the convention has.
+/// A resource as a provider wrote it, with value types of the convention.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
-    /// Its name.
+    /// Name of the resource.
     pub name: EcoString,
-    /// Its attributes, without the name.
+    /// Attributes, except the name.
     pub attributes: Attributes,
-    /// Attributes that were written more than once; the last value counts. In JSON those of an answer in which all went well.
+    /// Attributes written more than once. The last value counts. For JSON, set only in an answer without
+    /// errors.
     pub repeated: Vec<EcoString>,
-    /// Whether the answer has it more than once, in the same words.
+    /// True if the answer contains the same resource more than once.
     pub is_double: bool,
-    /// Why it could not be read, or that it does not exist and cannot be created.
+    /// Error of the resource: unreadable, or nonexistent and impossible to create.
     pub error: Option<RecordError>,
 }
 
-/// What is wrong with one resource.
+/// Error of a single resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordError {
-    /// Of which kind it is.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// What the provider says.
+    /// Message of the provider.
     pub message: EcoString,
 }
 
-/// The kinds of errors that providers tell.
+/// Kind of an error reported by a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The resource does not exist and cannot be created.
     Unknown,
-    /// Whoever runs kilter may not do it.
+    /// The user lacks the permission.
     Forbidden,
-    /// Anything else.
+    /// Any other error.
     #[default]
     Failed,
 }
 
 impl ErrorKind {
-    /// The kind of a word.
+    /// Returns the kind of a keyword.
     pub fn from_word(word: &str) -> Option<ErrorKind> {
         match word {
             "unknown" => Some(ErrorKind::Unknown),
@@ -171,29 +172,29 @@ impl ErrorKind {
     }
 }
 
-/// What a provider says it has changed, or would change.
+/// Changes that a provider reports or previews.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChangeReport {
-    /// Each change of an attribute that it tells.
+    /// Reported changes of attributes.
     pub changes: Vec<AttributeChange>,
-    /// Resources that could not be changed, and why.
+    /// Resources that could not be changed, with the reasons.
     pub errors: Vec<(EcoString, RecordError)>,
-    /// Resources that it tells something of.
+    /// Resources mentioned in the report.
     pub told: Vec<EcoString>,
-    /// Whether what it does not mention is to be derived from what was and what should be.
+    /// True if unmentioned changes are derived from the current and desired state.
     pub derive: bool,
 }
 
-/// A change of one attribute.
+/// A change of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttributeChange {
     /// The resource.
     pub name: EcoString,
     /// The attribute.
     pub attribute: EcoString,
-    /// Its value now.
+    /// New value.
     pub is: Value,
-    /// Its value before; undef if it is not told.
+    /// Old value, or undef if it was not reported.
     pub was: Value,
 }
 
@@ -201,7 +202,7 @@ pub(crate) use error::{attribute_name, beginning, line, said, text};
 pub(crate) use keys::Keys;
 pub(crate) use unique::unique;
 
-/// The metadata that a process printed.
+/// Returns the metadata that a process printed.
 pub(crate) fn described(finished: &Finished) -> Result<Reply, ProtocolError> {
     if !finished.status.is_success() {
         return Err(ProtocolError::Status(finished.status));

@@ -1,50 +1,51 @@
-//! Calls of scripts, and who stands between a script and kilter.
+//! Calls of scripts, and the interface to intercept them.
 
 use std::path::Path;
 
 use kilter_process::{Cancel, Finished, Invocation, Observer, SpawnError, run_observed};
 use kilter_provider::{Context, Seal};
 
-/// What ends a call.
+/// Returns the cancellation of a call.
 pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
     let interrupt = cx.interrupt();
     Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
 }
 
-/// One call of a script: who is called, what for, and the process that is to be started.
+/// A call of a script.
 #[derive(Clone, Copy)]
 pub struct Exchange<'a> {
-    /// The type of the provider; empty while nobody knows it (`describe`), and for scripts that are no provider's.
+    /// Type of the provider. Empty if it is unknown (`describe`), and for scripts that are not providers.
     pub type_name: &'a str,
-    /// The provider, or the role of a script of mold: `facts/os`.
+    /// Name of the provider, or the role of a mold script: `facts/os`.
     pub provider: &'a str,
-    /// How it is called: `simple`, `json` or `mold`.
+    /// Calling convention: `simple`, `json` or `mold`.
     pub convention: &'static str,
-    /// What it is called for: `list`, `set`, `inspect`, `restart`.
+    /// Action: `list`, `set`, `inspect`, `restart`.
     pub action: &'a str,
-    /// The script.
+    /// Path of the script.
     pub path: &'a Path,
-    /// The process.
+    /// The process to start.
     pub invocation: &'a Invocation,
-    /// Takes out what is secret in the call.
+    /// Redacts the secrets of the call.
     pub seal: &'a Seal,
 }
 
 impl Exchange<'_> {
-    /// Whether it goes on until somebody ends it, as a watch does.
+    /// Returns true if the call runs until it is cancelled, as a watch does.
     pub fn is_endless(&self) -> bool {
         self.invocation.deadline.is_none()
     }
 }
 
-/// Runs scripts. There is one for all scripts of a run: it may look at each call, or answer in a script's place.
+/// Runs scripts. All scripts of a run share one instance, which can inspect calls or answer instead of a
+/// script.
 ///
 /// Calls come from several threads.
 pub trait Exchanges: Send + Sync {
-    /// Runs a script to its end.
+    /// Runs a script until it exits.
     ///
     /// # Errors
-    /// When it cannot be started or waited for. How it ended is never an error.
+    /// If the script cannot be started or awaited. Its exit status is never an error here.
     fn run<'a>(
         &self,
         exchange: &Exchange<'a>,
@@ -53,7 +54,7 @@ pub trait Exchanges: Send + Sync {
     ) -> Result<Finished, SpawnError>;
 }
 
-/// Starts processes, and nothing else.
+/// Starts the processes without interception.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live;
 

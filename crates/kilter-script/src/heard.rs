@@ -1,4 +1,4 @@
-//! What a script that watches says, line by line, while it says it.
+//! Reads the output of a watching script line by line.
 
 use ecow::eco_format;
 use kilter_process::{Event, LineEnd, Lines, Stream};
@@ -6,13 +6,13 @@ use kilter_provider::{Context, Level, Tell};
 
 use crate::convention::{Heard, Listener};
 
-/// How many bytes a line has at most.
+/// Maximum length of a line, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Of so many lines that mean nothing it is told.
+/// Maximum number of invalid lines that are reported.
 const TOLD: u32 = 3;
 
-/// Reads what a script prints, and passes on what it tells.
+/// Reads the output of a script and passes on its events.
 pub(crate) struct Hearing<'a> {
     lines: Lines,
     said: Said<'a>,
@@ -33,7 +33,7 @@ impl<'a> Hearing<'a> {
         Hearing { lines: Lines::new(LONGEST), said }
     }
 
-    /// Looks at what happens to the script.
+    /// Handles an event of the process.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         let said = &mut self.said;
         match event {
@@ -47,7 +47,7 @@ impl<'a> Hearing<'a> {
 }
 
 impl Said<'_> {
-    /// A line that means nothing may mean anything: something has happened, and nobody knows to what.
+    /// Handles a line. An invalid line counts as a change of any resource.
     fn line(&mut self, line: &[u8], end: LineEnd) {
         self.number += 1;
         let number = self.number;

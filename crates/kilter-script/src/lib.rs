@@ -1,23 +1,24 @@
-//! Providers that are programs: scripts in libral's calling conventions `simple` and `json`, and in mold's.
+//! Providers that are programs: scripts in libral's calling conventions `simple` and `json`, and in mold's
+//! convention.
 //!
-//! A convention is two pure functions ([`Convention`]): which process to start for a [`Request`], and
-//! which [`Reply`] a finished process gave. [`Metadata`] is what a script says of itself;
-//! [`Condition`] is when it can be used. [`ScriptProvider`] makes a
-//! [`Provider`](kilter_provider::Provider) of a script, and [`mold::MoldProvider`] one of a script of mold; both are
-//! [`Script`]s. [`Scripts`] finds those in directories, and keeps what they say of themselves.
+//! A [`Convention`] consists of two pure functions. They convert a [`Request`] to a process, and a finished
+//! process to a [`Reply`]. [`Metadata`] is the description of a script, and [`Condition`] its suitability.
+//! [`ScriptProvider`] turns a script into a [`Provider`](kilter_provider::Provider), and [`mold::MoldProvider`]
+//! does so for a mold script. Both implement [`Script`]. [`Scripts`] finds scripts in directories and caches
+//! their descriptions.
 //!
-//! The only process is started by [`Live`], through [`kilter_process::run_observed`]; who wants to see each call, or to
-//! answer in a script's place, is another [`Exchanges`]. Nothing here reads the environment, knows
-//! where directories are, or prints: the caller says, and is told.
+//! Only [`Live`] starts processes, through [`kilter_process::run_observed`]. To inspect or replace calls,
+//! implement [`Exchanges`]. This crate does not read the environment, choose directories or print. The caller
+//! supplies all inputs.
 //!
-//! Where things are:
-//! - `convention`: requests and replies; `simple` and `json`: the conventions of libral;
-//! - `mold`: the convention of mold, and its directories;
-//! - `metadata`: YAML to a type; `condition`: `suitable` and `default`;
-//! - `typed`: what a script printed, as values of its type;
-//! - `provider`: the contract; `discovery`: directories and the cache;
-//! - `check_file`: what a provider is put to the test with;
-//! - `exchange`: calls of scripts; `recorded`: the same as data; `spoken`: what they say meanwhile.
+//! Modules:
+//! - `convention`: requests and replies; `simple` and `json`: conventions of libral;
+//! - `mold`: convention and directories of mold;
+//! - `metadata`: converts YAML to a type; `condition`: `suitable` and `default`;
+//! - `typed`: converts the output of a script to values of its type;
+//! - `provider`: implements the contract; `discovery`: directories and cache;
+//! - `check_file`: test data for the conformance suite;
+//! - `exchange`: calls of scripts; `recorded`: calls as data; `spoken`: output during a call.
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 

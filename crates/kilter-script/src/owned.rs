@@ -1,4 +1,4 @@
-//! The paths that a resource owns, from the files that its metadata names.
+//! Paths owned by a resource, from the files that its metadata names.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use kilter_process::trust::TrustPolicy;
 
 use crate::metadata::Owns;
 
-/// A longer list is passed over, in bytes. Debian's longest are of 4 MB.
+/// Maximum size of a list, in bytes. The longest lists of Debian have 4 MB.
 const LONGEST: u64 = 16 << 20;
 
-/// Those paths that are wanted and that a resource owns. No process is started, and as root nothing is believed that somebody
-/// else can change.
+/// Returns the wanted paths that a resource owns. Starts no process. As root, does not read files that another
+/// user can change.
 pub(crate) fn owned(
     owns: &Owns,
     schema: &TypeSchema,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::metadata::Metadata;
 
-    /// A package whose lists are in a directory of its own.
+    /// A package with its lists in a temporary directory.
     struct Shelf {
         directory: tempfile::TempDir,
         trust: TrustPolicy,

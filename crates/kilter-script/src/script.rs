@@ -1,4 +1,4 @@
-//! A provider that is a script, in whichever convention.
+//! Providers that are scripts, in any convention.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::provider::ScriptProvider;
 use crate::simple::Simple;
 use crate::surroundings::Surroundings;
 
-/// A provider that is a script, in whichever convention.
+/// A provider that is a script, in any convention.
 pub trait Script: Provider {
-    /// The script.
+    /// Returns the path of the script.
     fn path(&self) -> &Path;
 
-    /// What is known of it, by its own words or by those of the file beside it.
+    /// Returns the metadata from the script or from the file next to it.
     fn metadata(&self) -> &Metadata;
 }
 
-/// The provider of the script at `path`, of which `metadata` is said.
+/// Creates the provider of the script at `path` with `metadata`.
 pub fn script(path: &Path, metadata: Metadata, surroundings: &Arc<Surroundings>) -> Arc<dyn Script> {
     let mut base = surroundings.invocation(path);
     base.stdout = Capture::AtMost(metadata.output.unwrap_or(surroundings.limits.output));

@@ -1,4 +1,4 @@
-//! The secrets that a script tells, which are known when its answer has been read.
+//! Secrets in the answer of a script, which are known only after it is parsed.
 
 use std::cell::RefCell;
 
@@ -10,16 +10,16 @@ use serde_json::Value as Json;
 use crate::convention::{AttributeChange, Record, Reply};
 use crate::typed::typed;
 
-/// So many bytes are searched for a secret, or fewer for more of them.
+/// Maximum search effort: number of bytes times number of secrets.
 const SEARCHED: usize = 1 << 30;
 
-/// Whether resources of a type have secrets.
+/// Returns true if resources of a type have secrets.
 pub(crate) fn has_secrets(schema: &TypeSchema) -> bool {
     let outputs = schema.outputs.iter().map(|output| &output.data_type);
     schema.attributes.iter().map(|attribute| &attribute.data_type).chain(outputs).any(DataType::may_hold_secrets)
 }
 
-/// The secrets that a reply tells.
+/// Returns the secrets in a reply.
 pub(crate) fn of_reply(schema: &TypeSchema, reply: &Reply) -> Seal {
     match reply {
         Reply::Resources(records) => {
@@ -30,7 +30,7 @@ pub(crate) fn of_reply(schema: &TypeSchema, reply: &Reply) -> Seal {
     }
 }
 
-/// The secrets in changes that are told.
+/// Returns the secrets in reported changes.
 fn of_changes<'a>(schema: &TypeSchema, changes: impl IntoIterator<Item = &'a AttributeChange>) -> Seal {
     let values = |one: &'a AttributeChange| [(one.attribute.as_str(), &one.was), (one.attribute.as_str(), &one.is)];
     let told = changes.into_iter().flat_map(values).flat_map(|(name, value)| secret(schema, name, value));
@@ -41,20 +41,20 @@ fn within<'a>(schema: &'a TypeSchema, record: &'a Record) -> impl Iterator<Item 
     record.attributes.iter().flat_map(|(name, value)| secret(schema, name.as_str(), value))
 }
 
-/// The secrets in a document, wherever it names their attributes.
+/// Returns the secrets in a document: the values of sensitive attributes at any depth.
 pub(crate) fn of_document(schemas: &[&TypeSchema], document: &Json) -> Seal {
     let mut found = Vec::new();
     below(schemas, document, &mut found);
     written(Seal::of_values(&found))
 }
 
-/// Secrets, also as they stand in JSON.
+/// Adds the JSON notations of secrets.
 pub(crate) fn written(seal: Seal) -> Seal {
     let escaped: Vec<Value> = seal.texts().iter().flat_map(|text| escaped(text)).collect();
     seal.and(Seal::of_values(&escaped))
 }
 
-/// How a text stands in JSON: as most write it, and without letters beyond ASCII.
+/// Returns the notations of a text in JSON: the usual one, and the ASCII-only one.
 fn escaped(text: &str) -> [Value; 2] {
     let json = Json::from(text).to_string();
     let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(&json);
@@ -81,8 +81,8 @@ fn below(schemas: &[&TypeSchema], json: &Json, found: &mut Vec<Value>) {
     }
 }
 
-/// The secrets in an answer of the convention simple that cannot be read, as far as it can: lines with a key, of which
-/// `ral_was` goes on with the one before.
+/// Returns the secrets in an invalid answer of the `simple` convention, as far as it can be parsed: lines with
+/// a key. `ral_was` refers to the key of the previous line.
 pub(crate) fn of_lines(schema: &TypeSchema, text: &str) -> Seal {
     let (mut found, mut last) = (Vec::new(), "");
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
@@ -92,26 +92,26 @@ pub(crate) fn of_lines(schema: &TypeSchema, text: &str) -> Seal {
     Seal::of_values(&found)
 }
 
-/// The value of an attribute or an output as it was written and as it is meant, if it may hold a secret.
+/// Returns the raw and the converted value of an attribute or output if it may contain a secret.
 fn secret(schema: &TypeSchema, name: &str, raw: &Value) -> Vec<Value> {
     let Some(known) = of_secret(schema, name) else { return Vec::new() };
     let meant = typed(known, raw).ok().flatten().map(Value::sensitive);
     std::iter::once(Value::sensitive(raw.clone())).chain(meant).collect()
 }
 
-/// The type of an attribute or an output, if its values may hold secrets.
+/// Returns the type of an attribute or output if its values may contain secrets.
 fn of_secret<'a>(schema: &'a TypeSchema, name: &str) -> Option<&'a DataType> {
     let output = || schema.find_output(name).map(|output| &output.data_type);
     let known = schema.find(name).map(|attribute| &attribute.data_type).or_else(output);
     known.filter(|known| known.may_hold_secrets())
 }
 
-/// Whether a text of so many bytes can be searched for all secrets. If not, nothing of it is told.
+/// Returns true if a text of this size can be searched for all secrets. Otherwise, it is redacted as a whole.
 pub(crate) fn can_search(seal: &Seal, bytes: usize) -> bool {
     seal.texts().len().saturating_mul(bytes) <= SEARCHED
 }
 
-/// Lines that are told when it is known which secrets may be in them.
+/// Log lines held back until their secrets are known.
 #[derive(Default)]
 pub(crate) struct HeldLines(RefCell<Vec<(Level, EcoString)>>);
 
@@ -120,7 +120,7 @@ impl HeldLines {
         self.0.borrow_mut().push((level, line));
     }
 
-    /// Tells them without the secrets; nothing of them where nobody can tell which these are.
+    /// Logs the lines with secrets redacted. If the secrets are unknown, redacts all lines.
     pub(crate) fn tell(&self, seal: Option<&Seal>, log: &dyn Fn(Level, &str)) {
         let lines = self.0.take();
         let bytes = lines.iter().map(|(_, line)| line.len()).sum();

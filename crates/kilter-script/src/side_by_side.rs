@@ -1,10 +1,11 @@
-//! The same work on many things, some at a time.
+//! Concurrent processing of a list.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Does `work` on each of `items`, at most `jobs` at a time; the results in the order of the items.
+/// Applies `work` to each of `items`, with at most `jobs` concurrent calls. Returns the results in the order of
+/// the items.
 pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let jobs = jobs.min(items.len());
     if jobs < 2 {
@@ -19,7 +20,7 @@ pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: imp
         }
     };
     std::thread::scope(|scope| {
-        // Without a thread there are fewer workers.
+        // If a thread cannot be started, there are fewer workers.
         let _ = (1..jobs).try_for_each(|_| std::thread::Builder::new().spawn_scoped(scope, worker).map(drop));
         worker();
     });

@@ -1,4 +1,4 @@
-//! What scripts write on standard error, passed on while they run.
+//! Forwards the stderr lines of running scripts.
 
 use ecow::EcoString;
 use kilter_process::{Event, LineEnd, Lines, Stream};
@@ -7,31 +7,31 @@ use kilter_provider::{Level, Seal};
 use crate::convention::beginning;
 use crate::provider::known_level;
 
-/// How many characters of a line are taken.
+/// Maximum length of a line, in characters.
 const LONGEST: usize = 2000;
 
-/// Passes on each line of standard error when it has ended, up to a limit, without the secrets in it.
+/// Forwards each complete line of stderr, up to a limit, with secrets redacted.
 pub(crate) struct Spoken<'a> {
     lines: Lines,
-    /// What a line is that does not say its level.
+    /// Level of a line without a level.
     otherwise: Level,
-    /// The secrets, which a line may repeat.
+    /// Secrets that a line may repeat.
     seal: &'a Seal,
     log: &'a dyn Fn(Level, &str),
-    /// How many bytes are still passed on.
+    /// Number of bytes that may still be forwarded.
     left: usize,
-    /// How many were not.
+    /// Number of dropped bytes.
     dropped: u64,
 }
 
 impl<'a> Spoken<'a> {
-    /// Passes on the first `limit` bytes.
+    /// Forwards the first `limit` bytes.
     pub(crate) fn new(limit: usize, otherwise: Level, seal: &'a Seal, log: &'a dyn Fn(Level, &str)) -> Spoken<'a> {
-        // A character has up to four bytes.
+        // A character has at most four bytes.
         Spoken { lines: Lines::new(4 * LONGEST), otherwise, seal, log, left: limit, dropped: 0 }
     }
 
-    /// Takes an event of the process.
+    /// Handles an event of the process.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         let (log, otherwise, seal) = (self.log, self.otherwise, self.seal);
         let ends_early = self.dropped > 0;
@@ -55,14 +55,14 @@ impl<'a> Spoken<'a> {
         }
     }
 
-    /// How many bytes were not passed on.
+    /// Number of bytes that were not forwarded.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
-/// A line without the secrets in it. They are looked for before anything is cut off: the part that is left of one
-/// could not be told from other text.
+/// Redacts the secrets in a line. This happens before truncation, because the rest of a truncated secret could
+/// not be recognised.
 fn hidden(line: &[u8], is_cut: bool, seal: &Seal) -> EcoString {
     let whole = if is_cut { &line[..whole_characters(line)] } else { line };
     let mut text = EcoString::from(String::from_utf8_lossy(whole).as_ref());
@@ -72,7 +72,7 @@ fn hidden(line: &[u8], is_cut: bool, seal: &Seal) -> EcoString {
     seal.hide(text)
 }
 
-/// How many bytes there are without the character at their end that is not whole, if there is one.
+/// Returns the length without an incomplete UTF-8 character at the end.
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     let behind = bytes.iter().rev().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     let Some(first) = bytes.len().checked_sub(behind + 1) else { return bytes.len() };

@@ -1,4 +1,4 @@
-//! What scripts are given of the world, and how much they may take.
+//! Environment and resource limits for scripts.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,54 +16,54 @@ use crate::condition::Machine;
 use crate::exchange::{Exchanges, Live};
 use crate::mold::{Historian, NoHistorian};
 
-/// Answers for a fact by its top-level name.
+/// Returns a top-level fact by name.
 pub type FactsFn = Arc<dyn Fn(&str) -> Option<Value> + Send + Sync>;
 
-/// Whether there is a command of a name.
+/// Returns true if a command exists.
 pub type CommandsFn = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// What scripts are given of the world: the same for all.
+/// Environment and resource limits, shared by all scripts.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// The facts that conditions ask for.
+    /// Facts for conditions.
     pub facts: FactsFn,
-    /// The environment of scripts; conditions find commands in its `PATH`.
+    /// Environment of scripts. Conditions search its `PATH` for commands.
     pub environment: Environment,
-    /// Who says whether there is a command; if nobody, the `PATH` of the environment is searched.
+    /// Replaces the search of the `PATH` for commands, if set.
     pub commands: Option<CommandsFn>,
-    /// The state directory, below which each script keeps what it wants to find again; none where nothing is kept.
+    /// State directory for persistent data of scripts. None if the run keeps no data.
     pub state_dir: Option<PathBuf>,
-    /// What this machine is called among those that it shares things with; none where nobody is told.
+    /// Name of this machine for values shared with other machines. None if scripts do not receive it.
     pub hostname: Option<EcoString>,
-    /// The scripts and files of scripts that are used.
+    /// Trust policy for scripts and their files.
     pub trust: TrustPolicy,
-    /// True if a script that said in an earlier process that it is suitable is asked again before it is used.
+    /// True if a script with a cached suitability is asked again before its first use.
     pub verify_suitability: bool,
-    /// How much a script may take.
+    /// Resource limits.
     pub limits: Limits,
-    /// Who is told what scripts of mold do.
+    /// Receiver of the messages of mold scripts.
     pub historian: Arc<dyn Historian>,
-    /// Set when scripts that describe themselves are to be ended.
+    /// Set to cancel scripts that describe themselves.
     pub cancelled: Option<&'static AtomicBool>,
-    /// What runs them.
+    /// Runs the scripts.
     pub exchanges: Arc<dyn Exchanges>,
 }
 
-/// How much one call of a script may take.
+/// Resource limits of a script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The time to describe itself.
+    /// Timeout of `describe`.
     pub describe: Duration,
-    /// The time to read, if its metadata says nothing.
+    /// Default timeout for reading.
     pub read: Duration,
-    /// The time to change something, if its metadata says nothing.
+    /// Default timeout for a change.
     pub change: Duration,
-    /// Bytes on standard output, if its metadata says nothing. A call about one resource, of which several may run at
-    /// the same time, may print a quarter; and what is made of an answer may take three and a half times as much memory.
+    /// Default output limit in bytes. A call about one resource may print a quarter of it, because several may
+    /// run concurrently. The parsed answer may take three and a half times as much memory.
     pub output: usize,
-    /// Bytes that are kept of standard error, the last ones.
+    /// Maximum captured size of the end of stderr, in bytes.
     pub error: usize,
-    /// Calls of one provider at the same time.
+    /// Maximum number of concurrent calls per provider.
     pub jobs: usize,
 }
 
@@ -81,7 +81,7 @@ impl Default for Limits {
 }
 
 impl Surroundings {
-    /// The plain environment, no facts, every script is used.
+    /// Creates surroundings with a plain environment and without facts, which trust every script.
     pub fn new() -> Surroundings {
         Surroundings {
             facts: Arc::new(|_| None),
@@ -98,13 +98,13 @@ impl Surroundings {
         }
     }
 
-    /// Where commands are found.
+    /// Returns the search path for commands.
     pub(crate) fn path(&self) -> &OsStr {
         let variables = self.environment.variables().iter();
         variables.clone().find(|(name, _)| name == "PATH").map_or(OsStr::new(""), |(_, path)| path)
     }
 
-    /// Whether the search path leads to a command. A path is one if there is such a program.
+    /// Returns true if the search path contains a command. A path counts as a command if the program exists.
     pub fn finds_command(&self, name: &str) -> bool {
         match name.contains('/') {
             true => {
@@ -117,8 +117,8 @@ impl Surroundings {
         }
     }
 
-    /// How a script is started: in `/`, in the environment and, where its data directory has lenses, with
-    /// `AUGEAS_LENS_LIB`. Its input is empty, its process group its own.
+    /// Returns the process for a script. It starts in `/` with the configured environment, an empty input and
+    /// its own process group. If the data directory of the script has lenses, `AUGEAS_LENS_LIB` is set.
     pub fn invocation(&self, script: &Path) -> Invocation {
         let mut invocation = Invocation::new(script).environment(&self.environment).cwd("/").trusted(&self.trust);
         let lenses = script.parent().and_then(Path::parent).map(|data| data.join("lenses"));
@@ -130,7 +130,7 @@ impl Surroundings {
         invocation
     }
 
-    /// Tells a script who runs it, and what this machine is called.
+    /// Adds the name of the calling program and of this machine to the environment.
     pub(crate) fn introducing(&self, invocation: Invocation) -> Invocation {
         let invocation = invocation.env("KILTER_PROGRAM", PROGRAM);
         match &self.hostname {

@@ -1,28 +1,29 @@
-//! Who may be called at the same time.
+//! Serialises writes to one provider; reads run concurrently.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Calls of one provider: those that read go side by side, one that changes something goes alone.
+/// Lock for the calls of a provider: calls that read run concurrently, a call that changes a resource runs
+/// alone. A provider with `parallel` is not locked.
 ///
-/// libral calls updates one after the other, and scripts rely on it: they read a file, change it and write it again.
+/// libral serialises updates, and scripts rely on it when they read, modify and rewrite a file.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(RwLock<()>);
 
-/// A turn; others come when it is dropped.
+/// Guard of a call. Dropping it releases the lock.
 pub(crate) struct Turn<'a> {
     _shared: Option<RwLockReadGuard<'a, ()>>,
     _alone: Option<RwLockWriteGuard<'a, ()>>,
 }
 
 impl Turns {
-    /// Waits until nothing is changed.
+    /// Waits until no change is in progress.
     pub(crate) fn to_read(&self, is_parallel: bool) -> Turn<'_> {
-        // A call that panicked has changed nothing here.
+        // A panic in another call leaves no inconsistent data, so poisoning is ignored.
         let shared = || self.0.read().unwrap_or_else(PoisonError::into_inner);
         Turn { _shared: (!is_parallel).then(shared), _alone: None }
     }
 
-    /// Waits until nothing is read or changed.
+    /// Waits until no other call is in progress.
     pub(crate) fn to_change(&self, is_parallel: bool) -> Turn<'_> {
         let alone = || self.0.write().unwrap_or_else(PoisonError::into_inner);
         Turn { _shared: None, _alone: (!is_parallel).then(alone) }

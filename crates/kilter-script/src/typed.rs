@@ -1,17 +1,17 @@
-//! Values between the types of a provider and the texts of a script.
+//! Converts values of a provider to and from the texts of a script.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{DataType, Value, to_json_clear};
 
 use crate::convention::size::Room;
 
-/// The bytes of a list or a table in JSON that a value may be.
+/// Maximum size of a JSON list or table in a value, in bytes.
 const LARGEST: usize = 2 << 20;
 
-/// A value as the convention `simple` writes it, secrets in clear.
+/// Writes a value in the `simple` convention, with secrets in clear.
 ///
-/// Texts, numbers and truths are themselves. A list of plain words is `[a, b]`; any other list, and
-/// everything else, is JSON.
+/// Texts, numbers and booleans are written as they are, and a list of plain words as `[a, b]`. All other values
+/// are JSON.
 pub(crate) fn written(value: &Value) -> Vec<u8> {
     match value.unwrap_sensitive() {
         Value::Undef => Vec::new(),
@@ -24,7 +24,7 @@ pub(crate) fn written(value: &Value) -> Vec<u8> {
     }
 }
 
-/// `[a, b]`, if every element can be told from its neighbours.
+/// Formats `[a, b]` if the elements are unambiguous.
 fn list(values: &[Value]) -> Option<String> {
     let words: Option<Vec<EcoString>> =
         values.iter().map(|value| value.to_text().filter(|text| is_plain(text))).collect();
@@ -36,15 +36,15 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.trim() == text && !text.contains(special)
 }
 
-/// What a script wrote as a value of `data_type`; none where it wrote that there is no value.
+/// Converts the output of a script to a value of `data_type`. Returns none for an undefined value.
 ///
 /// # Errors
-/// When it is none of that type: what is wrong with it.
+/// The mismatch, if the value is not of that type.
 pub(crate) fn typed(data_type: &DataType, raw: &Value) -> Result<Option<Value>, EcoString> {
     let value = match raw {
         Value::Undef => return Ok(None),
         Value::String(text) => match read(data_type, text) {
-            // Scripts print a key with nothing behind it for what they do not know.
+            // Scripts print an empty value for unknown attributes.
             Err(_) if text.is_empty() => return Ok(None),
             read => read?,
         },
@@ -53,7 +53,7 @@ pub(crate) fn typed(data_type: &DataType, raw: &Value) -> Result<Option<Value>, 
     Ok(Some(data_type.sealed(value)))
 }
 
-/// Values with more parts are large.
+/// Number of parts above which a value is large.
 const MANY: usize = 1000;
 
 fn is_large(value: &Value) -> bool {
@@ -74,7 +74,7 @@ fn is_large(value: &Value) -> bool {
 
 fn checked(data_type: &DataType, value: Value) -> Result<Value, EcoString> {
     if is_large(&value) {
-        // What is not of its type is described part by part, which takes a multiple of the value.
+        // A description of each mismatch would take several times the memory of the value.
         return match data_type.accepts(&value) {
             true => Ok(value),
             false => Err(eco_format!("is a large {}, and not of its type", value.kind())),
@@ -90,7 +90,8 @@ fn checked(data_type: &DataType, value: Value) -> Result<Value, EcoString> {
     }
 }
 
-/// Whether a value is no integer only because it is too large for one: in a text it is left as it is, in JSON it is a float.
+/// Returns true if a value is not an integer only because it is too large. It is a text in the `simple`
+/// convention, and a float in JSON.
 fn is_beyond(data_type: &DataType, value: &Value) -> bool {
     let is_large = match value {
         Value::String(text) => {
@@ -130,7 +131,7 @@ enum Element {
     Json(Value),
 }
 
-/// The elements of a list: `a, b`, `[a, b]`, `['a', 'b']` or JSON.
+/// Parses a list: `a, b`, `[a, b]`, `['a', 'b']` or JSON.
 fn elements(text: &str) -> Option<Vec<Element>> {
     let inner = match text.strip_prefix('[') {
         None => text,
@@ -150,7 +151,7 @@ fn elements(text: &str) -> Option<Vec<Element>> {
 }
 
 fn from_json(text: &str) -> Option<Vec<Element>> {
-    // A text that makes more of itself than it is long is no list that anybody means.
+    // A text that expands to much more memory than its size is not a legitimate list.
     Room::of(LARGEST).holds_tree(text).ok()?;
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let values = kilter_model::from_json(&json);
@@ -161,13 +162,13 @@ fn from_json(text: &str) -> Option<Vec<Element>> {
     Some(values.as_array()?.iter().map(element).collect())
 }
 
-/// Elements with commas between them, those in single quotes as they are within.
+/// Parses elements separated by commas. Single quotes protect an element.
 fn quoted(mut rest: &str) -> Option<Vec<Element>> {
     let mut elements = Vec::new();
     loop {
         rest = rest.trim_start();
         let end = match rest.strip_prefix('\'') {
-            // A quote within ends nothing unless a comma or the end follows.
+            // A quote ends an element only before a comma or the end.
             Some(inner) => {
                 let is_end = |at: &usize| matches!(inner[at + 1..].trim_start().chars().next(), None | Some(','));
                 let end = inner.match_indices('\'').map(|(at, _)| at).find(is_end)?;

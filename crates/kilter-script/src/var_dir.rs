@@ -1,4 +1,4 @@
-//! The directory in which a script keeps what it wants to find again.
+//! Directory for persistent data of a script.
 
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
@@ -10,19 +10,21 @@ use kilter_process::{Confinement, Invocation, trust};
 
 use crate::surroundings::Surroundings;
 
-/// The variable that leads to it.
+/// Environment variable with the directory.
 const VARIABLE: &str = "KILTER_VAR_DIR";
 
-/// Where nothing is, and nobody can make anything.
+/// A path below which no file can be created.
 const NOWHERE: &str = "/dev/null/none";
 
-/// What scripts keep, below the state directory.
+/// Directory of all scripts, relative to the state directory.
 const SHELF: &str = "scripts";
 
 impl Surroundings {
-    /// Tells a script of its directory, `whose` below that of all scripts: `providers/package.apt`. It is made when the script may write
-    /// to it. Where there is none, or it cannot be used, of which `warn` is told why, it is a path below which nothing can be: a variable
-    /// that is empty would make `/NAME` of what the script keeps.
+    /// Passes its data directory to a script: `whose` below the directory of all scripts, such as
+    /// `providers/package.apt`. The directory is created if the script may write to it.
+    ///
+    /// If there is no usable directory, the variable contains a path below which no file can be created, and
+    /// `warn` receives the reason. An empty variable would lead to paths such as `/NAME`.
     pub(crate) fn keeping(&self, invocation: Invocation, whose: &str, warn: impl FnOnce(&str)) -> Invocation {
         let Some(state) = &self.state_dir else { return invocation.env(VARIABLE, NOWHERE) };
         match prepared(state, Path::new(whose), invocation.confinement) {
@@ -35,8 +37,8 @@ impl Surroundings {
     }
 }
 
-/// The directory of a script, made if the script may write to it. What is there already is held against what kilter makes: who runs it
-/// follows nobody else's links.
+/// Returns the directory of a script. Creates it if the script may write to it. Checks existing directories, so
+/// that kilter does not follow links of other users.
 fn prepared(state: &Path, whose: &Path, confinement: Confinement) -> Result<PathBuf, EcoString> {
     let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
     if !whose.components().all(is_name) {
@@ -62,13 +64,13 @@ fn prepared(state: &Path, whose: &Path, confinement: Confinement) -> Result<Path
 
 fn make(path: &Path) -> Result<(), EcoString> {
     match DirBuilder::new().mode(0o700).create(path) {
-        // Another call was sooner, or somebody who means no good.
+        // Another call may have created it, or another user with bad intent.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => is_there(path).map(drop),
         made => made.map_err(|error| eco_format!("cannot make {}: {error}", path.display())),
     }
 }
 
-/// Whether a directory is there. What is there and is another thing, or somebody else's, is an error.
+/// Returns true if the directory exists. Another kind of file, or another owner, is an error.
 fn is_there(path: &Path) -> Result<bool, EcoString> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

@@ -1,4 +1,4 @@
-//! What a provider is put to the test with: the file `NAME.check.yaml` beside it.
+//! Conformance test data of a provider: the file `NAME.check.yaml` next to it.
 
 mod read;
 
@@ -11,48 +11,48 @@ use kilter_provider::conformance::{Lack, Specimen};
 
 use crate::metadata::Fault;
 
-/// What a provider is put to the test with, in the words of the conformance suite.
+/// Test data of a provider for the conformance suite.
 #[derive(Clone, Debug, Default)]
 pub struct CheckFile {
-    /// Resources that may be made.
+    /// Resources that the suite may create.
     pub specimens: Vec<Specimen>,
-    /// Names that do not exist.
+    /// Names of resources that do not exist.
     pub unknown: Vec<EcoString>,
-    /// A change that fails when it is made.
+    /// A change that fails.
     pub failing: Option<Specimen>,
-    /// A change that takes long.
+    /// A slow change.
     pub slow: Option<Lasting>,
-    /// What cannot be had, and why.
+    /// Missing capabilities, with the reasons.
     pub without: Vec<(Lack, EcoString)>,
-    /// Attributes that are not tried with values at the edge of their types, and why.
+    /// Attributes excluded from the trials with boundary values, with the reasons.
     pub sparing: Vec<(EcoString, EcoString)>,
-    /// How a text becomes a name: with `{}` for the text, or `{hex}` for its bytes in hexadecimal digits.
+    /// Pattern that converts a text to a name. `{}` is the text, and `{hex}` its bytes in hexadecimal digits.
     pub names: Option<EcoString>,
-    /// What a shell runs in each fresh world.
+    /// Shell command that prepares each new world.
     pub setup: Option<EcoString>,
-    /// Patterns of paths in which nothing is told.
+    /// Patterns of paths that the fingerprint ignores.
     pub ignore: Vec<EcoString>,
 }
 
-/// A change that takes long.
+/// A slow change.
 #[derive(Clone, Debug)]
 pub struct Lasting {
     /// The change.
     pub specimen: Specimen,
-    /// What a shell runs to see that it is under way: it succeeds then.
+    /// Shell command that succeeds after the change has started.
     pub begun: EcoString,
 }
 
 impl CheckFile {
-    /// Reads a file, for a provider of a type.
+    /// Parses a file for a provider of a type.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the order of the places.
+    /// All faults of the file, in order of location.
     pub fn parse(text: &str, schema: &TypeSchema) -> Result<CheckFile, Vec<Fault>> {
         read::read(text, schema)
     }
 
-    /// A text as a name of the type.
+    /// Converts a text to a name of the type.
     pub fn name_like(&self, text: &str) -> String {
         let hex = || text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
         match &self.names {

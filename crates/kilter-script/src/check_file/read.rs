@@ -1,4 +1,4 @@
-//! A check file from its text.
+//! Parses check files.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
@@ -11,10 +11,10 @@ use crate::metadata::node::{self, Kind, Node};
 
 const KEYS: [&str; 9] = ["specimens", "unknown", "failing", "slow", "without", "sparing", "names", "setup", "ignore"];
 
-/// What a resource is given with.
+/// Keys of a resource.
 const OF_SPECIMENS: [&str; 4] = ["name", "present", "changed", "absent"];
 
-/// What may be lacking.
+/// Keywords of missing capabilities.
 const LACKS: [(&str, Lack); 5] = [
     ("unknown", Lack::Unknown),
     ("failing", Lack::Failing),
@@ -28,11 +28,11 @@ struct Reader<'s> {
     faults: Vec<Fault>,
 }
 
-/// Whether values have to be of their types.
+/// Validation of values.
 #[derive(Clone, Copy, PartialEq)]
 enum Values {
     AreValid,
-    /// A change that fails may well have others.
+    /// A failing change may contain invalid values.
     MayBeAnything,
 }
 
@@ -54,7 +54,7 @@ impl Reader<'_> {
         self.faults.push(Fault::new(node.at, message));
     }
 
-    /// Keys that mean nothing.
+    /// Reports unknown keys.
     fn keys(&mut self, node: &Node, known: &[&'static str]) {
         for (key, _) in node.entries().unwrap_or_default() {
             let name = key.text().cloned().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Reader<'_> {
         text
     }
 
-    /// A list of texts; a single one may stand for itself.
+    /// Reads a list of texts. A single text counts as a list.
     fn words(&mut self, parent: &Node, key: &str) -> Vec<EcoString> {
         let Some(node) = parent.get(key) else { return Vec::new() };
         let nodes = match &node.kind {
@@ -117,7 +117,7 @@ impl Reader<'_> {
         words
     }
 
-    /// A mapping of texts.
+    /// Reads a mapping of texts.
     fn reasons(&mut self, parent: &Node, key: &str) -> Vec<(EcoString, Node, EcoString)> {
         let Some(node) = parent.get(key) else { return Vec::new() };
         let Some(entries) = node.entries() else {
@@ -286,7 +286,7 @@ impl Reader<'_> {
     }
 }
 
-/// The nodes of a list, or a node that stands for itself.
+/// Returns the nodes of a list. Another node counts as a list of itself.
 fn each(node: &Node) -> &[Node] {
     match &node.kind {
         Kind::Sequence(nodes) => nodes,

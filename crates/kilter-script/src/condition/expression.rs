@@ -1,4 +1,4 @@
-//! Clauses in kilter's own expression language.
+//! Conditions in kilter's expression language.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::expr::{EvalError, Expr, Lookup, Name, Scope};
@@ -15,8 +15,10 @@ pub(super) struct Expression {
 }
 
 impl Expression {
+    /// Parses an expression.
+    ///
     /// # Errors
-    /// What is wrong with it, and how to mend it.
+    /// The error and a suggested correction.
     pub(super) fn parse(text: &str) -> Result<Expression, (EcoString, Option<EcoString>)> {
         let expr = Expr::parse(text).map_err(|error| (error.message, error.hint))?;
         let mut other = false;

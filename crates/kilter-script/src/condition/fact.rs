@@ -1,17 +1,17 @@
-//! What a condition asks of the machine.
+//! Facts and commands that conditions use.
 
 use kilter_model::Value;
 
-/// The machine that a condition is about.
+/// The machine on which a condition is evaluated.
 pub trait Machine: Send + Sync {
-    /// A fact by its top-level name.
+    /// Returns a top-level fact by name.
     fn fact(&self, name: &str) -> Option<Value>;
 
-    /// Whether a command is found in the path that providers run with.
+    /// Returns true if the search path of providers contains a command.
     fn has_command(&self, name: &str) -> bool;
 }
 
-/// Facter's flat names, and where kilter has what they stand for.
+/// Facter's flat fact names, and kilter's paths for them.
 const FLAT: [(&str, &str); 17] = [
     ("osfamily", "os.family"),
     ("operatingsystem", "os.name"),
@@ -32,8 +32,8 @@ const FLAT: [(&str, &str); 17] = [
     ("selinux", "os.selinux.enabled"),
 ];
 
-/// A fact by its path (`os.family`), or by a flat name of Facter's (`osfamily`) that the machine does not
-/// have itself.
+/// Returns a fact by path (`os.family`), or by one of Facter's flat names (`osfamily`) if the machine has no
+/// such fact.
 pub(super) fn lookup(machine: &dyn Machine, name: &str) -> Option<Value> {
     path(machine, name).or_else(|| {
         let (_, structured) = FLAT.iter().find(|(flat, _)| *flat == name)?;

@@ -1,8 +1,7 @@
-//! When a provider can be used, and when it is preferred: expressions over facts and commands.
+//! Conditions for the suitability and preference of a provider: expressions over facts and commands.
 //!
-//! A clause is written in the form of libral's text (`command(which)`, `osfamily == 'redhat'`,
-//! `a = 'x' and b = 'y'`) or in kilter's own expression language, whose facts begin with `facts.`
-//! (`facts.os.family == "debian"`).
+//! A clause is written in libral's notation (`command(which)`, `osfamily == 'redhat'`, `a = 'x' and b = 'y'`)
+//! or in kilter's expression language, whose facts start with `facts.` (`facts.os.family == "debian"`).
 
 mod expression;
 mod fact;
@@ -20,18 +19,18 @@ pub use fact::Machine;
 use expression::Expression;
 use test::Test;
 
-/// A condition: a truth, or clauses.
+/// A condition: a constant or clauses.
 #[derive(Clone, Debug)]
 pub enum Condition {
-    /// It is settled.
+    /// A constant result.
     Constant(bool),
-    /// All of these (`suitable`).
+    /// All clauses must hold (`suitable`).
     Every(Vec<Clause>),
-    /// One of these (`default`).
+    /// At least one clause must hold (`default`).
     Any(Vec<Clause>),
 }
 
-/// One clause of a condition.
+/// A clause of a condition.
 #[derive(Clone, Debug)]
 pub struct Clause(Form);
 
@@ -41,29 +40,29 @@ enum Form {
     Expression(Expression),
 }
 
-/// What a condition comes to, with the reason where it does not hold.
+/// Result of a condition, with the reason if it does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It holds.
+    /// The condition holds.
     Holds,
-    /// It does not: `there is no command dnf`.
+    /// The condition does not hold: the reason, such as `there is no command dnf`.
     Fails(EcoString),
 }
 
 impl Verdict {
-    /// Whether it holds.
+    /// Returns true if the condition holds.
     pub fn holds(&self) -> bool {
         *self == Verdict::Holds
     }
 }
 
 impl Clause {
-    /// Reads a clause.
+    /// Parses a clause.
     ///
     /// # Errors
-    /// What is wrong with it, and how to mend it.
+    /// The error and a suggested correction.
     pub fn parse(text: &str) -> Result<Clause, (EcoString, Option<EcoString>)> {
-        // What names `facts.` is meant as kilter's form.
+        // A text with `facts.` is in kilter's notation.
         if text.contains("facts.") || text.contains("facts[") {
             return Expression::parse(text).map(|expression| Clause(Form::Expression(expression)));
         }
@@ -75,12 +74,12 @@ impl Clause {
         }
     }
 
-    /// The clause of `commands: [NAME, not OTHER]`.
+    /// Returns the clause for an entry of `commands: [NAME, not OTHER]`.
     pub(crate) fn command(text: &str) -> Clause {
         Clause(Form::Text(test::command(text)))
     }
 
-    /// What it comes to on a machine.
+    /// Evaluates the clause on a machine.
     pub fn evaluate(&self, machine: &dyn Machine) -> Verdict {
         match &self.0 {
             Form::Text(test) => test.evaluate(machine),
@@ -90,7 +89,7 @@ impl Clause {
 }
 
 impl Condition {
-    /// What it comes to on a machine.
+    /// Evaluates the condition on a machine.
     pub fn evaluate(&self, machine: &dyn Machine) -> Verdict {
         match self {
             Condition::Constant(true) => Verdict::Holds,
@@ -113,7 +112,7 @@ impl Condition {
     }
 }
 
-/// A value as a reason shows it.
+/// Formats a value for a reason.
 fn shown(value: &Value) -> EcoString {
     value.to_text().filter(|_| !value.holds_sensitive()).unwrap_or_else(|| eco_format!("{value}"))
 }

@@ -1,4 +1,4 @@
-//! Reads clauses in the form of libral's text.
+//! Parser for clauses in libral's notation.
 //!
 //! ```text
 //! clause := all ("or" all)*
@@ -11,13 +11,13 @@ use ecow::{EcoString, eco_format};
 
 use super::test::{Test, command};
 
-/// How deep a clause may be nested.
+/// Maximum nesting depth of a clause.
 const DEEPEST: u32 = 32;
 
-/// Reads a whole text as one clause.
+/// Parses a whole text as one clause.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The syntax error.
 pub(super) fn clause(text: &str) -> Result<Test, EcoString> {
     let mut reader = Reader { rest: text, depth: 0 };
     let test = reader.either()?;
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Takes `text` if it comes next.
+    /// Consumes `text` if it comes next.
     fn takes(&mut self, text: &str) -> bool {
         self.skip();
         let rest = self.rest.strip_prefix(text);
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         rest.is_some()
     }
 
-    /// Takes `word` if it comes next and ends there.
+    /// Consumes `word` if it comes next as a whole word.
     fn takes_word(&mut self, word: &str) -> bool {
         self.skip();
         let rest = self.rest.strip_prefix(word).filter(|rest| !rest.starts_with(is_word));

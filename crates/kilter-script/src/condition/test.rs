@@ -1,4 +1,4 @@
-//! Clauses in the form of libral's text.
+//! Conditions in libral's notation.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Value;
@@ -6,7 +6,7 @@ use kilter_model::Value;
 use super::fact::{Machine, lookup};
 use super::{Verdict, shown};
 
-/// What a clause in the form of the text asks for.
+/// A test of a clause.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test {
     Constant(bool),
@@ -18,14 +18,14 @@ pub(super) enum Test {
         equal: bool,
         text: EcoString,
     },
-    /// A fact by itself: that it is there, and neither false nor empty.
+    /// A fact alone: it exists and is neither false nor empty.
     Fact(EcoString),
     Not(Box<Test>),
     And(Vec<Test>),
     Or(Vec<Test>),
 }
 
-/// The test of a command's name, with `not ` before it where it must not be there.
+/// Returns the test for a command name. With the prefix `not `, the command must not exist.
 pub(super) fn command(text: &str) -> Test {
     let text = text.trim();
     match text.strip_prefix("not").filter(|rest| rest.starts_with(char::is_whitespace)) {
@@ -71,7 +71,7 @@ impl Test {
         }
     }
 
-    /// Says that it holds, which it should not.
+    /// Returns the reason for a negated test that fails.
     fn presence(&self) -> EcoString {
         match self {
             Test::Command(name) => eco_format!("there is the command {name}"),
@@ -87,8 +87,8 @@ fn is_truthy(value: &Value) -> bool {
     !matches!(value, Value::Boolean(false)) && value.as_str() != Some("")
 }
 
-/// Capitals do not matter: Facter writes `RedHat` where the text has `redhat` and kilter's facts are in
-/// lower case.
+/// Compares a fact with a text, ignoring case. Facter writes `RedHat` while libral writes `redhat` and kilter's
+/// facts are in lower case.
 fn compare(machine: &dyn Machine, fact: &str, equal: bool, text: &str) -> Verdict {
     let found = lookup(machine, fact);
     let same = found.as_ref().is_some_and(|value| shown(value).to_lowercase() == text.to_lowercase());

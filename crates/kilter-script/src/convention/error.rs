@@ -1,4 +1,4 @@
-//! What can go wrong between a convention and a script.
+//! Errors between a convention and a script.
 
 use std::fmt;
 
@@ -7,144 +7,144 @@ use kilter_process::{Ending, Finished, Status};
 
 use super::ErrorKind;
 
-/// Says why a convention cannot carry a request.
+/// Reason why a convention cannot represent a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A command line ends at a NUL byte.
+    /// A command-line argument cannot contain a NUL byte.
     #[error("{0} holds a NUL byte, which the convention simple cannot carry")]
     Nul(EcoString),
-    /// A word of a command line is too long for the system.
+    /// A command-line argument is too long for the system.
     #[error("{what} takes {bytes} bytes on the command line, and the system allows {most}")]
     TooLong {
-        /// Which value.
+        /// Description of the value.
         what: EcoString,
-        /// How long its word would be.
+        /// Length of the argument in bytes.
         bytes: usize,
-        /// How long a word may be.
+        /// Maximum length in bytes.
         most: usize,
     },
-    /// One call is about one resource.
+    /// A call can handle only one resource.
     #[error("the convention simple asks for one resource at a time, not for {0}")]
     Several(usize),
 }
 
-/// What is to be done where a script may write no more.
+/// Hint on raising the output limit of a script.
 const ADVICE: &str = " (`output` in its metadata allows more)";
 
-/// Says why the end of a process is no reply.
+/// Reason why a finished process gave no valid reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// It took too long.
+    /// The call timed out.
     #[error("it gave no answer in time and was ended")]
     TimedOut,
-    /// Somebody interrupted.
+    /// The call was cancelled.
     #[error("it was ended because the run was interrupted")]
     Interrupted,
-    /// It wrote more than was allowed.
+    /// The output exceeded the limit.
     #[error("it was ended because it wrote more than is taken: {}{ADVICE}", Size(*.most))]
     Flooded {
-        /// How many bytes are taken.
+        /// Maximum size of the output, in bytes.
         most: usize,
     },
-    /// It wrote no more than was allowed, but so many values that they would take too much memory.
+    /// The output has too many values, which would take too much memory.
     #[error(
         "it answered with more values than are taken, which would need more than {} of memory{ADVICE}",
         Size(*.room)
     )]
     TooMuch {
-        /// How many bytes of memory there are for an answer.
+        /// Maximum memory for the answer, in bytes.
         room: usize,
     },
-    /// It failed, and did not say why in the words of its convention.
+    /// The process failed without a message in its convention.
     #[error("it failed with {0}")]
     Status(Status),
-    /// It says that it failed.
+    /// The provider reported a failure.
     #[error("{message}")]
     Told {
-        /// Of which kind the failure is.
+        /// Kind of the failure.
         kind: ErrorKind,
-        /// What it says.
+        /// Message of the provider.
         message: EcoString,
     },
-    /// Its output is not UTF-8.
+    /// The output is not UTF-8.
     #[error("line {line} of its output is not UTF-8 (byte 0x{byte:02x})")]
     NotText {
-        /// The line, counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// The byte.
+        /// The invalid byte.
         byte: u8,
     },
-    /// Its output begins with U+FEFF, which nobody sees and which is no part of any answer.
+    /// The output starts with the invisible character U+FEFF (byte order mark).
     #[error("its output begins with a byte order mark, which does not belong there")]
     ByteOrderMark,
-    /// Its output holds a NUL byte.
+    /// The output contains a NUL byte.
     #[error("line {line} of its output holds a NUL byte")]
     Nul {
-        /// The line, counted from 1.
+        /// Line number, counted from 1.
         line: usize,
     },
-    /// It wrote nothing.
+    /// The output is empty.
     #[error("it printed nothing, where {expected} is expected")]
     Nothing {
-        /// What should have been there.
+        /// The expected output.
         expected: &'static str,
     },
-    /// A line of its output is not as the convention wants it.
+    /// A line of the output is invalid.
     #[error("line {line} of its output is `{text}`: {expected}")]
     Line {
-        /// The line, counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is written there, the beginning of it if it is long.
+        /// The line, truncated if it is long.
         text: EcoString,
-        /// What is wrong with it.
+        /// The expectation.
         expected: EcoString,
     },
-    /// It answers for another resource than it was asked for.
+    /// The answer is for another resource.
     #[error("it answered for `{told}` when it was asked for `{asked}`")]
     OtherName {
-        /// The name that it gave.
+        /// Name in the answer.
         told: EcoString,
-        /// The name that it was given.
+        /// Name in the request.
         asked: EcoString,
     },
-    /// Two different resources have one name.
+    /// Two different resources have the same name.
     #[error("it gave two different resources the name `{0}`")]
     NamedTwice(EcoString),
-    /// Its output is no JSON.
+    /// The output is not valid JSON.
     #[error("its output is not JSON: {why}")]
     NotJson {
-        /// What is wrong with it.
+        /// The syntax error.
         why: EcoString,
     },
-    /// Its output is JSON of another shape.
+    /// The output is JSON of the wrong structure.
     #[error("its output is not as the convention json wants it: {at}: {why}")]
     Shape {
-        /// The way to what is wrong: `resources[3].name`.
+        /// Path to the error: `resources[3].name`.
         at: EcoString,
-        /// What is wrong there.
+        /// Description of the error.
         why: EcoString,
     },
 }
 
 impl ProtocolError {
-    /// Why a process that did not end by itself gave no reply; none for one that did.
+    /// Returns an error if the process did not exit by itself.
     pub(crate) fn of_ending(finished: &Finished) -> Result<(), ProtocolError> {
         match finished.ending {
             Ending::Exited => Ok(()),
             Ending::Deadline => Err(ProtocolError::TimedOut),
             Ending::Cancelled => Err(ProtocolError::Interrupted),
-            // What was allowed is what was kept.
+            // The captured output has the maximum size.
             Ending::Flooded => Err(ProtocolError::Flooded { most: finished.stdout.bytes.len() }),
         }
     }
 
-    /// What went wrong with a script that has no metadata yet.
+    /// Returns the message for a script without metadata, so without the hint on `output`.
     pub(crate) fn without_advice(&self) -> EcoString {
         let text = self.to_string();
         text.strip_suffix(ADVICE).unwrap_or(&text).into()
     }
 
-    /// Whether it repeats something of the output.
+    /// Returns true if the message contains a part of the output.
     pub(crate) fn quotes(&self) -> bool {
         match self {
             ProtocolError::Told { .. }
@@ -161,7 +161,7 @@ impl ProtocolError {
             | ProtocolError::ByteOrderMark
             | ProtocolError::Nul { .. }
             | ProtocolError::Nothing { .. }
-            // A place in the text, and what is wrong there with its form.
+            // Contains only a position and the syntax error.
             | ProtocolError::NotJson { .. } => false,
         }
     }
@@ -171,7 +171,7 @@ impl ProtocolError {
     }
 }
 
-/// The output of a process as text.
+/// Converts the output of a process to text.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, ProtocolError> {
     let line_of = |at: usize| 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
     let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -187,20 +187,20 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, ProtocolError> {
     }
 }
 
-/// The first characters of a text, without those that move a cursor.
+/// Returns the first characters of a text. Replaces control characters.
 pub(crate) fn beginning(text: &str, count: usize) -> EcoString {
     cut(text, count, |c| c.is_control())
 }
 
-/// A text as a line, without what moves a cursor.
+/// Returns a text as a single line. Replaces control characters.
 pub(crate) fn line(text: &str) -> EcoString {
     beginning(text, usize::MAX)
 }
 
-/// How many characters are taken of what a script says of a failure.
+/// Maximum length of a failure message of a script, in characters.
 const SAID: usize = 800;
 
-/// What a script says, the beginning of it if it is long, without what moves a cursor; lines stay lines.
+/// Returns a message of a script, truncated if it is long. Replaces control characters except line breaks.
 pub(crate) fn said(text: &str) -> EcoString {
     cut(text, SAID, |c| c.is_control() && c != '\n')
 }
@@ -215,12 +215,12 @@ fn cut(text: &str, count: usize, is_hidden: impl Fn(char) -> bool) -> EcoString 
     shown
 }
 
-/// Whether a character changes the direction in which others are shown: what follows it can look like something else.
+/// Returns true if a character changes the text direction, which could disguise the following text.
 fn turns(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A number of bytes, for people.
+/// A size in bytes, for messages.
 struct Size(usize);
 
 impl fmt::Display for Size {
@@ -232,13 +232,13 @@ impl fmt::Display for Size {
     }
 }
 
-/// The longest name of an attribute that a script can make up, in bytes.
+/// Maximum length of an undeclared attribute name, in bytes.
 const LONGEST_NAME: usize = 200;
 
-/// Whether a word can be the name of an attribute, of one at least that nobody has declared.
+/// Checks that a word is a valid attribute name, also if it is undeclared.
 ///
 /// # Errors
-/// Why it cannot.
+/// The reason why it is invalid.
 pub(crate) fn attribute_name(word: &str) -> Result<&str, EcoString> {
     match word {
         "" => Err("an attribute has no name".into()),

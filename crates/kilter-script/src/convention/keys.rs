@@ -1,8 +1,8 @@
-//! Names of attributes, made once.
+//! Interning of attribute names.
 
 use kilter_model::AttributeName;
 
-/// The keys of the resource before, which mostly come again in their order.
+/// Keys of the previous resource. Most resources have the same keys in the same order.
 #[derive(Default)]
 pub(crate) struct Keys {
     known: Vec<AttributeName>,
@@ -10,12 +10,12 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// A resource begins.
+    /// Starts a resource.
     pub(crate) fn begin(&mut self) {
         self.next = 0;
     }
 
-    /// The name that a key is.
+    /// Returns the attribute name of a key.
     pub(crate) fn get(&mut self, key: &str) -> AttributeName {
         let at = self.next;
         self.next += 1;

@@ -1,30 +1,30 @@
-//! How much of an answer is taken: its text, and what is made of it.
+//! Limits on answers: size of the text, and memory for the parsed values.
 
 use kilter_process::{Capture, Invocation};
 
 use super::{ProtocolError, Request};
 
-/// Calls about one resource may run side by side: each may print so much less than one about all.
+/// Calls for single resources may run concurrently, so each may print only this fraction of the limit.
 const SHARE: usize = 4;
 
-/// A resource in memory, on its way from a record to a line of a table, without its attributes.
+/// Estimated memory of a resource without its attributes, in bytes, from a record to a line of a table.
 const RESOURCE: usize = 184;
 
-/// A value in memory.
+/// Estimated memory of a value, in bytes.
 const VALUE: usize = 56;
 
-/// An object, as a tree of JSON and then as a value.
+/// Estimated memory of an object as a JSON tree and as a value, in bytes.
 const OBJECT: usize = 1000;
 
-/// What is added for each resource that is asked for by its name: kilter has room for those.
+/// Additional memory per requested resource, in bytes.
 const ASKED: usize = 2 << 10;
 
-/// What a call about one resource may print.
+/// Returns the output limit of a call for a single resource.
 pub(crate) fn of_one(most: usize) -> usize {
     most / SHARE
 }
 
-/// The process that asks, which may print as much as is fit for the request.
+/// Returns the process with the output limit for the request.
 pub(crate) fn limited(base: &Invocation, request: &Request<'_>) -> Invocation {
     let mut invocation = base.clone();
     if let (Capture::AtMost(most), true) = (base.stdout, is_about_one(request)) {
@@ -37,17 +37,17 @@ fn is_about_one(request: &Request<'_>) -> bool {
     matches!(request, Request::Find([_]) | Request::FindAs([_], _) | Request::Update([_], _) | Request::Refresh(_))
 }
 
-/// What may be made of an answer, in bytes.
+/// Memory limit for the values of an answer, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room(usize);
 
 impl Room {
-    /// What goes with a text of so many bytes.
+    /// Returns the limit for a text of this size.
     pub(crate) fn of(text: usize) -> Room {
         Room(text.saturating_mul(7) / 2)
     }
 
-    /// What goes with a request; without end where its output has none.
+    /// Returns the limit for a request. Unlimited if the output is unlimited.
     pub(crate) fn of_request(base: &Invocation, request: &Request<'_>) -> Room {
         let Capture::AtMost(most) = limited(base, request).stdout else { return Room(usize::MAX) };
         let asked = match request {
@@ -59,18 +59,18 @@ impl Room {
         Room(Room::of(most).0.saturating_add(asked.saturating_mul(ASKED)))
     }
 
-    /// Whether a text of JSON fits as records that are made of it at once.
+    /// Checks that the records in a JSON text fit when they are built directly.
     pub(crate) fn holds_records(self, text: &str) -> Result<(), ProtocolError> {
         self.holds(text, RESOURCE + VALUE)
     }
 
-    /// Whether a text of JSON fits as a tree.
+    /// Checks that a JSON text fits as a tree.
     pub(crate) fn holds_tree(self, text: &str) -> Result<(), ProtocolError> {
         self.holds(text, OBJECT)
     }
 
     fn holds(self, text: &str, object: usize) -> Result<(), ProtocolError> {
-        // What stands in texts counts as if it were structure: that is cheap, and nearly always few.
+        // Counts structural characters in strings too, because this is fast and they are rare.
         let objects = count(text, |byte| byte == b'{');
         let values = count(text, |byte| byte == b',' || byte == b'[');
         self.check(text.len() + objects * object + values * VALUE)
@@ -81,35 +81,35 @@ impl Room {
     }
 }
 
-/// How many bytes of a text are it.
+/// Counts the matching bytes of a text.
 pub(crate) fn count(text: &str, is_it: impl Fn(u8) -> bool) -> usize {
-    // Few enough at a time that bytes can count them.
+    // The chunks are small enough for a count in a single byte.
     text.as_bytes()
         .chunks(192)
         .map(|part| usize::from(part.iter().map(|byte| u8::from(is_it(*byte))).sum::<u8>()))
         .sum()
 }
 
-/// What has been made of lines so far.
+/// Memory of the values parsed from lines so far.
 pub(crate) struct Made {
     room: Room,
     bytes: usize,
 }
 
 impl Made {
-    /// Of a text, of which nothing has been made yet.
+    /// Starts the count for a text.
     pub(crate) fn new(room: Room, text: &str) -> Made {
-        // Lists are values in a value.
+        // Elements of lists are values too.
         Made { room, bytes: text.len() + VALUE * count(text, |byte| matches!(byte, b',' | b'[' | b'{')) }
     }
 
-    /// A resource is made.
+    /// Counts a resource.
     pub(crate) fn resource(&mut self) -> Result<(), ProtocolError> {
         self.bytes += RESOURCE + VALUE;
         self.room.check(self.bytes)
     }
 
-    /// A value is made.
+    /// Counts a value.
     pub(crate) fn value(&mut self) -> Result<(), ProtocolError> {
         self.bytes += VALUE;
         self.room.check(self.bytes)

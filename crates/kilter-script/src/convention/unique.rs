@@ -1,4 +1,4 @@
-//! Names that two resources have.
+//! Detection of duplicate names.
 
 use std::hash::BuildHasher;
 
@@ -7,9 +7,9 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use super::Record;
 use super::error::{ProtocolError, beginning};
 
-/// Resources of which no two have one name. The same one twice is one.
+/// Checks that the names of the resources are unique. Merges identical resources.
 pub(crate) fn unique(records: Vec<Record>) -> Result<Vec<Record>, ProtocolError> {
-    // Hashes alone take a third of the memory, and those of different names are nearly always different.
+    // Comparing only hashes takes a third of the memory. Collisions are rare.
     let mut hashes: FxHashSet<u64> = FxHashSet::default();
     hashes.reserve(records.len());
     match records.iter().all(|record| hashes.insert(FxBuildHasher.hash_one(&record.name))) {
@@ -43,7 +43,7 @@ fn without_doubles(mut records: Vec<Record>) -> Result<Vec<Record>, ProtocolErro
     Ok(records)
 }
 
-/// Whether two resources of a name are one: how often a value was written before the last one does not matter.
+/// Returns true if two resources with the same name are identical. Overwritten values do not count.
 fn is_same(one: &Record, other: &Record) -> bool {
     one.attributes == other.attributes && one.error == other.error
 }

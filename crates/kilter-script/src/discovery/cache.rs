@@ -1,4 +1,4 @@
-//! What scripts said of themselves, kept in files.
+//! Cache of script metadata.
 
 use std::fs::{self, DirBuilder};
 use std::hash::Hasher;
@@ -14,24 +14,24 @@ use rustc_hash::FxHasher;
 use super::candidate::Candidate;
 use crate::surroundings::Surroundings;
 
-/// The metadata that a script printed, or why it printed none.
+/// Metadata printed by a script, or the reason why there is none.
 pub(super) type Described = Result<EcoString, EcoString>;
 
-/// How long it is believed that a script cannot describe itself, the first time; twice as long each time that it is asked
-/// again in vain, since one that hangs costs a whole deadline.
+/// Time until a script that failed to describe itself is tried again. The time doubles with each failure,
+/// because a hanging script costs a whole timeout.
 const FAILED: Duration = Duration::from_secs(600);
 
-/// The longest that it is believed: what a script waits for may come up without any file of it changing.
+/// Maximum of this time. The missing requirement of a script may appear without a change of its file.
 const FAILED_AT_MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The longest answer that is read back, in bytes.
+/// Maximum size of a cached answer, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The file in which the answer of one script is kept.
+/// Cache file of a script.
 pub(super) struct Cache<'a> {
     directory: PathBuf,
     file: PathBuf,
-    /// What the answer holds for: the first lines of the file.
+    /// Validity of the answer: the first lines of the file.
     key: String,
     surroundings: &'a Surroundings,
 }
@@ -45,7 +45,7 @@ impl<'a> Cache<'a> {
         Cache { directory: directory.to_owned(), file, key, surroundings }
     }
 
-    /// The answer, if it is known and holds, and how much longer a failure holds.
+    /// Returns the cached answer if it is valid, and the remaining validity of a failure.
     pub(super) fn get(&self) -> Option<(Described, Duration)> {
         let kept = self.kept()?;
         match kept.strip_prefix(&self.key)?.split_once('\n')? {
@@ -58,12 +58,12 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// What the file holds, if nobody else can have written it.
+    /// Returns the content of the file if no other user can have written it.
     fn kept(&self) -> Option<String> {
         String::from_utf8(self.surroundings.trust.read(&self.file, MAX_BYTES).ok()?).ok()
     }
 
-    /// How long a failure is to be believed now.
+    /// Returns the validity of the next failure.
     fn next_belief(&self) -> Duration {
         let kept = self.kept();
         let answer = kept.as_deref().and_then(|kept| kept.strip_prefix(&self.key)?.split_once('\n'));
@@ -73,8 +73,8 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// Keeps an answer; returns how long it holds. A cache that cannot be written costs a call the next time, and nothing
-    /// else.
+    /// Stores an answer and returns its validity. If the cache is not writable, the only cost is another call
+    /// the next time.
     pub(super) fn put(&self, described: &Described) -> Option<Duration> {
         let belief = if described.is_ok() { Duration::MAX } else { self.next_belief() };
         self.write(described, belief).ok().map(|()| belief)
@@ -94,13 +94,13 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// How long the failure is believed that was kept with this line.
+/// Returns the validity of a failure from its line in the file.
 fn believed(word: &str) -> Option<Duration> {
     word.strip_prefix("failed ")?.parse().ok().map(Duration::from_secs)
 }
 
-/// What an answer depends on: the file itself, and which commands there are, since many scripts say by those
-/// whether they are suitable.
+/// Returns the inputs that an answer depends on: the script file and the available commands, because scripts
+/// derive their suitability from them.
 fn key(candidate: &Candidate, surroundings: &Surroundings) -> String {
     let file = &candidate.file;
     let times = |time: &fs::Metadata| format!("{}.{:09}", time.mtime(), time.mtime_nsec());

@@ -10,17 +10,17 @@ use kilter_process::trust::TrustPolicy;
 
 use super::Note;
 
-/// A script that can be run.
+/// An executable script.
 pub(super) struct Candidate {
-    /// Its absolute path.
+    /// Absolute path.
     pub(super) path: PathBuf,
-    /// The name of its file without the ending.
+    /// File name without the extension.
     pub(super) stem: String,
-    /// What is known of the file.
+    /// File metadata.
     pub(super) file: Metadata,
 }
 
-/// Adds the scripts of a directory, in the order of their names.
+/// Collects the scripts of a directory, sorted by name.
 pub(super) fn collect(given: &Path, trust: &TrustPolicy, candidates: &mut Vec<Candidate>, notes: &mut Vec<Note>) {
     let directory = match given.canonicalize() {
         Ok(directory) => directory,
@@ -58,29 +58,31 @@ pub(super) fn collect(given: &Path, trust: &TrustPolicy, candidates: &mut Vec<Ca
     }
 }
 
-/// Whether a file is called like a provider: `NAME.prov`, and not hidden.
+/// Returns true if the name of a file is that of a provider: `NAME.prov`, not hidden.
 fn is_meant(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".prov") && !name.starts_with('.')
 }
 
-/// The script that a file is.
+/// Returns the script in a file.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// The reason why it is unusable.
 pub(super) fn at(file: &Path, trust: &TrustPolicy) -> Result<Candidate, ecow::EcoString> {
     trust.open(file).map_err(|distrust| eco_format!("{distrust}"))?;
     let path = file.canonicalize().map_err(|error| eco_format!("cannot be read: {error}"))?;
     candidate(path, trust).map_err(|why| why.unwrap_or_else(|| "not used: it is a directory".into()))
 }
 
-/// Whether a directory was given twice.
+/// Returns true if both are the same file, because a directory was given twice.
 fn is_same(one: &Candidate, other: &Candidate) -> bool {
     one.path == other.path && one.file.ino() == other.file.ino()
 }
 
+/// Returns the script at a path.
+///
 /// # Errors
-/// Why it is not used; none of what is no file at all.
+/// The reason why it is unusable. None for an entry that is not a file.
 fn candidate(path: PathBuf, trust: &TrustPolicy) -> Result<Candidate, Option<ecow::EcoString>> {
     let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned) else {
         return Err(Some("not used: its name is not UTF-8".into()));

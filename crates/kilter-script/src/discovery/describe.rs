@@ -1,4 +1,4 @@
-//! What a script says of itself: in the file beside it, in the cache, or when it is asked.
+//! Metadata of a script: from the file next to it, from the cache, or from the script itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::provider::level;
 use crate::simple::Simple;
 use crate::surroundings::Surroundings;
 
-/// The most that metadata may have, in bytes.
+/// Maximum size of metadata, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// How many faults of one file are told.
+/// Maximum number of reported faults per file.
 const TOLD: usize = 5;
 
-/// What is known of a script: what it says of itself, and what is to be said of that; `watch` is that of all of them.
+/// Reads the metadata of a script, with warnings. All scripts share `watch`.
 pub(super) fn look(
     candidate: &Candidate,
     cache: Option<&Path>,
@@ -52,7 +52,7 @@ pub(super) fn look(
     }
 }
 
-/// The metadata of a script, if it can be used, and what is to be said of it.
+/// Parses the metadata of a script. Returns none if it is unusable, and the notes about it.
 pub(super) fn read(script: &FoundScript) -> (Option<Metadata>, Vec<Note>) {
     let mut notes = script.notes.clone();
     let parse = if script.file == script.path { Metadata::described } else { Metadata::parse };
@@ -89,7 +89,7 @@ fn wrong(faults: &[Fault]) -> EcoString {
     eco_format!("not used: its metadata is wrong: {}{more}", shown.join("; "))
 }
 
-/// What the script says, and whether an earlier process asked it.
+/// Returns the metadata, and true if it comes from the cache.
 fn described(
     candidate: &Candidate,
     cache: Option<&Path>,
@@ -102,22 +102,22 @@ fn described(
         return (known.map_err(|why| remembered(&why, left)), true);
     }
     let described = ask(candidate, surroundings, watch, notes);
-    // What was ended by somebody who did not wait for it says nothing of the script.
+    // A cancelled call reveals nothing about the script.
     let is_cut_short = surroundings.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Acquire));
     let left = cache.filter(|_| !is_cut_short).and_then(|cache| cache.put(&described));
     (described.map_err(|why| left.map_or(why.clone(), |left| remembered(&why, left))), false)
 }
 
-/// A failure with how long kilter remembers it.
+/// Returns the reason of a failure with its remaining validity.
 fn remembered(why: &str, left: Duration) -> EcoString {
     let minutes = left.as_secs().div_ceil(60);
     eco_format!("{why}; kilter asks it again in {minutes} min, or as soon as the file changes")
 }
 
-/// The warnings of a script that tried to change the machine, or could have.
+/// Returns warnings about a script that tried or was able to change the machine.
 fn warned(candidate: &Candidate, watch: &Watch, finished: &Finished) -> impl Iterator<Item = Note> {
     let call = Confining { who: "the script", action: "describe", is_preview: false, lifted: Lifted::Never };
-    // The kernel is the same for all scripts; what one of them tries is its own.
+    // Incomplete confinement applies to all scripts; attempts belong to one script.
     let messages = watch.gap(call, finished).into_iter().chain(Watch::default().tried(call, finished));
     messages.map(|message| Note::warning(&candidate.path, message))
 }
@@ -126,9 +126,9 @@ fn ask(candidate: &Candidate, surroundings: &Surroundings, watch: &Watch, notes:
     let limits = &surroundings.limits;
     let base = surroundings.invocation(&candidate.path);
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(LONGEST), ..base };
-    // Nobody knows yet what it may do.
+    // The permissions of the script are not known yet.
     let base = base.confined(Confinement::ReadOnly).leftovers(Leftovers::Ended);
-    // The answer to `describe` is the same in both conventions that have the word.
+    // Both conventions with `describe` have the same answer.
     let convention = Simple::new(base);
     let invocation = convention.encode(&Request::Describe).map_err(|refusal| eco_format!("{refusal}"))?;
     let cancel = surroundings.cancelled.map(Cancel::new);

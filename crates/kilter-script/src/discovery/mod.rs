@@ -1,4 +1,4 @@
-//! The scripts in directories.
+//! Discovery of scripts in directories.
 
 mod cache;
 mod candidate;
@@ -20,46 +20,46 @@ use crate::surroundings::Surroundings;
 
 use candidate::Candidate;
 
-/// So many scripts describe themselves at a time.
+/// Maximum number of scripts that describe themselves concurrently.
 const DESCRIBING: usize = 8;
 
-/// The providers that were found in directories, and what is to be said of the rest.
+/// Providers found in directories, and notes about other files.
 #[derive(Default)]
 pub struct Scripts {
-    /// The providers, in the order of the directories and the names of their files.
+    /// Providers, in the order of directories and file names.
     pub providers: Vec<Arc<dyn Script>>,
-    /// Files that were not used, and why; oddities of those that were.
+    /// Unused files with the reasons, and oddities of used files.
     pub notes: Vec<Note>,
 }
 
-/// What there is in directories: the scripts, each with what it says of itself, before any of it is read.
+/// Scripts found in directories, with unparsed metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The scripts, in the order of the directories and the names of their files.
+    /// Scripts, in the order of directories and file names.
     pub scripts: Vec<FoundScript>,
-    /// Files that are no scripts, though they look like some.
+    /// Files that look like scripts and are unusable.
     pub notes: Vec<Note>,
 }
 
-/// A script that was found, and what it says of itself.
+/// A script with its unparsed metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundScript {
     /// The script.
     pub path: PathBuf,
-    /// The name of its file without the ending.
+    /// File name without the extension.
     pub stem: EcoString,
-    /// The file that says it: the script itself, or the one beside it.
+    /// File with the metadata: the script itself, or the file next to it.
     pub file: PathBuf,
-    /// The metadata as text, or why there is none.
+    /// Metadata as text, or the reason why there is none.
     pub described: Result<EcoString, EcoString>,
-    /// What is to be said of it.
+    /// Notes about the script.
     pub notes: Vec<Note>,
-    /// Whether an earlier process asked the script to describe itself.
+    /// True if the metadata comes from the cache.
     pub is_cached: bool,
 }
 
 impl Found {
-    /// Looks into directories; see [`Scripts::find`].
+    /// Searches directories. See [`Scripts::find`].
     pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Found {
         let mut notes = Vec::new();
         let mut candidates: Vec<Candidate> = Vec::new();
@@ -73,14 +73,14 @@ impl Found {
     }
 }
 
-/// Something to be said of a file.
+/// A note about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The file, or the directory.
+    /// The file or directory.
     pub file: PathBuf,
-    /// How much it matters: what is not used is a warning.
+    /// Severity. An unused file is a warning.
     pub level: Level,
-    /// What there is to say.
+    /// Text of the note.
     pub message: EcoString,
 }
 
@@ -92,12 +92,12 @@ impl Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names are chosen by whoever makes the file, and messages quote what is in it.
+        // File names and quoted content are untrusted.
         write!(f, "{}: {}", line(&self.file.display().to_string()), line(&self.message))
     }
 }
 
-/// The text of a file that may be used, of at most so many bytes.
+/// Reads a trusted text file with a maximum size in bytes.
 pub(crate) fn trusted_text(trust: &TrustPolicy, path: &Path, longest: usize) -> Result<EcoString, EcoString> {
     let bytes = trust.read(path, longest as u64).map_err(|distrust| match distrust {
         Distrust::Io { source, .. } => eco_format!("it cannot be read: {source}"),
@@ -107,17 +107,18 @@ pub(crate) fn trusted_text(trust: &TrustPolicy, path: &Path, longest: usize) -> 
 }
 
 impl Scripts {
-    /// The providers in `directories`: files `*.prov` in each, or in its `providers`. A directory that does
-    /// not exist is empty; of two providers with one type and name the one that is found first is used.
+    /// Returns the providers in `directories`: the files `*.prov` in each directory and in its subdirectory
+    /// `providers`. A missing directory counts as empty. If two providers have the same type and name, the
+    /// first one wins.
     ///
-    /// A script whose metadata is not in a file beside it is asked for it, once: what it says is kept in
-    /// `cache`, and holds as long as the script's path, size, times and inode, and the directories of the
-    /// search path, are the same.
+    /// A script without a metadata file next to it is asked to describe itself once. `cache` stores the answer.
+    /// It stays valid while the path, size, times and inode of the script and the directories of the search
+    /// path are unchanged.
     pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<Surroundings>) -> Scripts {
         Scripts::of(Found::look(directories, cache, surroundings), surroundings)
     }
 
-    /// The providers that scripts amount to.
+    /// Creates the providers of scripts.
     pub fn of(found: Found, surroundings: &Arc<Surroundings>) -> Scripts {
         let mut scripts = Scripts { providers: Vec::new(), notes: found.notes };
         for found in &found.scripts {
@@ -130,8 +131,8 @@ impl Scripts {
         scripts
     }
 
-    /// The provider that a file is, whatever directory it is in, and what is to be said of it. It is asked to describe itself
-    /// if nothing lies beside it, and nothing is kept.
+    /// Returns the provider in a file in any directory, with notes. Without a metadata file next to it, the
+    /// script describes itself. The cache is not used.
     pub fn at(file: &Path, surroundings: &Arc<Surroundings>) -> Scripts {
         match candidate::at(file, &surroundings.trust) {
             Err(why) => Scripts { providers: Vec::new(), notes: vec![Note::warning(file, why)] },

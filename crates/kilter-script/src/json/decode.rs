@@ -1,4 +1,4 @@
-//! Resources and changes from JSON.
+//! Parses resources and changes in JSON.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, from_json};
@@ -8,7 +8,7 @@ use crate::convention::{
     AttributeChange, ChangeReport, ErrorKind, ProtocolError, Record, RecordError, attribute_name, beginning, said,
 };
 
-/// The resources of a reply to `get`.
+/// Parses the resources of a reply to `get`.
 pub(super) fn resources(json: &Json) -> Result<Vec<Record>, ProtocolError> {
     let reply = reply(json)?;
     let Some(list) = reply.get("resources") else {
@@ -32,7 +32,7 @@ fn record(entry: &Json, at: usize) -> Result<Record, ProtocolError> {
     Ok(Record { name, attributes, error, ..Record::default() })
 }
 
-/// The changes of a reply to `set`.
+/// Parses the changes of a reply to `set`.
 pub(super) fn changes(json: &Json) -> Result<ChangeReport, ProtocolError> {
     let reply = reply(json)?;
     let mut report = ChangeReport::default();
@@ -63,7 +63,8 @@ pub(super) fn changes(json: &Json) -> Result<ChangeReport, ProtocolError> {
     Ok(report)
 }
 
-/// Whether an entry `error` tells an error; a change of an attribute of that name has `is` and `was`.
+/// Returns true if an entry `error` is an error. It is a change of an attribute with that name if it has `is`
+/// and `was`.
 fn is_error(value: &Json) -> bool {
     !(value.get("is").is_some() && value.get("was").is_some())
 }
@@ -77,7 +78,7 @@ fn change(name: &EcoString, key: &str, value: &Json, place: &EcoString) -> Resul
     Ok(AttributeChange { name: name.clone(), attribute: key.into(), is: of("is")?, was: of("was")? })
 }
 
-/// The object that a reply is, unless it tells an error.
+/// Returns the object of a reply, or the error that it contains.
 fn reply(json: &Json) -> Result<&Map<String, Json>, ProtocolError> {
     let Json::Object(reply) = json else { return Err(expected("the reply", "an object", json)) };
     match reply.get("error") {
@@ -89,7 +90,7 @@ fn reply(json: &Json) -> Result<&Map<String, Json>, ProtocolError> {
     }
 }
 
-/// An entry with its name.
+/// Returns an entry and its name.
 fn named<'j>(entry: &'j Json, list: &str, at: usize) -> Result<(&'j Map<String, Json>, EcoString), ProtocolError> {
     let place = || eco_format!("{list}[{at}]");
     let Json::Object(object) = entry else { return Err(expected(&place(), "an object", entry)) };
@@ -101,7 +102,7 @@ fn named<'j>(entry: &'j Json, list: &str, at: usize) -> Result<(&'j Map<String, 
     }
 }
 
-/// An error: `{"message": …, "kind": …}`. A message in parts is one of several lines.
+/// Parses an error: `{"message": …, "kind": …}`. A message may be a list of lines.
 fn told(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
     let Json::Object(error) = error else { return Err(expected(place, "an object with `message` and `kind`", error)) };
     let mut message: EcoString = match error.get("message") {
@@ -127,7 +128,7 @@ fn told(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
 }
 
 fn shape(at: &str, why: &str) -> ProtocolError {
-    // The way to what is wrong has names in it that the script gave.
+    // The path contains names chosen by the script.
     ProtocolError::Shape { at: beginning(at, 80), why: why.into() }
 }
 

@@ -1,4 +1,4 @@
-//! Requests as JSON.
+//! Converts requests to JSON.
 
 use kilter_model::{Attributes, Receipt, to_json_clear};
 use kilter_process::Invocation;
@@ -35,7 +35,7 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Invocation {
 
 fn update(update: &Update<'_>) -> Json {
     let is = update.is.map(|is| object(is, None)).unwrap_or_else(|| {
-        // A provider that looks at what is need not ask whether there is anything.
+        // With this entry, the provider need not test if the resource exists.
         let absent = update.should.get("ensure").map(|_| ("ensure".to_owned(), Json::from("absent")));
         Json::Object(absent.into_iter().collect())
     });
@@ -44,7 +44,7 @@ fn update(update: &Update<'_>) -> Json {
     json
 }
 
-/// Adds which attributes others have sent.
+/// Adds the attributes with values from other resources.
 fn receive(update: &Update<'_>, json: &mut Json) {
     if !update.received.is_empty() {
         let entry = |receipt: &Receipt| {
@@ -54,7 +54,7 @@ fn receive(update: &Update<'_>, json: &mut Json) {
     }
 }
 
-/// Attributes in alphabetical order, secrets in clear.
+/// Returns attributes in alphabetical order, with secrets in clear.
 fn object(attributes: &Attributes, without: Option<&str>) -> Json {
     let known = attributes.iter().filter(|(name, value)| !value.is_undef() && Some(name.as_str()) != without);
     let mut entries: Vec<(String, Json)> =

@@ -1,4 +1,4 @@
-//! The convention `json`: an object on standard input, an object on standard output.
+//! The convention `json`: a JSON object on standard input and on standard output.
 
 mod decode;
 mod encode;
@@ -15,15 +15,15 @@ use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Req
 
 /// The convention `json` (libral, "The `json` calling convention").
 ///
-/// The only word is `ral_action=describe`, `get`, `set`, `refresh` or `watch`; what is asked for is an object on standard input.
-/// A description is YAML.
+/// The only argument is `ral_action=describe`, `get`, `set`, `refresh` or `watch`. The request is an object on
+/// standard input. A description is YAML.
 #[derive(Clone, Debug)]
 pub struct Json {
     base: Invocation,
 }
 
 impl Json {
-    /// The convention for a script: `base` starts it, and says with what and for how long.
+    /// Creates the convention for a script. `base` is the process with its limits.
     pub fn new(base: Invocation) -> Json {
         Json { base }
     }
@@ -50,7 +50,8 @@ impl Convention for Json {
             return Err(ProtocolError::Nothing { expected: "a JSON object" });
         }
         let room = Room::of_request(&self.base, request);
-        // What is as it should be is read without a tree; what is not, with one, which knows its places.
+        // A valid answer is parsed without a tree. For an invalid one, the tree provides the location of the
+        // error.
         if let Request::List | Request::Find(_) | Request::FindAs(..) = request {
             room.holds_records(text)?;
             if let Some(records) = stream::resources(text) {

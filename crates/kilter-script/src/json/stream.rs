@@ -1,4 +1,4 @@
-//! Resources from JSON without a tree between.
+//! Parses resources in JSON without an intermediate tree.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde_core::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess
 
 use crate::convention::{Keys, Record};
 
-/// How many attributes of a resource are read without a tree.
+/// Maximum number of attributes of a resource that is parsed without a tree.
 const MOST: usize = 1000;
 
-/// The resources of a reply that tells no error and is of the right shape; none of any other.
+/// Parses the resources of a valid reply without errors. Returns none for any other reply.
 pub(super) fn resources(text: &str) -> Option<Vec<Record>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let records = deserializer.deserialize_map(Reply).ok()?;
@@ -19,7 +19,7 @@ pub(super) fn resources(text: &str) -> Option<Vec<Record>> {
     records
 }
 
-/// Why a text is left to the tree. Nobody sees it.
+/// Aborts the parser. The error is never shown.
 fn other<E: Error>() -> E {
     E::custom("of another shape")
 }
@@ -75,7 +75,7 @@ impl<'de> Visitor<'de> for Records {
     }
 }
 
-/// A resource, which has about so many attributes.
+/// Parser for a resource with the expected number of attributes.
 struct One<'k>(&'k mut Keys, usize);
 
 impl<'de> DeserializeSeed<'de> for One<'_> {
@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for One<'_> {
                     }
                 }
                 "error" => return Err(other()),
-                // Each is compared with those before it; a tree is faster then.
+                // Each key is compared with all earlier keys, so a tree is faster for more attributes.
                 _ if attributes.len() >= MOST => return Err(other()),
                 key => {
                     let (key, value) = (self.0.get(key), map.next_value_seed(Any)?);
@@ -124,7 +124,7 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 }
 
-/// A text.
+/// Parser for a text.
 struct Text;
 
 impl<'de> DeserializeSeed<'de> for Text {
@@ -147,7 +147,7 @@ impl Visitor<'_> for Text {
     }
 }
 
-/// Any value, as [`kilter_model::from_json`] makes it of a tree.
+/// Parser for any value, with the result of [`kilter_model::from_json`].
 struct Any;
 
 impl<'de> DeserializeSeed<'de> for Any {
@@ -223,7 +223,7 @@ mod tests {
         ] {
             let tree = serde_json::from_str(text).ok().and_then(|json| decode::resources(&json).ok());
             let seen = resources(text).map(|records| {
-                // A tree has a key once.
+                // A tree contains each key once.
                 let once = |record| Record { repeated: Vec::new(), ..record };
                 records.into_iter().map(once).collect::<Vec<_>>()
             });

@@ -104,7 +104,7 @@ fn an_entry_may_tell_an_error_of_its_own() {
     assert_eq!(errors, [(ErrorKind::Unknown, "no".into()), (ErrorKind::Forbidden, "forbidden: x".into())]);
 }
 
-/// Every row of libral's behaviour, and what is said here.
+/// Every row of libral's table of error cases, with kilter's message.
 #[test]
 fn an_error_or_a_reply_of_another_shape_is_told_with_its_place() {
     let odd = |text: &str| format!("its output is not as the convention json wants it: {text}");

@@ -5,12 +5,12 @@ use serde_json::Value as Json;
 
 use crate::convention::{Heard, Listener, ProtocolError};
 
-/// What a line may say.
+/// Expectation in messages.
 const EXPECTED: &str =
     "a watch says {\"watching\": true} first, then {\"changed\": [NAME, …]} or {\"changed\": true} for any";
 
-/// `{"watching": true}` says that it watches, `{"changed": ["a", "b"]}` that these may have changed, `{"changed": true}` that
-/// any may have.
+/// Returns the parser. `{"watching": true}` starts the watch. `{"changed": ["a", "b"]}` reports changes of
+/// these resources, and `{"changed": true}` of any resource.
 pub(crate) fn listener() -> Listener {
     let mut watches = false;
     Box::new(move |number, line| {

@@ -1,4 +1,4 @@
-//! What a provider can do.
+//! Actions of a provider.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
@@ -8,28 +8,29 @@ use super::node::{Kind, Node};
 use super::read::Reader;
 use crate::convention::ConventionName;
 
-/// What a provider can do, in the words of `simple`. A provider of the `json` convention that can `get`
-/// can list and find; one that can `set` can update; both may `refresh` and `watch`. One of mold's always finds, by `inspect`; it updates by `conform`.
+/// Supported actions, named as in `simple`. In the `json` convention, `get` means list and find, and `set`
+/// means update. A mold provider always supports find (`inspect`), and `conform` means update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actions {
-    /// It lists all resources.
+    /// Lists all resources.
     pub list: bool,
-    /// It finds one by its name.
+    /// Finds a resource by name.
     pub find: bool,
-    /// It changes them.
+    /// Changes resources.
     pub update: bool,
-    /// It acts on a refresh.
+    /// Refreshes resources.
     pub refresh: bool,
-    /// It tells what changes, for as long as somebody listens.
+    /// Reports changes until cancelled.
     pub watch: bool,
 }
 
 impl Actions {
-    /// The actions of metadata without the key `actions`. Scripts for libral know neither `refresh` nor `watch`.
+    /// Actions of metadata without the key `actions`. Scripts for libral support neither `refresh` nor `watch`.
     pub const ALL: Actions = Actions { list: true, find: true, update: true, refresh: false, watch: false };
 }
 
-/// Reads the key `actions`: what a provider can do, and its one-time actions. Other conventions than mold's have none.
+/// Reads the key `actions`. Returns the supported actions and the one-time actions. Only the mold convention
+/// has one-time actions.
 pub(super) fn read(
     provider: &Node,
     convention: ConventionName,
@@ -54,7 +55,7 @@ pub(super) fn read(
     mold::of_words(words.as_deref())
 }
 
-/// The words of a list, or the only one.
+/// Returns the elements of a list, or the node itself.
 fn words(node: &Node) -> Vec<&Node> {
     match &node.kind {
         Kind::Sequence(nodes) => nodes.iter().collect(),
@@ -62,7 +63,7 @@ fn words(node: &Node) -> Vec<&Node> {
     }
 }
 
-/// What a provider of the other conventions can do.
+/// Reads the actions of a provider in the `simple` or `json` convention.
 fn named(node: &Node, convention: ConventionName, reader: &mut Reader) -> Actions {
     if node.entries().is_some() {
         reader.fault(node, "`actions` is a list of words, not a mapping");

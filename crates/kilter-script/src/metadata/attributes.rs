@@ -9,19 +9,19 @@ use super::node::{Kind, Node};
 use super::read::Reader;
 use crate::convention::ConventionName;
 
-/// The keys of an attribute that mean something to kilter.
+/// Known keys of an attribute.
 const KEYS: [&str; 7] = ["desc", "type", "kind", "behaviour", "default", "required", "comparison"];
 
-/// How the resources of a provider are named.
+/// Naming of a provider's resources.
 #[derive(Clone, Copy)]
 pub(super) struct Naming<'a> {
-    /// The attribute that names one.
+    /// Attribute with the name of a resource.
     pub(super) key: &'a str,
-    /// The convention.
+    /// Calling convention.
     pub(super) convention: ConventionName,
 }
 
-/// The attributes of a provider. The convention's text has metadata without any: there is the name then.
+/// Reads the attributes of a provider. Without the key, there is only the name, as in libral's documentation.
 pub(super) fn read(provider: &Node, naming: Naming<'_>, reader: &mut Reader) -> Vec<AttributeSchema> {
     let name = || AttributeSchema::new(naming.key, DataType::text(), Behaviour::Namevar, "The name of the resource.");
     let Some(node) = provider.get("attributes") else { return vec![name()] };
@@ -73,8 +73,8 @@ fn attribute(name: EcoString, key: &Node, value: &Node, naming: Naming<'_>, read
     named(attribute, value, naming, reader)
 }
 
-/// Whether an attribute says that a resource is there or not, and nothing else. What is declared is to be there, unless
-/// something else was said.
+/// Returns true if an attribute is `ensure` with the values `present` and `absent` only. Its default is then
+/// `present`.
 pub(crate) fn tells_presence(attribute: &AttributeSchema) -> bool {
     let words = attribute.data_type.allowed();
     attribute.name == "ensure"
@@ -84,7 +84,7 @@ pub(crate) fn tells_presence(attribute: &AttributeSchema) -> bool {
         && attribute.data_type.check(&Value::Undef).is_err()
 }
 
-/// What is special about the attribute that names a resource.
+/// Applies the rules for the attribute that names a resource.
 fn named(mut attribute: AttributeSchema, node: &Node, naming: Naming<'_>, reader: &mut Reader) -> AttributeSchema {
     let key = naming.key;
     let is_of_mold = naming.convention == ConventionName::Mold;
@@ -122,7 +122,7 @@ fn named(mut attribute: AttributeSchema, node: &Node, naming: Naming<'_>, reader
     attribute
 }
 
-/// A default that is written without quotes where a text is wanted is that text.
+/// Reads a default. A text attribute may have an unquoted default.
 fn default(data_type: &DataType, node: &Node) -> Value {
     let value = node.value();
     let written = node.text().filter(|_| data_type.check(&value).is_err());
@@ -130,7 +130,7 @@ fn default(data_type: &DataType, node: &Node) -> Value {
     data_type.sealed(value)
 }
 
-/// A data type as libral writes it, or any other of the model.
+/// Reads a data type in libral's or kilter's notation.
 fn data_type(attribute: &Node, reader: &mut Reader) -> DataType {
     let Some(node) = attribute.get("type") else { return DataType::text() };
     let Some(text) = node.text() else {
@@ -167,7 +167,7 @@ fn data_type(attribute: &Node, reader: &mut Reader) -> DataType {
     }
 }
 
-/// A type that was meant by a word in other letters: `integer`.
+/// Returns a hint for a misspelled type: `integer`.
 fn meant(word: &str) -> Option<EcoString> {
     let known = ["String", "Boolean", "Integer", "Float", "Array", "Hash", "Optional", "Sensitive", "Enum", "Variant"];
     let mut letters = word.chars();
@@ -175,7 +175,7 @@ fn meant(word: &str) -> Option<EcoString> {
     nearest(&capital, known).map(|near| eco_format!("did you mean `{near}`?"))
 }
 
-/// `kind` in libral's words, or `behaviour` in kilter's.
+/// Reads `kind` of libral, or `behaviour` of kilter.
 fn behaviour(attribute: &Node, reader: &mut Reader) -> Behaviour {
     let (kind, behaviour) = (attribute.get("kind"), attribute.get("behaviour"));
     if let (Some(_), Some(node)) = (kind, behaviour) {

@@ -6,16 +6,16 @@ use super::node::{Kind, Node};
 use super::read::Reader;
 use crate::condition::{Clause, Condition};
 
-/// How the clauses of a list are joined.
+/// Combination of the clauses in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joined {
-    /// All of them: `suitable`.
+    /// All clauses must hold: `suitable`.
     And,
-    /// One of them: `default`.
+    /// At least one clause must hold: `default`.
     Or,
 }
 
-/// Reads a condition: a truth, a clause, a list of clauses, or `{commands: [NAME, not OTHER]}`.
+/// Reads a condition: a boolean, a clause, a list of clauses, or `{commands: [NAME, not OTHER]}`.
 pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut Reader) -> Condition {
     if let Some(truth) = node.truth() {
         return Condition::Constant(truth);

@@ -1,4 +1,4 @@
-//! What is wrong with metadata, and where.
+//! Faults in metadata, and their locations.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use ecow::EcoString;
 
 use crate::convention::line;
 
-/// A place in a text, counted from 1.
+/// A position in a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The line.
+    /// Line number.
     pub line: u32,
-    /// The character in it.
+    /// Column in characters.
     pub column: u32,
 }
 
@@ -22,14 +22,14 @@ impl Place {
     }
 }
 
-/// Something that is wrong, or odd, in the metadata of a provider.
+/// A fault or an oddity in the metadata of a provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Fault {
-    /// Where.
+    /// Location.
     pub at: Place,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: EcoString,
-    /// How to mend it.
+    /// Suggested correction.
     pub hint: Option<EcoString>,
 }
 
@@ -47,7 +47,8 @@ impl Fault {
     }
 }
 
-/// `3:9: there is no type `…` (did you mean …?)`: a line, whatever was written that it quotes.
+/// Formats the fault as a single line, also if it quotes multi-line text: `3:9: there is no type `…` (did you
+/// mean …?)`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.at.line, self.at.column, line(&self.message))?;

@@ -1,4 +1,4 @@
-//! What a provider says of itself: the YAML of `describe`, or of the file beside the script.
+//! Metadata of a provider: the YAML that `describe` prints, or the file next to the script.
 
 mod actions;
 mod attributes;
@@ -32,85 +32,86 @@ pub use fault::{Fault, Place};
 pub(crate) use mold::{EXISTS, REFRESH, complete, is_action, is_word, of_words, other};
 pub(crate) use owns::Owns;
 
-/// The attribute for the presence or the activity of a resource.
+/// Attribute for the presence or the activity of a resource.
 const ENSURE: &str = "ensure";
 
-/// The value of `ensure` for a resource that is there and inactive.
+/// Value of `ensure` for an existing, inactive resource.
 const STOPPED: &str = "stopped";
 
-/// Where metadata was written.
+/// Origin of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// In the file beside the script.
+    /// The file next to the script.
     Beside,
-    /// By the script itself, in this process.
+    /// The script, called by this process.
     Described,
-    /// By the script itself, in an earlier process.
+    /// The script, called by an earlier process.
     Cached,
 }
 
-/// What a provider says of itself.
+/// Metadata of a provider.
 #[derive(Clone, Debug)]
 pub struct Metadata {
-    /// Its name: `provider.name`, or else the stem of its file.
+    /// Name: `provider.name`, otherwise the file name without the extension.
     pub name: EcoString,
-    /// How it is called.
+    /// Calling convention.
     pub convention: ConventionName,
-    /// What it can do.
+    /// Supported actions.
     pub actions: Actions,
-    /// Its one-time actions; none where nobody has said which there are, and any word may be tried.
+    /// One-time actions. None if they are not listed, so that any word is allowed.
     pub one_time: Option<Vec<EcoString>>,
-    /// The action that serves a refresh.
+    /// Action that implements a refresh.
     pub refresh: Option<EcoString>,
-    /// When it can be used.
+    /// Suitability for this machine.
     pub suitable: Condition,
-    /// When it is preferred to others of its type.
+    /// Preference over other providers of its type.
     pub default: Condition,
-    /// Whether it may be called to tell what it would change: it then heeds `ral_noop`.
+    /// True if the provider supports previews: it obeys `ral_noop`.
     pub noop_safe: bool,
-    /// Whether it is confined while it reads, unless it says otherwise: it then cannot change the machine.
+    /// True if calls that only read are confined, so that they cannot change the machine.
     pub confine: bool,
-    /// Whether its calls may go side by side, those that change something too.
+    /// True if its calls may run concurrently, including changes.
     pub parallel: bool,
-    /// How long one call may take; kilter's own limit if none.
+    /// Timeout of a call. None means kilter's default.
     pub timeout: Option<Duration>,
-    /// How many bytes one call may print; kilter's own limit if none.
+    /// Maximum output of a call in bytes. None means kilter's default.
     pub output: Option<usize>,
-    /// The names, beside its own, under which others find a resource.
+    /// Additional names under which the automatic edges of other resources find a resource.
     pub identities: Vec<AutoTitle>,
-    /// The attributes that identify a resource beside its name. The convention `json` passes their declared values when it reads.
+    /// Attributes that identify a resource in addition to its name. The `json` convention passes their declared
+    /// values in a read.
     pub identifying: Vec<EcoString>,
-    /// Where the paths are listed that a resource owns.
+    /// Files that list the paths owned by a resource.
     pub owns: Option<Owns>,
-    /// What tells that a resource may have changed, beside the action `watch`.
+    /// Event sources of a resource, in addition to the action `watch`.
     pub watches: Vec<titles::WatchRule>,
-    /// The type, as this provider has it. Keys that kilter does not know are in
-    /// [`TypeSchema::extra`] and in that of the attributes.
+    /// Schema of the type. Unknown keys are in [`TypeSchema::extra`] and in that of the attributes.
     pub schema: TypeSchema,
-    /// What is allowed, but hardly meant.
+    /// Valid constructs that are probably unintended.
     pub warnings: Vec<Fault>,
-    /// Where it was written.
+    /// Origin of the metadata.
     pub(crate) origin: Origin,
 }
 
 impl Metadata {
-    /// Reads metadata. `stem` is the name of the provider's file without its ending.
+    /// Parses metadata. `stem` is the file name of the provider without the extension.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the order of the places.
+    /// All faults, in order of location.
     pub fn parse(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
         read::read(text, stem, Origin::Beside)
     }
 
-    /// Reads the metadata that a script printed.
+    /// Parses metadata printed by a script.
     ///
     /// # Errors
-    /// As [`Metadata::parse`]; and where the convention has no word to ask for it.
+    /// As [`Metadata::parse`], and if the convention has no `describe` action.
     pub(crate) fn described(text: &str, stem: &str) -> Result<Metadata, Vec<Fault>> {
         read::read(text, stem, Origin::Described)
     }
 
-    /// Says under which names, beside its own, others find a resource. What cannot be told is left out.
+    /// Lists the additional names under which other resources find a resource. Skips names that cannot be
+    /// determined.
     pub(crate) fn identify(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
         for title in &self.identities {
             let names = self.schema.titles(title, should, name).unwrap_or_default();
@@ -118,7 +119,7 @@ impl Metadata {
         }
     }
 
-    /// Those paths that are wanted and that a resource owns.
+    /// Returns the wanted paths that a resource owns.
     pub(crate) fn owned(
         &self,
         trust: &TrustPolicy,
@@ -129,13 +130,13 @@ impl Metadata {
         self.owns.as_ref().map(owned).unwrap_or_default()
     }
 
-    /// What tells that a resource may have changed.
+    /// Returns the event sources of a resource.
     pub(crate) fn watched(&self, name: &str, should: &Attributes) -> Vec<Watch> {
         titles::watched(&self.watches, self.actions.watch, &self.schema, name, should)
     }
 
-    /// Returns true if a refresh of a resource does something after its change: one that is absent or stopped has nothing to
-    /// refresh, and one that the change starts runs with everything that was changed before.
+    /// Returns true if a refresh of a resource has an effect after its change. An absent or stopped resource
+    /// has no state to refresh, and a resource that the change starts already runs with all earlier changes.
     pub(crate) fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {
         if self.is_started(is, should) {
             return false;
@@ -147,7 +148,7 @@ impl Metadata {
         }
     }
 
-    /// Returns true if a change from `is` to `should` starts a resource of a type that knows `stopped`.
+    /// Returns true if a change from `is` to `should` starts a resource of a type that supports `stopped`.
     fn is_started(&self, is: &State, should: &Attributes) -> bool {
         let can_stop =
             || self.schema.find(ENSURE).is_some_and(|ensure| ensure.data_type.check(&STOPPED.into()).is_ok());
@@ -155,7 +156,7 @@ impl Metadata {
         was_down && should.text(ENSURE).is_some_and(|wanted| !matches!(wanted, "absent" | STOPPED)) && can_stop()
     }
 
-    /// Why it changes nothing, where its actions are without a word for that.
+    /// Returns the reason why the provider cannot change resources, if it has no such action.
     pub(crate) fn only_reads(&self) -> Option<EcoString> {
         let word = match self.convention {
             _ if self.actions.update => return None,
@@ -167,18 +168,18 @@ impl Metadata {
         Some(eco_format!("the provider `{}` of {type_name} can only read: its actions are without `{word}`", self.name))
     }
 
-    /// What is sent as the output of a name, if there is such an output: of its type where it has one. None where the
-    /// script does not know it.
+    /// Converts the raw value of an output to its declared type. Returns none if the provider declares no such
+    /// output.
     pub(crate) fn sent(&self, name: &str, raw: &Value) -> Option<Result<Option<Value>, EcoString>> {
         let output = self.schema.find_output(name)?;
         Some(match &output.data_type {
-            // What nobody has given a type is passed on as it is.
+            // A value without a declared type is passed on unchanged.
             DataType::Any => Ok(Some(raw.clone())),
             known => typed(known, raw),
         })
     }
 
-    /// The attribute that names a resource.
+    /// Returns the attribute that names a resource.
     pub(crate) fn key(&self) -> &str {
         self.schema.namevars().next().map_or("name", |namevar| namevar.name.as_str())
     }
@@ -186,7 +187,7 @@ impl Metadata {
 
 pub(crate) use read::mebibytes;
 
-/// The value that a text in YAML stands for.
+/// Parses a YAML text as a value.
 pub(crate) fn value(text: &str) -> Result<Value, Fault> {
     node::parse(text).map(|node| node.value())
 }

@@ -1,4 +1,4 @@
-//! What only providers of mold's convention say of themselves.
+//! Metadata keys of the mold convention.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeSchema, Behaviour, DataType, Feature, TypeSchema};
@@ -7,31 +7,31 @@ use super::Actions;
 use super::node::Node;
 use super::read::Reader;
 
-/// The keys that mean something with `invoke: mold` alone.
+/// Keys that are valid only with `invoke: mold`.
 pub(super) const KEYS: [&str; 3] = ["key", "refresh", "open"];
 
-/// The attribute that tells whether a resource is there.
+/// Attribute that is true if a resource exists.
 pub(crate) const EXISTS: &str = "exists";
 
-/// The action that serves a refresh, unless metadata names another one.
+/// Default action for a refresh.
 pub(crate) const REFRESH: &str = "refresh";
 
-/// The keys of documents that are no attributes.
+/// Keys of documents that are not attributes.
 pub(super) const RESERVED: [&str; 2] = ["kind", "action"];
 
-/// Whether this is one word of letters, digits, `_` and `-`.
+/// Returns true for a word of letters, digits, `_` and `-`.
 pub(crate) fn is_word(word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_part)
 }
 
-/// Whether a word can be a one-time action.
+/// Returns true if a word is a valid one-time action.
 pub(crate) fn is_action(word: &str) -> bool {
     is_word(word) && !matches!(word, "list" | "inspect" | "conform" | "watch")
 }
 
-/// What the words of `actions` say: what a script can do, and its one-time actions. It inspects in any case, and conforms
-/// unless `inspect` is named without it.
+/// Interprets the words of `actions` as supported actions and one-time actions. `inspect` is always supported.
+/// `conform` is supported unless only `inspect` is listed.
 pub(crate) fn of_words(words: Option<&[EcoString]>) -> (Actions, Option<Vec<EcoString>>) {
     let has = |word: &str| words.is_some_and(|words| words.iter().any(|one| one == word));
     let update = has("conform") || !has("inspect");
@@ -39,7 +39,7 @@ pub(crate) fn of_words(words: Option<&[EcoString]>) -> (Actions, Option<Vec<EcoS
     (actions, words.map(|words| words.iter().filter(|word| is_action(word)).cloned().collect()))
 }
 
-/// The attribute that names a resource in the documents.
+/// Reads the attribute that names a resource in documents.
 pub(super) fn key(provider: &Node, reader: &mut Reader) -> EcoString {
     let Some(node) = provider.get("key") else { return "name".into() };
     match node.text() {
@@ -51,7 +51,7 @@ pub(super) fn key(provider: &Node, reader: &mut Reader) -> EcoString {
     }
 }
 
-/// The action that serves a refresh: that of the key `refresh`, or the action of that name.
+/// Reads the action for a refresh: the value of the key `refresh`, or the action with that name.
 pub(super) fn refresh(
     provider: &Node,
     actions: Actions,
@@ -72,7 +72,7 @@ pub(super) fn refresh(
     None
 }
 
-/// Tells of keys that mean nothing in other conventions.
+/// Warns about keys that are valid only in the mold convention.
 pub(super) fn misplaced(provider: &Node, reader: &mut Reader) {
     for (key, _) in provider.entries().unwrap_or_default() {
         if let Some(name) = key.text().filter(|name| KEYS.contains(&name.as_str())) {
@@ -82,7 +82,7 @@ pub(super) fn misplaced(provider: &Node, reader: &mut Reader) {
     }
 }
 
-/// Adds what every type of mold has: whether a resource is there, and what the provider can do.
+/// Adds the `exists` attribute and the features of all mold types.
 pub(crate) fn complete(mut schema: TypeSchema, key: &str, refresh: Option<&EcoString>) -> TypeSchema {
     if schema.find(EXISTS).is_none() {
         let data_type = "Boolean".parse().unwrap_or(DataType::Any);
@@ -99,7 +99,7 @@ pub(crate) fn complete(mut schema: TypeSchema, key: &str, refresh: Option<&EcoSt
     schema
 }
 
-/// What attributes are that only the script knows.
+/// Returns the schema of undeclared attributes.
 pub(crate) fn other() -> AttributeSchema {
     AttributeSchema::new("other", DataType::Any, Behaviour::Property, "An attribute that only the script knows.")
 }

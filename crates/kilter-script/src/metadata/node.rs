@@ -1,4 +1,4 @@
-//! YAML as a tree in which every node knows its place.
+//! YAML as a tree of nodes with locations.
 
 use ecow::{EcoString, eco_format};
 use granit_parser::{Event, Parser, ScalarStyle};
@@ -7,16 +7,16 @@ use rustc_hash::FxHashMap;
 
 use super::fault::{Fault, Place};
 
-/// How many bytes metadata may have.
+/// Maximum size of metadata, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// How deep it may be nested.
+/// Maximum nesting depth.
 const DEEPEST: usize = 64;
 
-/// How many nodes it may have, those that aliases repeat included.
+/// Maximum number of nodes, including repetitions by aliases.
 const MOST: usize = 50_000;
 
-/// A node and where it is written.
+/// A node and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Node {
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub(crate) fn text(&self) -> Option<&EcoString> {
         match &self.kind {
             Kind::Scalar { text, .. } => Some(text),
@@ -39,12 +39,12 @@ impl Node {
         }
     }
 
-    /// Whether nothing is written there.
+    /// Returns true if the node is empty or null.
     pub(crate) fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
-    /// The truth of a scalar without quotes, in the words of YAML 1.1: `yes` and `on` are true as well.
+    /// Returns the boolean value of an unquoted scalar in YAML 1.1, in which `yes` and `on` are also true.
     pub(crate) fn truth(&self) -> Option<bool> {
         let Kind::Scalar { text, plain: true } = &self.kind else { return None };
         match text.to_lowercase().as_str() {
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// The entries of a mapping.
+    /// Returns the entries of a mapping.
     pub(crate) fn entries(&self) -> Option<&[(Node, Node)]> {
         match &self.kind {
             Kind::Mapping(entries) => Some(entries),
@@ -62,13 +62,13 @@ impl Node {
         }
     }
 
-    /// The value of a key of a mapping; one where nothing is written counts as none.
+    /// Returns the value of a key in a mapping. Treats an empty value as missing.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         let found = self.entries()?.iter().find(|(known, _)| known.text().is_some_and(|known| known == key));
         found.map(|(_, value)| value).filter(|value| !value.is_null())
     }
 
-    /// What it is, for people.
+    /// Describes the node for messages.
     pub(crate) fn what(&self) -> EcoString {
         match &self.kind {
             _ if self.is_null() => "nothing".into(),
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// The value that it stands for: scalars by the core schema of YAML 1.2.
+    /// Returns the value of the node. Scalars follow the core schema of YAML 1.2.
     pub(crate) fn value(&self) -> Value {
         match &self.kind {
             _ if self.is_null() => Value::Undef,
@@ -108,10 +108,10 @@ fn scalar(text: &EcoString) -> Value {
     number.unwrap_or_else(|_| Value::String(text.clone()))
 }
 
-/// The only document of a text.
+/// Parses a text with a single document.
 ///
 /// # Errors
-/// When it is not YAML, or too much of it.
+/// If the text is not valid YAML, or is too large.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let start = Place { line: 1, column: 1 };
     if text.len() > LONGEST {
@@ -128,11 +128,11 @@ pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     builder.root.ok_or_else(|| Fault::new(start, "there is nothing in it").hint("begin with `provider:`"))
 }
 
-/// A collection that is not finished.
+/// An unfinished collection.
 struct Open {
     node: Node,
     anchor: usize,
-    /// The key that waits for its value.
+    /// Key that waits for its value.
     key: Option<Node>,
 }
 
@@ -199,7 +199,7 @@ impl Builder {
         }
     }
 
-    /// Puts a finished node where it belongs.
+    /// Adds a finished node to its parent.
     fn place(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), Fault> {
         if anchor != 0 {
             self.anchors.insert(anchor, (node.clone(), size));

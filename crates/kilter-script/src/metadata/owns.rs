@@ -1,4 +1,4 @@
-//! What metadata says of the paths that a resource owns: in which files they are listed, and which directories are everybody's.
+//! The key `owns`: files that list the owned paths of a resource, and shared directories.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use kilter_model::{Attributes, AutoTitle, TypeSchema, Value};
 
 use super::titles;
 
-/// Where the paths are listed that a resource owns.
+/// Sources of the paths that a resource owns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Owns {
-    /// Files with a path on each line; the first that is there counts.
+    /// Files with one path per line. The first existing file is used.
     lists: Vec<AutoTitle>,
-    /// Directories in which others have things too.
+    /// Directories that several resources share.
     shared: Vec<EcoString>,
 }
 
 impl Owns {
-    /// The files that may list what a resource owns.
+    /// Returns the files that may list the paths of a resource.
     pub(crate) fn lists(&self, schema: &TypeSchema, name: &str, should: &Attributes) -> Vec<PathBuf> {
         let titles = self.lists.iter().flat_map(|title| schema.titles(title, should, name).unwrap_or_default());
         titles
@@ -26,21 +26,21 @@ impl Owns {
             .collect()
     }
 
-    /// Whether a path, if it is that of a directory, belongs to nobody alone.
+    /// Returns true if a path, as a directory, is shared.
     pub(crate) fn is_shared(&self, path: &str) -> bool {
         self.shared.iter().any(|pattern| matches(pattern, path))
     }
 }
 
-/// Whether a path goes up on its way: then it is made of a name that was never meant for one.
+/// Returns true if a path contains `..`, which indicates a resource name that is not a file name.
 fn leads_up(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }
 
-/// Reads `{lists: TITLES, shared: PATTERNS}`, or the titles alone.
+/// Reads `{lists: TITLES, shared: PATTERNS}`, or only the titles.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Description of the fault.
 pub(crate) fn read(value: &Value, schema: &TypeSchema) -> Result<Owns, EcoString> {
     let Some(entries) = value.as_hash() else { return Ok(Owns { lists: lists(value, schema)?, shared: Vec::new() }) };
     if let Some(key) = entries.keys().find(|key| !matches!(key.as_str(), "lists" | "shared")) {
@@ -68,7 +68,7 @@ fn pattern(value: &Value) -> Result<EcoString, EcoString> {
     })
 }
 
-/// Whether a path is meant: `*` stands for any part of a name, `/**` at the end for all that is below.
+/// Matches a path with a pattern. `*` matches any part of a name, and `/**` at the end everything below.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, below) = match pattern.strip_suffix("/**") {
         Some(top) => (top, true),

@@ -1,4 +1,4 @@
-//! Metadata from its text.
+//! Parses metadata.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{Actions, Metadata, Origin, actions, attributes, mold, owns, titles};
 use crate::condition::Condition;
 use crate::convention::ConventionName;
 
-/// The keys of a provider that mean something to kilter.
+/// Known keys of a provider.
 const KEYS: [&str; 23] = [
     "type",
     "name",
@@ -42,16 +42,16 @@ const KEYS: [&str; 23] = [
     "autonotify",
 ];
 
-/// The keys that mean what they mean in a type definition.
+/// Keys with the same meaning as in a type definition.
 const OF_DEFINITIONS: [&str; 6] = ["outputs", "part_of", "autorequire", "autobefore", "autosubscribe", "autonotify"];
 
-/// How long a provider may claim one call to take, in seconds.
+/// Maximum timeout of a call, in seconds.
 const LONGEST_TIMEOUT: i64 = 86_400;
 
-/// How much a provider may claim to print, in MiB.
+/// Maximum output limit, in MiB.
 const LARGEST_OUTPUT: i64 = 1024;
 
-/// Collects what is wrong.
+/// Collects faults and warnings.
 #[derive(Default)]
 pub(super) struct Reader {
     faults: Vec<Fault>,
@@ -63,7 +63,7 @@ impl Reader {
         self.faults.push(Fault::new(node.at, message));
     }
 
-    /// With how to mend it; an empty hint is none.
+    /// Reports a fault with a suggested correction. Ignores an empty hint.
     pub(super) fn fault_with(&mut self, node: &Node, message: impl Into<EcoString>, hint: impl Into<EcoString>) {
         self.fault_hint(node, message, Some(hint.into()).filter(|hint| !hint.is_empty()));
     }
@@ -72,7 +72,7 @@ impl Reader {
         self.faults.push(Fault::new(node.at, message).hint_if(hint));
     }
 
-    /// Something that is allowed, but hardly meant.
+    /// Reports a valid construct that is probably unintended.
     pub(super) fn warn(&mut self, node: &Node, message: impl Into<EcoString>) {
         self.warnings.push(Fault::new(node.at, message));
     }
@@ -85,7 +85,7 @@ impl Reader {
         truth.unwrap_or(false)
     }
 
-    /// Keeps what is not known; says so where a known key was meant.
+    /// Returns the unknown keys. Warns about keys that are similar to a known key.
     pub(super) fn extra(&mut self, node: &Node, known: &[&'static str]) -> Hash {
         let mut extra = Hash::default();
         for (key, value) in node.entries().unwrap_or_default() {
@@ -102,7 +102,7 @@ impl Reader {
         extra
     }
 
-    /// The text of a key that has to be there.
+    /// Returns the text of a required key.
     fn required<'n>(&mut self, provider: &'n Node, key: &str, hint: &str) -> Option<&'n Node> {
         let found = provider.get(key);
         match found {
@@ -117,7 +117,7 @@ impl Reader {
     }
 }
 
-/// Reads metadata.
+/// Parses metadata.
 pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, Vec<Fault>> {
     let mut reader = Reader::default();
     let root = node::parse(text).map_err(|fault| vec![fault])?;
@@ -213,7 +213,7 @@ fn convention(provider: &Node, reader: &mut Reader) -> ConventionName {
     }
 }
 
-/// The provider's name; libral passes over one that is not a text.
+/// Reads the name of the provider. Ignores a name that is not a text, as libral does.
 fn name(provider: &Node, stem: &str, reader: &mut Reader) -> EcoString {
     let given = provider.get("name").filter(|node| matches!(node.kind, Kind::Scalar { .. }));
     let name = given.and_then(Node::text).cloned().unwrap_or_else(|| stem.into());
@@ -246,13 +246,13 @@ fn output(node: &Node, reader: &mut Reader) -> Option<usize> {
     bytes
 }
 
-/// The bytes that a number of MiB stands for.
+/// Converts a number of MiB to bytes.
 pub(crate) fn mebibytes(value: &Value) -> Option<usize> {
     let number = value.as_integer().filter(|number| (1..=LARGEST_OUTPUT).contains(number))?;
     usize::try_from(number).ok().map(|number| number << 20)
 }
 
-/// What is special about a type of mold.
+/// Adds the specifics of a mold type to the schema.
 fn of_mold(provider: &Node, schema: TypeSchema, refresh: Option<&EcoString>, reader: &mut Reader) -> TypeSchema {
     let is_open = provider.get("open").map(|node| reader.truth("open", node));
     let key = schema.namevars().next().map(|key| key.name.text().clone()).unwrap_or_default();
@@ -286,13 +286,13 @@ fn schema(
     if actions.refresh && !is_of_mold {
         schema.features.push(Feature::Refresh);
     }
-    // What can change nothing need not be called to foresee that.
+    // A provider without changes needs no call for a preview.
     if noop_safe || !actions.update {
         schema.features.push(Feature::SupportsNoop);
     }
     let faults = definition::check(&schema).into_iter();
     for fault in faults.filter(|fault| type_name.is_some() && !is_as_defined(fault.path.steps())) {
-        // What lacks a name has been told with the attribute's own place.
+        // A missing namevar has already been reported at the location of the attribute.
         if fault.path.steps() != [Step::Key("attributes".into())] || reader.faults.is_empty() {
             reader.faults.push(Fault {
                 at: place(provider, fault.path.steps()),
@@ -304,14 +304,14 @@ fn schema(
     schema
 }
 
-/// What is said as in a type definition: outputs and relations.
+/// Reads the keys of a type definition: outputs and relations.
 fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut Reader) {
     let given = OF_DEFINITIONS.into_iter().filter_map(|key| Some((key, provider.get(key)?)));
     let mut keys: Vec<(&str, Value)> = given.map(|(key, node)| (key, node.value())).collect();
     if keys.is_empty() {
         return;
     }
-    // The rest is read otherwise: of attributes only their names count here.
+    // Only the names of the attributes matter here. The other keys are read elsewhere.
     let any = |attribute: &AttributeSchema| {
         (attribute.name.text().clone(), Value::hash([("type", Value::from("Any")), ("desc", Value::from("x"))]))
     };
@@ -335,18 +335,18 @@ fn as_defined(provider: &Node, schema: &mut TypeSchema, reader: &mut Reader) {
     }
 }
 
-/// Whether `${type[title].NAME}` can be written, and scripts keep no such name for themselves.
+/// Returns true if `${type[title].NAME}` is valid syntax and the name is not reserved for scripts.
 fn is_output_name(name: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_name) && !name.starts_with("ral_")
 }
 
-/// Whether that is something which is said as in a type definition.
+/// Returns true if the path starts at a key of a type definition.
 fn is_as_defined(steps: &[Step]) -> bool {
     matches!(steps.first(), Some(Step::Key(key)) if OF_DEFINITIONS.contains(&key.as_str()))
 }
 
-/// What is said of a key by titles.
+/// Reads a key with titles.
 fn by_titles<T>(
     provider: &Node,
     key: &str,
@@ -361,12 +361,12 @@ fn by_titles<T>(
     })
 }
 
-/// Where a part of the definition is written.
+/// Returns the location of a part of the definition.
 fn place(provider: &Node, steps: &[Step]) -> Place {
     let mut at = provider;
     for step in steps {
         let name = match step {
-            // The definition calls the type's name so.
+            // The definition calls the type name `name`.
             Step::Key(key) if key == "name" && steps.len() == 1 => "type",
             Step::Key(key) => key.as_str(),
             Step::Index(_) => break,

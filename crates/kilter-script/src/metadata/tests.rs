@@ -5,7 +5,7 @@ use kilter_model::{Behaviour, Feature, Value};
 use super::*;
 use crate::condition::Verdict;
 
-/// Metadata with these lines below `provider:`, and a `name` unless there are attributes.
+/// Returns metadata with these lines below `provider:`, and with a `name` unless there are attributes.
 fn with(lines: &str) -> String {
     let mut text = String::from("---\nprovider:\n");
     for line in lines.lines() {
@@ -21,7 +21,7 @@ fn good(lines: &str) -> Metadata {
     Metadata::parse(&text, "stem").unwrap_or_else(|faults| panic!("{text}: {}", faults[0]))
 }
 
-/// Everything that is wrong, without places.
+/// Returns the messages of all faults.
 fn wrong(text: &str) -> Vec<String> {
     let faults = Metadata::parse(text, "stem").expect_err(text);
     faults.iter().map(|fault| fault.message.to_string()).collect()
@@ -163,7 +163,7 @@ fn a_name_a_time_and_a_promise_may_be_given() {
     assert_eq!(metadata.name, "systemd");
     assert!(metadata.noop_safe && metadata.schema.has(Feature::SupportsNoop));
     assert_eq!((metadata.timeout, metadata.output), (Some(Duration::from_secs(5)), Some(64 << 20)));
-    // libral passes over a name that is no text.
+    // libral ignores a name that is not a text.
     assert_eq!(good(&format!("{SMALLEST}\nname: [a]")).name, "stem");
 }
 

@@ -1,4 +1,5 @@
-//! What metadata says by titles, which are made of a resource's own values: who it is beside its name, and what tells of it.
+//! Metadata keys with titles, which are derived from a resource's attributes: additional names and event
+//! sources.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,23 +9,24 @@ use kilter_model::expr::Name;
 use kilter_model::{Attributes, AutoTitle, TypeSchema, Value};
 use kilter_provider::{Network, POLL, Scope, Watch};
 
-/// The longest time between two looks at a resource, in seconds.
+/// Maximum polling interval, in seconds.
 const LONGEST: i64 = 24 * 3600;
 
-/// What tells that a resource may have changed.
+/// An event source of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchRule {
-    /// Something happens to a path.
+    /// A change of a path.
     Path(AutoTitle, Scope),
-    /// The process ends whose number is in a file.
+    /// The end of the process whose number is in a file.
     Process(AutoTitle),
-    /// Something of the network changes.
+    /// A change of the network configuration.
     Network(Network),
-    /// It is looked at every so often.
+    /// Polling at this interval.
     Every(Duration),
 }
 
-/// What tells that a resource may have changed, by what its metadata says; `is_told` if its script tells as well.
+/// Returns the event sources of a resource from its metadata. `is_told` is true if the script also reports
+/// events.
 pub(crate) fn watched(
     rules: &[WatchRule],
     is_told: bool,
@@ -51,17 +53,17 @@ pub(crate) fn watched(
             }
         }
     }
-    // What cannot be watched has to be looked at.
+    // A resource without a valid event source is polled.
     if is_missed && !watches.iter().any(|watch| matches!(watch, Watch::Every(_))) {
         watches.push(Watch::Every(POLL));
     }
     watches
 }
 
-/// The names under which others find a resource, beside its own: a text, or a list of them.
+/// Reads the additional names of a resource: a text or a list.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Description of the fault.
 pub(crate) fn identities(value: &Value, schema: &TypeSchema) -> Result<Vec<AutoTitle>, EcoString> {
     let of_its_own = |value: &Value| match title("identities", value, schema)? {
         AutoTitle::Constant(text) => Err(eco_format!("`identities`: `{text}` would be that of every resource")),
@@ -70,10 +72,10 @@ pub(crate) fn identities(value: &Value, schema: &TypeSchema) -> Result<Vec<AutoT
     each(value).iter().map(of_its_own).collect()
 }
 
-/// The attributes that identify a resource beside its name: a name, or a list of them.
+/// Reads the attributes that identify a resource in addition to its name: an attribute or a list.
 ///
 /// # Errors
-/// If there is no such attribute.
+/// If an attribute does not exist.
 pub(crate) fn identifying(value: &Value, schema: &TypeSchema) -> Result<Vec<EcoString>, EcoString> {
     let attribute = |value: &Value| match value.as_str().filter(|name| schema.find(name).is_some()) {
         Some(name) => Ok(EcoString::from(name)),
@@ -82,11 +84,11 @@ pub(crate) fn identifying(value: &Value, schema: &TypeSchema) -> Result<Vec<EcoS
     each(value).iter().map(attribute).collect()
 }
 
-/// What tells that a resource may have changed: `{path: TITLE, scope: SCOPE}`, `{process: TITLE}`, `{network: WHAT}` or
-/// `{every: SECONDS}`, or a list of them.
+/// Reads the event sources: `{path: TITLE, scope: SCOPE}`, `{process: TITLE}`, `{network: WHAT}` or `{every:
+/// SECONDS}`, or a list of these.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Description of the fault.
 pub(crate) fn watches(value: &Value, schema: &TypeSchema) -> Result<Vec<WatchRule>, EcoString> {
     each(value).iter().map(|value| rule(value, schema)).collect()
 }
@@ -139,12 +141,12 @@ fn rule(value: &Value, schema: &TypeSchema) -> Result<WatchRule, EcoString> {
     }
 }
 
-/// The elements of a list, or what stands alone.
+/// Returns the elements of a list, or the value itself.
 pub(super) fn each(value: &Value) -> &[Value] {
     value.as_array().unwrap_or(std::slice::from_ref(value))
 }
 
-/// A title that is made of the resource's own values.
+/// Parses a title that uses only the resource's own attributes.
 pub(super) fn title(key: &str, value: &Value, schema: &TypeSchema) -> Result<AutoTitle, EcoString> {
     let text = value.as_str().ok_or_else(|| eco_format!("`{key}` are texts, not {}", value.kind()))?;
     let title = AutoTitle::parse(text).map_err(|error| eco_format!("`{key}`: {error}"))?;

@@ -1,4 +1,4 @@
-//! The actors that decide: `prescribe` and `choreograph`.
+//! The actors `prescribe` and `choreograph`.
 
 use std::path::PathBuf;
 
@@ -15,59 +15,60 @@ use crate::convention::beginning;
 use crate::discovery::Note;
 use crate::secrets;
 
-/// What is wanted of one resource.
+/// Desired state of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prescribed {
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: EcoString,
-    /// Its name.
+    /// Name of the resource.
     pub name: EcoString,
-    /// What is wanted of it.
+    /// Desired attributes.
     pub attributes: Attributes,
-    /// The document as it was written.
+    /// The document as written.
     pub document: Json,
 }
 
-/// One step of a choreography.
+/// A step of a choreography.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A resource is brought to a state.
+    /// Bring a resource to its desired state.
     Conform(Prescribed),
-    /// A one-time action on a resource.
+    /// Run a one-time action on a resource.
     Act {
-        /// Its kind.
+        /// Kind of the resource.
         kind: EcoString,
-        /// Its name.
+        /// Name of the resource.
         name: EcoString,
-        /// What to do.
+        /// The action.
         action: EcoString,
     },
 }
 
-/// Says why an actor gave no answer.
+/// Reason why an actor gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ActorError {
-    /// There is no such script.
+    /// The script does not exist.
     #[error("there is no script {}", .0.display())]
     Missing(PathBuf),
-    /// The script cannot be used.
+    /// The script is unusable.
     #[error("{0}")]
     Unusable(Note),
-    /// It failed, or answered something else.
+    /// The script failed or gave an invalid answer.
     #[error(transparent)]
     Failed(#[from] MoldError),
 }
 
 impl Mold {
-    /// Whether there is a script `actors/choreograph`. Without one the engine orders what is prescribed.
+    /// Returns true if the script `actors/choreograph` exists. Otherwise, the engine orders the prescribed
+    /// resources.
     pub fn has_choreographer(&self) -> bool {
         self.files().exists(&self.actor("choreograph"))
     }
 
-    /// Asks `actors/prescribe` what is wanted of a machine with these facts.
+    /// Asks `actors/prescribe` for the desired state of a machine with these facts.
     ///
     /// # Errors
-    /// When there is no such script, or it gives no prescription.
+    /// If the script does not exist or gives no valid prescription.
     pub fn prescribe(&self, cx: &Context<'_>, facts: &Value) -> Result<Vec<Prescribed>, ActorError> {
         self.ask(cx, "prescribe", facts, "a list of prescription documents", |json| {
             let documents = list(json)?;
@@ -83,11 +84,11 @@ impl Mold {
         })
     }
 
-    /// Asks `actors/choreograph` for the next steps, given `facts`, the `prescription`, and `observations` of its resources
-    /// in the same order.
+    /// Asks `actors/choreograph` for the next steps. The input is the `facts`, the `prescription`, and the
+    /// `observations` of its resources in the same order.
     ///
     /// # Errors
-    /// When there is no such script, or it gives no steps.
+    /// If the script does not exist or gives no valid steps.
     pub fn choreograph(
         &self,
         cx: &Context<'_>,
@@ -137,7 +138,7 @@ impl Mold {
             action: None,
             input: Some(input),
             confinement: if manner.is_confined { Confinement::ReadOnly } else { Confinement::None },
-            // It speaks of all resources.
+            // The answer covers all resources.
             output: manner.output.unwrap_or(surroundings.limits.output),
             is_read: true,
             known: secrets::of_document(&schemas, &to_json_clear(input)),
@@ -179,7 +180,7 @@ impl Mold {
     }
 }
 
-/// A prescription as a manifest, for the engine.
+/// Converts a prescription to a manifest for the engine.
 pub fn manifest_of(prescription: &[Prescribed]) -> Json {
     let resource = |one: &Prescribed| {
         let Json::Object(mut entries) = one.document.clone() else { return (String::new(), Json::Null) };
@@ -189,7 +190,7 @@ pub fn manifest_of(prescription: &[Prescribed]) -> Json {
     serde_json::json!({ "resources": prescription.iter().map(resource).collect::<serde_json::Map<_, _>>() })
 }
 
-/// JSON whose texts mean themselves in a manifest.
+/// Escapes the texts in JSON for use in a manifest.
 fn literal(json: Json) -> Json {
     match json {
         Json::String(text) => Json::String(text.replace("${", "$${")),

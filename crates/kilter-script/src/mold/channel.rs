@@ -1,4 +1,4 @@
-//! The messages of channel 3: tuples of JSON in netstrings.
+//! Messages of channel 3: JSON tuples in netstrings.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -11,67 +11,67 @@ use serde_json::{Value as Json, json};
 use super::netstring::{self, Decoder, Frame, LONGEST_MESSAGE};
 use crate::convention::size::Room;
 
-/// Size of a message above which the number of its values is limited before they are made, in bytes.
+/// Size in bytes of a message above which the number of its values is checked before parsing.
 const UNCHECKED: usize = 1 << 20;
 
-/// One message: `[name, key, data]` (mold, "channel3 protocol").
+/// A message: `[name, key, data]` (mold, "channel3 protocol").
 ///
-/// It is kept as it came, whatever its key is; [`Message::said`] is what it means.
+/// The message is stored unchanged, with any key. [`Message::said`] interprets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// The child that it is about; none for the process that wrote it.
+    /// Name of the child that the message is about. None for the process that wrote it.
     pub name: Option<EcoString>,
-    /// What it tells: a word, or the number of a descriptor.
+    /// Key: a word, or a descriptor number.
     pub key: Json,
-    /// The details.
+    /// Details.
     pub data: Json,
 }
 
-/// What a message means.
+/// Meaning of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// Something passed through standard input, output or error output (0, 1, 2).
+    /// Data on standard input, output or error (0, 1, 2).
     Stream {
-        /// The descriptor's number.
+        /// Descriptor number.
         descriptor: u8,
-        /// The bytes.
+        /// The data.
         bytes: Vec<u8>,
     },
-    /// A process was started.
+    /// A process has started.
     Spawn(Spawn),
     /// A process has returned this code.
     ExitCode(i64),
-    /// A process has ended, with a code or by a signal.
+    /// A process has ended.
     Exit {
-        /// The code that it returned.
+        /// Exit code.
         code: Option<i64>,
-        /// The signal that ended it.
+        /// Signal that ended it.
         signal: Option<i64>,
     },
-    /// Anything else: a key that is not known, or data of another form than its key has.
+    /// An unknown key, or data that does not match its key.
     Other,
 }
 
-/// What is told of a process that was started. Everything else that is told is in the message.
+/// Details of a started process. The message contains the remaining details.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spawn {
-    /// The program.
+    /// Program.
     pub path: Option<String>,
-    /// Its arguments, the first one its name.
+    /// Arguments, starting with the program name.
     pub args: Vec<String>,
-    /// The user that it runs as: a name or a number.
+    /// User name or number.
     pub user: Option<String>,
-    /// The group that it runs as.
+    /// Group name or number.
     pub group: Option<String>,
 }
 
 impl Message {
-    /// A message of the process itself.
+    /// Creates a message of the process itself.
     pub fn new(key: &str, data: Json) -> Message {
         Message { name: None, key: Json::from(key), data }
     }
 
-    /// A line, or any other part, of a stream: as text where it is UTF-8, as base 64 otherwise.
+    /// Creates a message with a part of a stream: text if it is UTF-8, otherwise base64.
     pub fn part(key: &str, bytes: &[u8]) -> Message {
         Message::new(
             key,
@@ -82,7 +82,7 @@ impl Message {
         )
     }
 
-    /// The same message of the child `name`, as its parent passes it on: names are joined, `parent.child`.
+    /// Returns the message as the parent of the child `name` forwards it. Names are joined: `parent.child`.
     #[must_use]
     pub fn of_child(self, name: &str) -> Message {
         let name = match self.name {
@@ -92,12 +92,12 @@ impl Message {
         Message { name: Some(name), ..self }
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn key_text(&self) -> String {
         self.key.as_str().map_or_else(|| self.key.to_string(), str::to_owned)
     }
 
-    /// What it means.
+    /// Interprets the message.
     pub fn said(&self) -> Said {
         let said = match self.key_text().as_str() {
             "stdin" | "0" => part(0, &self.data),
@@ -111,7 +111,7 @@ impl Message {
         said.unwrap_or(Said::Other)
     }
 
-    /// The message as a netstring, in the spelling of mold's text: a space behind each comma and colon.
+    /// Encodes the message as a netstring with a space after each comma and colon, as in mold's documentation.
     pub fn to_netstring(&self) -> Vec<u8> {
         let name = self.name.as_ref().map_or(Json::Null, |name| Json::from(name.as_str()));
         let tuple = Json::Array(vec![name, self.key.clone(), self.data.clone()]);
@@ -121,7 +121,7 @@ impl Message {
         netstring::encode(&content)
     }
 
-    /// The message that a tuple stands for; none if it is no such tuple.
+    /// Parses a tuple. Returns none if it is invalid.
     fn read(content: &[u8]) -> Option<Message> {
         if content.len() > UNCHECKED {
             Room::of(content.len()).holds_tree(std::str::from_utf8(content).ok()?).ok()?;
@@ -141,7 +141,7 @@ fn part(descriptor: u8, data: &Json) -> Option<Said> {
     let line = data.get("line")?.as_str()?;
     let bytes = match data.get("encoding") {
         None | Some(Json::Null) => line.as_bytes().to_vec(),
-        // Encoders break long lines; the text of mold calls the encoding b64, and shows base64.
+        // Encoders break long lines. mold's documentation names the encoding b64, but its examples use base64.
         Some(Json::String(word)) if matches!(word.as_str(), "b64" | "base64") => {
             from_base64(&line.split_ascii_whitespace().collect::<String>())?
         }
@@ -150,7 +150,7 @@ fn part(descriptor: u8, data: &Json) -> Option<Said> {
     Some(Said::Stream { descriptor, bytes })
 }
 
-/// `path` is the program where there is no `executable`, which goes before it: then `path` is the working directory.
+/// Reads the details. With an `executable`, `path` is the working directory; otherwise, it is the program.
 fn spawn(data: &Json) -> Option<Spawn> {
     data.as_object()?;
     let text = |keys: &[&str]| {
@@ -175,33 +175,33 @@ fn exit(data: &Json) -> Option<Said> {
     Some(Said::Exit { code: number("code"), signal: number("signal") })
 }
 
-/// Takes the messages out of what comes through channel 3, in parts cut anywhere.
+/// Decodes the messages of channel 3 from chunks of any size.
 pub struct Channel {
     decoder: Decoder<Message>,
 }
 
 impl Channel {
-    /// A channel at its beginning.
+    /// Creates a decoder at the start of a channel.
     pub fn new() -> Channel {
         Channel::with_longest(LONGEST_MESSAGE)
     }
 
-    /// A channel whose messages have at most `longest` bytes; longer ones count as damage.
+    /// Creates a decoder with a maximum message size of `longest` bytes. A longer message counts as damage.
     pub fn with_longest(longest: usize) -> Channel {
         Channel { decoder: Decoder::new(longest, Message::read) }
     }
 
-    /// How many bytes it holds: those of one message that is not whole yet, at most, however much it was given.
+    /// Number of buffered bytes: at most one incomplete message.
     pub fn held(&self) -> usize {
         self.decoder.held.len()
     }
 
-    /// Takes a part.
+    /// Decodes a chunk.
     pub fn feed(&mut self, bytes: &[u8], give: &mut dyn FnMut(Frame<Message>)) {
         self.decoder.feed(bytes, give);
     }
 
-    /// The channel has ended.
+    /// Handles the end of the channel.
     pub fn end(&mut self, give: &mut dyn FnMut(Frame<Message>)) {
         self.decoder.end(give);
     }
@@ -213,11 +213,11 @@ impl Default for Channel {
     }
 }
 
-/// Reads a raw log: all messages, and what is damaged. It is read in parts, and `give` takes what each of them completes, until it
-/// says that this was enough.
+/// Reads the messages and damages of a raw log. The log is read in chunks. `give` receives the frames of each
+/// chunk, and ends the reading by returning `Break`.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the log cannot be read.
 pub fn read_log(mut log: impl Read, give: &mut dyn FnMut(Vec<Frame<Message>>) -> ControlFlow<()>) -> io::Result<()> {
     let mut channel = Channel::new();
     let mut buffer = vec![0; 64 << 10];
@@ -241,7 +241,7 @@ pub fn read_log(mut log: impl Read, give: &mut dyn FnMut(Vec<Frame<Message>>) ->
     Ok(())
 }
 
-/// JSON with a space behind each comma and colon.
+/// JSON formatter with a space after each comma and colon.
 struct Spaced;
 
 impl serde_json::ser::Formatter for Spaced {

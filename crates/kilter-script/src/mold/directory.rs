@@ -1,4 +1,4 @@
-//! A directory of mold: `facts`, `resources` and `actors`.
+//! A mold directory: `facts`, `resources` and `actors`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::metadata::Metadata;
 use crate::side_by_side::side_by_side;
 use crate::surroundings::Surroundings;
 
-/// So many scripts gather facts at a time.
+/// Maximum number of fact scripts that run concurrently.
 const GATHERING: usize = 8;
 
-/// A directory of mold, on whichever side: what is in it is used.
+/// A mold directory with its scripts.
 pub struct Mold {
     directory: PathBuf,
     files: Arc<dyn Files>,
@@ -31,20 +31,19 @@ pub struct Mold {
 }
 
 impl Mold {
-    /// Looks for the scripts in a directory. Everything that they do is told to the historian of the
-    /// surroundings.
+    /// Opens a directory and finds its scripts. The historian of the surroundings receives all messages.
     ///
     /// # Errors
-    /// When there is no such directory.
+    /// If the directory does not exist.
     pub fn open(directory: &Path, surroundings: Arc<Surroundings>) -> std::io::Result<Mold> {
         let files = Arc::new(LiveFiles(surroundings.trust.clone()));
         Mold::open_through(files, directory, surroundings)
     }
 
-    /// Looks for the scripts in a directory through somebody else's eyes.
+    /// Opens a directory through another implementation of [`Files`].
     ///
     /// # Errors
-    /// When there is no such directory.
+    /// If the directory does not exist.
     pub fn open_through(
         files: Arc<dyn Files>,
         directory: &Path,
@@ -75,23 +74,23 @@ impl Mold {
         }
     }
 
-    /// The providers: one for each resource script, in the order of their names.
+    /// Providers of the resource scripts, sorted by name.
     pub fn providers(&self) -> &[Arc<MoldProvider>] {
         &self.providers
     }
 
-    /// The provider of a kind.
+    /// Returns the provider of a kind.
     pub fn provider(&self, kind: &str) -> Option<&Arc<MoldProvider>> {
         self.providers.iter().find(|provider| provider.schema().name == *kind)
     }
 
-    /// Files that are not used, and why.
+    /// Unused files, with the reasons.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Runs all fact scripts and puts what they print together under the names of their files. One that fails is told,
-    /// and disturbs no other. What they write on standard error goes to the log.
+    /// Runs all fact scripts. Returns their output under the names of their files, and notes. A failing script
+    /// causes a note and does not affect the others. The log receives their stderr.
     pub fn facts(&self, cx: &Context<'_>) -> (Hash, Vec<Note>) {
         let (scripts, mut notes) = self.files.scripts(&self.directory.join("facts"));
         let gathered = side_by_side(&scripts, GATHERING, |(name, path)| self.fact(cx, name, path));
@@ -135,7 +134,7 @@ impl Mold {
         }
     }
 
-    /// How a script that handles no resources is run.
+    /// Returns the settings of a script that does not handle resources.
     pub(super) fn manner(&self, path: &Path) -> Result<Manner, Note> {
         match self.files.metadata(path)? {
             None => Ok(Manner::default()),
@@ -143,12 +142,12 @@ impl Mold {
         }
     }
 
-    /// The types of which its actors speak.
+    /// Types that its actors may refer to.
     pub(super) fn schemas(&self) -> Vec<&TypeSchema> {
         self.providers.iter().map(|provider| provider.schema()).collect()
     }
 
-    /// What looks at its files.
+    /// Returns the access to its files.
     pub(super) fn files(&self) -> &dyn Files {
         &*self.files
     }
@@ -157,7 +156,7 @@ impl Mold {
         &self.runner
     }
 
-    /// The directory, absolute.
+    /// Returns the absolute path of the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

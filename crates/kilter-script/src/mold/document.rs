@@ -1,4 +1,4 @@
-//! The documents that resource scripts read and print.
+//! Documents that resource scripts read and print.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Difference, Hash, State, Value, from_json};
@@ -10,8 +10,8 @@ use crate::convention::{attribute_name, beginning};
 use crate::metadata::{EXISTS, Metadata};
 use crate::typed::typed;
 
-/// What identifies a resource: kind and name, and the key that the script's documents use. Where nobody has said which
-/// that is, a name that is a path is given as `path` as well, as in mold's text.
+/// Returns the identity of a resource: kind, name, and the key attribute of the script. Without a declared key,
+/// a name that is a path is also passed as `path`, as in mold's documentation.
 pub(super) fn identity(kind: &Metadata, name: &str) -> Hash {
     let mut document = Hash::default();
     document.insert("kind".into(), Value::from(kind.schema.name.as_str()));
@@ -22,7 +22,7 @@ pub(super) fn identity(kind: &Metadata, name: &str) -> Hash {
     document
 }
 
-/// What is wanted of a resource, or what would be.
+/// Returns the desired state of a resource, for a change or a preview.
 pub(super) fn prescription(kind: &Metadata, name: &str, should: &Attributes, mode: Mode) -> Value {
     let mut document = identity(kind, name);
     if mode == Mode::Preview {
@@ -34,11 +34,11 @@ pub(super) fn prescription(kind: &Metadata, name: &str, should: &Attributes, mod
     Value::hash(document)
 }
 
-/// An observation as a state, and the attributes that the type does not have. A value outside of its type stays as it was
-/// written if its attribute `is_repairable`.
+/// Converts an observation to a state. Also returns the undeclared attributes. A value outside of its type
+/// stays unchanged if its attribute `is_repairable`.
 ///
 /// # Errors
-/// What is wrong with it, or what the script says is.
+/// The fault of the document, or the error that the script reports.
 pub(super) fn state(
     kind: &Metadata,
     name: &EcoString,
@@ -88,10 +88,11 @@ pub(super) fn state(
     Ok((State { exists, outputs, ..State::present(name.clone(), attributes) }, undeclared))
 }
 
-/// What a conform script says it has changed: `changed`, with `was` and `is` of each attribute. It need not say anything.
+/// Returns the changes reported by a conform script: `changed`, with `was` and `is` of each attribute. The
+/// report is optional.
 ///
 /// # Errors
-/// What is wrong with it, or what the script says is.
+/// The fault of the document, or the error that the script reports.
 pub(super) fn changed(kind: &Metadata, name: &str, document: &Json) -> Result<Vec<Difference>, MoldCause> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
@@ -108,7 +109,7 @@ pub(super) fn changed(kind: &Metadata, name: &str, document: &Json) -> Result<Ve
     Ok(changed.iter().map(|(name, of)| Difference::new(name.as_str(), value(of, "was"), value(of, "is"))).collect())
 }
 
-/// The entries of a document that is about a resource, if it is about this one.
+/// Returns the entries of a document, and checks that it is about this resource.
 fn checked<'d>(
     kind: &Metadata,
     name: &str,

@@ -1,4 +1,4 @@
-//! What a script of mold did wrong, in full.
+//! Errors of mold scripts, with their context.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,42 +13,42 @@ use crate::convention::size::Room;
 use crate::convention::{ProtocolError, text};
 use crate::provider::{last_words, status};
 
-/// Says what a script was called for and what came of it.
+/// Error of a call of a mold script.
 #[derive(Debug, thiserror::Error)]
 #[error("{task} (mold, {}): {cause}{}", path.display(), self.circumstances())]
 pub struct MoldError {
-    /// What it was called for: ``inspect of file[/tmp/foo] by the provider `mold` ``.
+    /// Description of the call: ``inspect of file[/tmp/foo] by the provider `mold` ``.
     pub task: EcoString,
     /// The script.
     pub path: PathBuf,
-    /// What went wrong.
+    /// Cause of the error.
     pub cause: MoldCause,
-    /// How it ended, what it said at last, and what it was kept from.
+    /// Exit status, last lines of stderr, and refused attempts.
     pub details: Vec<EcoString>,
 }
 
-/// What went wrong with a script.
+/// Cause of an error.
 #[derive(Debug, thiserror::Error)]
 pub enum MoldCause {
-    /// It could not be started.
+    /// The script could not be started.
     #[error("{}", .0.with_sources())]
     NotStarted(SpawnError),
-    /// What it answered is no answer.
+    /// The answer is invalid.
     #[error(transparent)]
     Answer(ProtocolError),
-    /// Its document is of another form.
+    /// The document has the wrong structure.
     #[error("its document is not as it should be: {0}")]
     Document(EcoString),
-    /// It says that it failed.
+    /// The script reports a failure.
     #[error("it says: {0}")]
     Told(EcoString),
-    /// It watches no longer.
+    /// The watch has ended.
     #[error("it has ended")]
     Ended,
 }
 
 impl MoldCause {
-    /// The same in other words, where it repeats what a document says.
+    /// Applies `reword` to a cause that quotes a document.
     pub(super) fn reworded(self, reword: impl Fn(EcoString) -> EcoString) -> MoldCause {
         match self {
             MoldCause::Document(why) => MoldCause::Document(reword(why)),
@@ -59,7 +59,7 @@ impl MoldCause {
 }
 
 impl From<EcoString> for MoldCause {
-    /// What is wrong with a document.
+    /// Creates the cause for an invalid document.
     fn from(why: EcoString) -> MoldCause {
         MoldCause::Document(why)
     }
@@ -70,7 +70,7 @@ impl MoldError {
         if self.details.is_empty() { EcoString::new() } else { eco_format!(" ({})", self.details.join("; ")) }
     }
 
-    /// What is known of a process that has ended.
+    /// Collects the details of a finished process.
     pub(super) fn details_of(
         cause: &MoldCause,
         finished: &Finished,
@@ -103,7 +103,7 @@ impl From<MoldError> for ProviderError {
     }
 }
 
-/// Whether a process ended well.
+/// Returns an error if a process failed.
 pub(super) fn ended(finished: &Finished) -> Result<(), MoldCause> {
     ProtocolError::of_ending(finished).map_err(MoldCause::Answer)?;
     match finished.status.is_success() {
@@ -112,7 +112,7 @@ pub(super) fn ended(finished: &Finished) -> Result<(), MoldCause> {
     }
 }
 
-/// The document that a process printed, which ended well and might print so many bytes.
+/// Returns the document that a process printed, with at most `most` bytes, if the process succeeded.
 pub(super) fn document(finished: &Finished, expected: &'static str, most: usize) -> Result<Json, MoldCause> {
     ended(finished)?;
     let text = text(&finished.stdout.bytes).map_err(MoldCause::Answer)?;

@@ -1,4 +1,4 @@
-//! The scripts in a directory of mold.
+//! Files in a mold directory.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -9,37 +9,37 @@ use kilter_process::trust::TrustPolicy;
 
 use crate::discovery::{Note, trusted_text};
 
-/// The most that metadata may have, in bytes.
+/// Maximum size of metadata, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Looks at the files in a directory of mold.
+/// Access to the files in a mold directory.
 pub trait Files: Send + Sync {
-    /// The directory by its absolute path.
+    /// Returns the absolute path of the directory.
     ///
     /// # Errors
-    /// When there is no such directory, or it cannot be read.
+    /// If the directory does not exist or cannot be read.
     fn directory(&self, path: &Path) -> std::io::Result<PathBuf>;
 
-    /// The scripts of a directory by name, in the order of their names, and what is to be said of other files.
+    /// Returns the scripts of a directory, sorted by name, and notes about other files.
     fn scripts(&self, directory: &Path) -> (Vec<(EcoString, PathBuf)>, Vec<Note>);
 
-    /// The name of a script that can be run; none for what is no file.
+    /// Returns the name of an executable script. None if the path is not a file.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why the script is unusable.
     fn script(&self, path: &Path) -> Result<Option<EcoString>, EcoString>;
 
-    /// The metadata beside a script, with its path; none if there is none.
+    /// Returns the path and text of the metadata file next to a script. None if there is none.
     ///
     /// # Errors
-    /// When it cannot be believed or read.
+    /// If the file is not trusted or cannot be read.
     fn metadata(&self, script: &Path) -> Result<Option<(PathBuf, EcoString)>, Note>;
 
-    /// Whether there is anything at a path.
+    /// Returns true if a path exists.
     fn exists(&self, path: &Path) -> bool;
 }
 
-/// The files of this machine, as somebody may use them.
+/// Files of this machine, with a trust policy.
 #[derive(Clone, Debug)]
 pub struct LiveFiles(pub TrustPolicy);
 
@@ -47,7 +47,7 @@ impl Files for LiveFiles {
     fn directory(&self, path: &Path) -> std::io::Result<PathBuf> {
         self.0.open(path).map_err(std::io::Error::other)?;
         let directory = path.canonicalize()?;
-        // What is no directory cannot be read as one.
+        // Checks that the path is a readable directory.
         drop(std::fs::read_dir(&directory)?);
         Ok(directory)
     }
@@ -71,8 +71,8 @@ impl Files for LiveFiles {
     }
 }
 
-/// The scripts of a directory by name, in the order of their names: every executable file. Hidden ones, leftovers of
-/// editors and metadata (`NAME.yaml`) are none. A directory that does not exist is empty.
+/// Returns the scripts of a directory, sorted by name: all executable files except hidden files, leftovers of
+/// editors and metadata (`NAME.yaml`). A missing directory counts as empty.
 fn scripts(directory: &Path, trust: &TrustPolicy, notes: &mut Vec<Note>) -> Vec<(EcoString, PathBuf)> {
     let listed = std::fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let entries = match listed {
@@ -103,7 +103,7 @@ fn scripts(directory: &Path, trust: &TrustPolicy, notes: &mut Vec<Note>) -> Vec<
     found
 }
 
-/// The name of a script that can be run; none for what is no file.
+/// Returns the name of an executable script. None if the path is not a file.
 fn script(path: &Path, trust: &TrustPolicy) -> Result<Option<EcoString>, EcoString> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or("its name is not UTF-8")?;
     let found = path.metadata().map_err(|error| eco_format!("{error}"))?;
@@ -123,7 +123,7 @@ fn is_meant(path: &Path) -> bool {
     !name.starts_with('.') && !others.iter().any(|end| name.ends_with(end))
 }
 
-/// The metadata beside a script, as text; none if there is none.
+/// Returns the metadata file next to a script. None if there is none.
 fn metadata(script: &Path, trust: &TrustPolicy) -> Result<Option<(PathBuf, EcoString)>, Note> {
     let mut path = script.as_os_str().to_owned();
     path.push(".yaml");

@@ -1,4 +1,4 @@
-//! Who is told everything that scripts do.
+//! Receivers of all script messages.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -8,21 +8,21 @@ use std::sync::{Mutex, PoisonError};
 
 use super::channel::Message;
 
-/// Receives every message of channel 3, and what the runner itself sees: the start of each script, its input, its
-/// outputs and its end. Secrets that a script was given have been taken out.
+/// Receives every message of channel 3, and the observations of the runner: the start, input, outputs and exit
+/// of each script. Secrets given to the script are redacted.
 ///
-/// Scripts run side by side, so it is called from several threads; messages of one script come in order.
+/// Scripts run concurrently, so several threads call this. The messages of each script are in order.
 pub trait Historian: Send + Sync {
-    /// Takes a message. The name in it begins with that of the script.
+    /// Receives a message. Its name starts with the name of the script.
     fn record(&self, message: &Message);
 
-    /// Whether messages are of any use: where they are not, what scripts read and write is not made into any.
+    /// Returns true if the historian uses messages. Otherwise, the runner creates none for inputs and outputs.
     fn is_listening(&self) -> bool {
         true
     }
 }
 
-/// Forgets everything.
+/// Historian that discards all messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHistorian;
 
@@ -34,25 +34,26 @@ impl Historian for NoHistorian {
     }
 }
 
-/// Keeps messages as they are in a file: one netstring behind the other.
+/// Historian that writes all messages to a file as netstrings.
 ///
-/// [`read_log`](super::read_log) reads it. Others may append to it meanwhile: each message is written at once.
+/// [`read_log`](super::read_log) reads the file. Other programs may append to it, because each message is a
+/// single write.
 #[derive(Debug)]
 pub struct RawLog {
     state: Mutex<(File, Option<io::Error>)>,
 }
 
 impl RawLog {
-    /// Appends to the file at `path`; one that is not there is made with mode 0600.
+    /// Opens the file at `path` for appending. Creates it with mode 0600.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If the file cannot be opened.
     pub fn open(path: &Path) -> io::Result<RawLog> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         Ok(RawLog { state: Mutex::new((file, None)) })
     }
 
-    /// Why the log is not whole: the first message that could not be written. Told once.
+    /// Returns the error of the first message that could not be written, once.
     pub fn failure(&self) -> Option<io::Error> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).1.take()
     }

@@ -1,4 +1,4 @@
-//! What is known of a script in `resources` or elsewhere: what it says beside itself, or what holds without that.
+//! Metadata of mold scripts: from the file next to the script, or defaults.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::condition::Condition;
 use crate::convention::ConventionName;
 use crate::metadata::{self, Metadata, Origin, REFRESH, complete, is_action, is_word, of_words, other, owns, titles};
 
-/// What a provider of a script in `resources` is called.
+/// Name of the provider for a script in `resources`.
 pub(super) const NAME: &str = "mold";
 
-/// The longest time that metadata can ask for, in seconds.
+/// Maximum timeout in metadata, in seconds.
 const LONGEST_TIMEOUT: i64 = 7 * 24 * 3600;
 
-/// How a script is run.
+/// Settings for running a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Manner {
-    /// Whether what only reads is kept from changing the machine.
+    /// True if calls that only read are confined.
     pub(super) is_confined: bool,
-    /// How long one call may take, where that was said.
+    /// Declared timeout of a call.
     pub(super) timeout: Option<Duration>,
-    /// How many bytes it may print, where that was said.
+    /// Declared output limit in bytes.
     pub(super) output: Option<usize>,
 }
 
@@ -32,7 +32,8 @@ impl Default for Manner {
     }
 }
 
-/// What holds of a script that says nothing of itself: resources have a name, exist or not, and have any attributes.
+/// Returns the metadata of a script without a metadata file: resources have a name, exist or not, and may have
+/// any attributes.
 pub(super) fn without_metadata(name: &EcoString) -> Result<Metadata, EcoString> {
     let schema = TypeSchema::new(name.clone(), "Resources that a script of mold handles.");
     let schema = schema.attribute("name", "String[1]", Behaviour::Namevar, "What names the resource.");
@@ -43,10 +44,10 @@ pub(super) fn without_metadata(name: &EcoString) -> Result<Metadata, EcoString> 
     }
 }
 
-/// What the metadata of the script `name` in `resources` says.
+/// Reads the metadata of the script `name` in `resources`.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// All faults.
 pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoString>> {
     let mut entries = entries(text)?;
     if entries.contains_key("provider") {
@@ -104,7 +105,7 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
 
 fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Manner) -> Metadata {
     let (actions, one_time) = of_words(words);
-    // What can change nothing need not be called to foresee that.
+    // A provider without changes needs no call for a preview.
     if !actions.update && !schema.has(Feature::SupportsNoop) {
         schema.features.push(Feature::SupportsNoop);
     }
@@ -132,7 +133,7 @@ fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Mann
 }
 
 impl Manner {
-    /// What the metadata of a script that is no resource's says: `confine`, `timeout` and `output`.
+    /// Reads the metadata of a script that does not handle resources: `confine`, `timeout` and `output`.
     pub(super) fn read(text: &str) -> Result<Manner, Vec<EcoString>> {
         let mut entries = entries(text)?;
         let mut rest = Rest { faults: Vec::new(), entries: &mut entries };
@@ -155,7 +156,7 @@ fn entries(text: &str) -> Result<Hash, Vec<EcoString>> {
     }
 }
 
-/// The keys that are mold's, each taken out as it is read.
+/// Reads mold's own keys and removes them from the entries.
 struct Rest<'e> {
     faults: Vec<EcoString>,
     entries: &'e mut Hash,
@@ -199,7 +200,7 @@ impl Rest<'_> {
     }
 }
 
-/// Declares the attribute that names resources, if metadata does not: `key`, or else `name`.
+/// Declares the namevar if the metadata does not: `key`, otherwise `name`.
 fn add_namevar(entries: &mut Hash, key: Option<&str>) {
     let Some(Value::Hash(attributes)) = entries.get("attributes") else { return };
     let behaviour = |value: &Value| match value {

@@ -1,4 +1,4 @@
-//! All resources of a script of mold that can list them.
+//! Lists all resources of a mold script.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{State, Value};
@@ -12,7 +12,8 @@ use super::resource::MoldProvider;
 use crate::secrets::of_document;
 
 impl MoldProvider {
-    /// The resources that `list` prints: an array of observation documents. One that cannot be read hides no other.
+    /// Runs `list`, which prints an array of observation documents. An unreadable resource does not affect the
+    /// others.
     pub(super) fn list(&self, cx: &Context<'_>) -> Result<Vec<State>, ProviderError> {
         let metadata = self.known();
         if !metadata.actions.list {
@@ -68,7 +69,7 @@ impl MoldProvider {
         Ok(states)
     }
 
-    /// The name of a resource in a list.
+    /// Returns the name of a resource in a list.
     fn name_in(&self, document: &Json) -> Result<EcoString, EcoString> {
         let entries = document
             .as_object()
@@ -82,7 +83,7 @@ impl MoldProvider {
     }
 }
 
-/// A name that two resources have.
+/// Returns a name that two resources share.
 fn repeated(states: &[State]) -> Option<&EcoString> {
     let mut seen = FxHashSet::default();
     states.iter().map(|state| &state.name).find(|name| !seen.insert(*name))

@@ -1,8 +1,8 @@
-//! Actors that are plain scripts, as mold has them.
+//! Actors that are plain scripts, in mold's convention.
 //!
-//! A [`Mold`] is a directory with `facts`, `resources` and `actors`. Every script reads a document from standard input,
-//! prints one to standard output, and may write to descriptor 3, channel 3: [`Message`]s in netstrings. What it
-//! writes there, and what its runner sees of it, goes to a [`Historian`].
+//! A [`Mold`] is a directory with `facts`, `resources` and `actors`. Every script reads a document from
+//! standard input and prints a document to standard output. It may write [`Message`]s in netstrings to
+//! descriptor 3, channel 3. A [`Historian`] receives these messages and the observations of the runner.
 //!
 //! *Start from* [`Mold::open`] and [`Channel`].
 

@@ -1,27 +1,27 @@
-//! Netstrings in a stream of bytes that may be damaged.
+//! Decoder for netstrings in a possibly damaged byte stream.
 
 use crate::convention::beginning;
 
-/// The longest message that is taken, in bytes, unless another limit is given.
+/// Default maximum size of a message, in bytes.
 pub const LONGEST_MESSAGE: usize = 4 << 20;
 
 /// Number of skipped bytes after which they are reported, unless they are one message that is too long.
 const STRETCH: usize = 64 << 10;
 
-/// Maximum size of a message that is reported as one, though it is too long, in bytes.
+/// Maximum size in bytes of an oversized message that is reported as a single damage.
 const MAX_DECLARED_BYTES: usize = 1 << 30;
 
-/// So many of the bytes that were skipped are shown.
+/// Maximum number of skipped bytes that a report shows.
 const SAMPLE: usize = 80;
 
-/// A stretch of bytes that belongs to no message.
+/// A range of bytes that belongs to no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where it begins in the stream, in bytes.
+    /// Offset in the stream, in bytes.
     pub at: u64,
-    /// How many bytes were skipped.
+    /// Number of skipped bytes.
     pub bytes: usize,
-    /// How they begin, as text.
+    /// First bytes, as text.
     pub beginning: String,
 }
 
@@ -32,29 +32,29 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What a decoder gives.
+/// Output of a decoder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame<T> {
     /// A message.
     Message(T),
-    /// What was skipped before the next message.
+    /// Bytes skipped before the next message.
     Damage(Damage),
 }
 
-/// Takes netstrings out of a stream, whole ones whose content `read` accepts.
+/// Decodes netstrings whose content `read` accepts.
 ///
-/// After damage it looks for the next place where a whole acceptable netstring stands, so that nothing is lost but
-/// what is damaged. What it gives does not depend on how the stream is cut into parts. White space between
-/// messages is passed over. It holds at most one message of the longest length.
+/// After damage, the decoder searches for the next complete, acceptable netstring, so only damaged data is
+/// lost. The result does not depend on the chunk boundaries. White space between messages is skipped. The
+/// decoder buffers at most one message of maximum size.
 pub(super) struct Decoder<T> {
     longest: usize,
-    /// How many digits the longest length has.
+    /// Number of digits of the maximum length.
     digits: usize,
     read: fn(&[u8]) -> Option<T>,
     pub(super) held: Vec<u8>,
-    /// Bytes of the stream before those that are held.
+    /// Number of bytes of the stream before the buffer.
     passed: u64,
-    /// What was skipped and not told yet, and where that began.
+    /// Number of skipped bytes that have not been reported, and their offset.
     skipped: usize,
     skipped_at: u64,
     sample: Vec<u8>,
@@ -62,13 +62,13 @@ pub(super) struct Decoder<T> {
     stretch: usize,
 }
 
-/// What stands at the beginning of some bytes.
+/// Result of decoding the start of a buffer.
 enum Start<T> {
-    /// A message, and where it ends.
+    /// A message, and its length with the header.
     Message(T, usize),
-    /// The beginning of what may be one.
+    /// Possibly an incomplete message.
     Open,
-    /// No message.
+    /// Not a message.
     Nothing,
 }
 
@@ -87,13 +87,13 @@ impl<T> Decoder<T> {
         }
     }
 
-    /// Takes a part of the stream.
+    /// Decodes a chunk.
     pub(super) fn feed(&mut self, bytes: &[u8], give: &mut dyn FnMut(Frame<T>)) {
         self.held.extend_from_slice(bytes);
         self.scan(false, give);
     }
 
-    /// The stream has ended: what is open is no message.
+    /// Handles the end of the stream. An incomplete message counts as damage.
     pub(super) fn end(&mut self, give: &mut dyn FnMut(Frame<T>)) {
         self.scan(true, give);
         self.tell(give);
@@ -117,14 +117,13 @@ impl<T> Decoder<T> {
             }
         }
         self.passed += at as u64;
-        // A message that is long comes in many parts.
+        // A long message arrives in many chunks.
         self.held = if at == 0 { held } else { held[at..].to_vec() };
     }
 
-    /// Whether bytes begin with a message. The answer for a longer text with the same beginning is the same, unless it
-    /// is open.
+    /// Decodes a message at the start of `bytes`. More data changes the result only if it is [`Start::Open`].
     fn start(&self, bytes: &[u8]) -> Start<T> {
-        // No length has more digits than the longest one.
+        // A length with more digits than the maximum is invalid.
         let most = self.digits;
         let digits = bytes.iter().take(most + 1).take_while(|byte| byte.is_ascii_digit()).count();
         let length = || std::str::from_utf8(&bytes[..digits]).ok()?.parse::<usize>().ok();
@@ -138,7 +137,7 @@ impl<T> Decoder<T> {
             Some(_) => return Start::Nothing,
         }
         let content = &bytes[digits + 1..];
-        // What is certain to be refused is not waited for.
+        // Do not wait for the rest of content that is certain to be rejected.
         if content.first().is_some_and(|first| !matches!(first, b'[' | b' ' | b'\t' | b'\r' | b'\n')) {
             return Start::Nothing;
         }
@@ -189,7 +188,7 @@ fn declared_len(bytes: &[u8]) -> Option<usize> {
     is_message.then_some(digits + 1 + length + 1)
 }
 
-/// `LENGTH:CONTENT,`
+/// Encodes `LENGTH:CONTENT,`.
 pub(super) fn encode(content: &[u8]) -> Vec<u8> {
     let mut netstring = format!("{}:", content.len()).into_bytes();
     netstring.extend_from_slice(content);

@@ -1,4 +1,4 @@
-//! What happens to a script, as messages for the historian.
+//! Converts the events of a script to messages for the historian.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,46 +14,46 @@ use super::netstring::{Damage, Frame};
 use crate::secrets::can_search;
 use crate::spoken::whole_characters;
 
-/// Longer lines are told in parts, in bytes.
+/// Maximum length of a line in a message, in bytes. Longer lines are split.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// So many damages of channel 3 are told apart.
+/// Maximum number of separately reported damages of channel 3.
 const DAMAGES: usize = 10;
 
-/// Tells a historian what happens to one script.
+/// Reports the events of a script to a historian.
 pub(super) struct Recorder<'a> {
-    /// What the script is called in messages.
+    /// Name of the script in messages.
     name: &'a str,
     historian: &'a dyn Historian,
     seal: &'a Seal,
     invocation: &'a Invocation,
-    /// What is told of the input where secrets are in it; none where it is told as it is.
+    /// Redacted input, if the input contains secrets.
     told_input: Option<Vec<u8>>,
     stdin: Parts,
     stdout: Parts,
     stderr: Parts,
     channel: Channel,
-    /// What was damaged on channel 3.
+    /// Damages of channel 3.
     pub(super) damages: Vec<Damage>,
-    /// Messages that are told when it is known what is secret in them.
+    /// Messages held back until their secrets are known.
     held: Option<Held>,
 }
 
-/// What is told later.
+/// Messages held back.
 #[derive(Default)]
 struct Held {
     kept: RefCell<Vec<Kept>>,
-    /// Its bytes, about.
+    /// Approximate size, in bytes.
     bytes: Cell<usize>,
-    /// How many bytes are kept of what the script says.
+    /// Maximum size of the held messages of the script, in bytes.
     most: usize,
-    /// How many were not.
+    /// Number of dropped bytes.
     dropped: Cell<usize>,
 }
 
-/// What is kept back.
+/// A message held back.
 enum Kept {
-    /// A message of the runner itself.
+    /// A message of the runner.
     OfRunner(Message),
     /// A message of the script.
     OfScript(Message),
@@ -84,13 +84,13 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Keeps messages back, as long as they have no more than so many bytes: what comes then is not told.
+    /// Starts to hold back messages, up to `most` bytes. Drops further messages.
     pub(super) fn hold(&mut self, most: usize) {
         self.held = self.historian.is_listening().then(|| Held { most, ..Held::default() });
     }
 
-    /// Tells what was kept back without the secrets, which are these; nothing of what the script has said where nobody can
-    /// tell which they are.
+    /// Reports the held messages and redacts the secrets in `seal`. If the secrets are unknown, redacts all
+    /// messages of the script.
     pub(super) fn release(&mut self, seal: Option<&Seal>) {
         let Some(held) = self.held.take() else { return };
         let seal = seal.filter(|seal| can_search(seal, held.bytes.get()));
@@ -108,10 +108,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Takes an event of the process.
+    /// Handles an event of the process.
     pub(super) fn observe(&mut self, event: &Event<'_>) {
         match event {
-            // Damage is told to people too.
+            // Damages are also logged, so they are recorded without a historian.
             Event::Chunk { stream: Stream::Channel, .. } | Event::Closed { stream: Stream::Channel } => {
                 self.channel(event)
             }
@@ -165,7 +165,7 @@ impl<'a> Recorder<'a> {
         match self.told_input.take() {
             Some(told) if !told.is_empty() => {
                 self.part("stdin", &told);
-                // The rest of the input has been told with its beginning.
+                // The message with the start of the input already contains the whole input.
                 self.told_input = Some(Vec::new());
             }
             Some(told) => self.told_input = Some(told),
@@ -196,7 +196,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Keeps the first damages; of all others how many bytes they had, with the last one kept.
+    /// Records a damage. After the limit, adds the size to the last recorded damage.
     fn damage(&mut self, damage: Damage) {
         match self.damages.get_mut(DAMAGES - 1) {
             Some(last) => last.bytes = last.bytes.saturating_add(damage.bytes),
@@ -211,7 +211,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Tells what the script has said.
+    /// Reports a message of the script.
     fn tell_said(&self, message: Message) {
         match &self.held {
             None => self.tell(message),
@@ -222,7 +222,7 @@ impl<'a> Recorder<'a> {
 
 impl Held {
     fn take(&self, kept: Kept) {
-        // A message is about as long where it is kept as where it is written.
+        // A message takes about as much memory as its encoding.
         let bytes = match &kept {
             Kept::OfRunner(_) => 0,
             Kept::OfScript(message) => message.to_netstring().len(),
@@ -257,14 +257,14 @@ fn exit(status: Status) -> Message {
     }
 }
 
-/// Bytes without the secrets in them.
+/// Redacts the secrets in a byte string.
 fn hidden_bytes(seal: &Seal, bytes: &[u8]) -> Vec<u8> {
     let text = EcoString::from(String::from_utf8_lossy(bytes).as_ref());
     let told = seal.hide(text.clone());
     if told == text { bytes.to_vec() } else { told.as_bytes().to_vec() }
 }
 
-/// A part of a line without the secrets in it, or what there is in it of one that goes on in the next part.
+/// Redacts the secrets in a part of a line, including parts of a secret that is split between parts.
 fn hidden_part(seal: &Seal, part: &Part) -> Vec<u8> {
     const CUT: &str = "…";
     let Part { bytes, amid, goes_on } = part;
@@ -272,7 +272,7 @@ fn hidden_part(seal: &Seal, part: &Part) -> Vec<u8> {
         return hidden_bytes(seal, bytes);
     }
     let text = String::from_utf8_lossy(bytes);
-    // One that is as long as that may have its beginning and its end in other parts.
+    // A longer secret may start and end in other parts.
     if *amid && *goes_on && seal.texts().iter().any(|secret| secret.contains(text.as_ref())) {
         return REDACTED.as_bytes().to_vec();
     }
@@ -286,7 +286,7 @@ fn hidden_part(seal: &Seal, part: &Part) -> Vec<u8> {
     told.strip_suffix(mark(goes_on)).unwrap_or(told).as_bytes().to_vec()
 }
 
-/// A message of the script without the secrets in it.
+/// Redacts the secrets in a message of the script.
 fn hidden(seal: &Seal, mut message: Message) -> Message {
     if let (Said::Stream { bytes, .. }, true) = (message.said(), message.data.get("encoding").is_some()) {
         let told = hidden_bytes(seal, &bytes);
@@ -315,21 +315,21 @@ pub(super) fn hide_below(seal: &Seal, json: &mut Json) {
     }
 }
 
-/// The lines of a stream with their ends, long ones in parts; nothing is dropped.
+/// Splits a stream into lines with their terminators. Long lines are split into parts, without loss.
 #[derive(Default)]
 struct Parts {
     held: Vec<u8>,
-    /// Whether the line has begun in parts that were told.
+    /// True if earlier parts of the line have been returned.
     amid: bool,
 }
 
-/// A line, or a part of one.
+/// A line, or a part of a line.
 #[derive(Debug, PartialEq)]
 struct Part {
     bytes: Vec<u8>,
-    /// Whether the line has begun in another part.
+    /// True if the line starts in an earlier part.
     amid: bool,
-    /// Whether the line goes on in another part.
+    /// True if the line continues in another part.
     goes_on: bool,
 }
 
@@ -353,7 +353,7 @@ impl Parts {
         if self.held.is_empty() { Vec::new() } else { vec![self.part(Vec::new(), false)] }
     }
 
-    /// What is held, but for the rest.
+    /// Returns the buffer except `rest`, which stays in the buffer.
     fn part(&mut self, rest: Vec<u8>, goes_on: bool) -> Part {
         let bytes = std::mem::replace(&mut self.held, rest);
         Part { bytes, amid: std::mem::replace(&mut self.amid, goes_on), goes_on }

@@ -1,4 +1,4 @@
-//! The provider that a resource script amounts to.
+//! Provider of a mold resource script.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,31 +24,31 @@ use crate::script::Script;
 use crate::surroundings::Surroundings;
 use crate::turns::Turns;
 
-/// How many lines of a script's output, or attributes that nobody has declared, are shown.
+/// Maximum number of output lines or undeclared attributes in messages.
 const NOTED: usize = 20;
 
-/// A provider that is a resource script of mold: one in `resources`, or a file `*.prov`.
+/// Provider of a mold resource script: a script in `resources`, or a file `*.prov`.
 pub struct MoldProvider {
     runner: Arc<Runner>,
     path: PathBuf,
     kind: Metadata,
     name: &'static str,
-    /// What the script is called in messages: `resources/file`.
+    /// Name of the script in messages: `resources/file`.
     role: EcoString,
-    /// Where it keeps things, below the directory of all scripts.
+    /// Directory of the script for persistent data, relative to that of all scripts.
     keeps: EcoString,
     turns: Turns,
 }
 
 impl MoldProvider {
-    /// The provider of a script in `resources`.
+    /// Creates the provider of a script in `resources`.
     pub(super) fn new(runner: Arc<Runner>, path: PathBuf, kind: Metadata) -> MoldProvider {
         let (name, role) = (kept(&kind.name), eco_format!("resources/{}", kind.schema.name));
         let keeps = keeps(&kind);
         MoldProvider { runner, path, kind, name, role, keeps, turns: Turns::default() }
     }
 
-    /// The provider of a file `*.prov`.
+    /// Creates the provider of a file `*.prov`.
     pub(crate) fn of_file(path: &Path, kind: Metadata, surroundings: Arc<Surroundings>) -> MoldProvider {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let (name, role) = (kept(&kind.name), eco_format!("providers/{stem}"));
@@ -72,15 +72,15 @@ impl MoldProvider {
         &self.kind
     }
 
-    /// What the script observes of a resource, as it prints it.
+    /// Returns the observation of a resource as printed by the script.
     ///
     /// # Errors
-    /// When it does not, or prints something else.
+    /// If the script fails or prints an invalid document.
     pub fn observe(&self, cx: &Context<'_>, name: &EcoString) -> Result<Json, MoldError> {
         self.inspect(cx, name, None).map(|(document, _)| document)
     }
 
-    /// Brings a resource to a state, whatever its state is now.
+    /// Brings a resource to a state from any current state.
     pub fn conform(&self, cx: &Context<'_>, name: &EcoString, should: &Attributes) -> Outcome {
         self.conformed(cx, name, should, Seal::default(), Mode::Apply)
     }
@@ -97,7 +97,7 @@ impl MoldProvider {
         should: Option<&Attributes>,
     ) -> Result<(Json, State), MoldError> {
         let known = should.map(Seal::of).unwrap_or_default();
-        // Another value is declared: that is a difference to repair.
+        // A value outside of its type counts as a difference to repair if another value is declared.
         let is_declared =
             |name: &str| should.and_then(|should| should.get(name)).is_some_and(|value| !value.is_undef());
         let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
@@ -112,7 +112,7 @@ impl MoldProvider {
         Ok((document, state))
     }
 
-    /// Tells which attributes are not used.
+    /// Logs the undeclared attributes, which are ignored.
     pub(super) fn pass_over(&self, cx: &Context<'_>, name: &str, undeclared: &[EcoString]) {
         if !undeclared.is_empty() {
             let shown: Vec<EcoString> = undeclared.iter().take(NOTED).map(|name| beginning(name, 80)).collect();
@@ -138,7 +138,7 @@ impl MoldProvider {
         Ok(state)
     }
 
-    /// Has the script change something.
+    /// Runs a script that changes a resource.
     fn called(&self, cx: &Context<'_>, call: &Call<'_>) -> Outcome {
         let _turn = self.turns.to_change(self.kind.parallel);
         if cx.interrupt().is_raised() {
@@ -151,7 +151,7 @@ impl MoldProvider {
         match self.outcome(call.about.1, &finished, call.output) {
             Ok((outcome, document)) => {
                 let secrets = call.secrets(&finished);
-                // What is in a document whose secrets nobody knows is not shown.
+                // Without known secrets, the document is not shown.
                 let document = document.filter(|_| call.action != Some("conform")).zip(secrets.as_ref());
                 let document = document.map(|(mut document, seal)| {
                     hide_below(seal, &mut document);
@@ -164,7 +164,7 @@ impl MoldProvider {
         }
     }
 
-    /// What a script that has changed something says of it: nothing, a document, or lines for people.
+    /// Interprets the output of a script after a change: empty, a document, or lines for people.
     fn outcome(&self, name: &str, finished: &Finished, most: usize) -> Result<(Outcome, Option<Json>), MoldCause> {
         error::ended(finished)?;
         let bytes = finished.stdout.bytes.as_slice();
@@ -181,13 +181,13 @@ impl MoldProvider {
         Ok((Outcome { notes, ..Outcome::done() }, None))
     }
 
-    /// A call that reads, or that changes something.
+    /// Creates a call that reads or changes.
     pub(super) fn call<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value) -> Call<'a> {
         self.call_in(action, name, input, Mode::Apply)
     }
 
-    /// A call that only reads cannot change the machine unless the metadata asks for that, and nor can one that only tells
-    /// what it would do, whatever the metadata says.
+    /// Creates a call. A call that only reads is confined unless the metadata lifts the confinement. A preview
+    /// is always confined.
     fn call_in<'a>(&'a self, action: &'a str, name: &'a EcoString, input: &'a Value, mode: Mode) -> Call<'a> {
         let type_name = &self.kind.schema.name;
         let limits = &self.runner.surroundings.limits;
@@ -281,7 +281,7 @@ impl Provider for MoldProvider {
         match &self.kind.refresh {
             Some(action) => {
                 let mut outcome = self.act(cx, wanted, action);
-                // The report of a run has lines.
+                // The report of a run consists of lines.
                 if let Some(Value::Hash(entries)) = outcome.document.take() {
                     let line = |(key, value): (&EcoString, &Value)| {
                         eco_format!("{key}: {}", beginning(&value.to_string(), 200))
@@ -347,7 +347,7 @@ impl Provider for MoldProvider {
             return Insync::Same;
         }
         if should.get(EXISTS) == Some(&Value::Boolean(false)) {
-            // Of what is to be gone nothing else is of interest.
+            // For an absent resource, other attributes do not matter.
             return if attribute == EXISTS && is.exists { Insync::Default } else { Insync::Same };
         }
         if self.kind.schema.find(attribute).is_some() {
@@ -355,7 +355,7 @@ impl Provider for MoldProvider {
         }
         match (is.attributes.get(attribute), should.get(attribute)) {
             (None, _) if is.exists => Insync::Same,
-            // Nobody has said whether it is a number or a text.
+            // An undeclared attribute may be a number or a text.
             (Some(found), Some(wanted)) if same_text(found, wanted) => Insync::Same,
             _ => Insync::Default,
         }
@@ -398,8 +398,8 @@ impl Script for MoldProvider {
     }
 }
 
-/// What is wanted, where nobody has said of which type it is as the script itself tells it: words of the command line are
-/// texts.
+/// Converts the desired text of undeclared attributes to the type that the script prints, because words of the
+/// command line are texts.
 fn alike(kind: &Metadata, should: &Attributes, is: &State) -> Attributes {
     let mut alike = should.clone();
     for (name, value) in alike.iter_mut().filter(|(name, _)| kind.schema.find(name.as_str()).is_none()) {

@@ -1,4 +1,4 @@
-//! One script, run the same wherever it is asked for.
+//! Runs mold scripts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,62 +20,62 @@ use crate::secrets::{self, HeldLines, has_secrets};
 use crate::spoken::Spoken;
 use crate::surroundings::Surroundings;
 
-/// The action that tells what changes, for as long as somebody listens.
+/// Action that reports changes until cancelled.
 pub(super) const WATCH: &str = "watch";
 
-/// Runs scripts, and tells a historian everything that happens.
+/// Runs scripts and reports all events to a historian.
 pub(super) struct Runner {
     pub(super) surroundings: Arc<Surroundings>,
-    /// How many scripts were started so far.
+    /// Number of scripts started so far.
     started: AtomicU64,
     watch: Watch,
 }
 
-/// What a script is to do.
+/// A call of a script.
 pub(super) struct Call<'a> {
     /// The script.
     pub(super) path: &'a Path,
-    /// What it is called in messages: `resources/file`.
+    /// Name of the script in messages: `resources/file`.
     pub(super) role: EcoString,
-    /// Where it keeps things, below the directory of all scripts.
+    /// Directory of the script for persistent data, relative to that of all scripts.
     pub(super) keeps: EcoString,
-    /// What it is called for, for people.
+    /// Description of the call for messages.
     pub(super) task: EcoString,
-    /// The type and the name of the resource that it is about, for its lines.
+    /// Type and name of the resource in log lines.
     pub(super) about: (&'a str, &'a str),
-    /// Its argument.
+    /// Argument of the script.
     pub(super) action: Option<&'a str>,
-    /// The document that it reads.
+    /// Input document.
     pub(super) input: Option<&'a Value>,
-    /// What it is kept from.
+    /// Confinement of the script.
     pub(super) confinement: Confinement,
-    /// Whether it only reads, or tells what it would do.
+    /// True if the call reads or previews.
     pub(super) is_read: bool,
-    /// What must not be told, beside what is secret in the document.
+    /// Known secrets, in addition to the secrets in the input.
     pub(super) known: Seal,
-    /// The types of the resources that it is about.
+    /// Types of the resources in the call.
     pub(super) schemas: Vec<&'a TypeSchema>,
-    /// How long it may take.
+    /// Timeout.
     pub(super) deadline: Duration,
-    /// How many bytes it may print.
+    /// Output limit in bytes.
     pub(super) output: usize,
 }
 
 impl Call<'_> {
-    /// What is secret before the script has answered.
+    /// Returns the secrets that are known before the script answers.
     pub(super) fn given(&self) -> Seal {
         secrets::written(Seal::of_values(self.input).and(self.known.clone()))
     }
 
-    /// Whether it may tell secrets that nobody knows before its answer has been read.
+    /// Returns true if the answer may contain secrets that are unknown before it is parsed.
     fn tells_secrets(&self) -> bool {
         self.action != Some(WATCH) && self.schemas.iter().any(|schema| has_secrets(schema))
     }
 
-    /// The secrets in what the script has printed; none where nobody can tell which these are.
+    /// Returns the secrets in the output of the script. None if they cannot be determined.
     fn told(&self, finished: &Finished) -> Option<Seal> {
         let text = finished.stdout.text();
-        // Lines for people are no document.
+        // Lines for people are not a document.
         let begins = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
         let is_document = begins || matches!(self.action, None | Some("inspect" | "list"));
         if !self.tells_secrets() || !is_document || text.trim().is_empty() {
@@ -86,17 +86,17 @@ impl Call<'_> {
         Some(secrets::of_document(&self.schemas, &document))
     }
 
-    /// What is secret in the call and its answer; none where nobody can tell that.
+    /// Returns the secrets in the call and its answer. None if they cannot be determined.
     pub(super) fn secrets(&self, finished: &Finished) -> Option<Seal> {
         self.told(finished).map(|told| self.given().and(told))
     }
 
-    /// Who can let the script write, where it is confined. What brings a resource to a state is confined in a preview only.
+    /// Returns the way to lift the confinement. `conform` is confined only in a preview.
     fn lifted(&self) -> Lifted {
         if self.action == Some("conform") { Lifted::Never } else { Lifted::ByMetadata }
     }
 
-    /// What it was, and how it ended.
+    /// Describes the call and its exit status.
     pub(super) fn made(&self, finished: &Finished) -> EcoString {
         let last_words = match last_words(finished, self.secrets(finished).as_ref()) {
             words if words.is_empty() => words,
@@ -105,7 +105,7 @@ impl Call<'_> {
         eco_format!("{}, mold, {}: {}{last_words}", self.task, self.path.display(), finished.status)
     }
 
-    /// The error of this call.
+    /// Creates an error of this call.
     pub(super) fn error(&self, cause: MoldCause, finished: Option<&Finished>) -> MoldError {
         let seal = finished.map_or_else(|| Some(self.given()), |finished| self.secrets(finished));
         let hide = |text: EcoString| seal.iter().fold(text, |text, seal| seal.hide(text));
@@ -123,12 +123,12 @@ impl Runner {
         Runner { surroundings, started: AtomicU64::new(0), watch: Watch::default() }
     }
 
-    /// Runs a script to its end, passes on what it writes, and judges nothing.
+    /// Runs a script until it exits and forwards its output. Does not interpret the result.
     pub(super) fn run(&self, cx: &Context<'_>, call: &Call<'_>) -> Result<Finished, MoldError> {
         self.run_observed(cx, call, &mut |_| {})
     }
 
-    /// The same, and `observe` sees what the script does while it does it.
+    /// Like [`Runner::run`]; `observe` receives the events of the process.
     pub(super) fn run_observed(
         &self,
         cx: &Context<'_>,
@@ -145,7 +145,8 @@ impl Runner {
             (message, true) => held.hold(level, message),
             (message, false) => tell(level, &message),
         };
-        // What kilter says of itself is not held back: it may be all that is told.
+        // kilter's own remarks contain no secrets of the answer, so they are logged immediately. They may be
+        // the only message.
         let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
         let warn = |why: &str| remark(Level::Warning, why);
         let invocation =
@@ -154,7 +155,7 @@ impl Runner {
         if tells_secrets {
             recorder.hold(call.output);
         }
-        // Of itself it means neither success nor failure.
+        // Output on stderr indicates neither success nor failure.
         let mut spoken = Spoken::new(self.surroundings.limits.error, Level::Info, &seal, &log);
         let exchange = Exchange {
             type_name: call.about.0,
@@ -198,21 +199,21 @@ impl Runner {
         invocation.deadline = Some(call.deadline);
         invocation.stdout = Capture::AtMost(call.output);
         if call.action == Some(WATCH) {
-            // It is read as it comes, and goes on until it is ended.
+            // The output is processed as a stream until the watch is cancelled.
             (invocation.stdout, invocation.deadline) = (Capture::First(0), None);
         }
         let leftovers = if call.is_read { Leftovers::Ended } else { Leftovers::LeftAlone };
-        // The recorder sees all of it, and keeps nothing.
+        // The recorder processes the whole stream, so nothing is captured.
         invocation.channel(Capture::First(0)).confined(call.confinement).leftovers(leftovers)
     }
 
-    /// How many bytes a script may print about one resource: what its metadata says, or what all may.
+    /// Returns the output limit for a call about one resource: the declared limit, otherwise the default.
     pub(super) fn output(&self, said: Option<usize>) -> usize {
         size::of_one(said.unwrap_or(self.surroundings.limits.output))
     }
 }
 
-/// A document on a line.
+/// Returns a document as a line.
 fn line(document: &serde_json::Value) -> Vec<u8> {
     format!("{document}\n").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! A script of mold that tells what changes: the action `watch`, which prints a document on each line.
+//! Watch of a mold script: the action `watch` prints a document per line.
 
 use ecow::EcoString;
 use kilter_model::Value;
@@ -11,8 +11,8 @@ use crate::heard::Hearing;
 use crate::json;
 
 impl MoldProvider {
-    /// Runs the script and passes on what it tells, until it is interrupted. The documents are those of the convention
-    /// `json`.
+    /// Runs the script and forwards its events until it is interrupted. The documents are the same as in the
+    /// `json` convention.
     pub(super) fn listen(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
         let kind = self.known().schema.name.as_str();
         let input = Value::hash([("kind", Value::from(kind))]);
@@ -21,7 +21,7 @@ impl MoldProvider {
         let mut hearing = Hearing::new(json::watch::listener(), kind, cx, tell);
         let ended = self.runner().run_observed(cx, &call, &mut |event| hearing.observe(event));
         match ended {
-            // Whoever interrupts it has heard enough.
+            // An interrupted watch is not an error.
             _ if cx.interrupt().is_raised() => Ok(()),
             Err(error) => Err(error.into()),
             Ok(finished) => Err(call.error(MoldCause::Ended, Some(&finished)).into()),

@@ -1,4 +1,4 @@
-//! One call of a script.
+//! Calls of a script.
 
 use std::time::Duration;
 
@@ -14,35 +14,35 @@ use crate::exchange::{Exchange, cancel};
 use crate::secrets::{self, HeldLines, has_secrets};
 use crate::spoken::Spoken;
 
-/// A call that was answered: what is said of it where one resource of the answer is wrong.
+/// An answered call, as context for errors of single resources.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// What it was made for.
+    /// Action of the call.
     pub(super) action: &'static str,
-    /// How the script ended.
+    /// Exit status.
     pub(super) status: EcoString,
     /// True if it ended with exit code 0.
     pub(super) is_success: bool,
-    /// The last that it wrote on standard error.
+    /// Last lines of stderr.
     pub(super) last_words: EcoString,
-    /// What is secret in it and its answer: what is said of one resource may be told of another.
+    /// Secrets in the call and its answer. A message about a resource may contain secrets of another.
     pub(super) seal: Seal,
 }
 
 impl Call {
-    /// How the script ended, unless it ended well.
+    /// Returns the exit status if the script failed.
     pub(super) fn failed_status(&self) -> Option<&EcoString> {
         (!self.is_success).then_some(&self.status)
     }
 }
 
 impl ScriptProvider {
-    /// Starts the script for a request, passes on what it logs, and reads its answer.
+    /// Runs the script for a request, forwards its log lines and parses its answer.
     pub(super) fn call(&self, cx: &Context<'_>, request: &Request<'_>) -> Result<(Reply, Call), Box<ScriptError>> {
         self.call_observed(cx, request, &mut |_| {})
     }
 
-    /// The same, and `observe` sees what the script does while it does it.
+    /// Like [`ScriptProvider::call`]; `observe` receives the events of the process.
     pub(super) fn call_observed(
         &self,
         cx: &Context<'_>,
@@ -54,20 +54,21 @@ impl ScriptProvider {
         let invocation = self.limited(invocation, request);
         let _turn = match request {
             Request::Update(_, Mode::Apply) | Request::Refresh(_) => Some(self.turns.to_change(self.metadata.parallel)),
-            // It would keep all changes waiting.
+            // A watch with a turn would block all changes.
             Request::Watch => None,
             _ => Some(self.turns.to_read(self.metadata.parallel)),
         };
         let type_name = self.metadata.schema.name.as_str();
         let seal = given(request);
         let tell = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
-        // A script repeats what it was given, and what it is about to tell.
+        // A script may repeat secrets from its input, and print secrets of its answer.
         let (tells_secrets, held) = (self.tells_secrets(request), HeldLines::default());
         let log = |level: Level, message: &str| match (seal.hide(message.into()), tells_secrets) {
             (message, true) => held.hold(level, message),
             (message, false) => tell(level, &message),
         };
-        // What kilter says of itself is not held back: it may be all that is told.
+        // kilter's own remarks contain no secrets of the answer, so they are logged immediately. They may be
+        // the only message.
         let remark = |level: Level, message: &str| tell(level, &seal.hide(message.into()));
         let invocation = self.surroundings.introducing(invocation);
         let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| remark(Level::Warning, why));
@@ -102,13 +103,12 @@ impl ScriptProvider {
         Ok((reply, Call { action, status, is_success, last_words, seal: seal.unwrap_or_default() }))
     }
 
-    /// Whether an answer may tell secrets that nobody knows before it has been read.
+    /// Returns true if the answer may contain secrets that are unknown before it is parsed.
     fn tells_secrets(&self, request: &Request<'_>) -> bool {
         !matches!(request, Request::Describe | Request::Watch) && has_secrets(&self.metadata.schema)
     }
 
-    /// The secrets that an answer tells, or what can be found of them in one that is none; none where nobody can tell
-    /// which these are.
+    /// Returns the secrets in an answer, also if it is invalid. None if they cannot be determined.
     fn secrets_in(&self, reply: &Result<Reply, ProtocolError>, finished: &Finished) -> Option<Seal> {
         let schema = &self.metadata.schema;
         if let Ok(reply) = reply {
@@ -123,22 +123,22 @@ impl ScriptProvider {
         Some(secrets::of_document(&[schema], &document))
     }
 
-    /// A call that only reads leaves nothing behind; it cannot change the machine unless the metadata asks
-    /// for that, and nor can one that only tells what it would do, whatever the metadata says.
+    /// Sets the limits of a call. A call that only reads leaves no processes behind and is confined unless the
+    /// metadata lifts the confinement. A preview is always confined.
     fn limited(&self, mut invocation: Invocation, request: &Request<'_>) -> Invocation {
         let is_preview = matches!(request, Request::Update(_, Mode::Preview));
         let is_read = !matches!(request, Request::Update(..) | Request::Refresh(_));
         let confined = is_preview || is_read && self.metadata.confine;
         invocation.deadline = self.deadline(request);
         if let Request::Watch = request {
-            // It is read as it comes.
+            // The output is processed as a stream.
             invocation.stdout = Capture::First(0);
         }
         let invocation = invocation.confined(if confined { Confinement::ReadOnly } else { Confinement::None });
         invocation.leftovers(if is_preview || is_read { Leftovers::Ended } else { Leftovers::LeftAlone })
     }
 
-    /// How long a call may take; a watch goes on until it is ended.
+    /// Returns the timeout of a call. None for a watch.
     fn deadline(&self, request: &Request<'_>) -> Option<Duration> {
         let limits = &self.surroundings.limits;
         match request {
@@ -188,7 +188,7 @@ impl ScriptProvider {
     }
 }
 
-/// What is secret in a request.
+/// Returns the secrets in a request.
 fn given(request: &Request<'_>) -> Seal {
     match request {
         Request::Update(updates, _) => {
@@ -200,7 +200,7 @@ fn given(request: &Request<'_>) -> Seal {
     }
 }
 
-/// The resource that a request is about, if it is one.
+/// Returns the name of the resource if the request is about a single one.
 fn subject<'a>(request: &Request<'a>) -> &'a str {
     match request {
         Request::Find([name]) | Request::FindAs([name], _) => name,

@@ -1,4 +1,4 @@
-//! Changing resources through a script.
+//! Changes resources through a script.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Behaviour, Change, Difference, Outcome, Value};
@@ -11,7 +11,7 @@ use crate::convention::{AttributeChange, ChangeReport, Reply, Request, Update, b
 use crate::typed::typed;
 
 impl ScriptProvider {
-    /// Makes the changes, or has them told where the script promises to make none then.
+    /// Makes the changes, or previews them if the script supports previews.
     pub(super) fn change(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if let Some(why) = self.metadata.only_reads() {
             return changes.iter().map(|_| Outcome::failed(why.clone())).collect();
@@ -27,7 +27,7 @@ impl ScriptProvider {
                 pairs.map(|(change, asked)| self.change_one(cx, change, asked, mode)).collect()
             }
         };
-        // What one is refused for may be told of all that were in the same call.
+        // A failure message may apply to several resources of a call and contain their secrets.
         let should = asked.iter().map(|asked| &asked.should);
         let seal = Seal::of_all(should.chain(changes.iter().map(|change| &change.is.attributes)));
         outcomes.into_iter().map(|outcome| seal.outcome(outcome)).collect()
@@ -47,7 +47,7 @@ impl ScriptProvider {
         }
     }
 
-    /// All changes with one call.
+    /// Makes all changes in a single call.
     fn change_all(&self, cx: &Context<'_>, changes: &[Change<'_>], asked: &[Asked], mode: Mode) -> Vec<Outcome> {
         let differing = || changes.iter().zip(asked).filter(|(_, asked)| asked.differs);
         let updates: Vec<Update<'_>> = differing().map(|(change, asked)| update(change, asked)).collect();
@@ -70,7 +70,7 @@ impl ScriptProvider {
         changes.iter().zip(asked).map(outcome).collect()
     }
 
-    /// Warns of what a script tells of resources that it was not asked to change.
+    /// Warns about reported changes of resources that were not in the call.
     fn tell_of_others(&self, cx: &Context<'_>, report: &ChangeReport, updates: &[Update<'_>]) {
         let asked: FxHashSet<&str> = updates.iter().map(|update| update.name).collect();
         let others: Vec<&EcoString> = report.told.iter().filter(|name| !asked.contains(name.as_str())).collect();
@@ -85,7 +85,7 @@ impl ScriptProvider {
         }
     }
 
-    /// What the script is told of a change: the attributes that differ, and all parameters.
+    /// Returns the input of the script for a change: the differing attributes and all parameters.
     fn asked(&self, change: &Change<'_>) -> Asked {
         let mut asked = Asked::default();
         let none = Attributes::new();
@@ -116,7 +116,7 @@ impl ScriptProvider {
         asked
     }
 
-    /// What became of one change, by what the script says of it.
+    /// Returns the outcome of a change according to the report of the script.
     fn outcome(&self, change: &Change<'_>, asked: &Asked, (report, by): (&ChangeReport, &Call), mode: Mode) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
             return Outcome::failed(self.told(change.name, &by.seal.hide(error.message.clone()), by));
@@ -147,7 +147,7 @@ impl ScriptProvider {
         Outcome { changed, notes, by: self.made_by(by), ..Outcome::done() }
     }
 
-    /// Has the script act on a refresh. The script decides how; it gets all that is declared.
+    /// Refreshes a resource. The script receives all declared attributes.
     pub(super) fn act_on_refresh(&self, cx: &Context<'_>, wanted: &Wanted<'_>) -> Outcome {
         if cx.interrupt().is_raised() {
             return Outcome::failed("not begun: the run was interrupted");
@@ -166,8 +166,8 @@ impl ScriptProvider {
         Seal::of(should).outcome(outcome)
     }
 
-    /// Completes what the answer to a preview tells by what was found, and notes what it does not tell although it
-    /// was asked for.
+    /// Completes the changes of a preview with the current values. Returns notes about requested changes that
+    /// the preview does not mention.
     fn foretold(&self, change: &Change<'_>, asked: &Asked, told: &mut [Difference]) -> Vec<EcoString> {
         for difference in told.iter_mut().filter(|difference| difference.is.is_undef()) {
             difference.is = found(change, difference.attribute.as_str()).cloned().unwrap_or_default();
@@ -183,14 +183,14 @@ impl ScriptProvider {
         (!untold.is_empty()).then(note).into_iter().collect()
     }
 
-    /// What is to be changed, without parameters.
+    /// Returns the requested changes without parameters.
     fn properties<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = (&'a AttributeName, &'a Value)> {
         let is_parameter =
             |name: &str| self.metadata.schema.find(name).is_some_and(|known| !known.behaviour.is_compared());
         asked.should.iter().filter(move |(name, _)| !is_parameter(name.as_str()))
     }
 
-    /// A change that the script tells, its values of their type where they are.
+    /// Converts a reported change. Values are converted to their type if possible.
     fn difference(&self, told: &AttributeChange) -> Difference {
         let of_type = |raw: &Value| -> Value {
             let attribute = self.metadata.schema.find(&told.attribute);
@@ -203,7 +203,7 @@ impl ScriptProvider {
     }
 }
 
-/// Whether a script tells that the resource has gone: nothing else of it is left to be changed.
+/// Returns true if the report says that the resource was removed. No other attributes matter then.
 fn is_gone(told: &[Difference]) -> bool {
     let is_absent = |value: &Value| value.unwrap_sensitive().as_str() == Some("absent");
     told.iter().any(|one| one.attribute == *"ensure" && is_absent(&one.should))
@@ -213,18 +213,18 @@ fn tells(told: &[Difference], name: &AttributeName) -> bool {
     told.iter().any(|one| one.attribute == *name)
 }
 
-/// What was found of an attribute. What is not there is absent.
+/// Returns the current value of an attribute. A missing `ensure` means absent.
 fn found<'a>(change: &'a Change<'_>, name: &str) -> Option<&'a Value> {
     static ABSENT: Value = Value::String(EcoString::inline("absent"));
     let found = change.is.attributes.get(name);
     found.or_else(|| (name == "ensure").then_some(&ABSENT))
 }
 
-/// What is handed to the script for one change.
+/// Input of the script for a change.
 #[derive(Default)]
 struct Asked {
     should: Attributes,
-    /// Whether there is anything to change.
+    /// True if a change is necessary.
     differs: bool,
 }
 

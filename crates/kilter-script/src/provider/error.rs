@@ -1,4 +1,4 @@
-//! What a script did wrong, in full.
+//! Errors of scripts, with their context.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use kilter_provider::{ProviderError, Seal};
 
 use crate::convention::{ConventionName, ProtocolError, Refusal, beginning};
 
-/// How many characters of the last words of a script are shown.
+/// Maximum length of the last stderr lines in a message, in characters.
 const LAST_WORDS: usize = 400;
 
-/// Says what a script was called for and what came of it.
+/// Error of a call of a script.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{action}{of} by the provider `{provider}` ({convention}, {}): {}{}",
@@ -22,42 +22,42 @@ const LAST_WORDS: usize = 400;
     self.circumstances()
 )]
 pub(super) struct ScriptError {
-    /// The provider.
+    /// Name of the provider.
     pub(super) provider: EcoString,
-    /// Its script.
+    /// Path of the script.
     pub(super) path: PathBuf,
-    /// How it is called.
+    /// Calling convention.
     pub(super) convention: ConventionName,
-    /// What it was called for: `list`, `find`, `update`.
+    /// Action: `list`, `find`, `update`.
     pub(super) action: &'static str,
-    /// About which resources, with their type, as people read it: ` of package[bash]`.
+    /// Resources of the call with their type, for messages: ` of package[bash]`.
     pub(super) of: EcoString,
-    /// What went wrong.
+    /// Cause of the error.
     pub(super) cause: Cause,
-    /// How it ended, if that is not the cause.
+    /// Exit status, if it is not the cause.
     pub(super) status: Option<EcoString>,
-    /// The last it wrote on standard error.
+    /// Last lines of stderr.
     pub(super) last_words: EcoString,
-    /// What is secret in the call and its answer; none where nobody can tell that.
+    /// Secrets in the call and its answer. None if they cannot be determined.
     pub(super) seal: Option<Seal>,
 }
 
-/// What went wrong with a script.
+/// Cause of an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Cause {
-    /// Its convention cannot carry the request.
+    /// The convention cannot represent the request.
     #[error(transparent)]
     Refused(Refusal),
-    /// It could not be started.
+    /// The script could not be started.
     #[error("{}", .0.with_sources())]
     NotStarted(SpawnError),
-    /// What it answered is no answer.
+    /// The answer is invalid.
     #[error(transparent)]
     Answer(ProtocolError),
 }
 
 impl ScriptError {
-    /// What went wrong, without secrets.
+    /// Returns the cause with secrets redacted.
     fn cause(&self) -> EcoString {
         match (&self.seal, &self.cause) {
             (None, Cause::Answer(error)) if error.quotes() => REDACTED.into(),
@@ -65,13 +65,13 @@ impl ScriptError {
         }
     }
 
-    /// The status and the last words, in brackets.
+    /// Returns the status and the last stderr lines in parentheses.
     fn circumstances(&self) -> EcoString {
         circumstances(self.status.as_ref(), &self.last_words)
     }
 }
 
-/// How a script ended and what it said at last, in brackets.
+/// Returns the exit status and the last stderr lines of a script in parentheses.
 pub(super) fn circumstances(status: Option<&EcoString>, last_words: &str) -> EcoString {
     let last = (!last_words.is_empty()).then(|| eco_format!("last on its standard error: {last_words}"));
     let parts: Vec<EcoString> = status.cloned().into_iter().chain(last).collect();
@@ -87,7 +87,8 @@ impl From<Box<ScriptError>> for ProviderError {
     }
 }
 
-/// How a process ended, unless the error says so itself, or it ended well. A timeout shows its limit, too.
+/// Returns the exit status, unless the process succeeded or the error contains it. For a timeout, includes the
+/// limit.
 pub(crate) fn status(finished: &Finished, error: &ProtocolError, limit: Option<Duration>) -> Option<EcoString> {
     match (error, limit) {
         (ProtocolError::Status(_), _) => None,
@@ -99,8 +100,8 @@ pub(crate) fn status(finished: &Finished, error: &ProtocolError, limit: Option<D
     }
 }
 
-/// The last lines that a process wrote on standard error, without secrets. They are looked for in all of it that was
-/// kept, before anything is cut off. Where nobody can tell which they are, nothing of the lines is told.
+/// Returns the last stderr lines of a process with secrets redacted. Searches all captured output before
+/// truncation. If the secrets are unknown, redacts all lines.
 pub(crate) fn last_words(finished: &Finished, seal: Option<&Seal>) -> EcoString {
     let text = kept(&finished.stderr);
     let text = match seal {
@@ -116,7 +117,7 @@ pub(crate) fn last_words(finished: &Finished, seal: Option<&Seal>) -> EcoString 
     eco_format!("{dots}{}", beginning(&shown, LAST_WORDS))
 }
 
-/// What was kept of a stream; it tells where its beginning is missing.
+/// Returns the captured part of a stream. Marks a missing start with `…`.
 fn kept(stream: &Captured) -> EcoString {
     if !stream.is_truncated() {
         return stream.text().as_ref().into();
@@ -143,7 +144,7 @@ mod tests {
                     let stderr = Captured { bytes, dropped };
                     let words = last_words(&Finished { stderr, ..Finished::of(Status::Code(1)) }, Some(&seal));
                     let left = words.as_str().replace("[redacted]", "").replace(['…', '.', ']'], "");
-                    // What marks the place of a secret may be cut itself.
+                    // The redaction marker itself may be truncated.
                     assert!("[redacted".ends_with(left.as_str()) || left.is_empty(), "{behind}, {cut}: {words}");
                 }
             }

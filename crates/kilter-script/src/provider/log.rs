@@ -1,4 +1,4 @@
-//! What scripts write on standard error.
+//! Log lines of scripts on stderr.
 
 use kilter_process::Finished;
 use kilter_provider::Level;
@@ -8,7 +8,7 @@ use crate::confined::{Confining, Lifted};
 use crate::convention::Request;
 
 impl ScriptProvider {
-    /// Says what is to be said of how a call went, beside what the script itself said.
+    /// Logs kilter's own remarks about a call.
     pub(super) fn remark(&self, request: &Request<'_>, finished: &Finished, dropped: u64, log: &dyn Fn(Level, &str)) {
         if dropped > 0 {
             log(Level::Warning, &format!("the provider wrote {dropped} bytes more than are kept on standard error"));
@@ -28,13 +28,13 @@ impl ScriptProvider {
     }
 }
 
-/// The level of a line, and what it says: `LEVEL:` before it, in capitals or not; without one it is a
-/// warning.
+/// Splits a line into its level and message. The level is a case-insensitive prefix `LEVEL:`, with warning as
+/// the default.
 pub(crate) fn level(line: &str) -> (Level, &str) {
     known_level(line).unwrap_or((Level::Warning, line))
 }
 
-/// The level that stands before a line, and what it says; none where there is none.
+/// Splits a line into its level and message. None if there is no level.
 pub(crate) fn known_level(line: &str) -> Option<(Level, &str)> {
     let (word, message) = line.split_once(':')?;
     let level = match word.trim_end().to_ascii_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! The provider that a script amounts to.
+//! Provider of a script.
 
 mod call;
 mod change;
@@ -28,23 +28,23 @@ use crate::turns::Turns;
 pub(crate) use error::{last_words, status};
 pub(crate) use log::{known_level, level};
 
-/// A provider that is a script of the conventions `simple` or `json`.
+/// Provider of a script in the `simple` or `json` convention.
 pub struct ScriptProvider {
     path: PathBuf,
     metadata: Metadata,
     name: &'static str,
-    /// Where it keeps things, below the directory of all scripts.
+    /// Directory of the provider for persistent data, relative to that of all scripts.
     keeps: EcoString,
     convention: Box<dyn Convention>,
     surroundings: Arc<Surroundings>,
     confined: confined::Watch,
     turns: Turns,
-    /// What the script said last of its suitability, in this process.
+    /// Latest suitability reported by the script in this process.
     described_suitability: Mutex<Option<Suitability>>,
 }
 
 impl ScriptProvider {
-    /// The provider of a script that says this of itself, called by `convention`.
+    /// Creates the provider of a script.
     pub fn new(
         path: &Path,
         metadata: Metadata,
@@ -66,18 +66,18 @@ impl ScriptProvider {
         }
     }
 
-    /// Whether one call is about many resources, as in `json`; it is about one in `simple`.
+    /// Returns true if a call handles many resources, as in `json`. In `simple`, it handles one.
     fn takes_many(&self) -> bool {
         self.metadata.convention == ConventionName::Json
     }
 }
 
-/// Where a provider keeps things, below the directory of all scripts.
+/// Returns the directory of a provider for persistent data, relative to that of all scripts.
 pub(crate) fn keeps(metadata: &Metadata) -> EcoString {
     eco_format!("providers/{}.{}", metadata.schema.name, metadata.name)
 }
 
-/// A text that lives as long as the program. Each is kept once, however often providers are loaded.
+/// Returns a text with static lifetime. Each distinct text is leaked only once.
 pub(crate) fn kept(text: &str) -> &'static str {
     static KEPT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl Provider for ScriptProvider {
 
     fn suitable(&self) -> Suitability {
         match (&self.metadata.suitable, self.metadata.origin) {
-            // The script may have computed it.
+            // The script may have computed the value.
             (Condition::Constant(said), Origin::Described | Origin::Cached) => self.suitable_as_described(*said),
             (condition, _) => judged(condition, &self.surroundings),
         }
@@ -193,7 +193,7 @@ impl Script for ScriptProvider {
     }
 }
 
-/// What a condition comes to.
+/// Evaluates a condition.
 fn judged(condition: &Condition, surroundings: &Surroundings) -> Suitability {
     match condition.evaluate(surroundings) {
         Verdict::Holds => Suitability::Suitable,
@@ -202,8 +202,8 @@ fn judged(condition: &Condition, surroundings: &Surroundings) -> Suitability {
 }
 
 impl ScriptProvider {
-    /// Returns whether the provider is suitable if its script says that in `describe`. What an earlier process was told may
-    /// hold no longer, and what is missing may have come: the script is asked again until it says that it is suitable.
+    /// Returns the suitability that the script reports in `describe`. A cached answer may be outdated, and a
+    /// requirement may have been installed. So the script is asked again until it reports that it is suitable.
     fn suitable_as_described(&self, said: bool) -> Suitability {
         let mut known = self.described_suitability.lock().unwrap_or_else(PoisonError::into_inner);
         let suitability = match known.take() {

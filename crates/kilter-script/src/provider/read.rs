@@ -1,4 +1,4 @@
-//! Reading resources through a script.
+//! Reads resources through a script.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use super::state::{Odd, Told};
 use crate::convention::{Record, Reply, Request};
 use crate::side_by_side::side_by_side;
 
-/// So many resources are found one by one; of more, all are listed first.
+/// Maximum number of resources that are found individually. For more resources, the script first lists all.
 const FEW: usize = 4;
 
 impl ScriptProvider {
-    /// All resources.
+    /// Lists all resources.
     pub(super) fn list(&self, cx: &Context<'_>) -> Result<Vec<State>, ProviderError> {
         if !self.metadata.actions.list {
             return Err(ProviderError::new(eco_format!(
@@ -31,7 +31,8 @@ impl ScriptProvider {
         let mut odd = Odd::default();
         let (mut records, by) = self.records(cx, &Request::List)?;
         let mut states = Vec::with_capacity(records.len());
-        // What has become a state is given up at once: of many, both together would take half as much memory again.
+        // Converted records are freed immediately. For many resources, keeping both would take half as much
+        // memory again.
         records.reverse();
         while let Some(record) = records.pop() {
             if records.len() * 2 < records.capacity() {
@@ -45,7 +46,7 @@ impl ScriptProvider {
         Ok(states)
     }
 
-    /// The resources that are wanted, each with an error of its own where it cannot be read.
+    /// Reads the requested resources. An unreadable resource has an error of its own.
     pub(super) fn named(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, ProviderError> {
         let mut odd = Odd::default();
         let mut records: Found =
@@ -68,13 +69,13 @@ impl ScriptProvider {
         let (reply, by) = self.call(cx, request)?;
         let records = match reply {
             Reply::Resources(records) => records,
-            // A convention answers what it was asked.
+            // A convention only returns replies that match the request.
             Reply::Described(_) | Reply::Changed(_) | Reply::Watched => Vec::new(),
         };
         Ok((records, Arc::new(by)))
     }
 
-    /// With one call.
+    /// Reads all resources in a single call.
     fn together(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
         let names: Vec<&str> = wanted.iter().map(|one| one.name.as_str()).collect();
         let identifying = &self.metadata.identifying;
@@ -89,8 +90,8 @@ impl ScriptProvider {
         Ok(by_name(self.records(cx, &Request::FindAs(&names, &declared))?).collect())
     }
 
-    /// Few with a call each, more with one that lists all; what the list lacks is then found by its name,
-    /// since scripts find more than they list.
+    /// Finds a few resources with a call for each. For more, lists all first, then finds the missing ones by
+    /// name, because scripts find more than they list.
     fn one_by_one(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Found, Box<ScriptError>> {
         let actions = self.metadata.actions;
         let mut found = Found::default();
@@ -115,7 +116,7 @@ impl ScriptProvider {
         Ok(found)
     }
 
-    /// Whether a list tells of a resource all that is compared.
+    /// Returns true if a list contains all compared attributes of a resource.
     fn has_all(&self, found: &Found, wanted: &Wanted<'_>) -> bool {
         let Some(Ok(Told { record, .. })) = found.get(wanted.name) else { return false };
         let compared = |name: &str| self.metadata.schema.find(name).is_some_and(|known| known.behaviour.is_compared());
@@ -126,7 +127,7 @@ impl ScriptProvider {
     }
 }
 
-/// What was found, by name.
+/// Results by name.
 type Found = FxHashMap<EcoString, Result<Told, Box<ScriptError>>>;
 
 fn by_name(answer: (Vec<Record>, Arc<Call>)) -> impl Iterator<Item = (EcoString, Result<Told, Box<ScriptError>>)> {

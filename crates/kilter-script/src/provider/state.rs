@@ -1,4 +1,4 @@
-//! What a script wrote of a resource, as a state of its type.
+//! Converts records of a script to states.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use crate::convention::{ErrorKind, Record, beginning};
 use crate::metadata::tells_presence;
 use crate::typed::typed;
 
-/// So many of the values of a resource that are not of their type are told.
+/// Maximum number of invalid values reported per resource.
 const SHOWN: usize = 3;
 
-/// A resource, and by which call it was told.
+/// A record with its call.
 pub(super) struct Told {
     pub(super) record: Record,
     pub(super) by: Arc<Call>,
 }
 
-/// What was odd in an answer as a whole, told once.
+/// Oddities of an answer as a whole, each reported once.
 #[derive(Default)]
 pub(super) struct Odd {
-    /// Attributes that the metadata does not declare, and a resource that has each.
+    /// Undeclared attributes, each with a resource that has it.
     undeclared: Vec<(EcoString, EcoString)>,
-    /// Attributes that are written more than once in a resource.
+    /// Attributes written more than once, each with a resource.
     repeated: Vec<(EcoString, EcoString)>,
-    /// Resources that are listed more than once.
+    /// Resources listed more than once.
     doubles: Vec<EcoString>,
 }
 
 impl ScriptProvider {
-    /// A resource of a list. A value that is none of its type is left out, with a warning: one odd
-    /// resource does not hide all others.
+    /// Converts a listed resource. A value outside of its type is omitted with a warning, so that it does not
+    /// affect other resources.
     pub(super) fn listed(&self, cx: &Context<'_>, record: Record, by: &Call, odd: &mut Odd) -> State {
         let is_double = record.is_double;
         let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd, &|_| false));
@@ -48,7 +48,7 @@ impl ScriptProvider {
             return State { unreadable: Some(self.wrong(&name, &wrong, by)), ..State::present(name, attributes) };
         }
         if !wrong.is_empty() {
-            // The log says of which resource.
+            // The log line contains the resource.
             let (provider, convention) = (&self.metadata.name, self.metadata.convention);
             let message = eco_format!(
                 "the provider `{provider}` ({convention}, {}) returned what is not of its type: {}; it is left out",
@@ -57,14 +57,14 @@ impl ScriptProvider {
             );
             cx.log(Level::Warning, self.metadata.schema.name.as_str(), &beginning(&name, 80), &message);
         }
-        // Where nothing can be found by its name, whoever compares a resource has it from the list.
+        // Without a `find` action, comparisons also use the list.
         match self.metadata.actions.find {
             true => State { outputs, ..state(name, attributes) },
             false => State { outputs, ..state(name, self.with_presence(attributes)) },
         }
     }
 
-    /// A resource that was asked for.
+    /// Converts a requested resource.
     pub(super) fn found(&self, cx: &Context<'_>, wanted: &Wanted<'_>, told: Told, odd: &mut Odd) -> State {
         let Told { record, by } = told;
         let name = wanted.name.clone();
@@ -77,7 +77,7 @@ impl ScriptProvider {
             };
             return State { unreadable: Some(unreadable), ..State::absent(name) };
         }
-        // Another value is declared: that is a difference to repair.
+        // A value outside of its type counts as a difference to repair if another value is declared.
         let is_declared = |name: &str| wanted.should.and_then(|should| should.get(name)).is_some_and(|v| !v.is_undef());
         let is_repairable = |name: &str| cx.strictness() != Strictness::Error && is_declared(name);
         let (attributes, outputs, wrong) = self.attributes(record, odd, &is_repairable);
@@ -88,8 +88,8 @@ impl ScriptProvider {
         }
     }
 
-    /// What is told of a resource is there, unless `ensure` says otherwise; where that can say nothing else, it says so
-    /// to who compares it.
+    /// Returns a state for comparison. A reported resource exists unless `ensure` says otherwise. If `ensure`
+    /// only means presence, it is added.
     fn compared(&self, name: EcoString, attributes: Attributes, should: Option<&Attributes>) -> State {
         let is_asked = should.is_some_and(|should| should.get("ensure").is_some());
         state(name, if is_asked { self.with_presence(attributes) } else { attributes })
@@ -103,8 +103,8 @@ impl ScriptProvider {
         attributes
     }
 
-    /// The declared attributes and outputs of a record, and what is wrong with those that are not here. A value outside of
-    /// its type stays as it was written if its attribute `is_repairable`.
+    /// Returns the declared attributes and outputs of a record, and the faults of omitted values. A value
+    /// outside of its type stays unchanged if its attribute `is_repairable`.
     fn attributes(
         &self,
         record: Record,
@@ -159,7 +159,7 @@ impl ScriptProvider {
         self.told(name, &eco_format!("it returned what is not of its type: {shown}{more}"), by)
     }
 
-    /// What is wrong with one resource of an answer.
+    /// Returns the message about a resource in an answer.
     pub(super) fn told(&self, name: &str, message: &str, by: &Call) -> EcoString {
         let (type_name, convention) = (&self.metadata.schema.name, self.metadata.convention);
         eco_format!(
@@ -172,7 +172,7 @@ impl ScriptProvider {
         )
     }
 
-    /// What has made a change, and how it ended.
+    /// Describes the call that made a change, and its exit status.
     pub(super) fn made_by(&self, by: &Call) -> EcoString {
         let last_words = match by.last_words.as_str() {
             "" => EcoString::new(),
@@ -188,7 +188,7 @@ impl ScriptProvider {
         )
     }
 
-    /// Tells what was odd.
+    /// Logs the oddities.
     pub(super) fn tell(&self, cx: &Context<'_>, odd: &Odd) {
         let type_name = self.metadata.schema.name.as_str();
         for (attribute, name) in &odd.undeclared {
@@ -218,7 +218,7 @@ fn sealed(texts: Vec<EcoString>, seal: &Seal) -> Vec<EcoString> {
     texts.into_iter().map(|text| seal.hide(text)).collect()
 }
 
-/// Notes an attribute the first time that it is seen.
+/// Records an attribute if it is new.
 fn remember(seen: &mut Vec<(EcoString, EcoString)>, attribute: &EcoString, name: &EcoString) {
     if seen.len() >= 20 {
         return;
@@ -229,8 +229,8 @@ fn remember(seen: &mut Vec<(EcoString, EcoString)>, attribute: &EcoString, name:
     }
 }
 
-/// Whether it matters that a resource cannot be created: it should be there, and nothing that comes first can
-/// bring it.
+/// Returns true if a resource that cannot be created is an error: it should exist, and no earlier resource can
+/// provide it.
 fn is_missed(cx: &Context<'_>, wanted: &Wanted<'_>) -> bool {
     let is_wanted = wanted.should.is_some_and(|should| should.text("ensure") != Some("absent"));
     is_wanted && !(cx.only_looks() && cx.outlook().is_open_before(wanted.name))

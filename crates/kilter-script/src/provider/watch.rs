@@ -1,4 +1,4 @@
-//! A script that tells what changes, for as long as somebody listens.
+//! Watch of a script.
 
 use ecow::eco_format;
 use kilter_provider::{Context, ProviderError, Tell};
@@ -9,13 +9,13 @@ use crate::convention::Request;
 use crate::heard::Hearing;
 
 impl ScriptProvider {
-    /// Runs the script and passes on what it tells, until it is interrupted.
+    /// Runs the script and forwards its events until it is interrupted.
     pub(super) fn listen(&self, cx: &Context<'_>, tell: &dyn Tell) -> Result<(), ProviderError> {
         let type_name = self.metadata.schema.name.as_str();
         let mut hearing = Hearing::new(self.convention.listener(), type_name, cx, tell);
         let ended = self.call_observed(cx, &Request::Watch, &mut |event| hearing.observe(event));
         match ended {
-            // Whoever interrupts it has heard enough.
+            // An interrupted watch is not an error.
             _ if cx.interrupt().is_raised() => Ok(()),
             Err(error) => Err(error.into()),
             Ok((_, by)) => Err(ProviderError::new(eco_format!(

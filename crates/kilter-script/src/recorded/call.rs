@@ -1,4 +1,4 @@
-//! One exchange with a script, whole.
+//! A recorded call of a script.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,43 +14,44 @@ use kilter_process::{
 use super::veil::Veil;
 use crate::exchange::Exchange;
 
-/// So much of the beginning of an error output is kept where the end alone was captured, and of descriptor 3, in bytes.
+/// Maximum recorded size of the start of stderr and of descriptor 3, in bytes.
 const HEAD: usize = 16 << 20;
 
-/// One exchange with a script, whole: what was asked, of whom, and what came of it.
+/// A recorded call of a script: request, answer and context.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedExchange {
-    /// The type of the provider; empty where there is none.
+    /// Type of the provider. Empty if there is none.
     pub type_name: EcoString,
-    /// The provider, or the role of a script of mold.
+    /// Name of the provider, or the role of a mold script.
     pub provider: EcoString,
-    /// How it is called.
+    /// Calling convention.
     pub convention: EcoString,
-    /// What it was called for.
+    /// Action of the call.
     pub action: EcoString,
-    /// The script.
+    /// Path of the script.
     pub path: PathBuf,
-    /// The program and its arguments.
+    /// Program and arguments.
     pub argv: Vec<OsString>,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The working directory.
+    /// Working directory.
     pub cwd: Option<PathBuf>,
-    /// What it could read.
+    /// Standard input.
     pub stdin: Option<Vec<u8>>,
-    /// How long it could take.
+    /// Timeout.
     pub deadline: Option<Duration>,
-    /// What it was to be kept from.
+    /// Requested confinement.
     pub confinement: Confinement,
-    /// How long it took.
+    /// Duration of the call.
     pub duration: Duration,
-    /// The beginning of its error output, where more was written than is kept.
+    /// Start of stderr, if stderr was truncated.
     pub stderr_head: Vec<u8>,
-    /// What became of it, or why it was not started. What it wrote to descriptor 3 is whole, whatever was captured.
+    /// The finished process, or the reason why it was not started. Data on descriptor 3 is complete,
+    /// independent of the capture.
     pub answer: Result<Finished, String>,
 }
 
-/// Looks on while a script runs, for what is not captured.
+/// Observes a running script to record data that is not captured.
 #[derive(Default)]
 pub struct Overheard {
     stderr: Vec<u8>,
@@ -59,7 +60,7 @@ pub struct Overheard {
 }
 
 impl Overheard {
-    /// Takes an event.
+    /// Handles an event.
     pub fn observe(&mut self, event: &Event<'_>) {
         match event {
             Event::Chunk { stream: Stream::Stderr, bytes } => {
@@ -77,7 +78,7 @@ impl Overheard {
 }
 
 impl RecordedExchange {
-    /// What is asked of a script; nothing has come of it yet.
+    /// Creates a record of a request, without an answer.
     pub fn asked(exchange: &Exchange<'_>) -> RecordedExchange {
         let invocation: &Invocation = exchange.invocation;
         let program = std::iter::once(invocation.program.clone());
@@ -99,7 +100,7 @@ impl RecordedExchange {
         }
     }
 
-    /// Adds what came of it.
+    /// Adds the answer.
     #[must_use]
     pub fn answered(
         mut self,
@@ -121,7 +122,7 @@ impl RecordedExchange {
         self
     }
 
-    /// Whether it asks the same of the same script.
+    /// Returns true if both are the same request to the same script.
     pub fn asks_the_same(&self, other: &RecordedExchange) -> bool {
         self.is_for_the_same(other)
             && self.action == other.action
@@ -129,12 +130,12 @@ impl RecordedExchange {
             && self.stdin.as_deref().unwrap_or_default() == other.stdin.as_deref().unwrap_or_default()
     }
 
-    /// Whether it is an exchange with the same script.
+    /// Returns true if both are calls of the same script.
     pub fn is_for_the_same(&self, other: &RecordedExchange) -> bool {
         (&self.type_name, &self.provider, &self.convention) == (&other.type_name, &other.provider, &other.convention)
     }
 
-    /// The exchange with other texts in the place of secrets.
+    /// Replaces the secrets in the call with placeholders.
     #[must_use]
     pub fn veiled(&self, veil: &Veil) -> RecordedExchange {
         let word = |word: &OsString| OsString::from_vec(veil.hide_bytes(word.as_bytes()));
@@ -169,10 +170,10 @@ impl RecordedExchange {
         }
     }
 
-    /// Gives the answer once more, as the script did: what it wrote is told to `observer`, each stream by itself.
+    /// Replays the answer. `observer` receives the recorded output, one stream after another.
     ///
     /// # Errors
-    /// When the script was not started.
+    /// If the script was not started.
     pub fn play(&self, invocation: &Invocation, observer: Observer<'_>) -> Result<Finished, SpawnError> {
         let finished = self.answer.as_ref().map_err(|text| SpawnError::Told { text: text.clone() })?;
         observer(Event::Spawned { pid: 0, confined: &finished.confined });
@@ -198,7 +199,7 @@ impl RecordedExchange {
         let total = finished.stderr.dropped.saturating_add(finished.stderr.bytes.len() as u64);
         let head = if self.stderr_head.is_empty() { &finished.stderr.bytes } else { &self.stderr_head };
         head.chunks(CHUNK).for_each(|bytes| observer(Event::Chunk { stream, bytes }));
-        // Nobody has seen what was between the beginning and the end; only how much it was counts.
+        // The data between the recorded start and end is unknown; only its size is reported.
         let bytes = total.saturating_sub(head.len() as u64);
         if bytes > 0 {
             observer(Event::Unseen { stream, bytes });
@@ -206,7 +207,7 @@ impl RecordedExchange {
         observer(Event::Closed { stream });
     }
 
-    /// How it ended, in a few words: `exit code 0`, `ended at its deadline`.
+    /// Describes the end of the call: `exit code 0`, `its time was up`.
     pub fn ended(&self) -> String {
         match &self.answer {
             Err(_) => "not started".to_owned(),
@@ -220,16 +221,16 @@ impl RecordedExchange {
     }
 }
 
-/// The same with other paths.
+/// Returns the attempts with converted paths.
 fn attempts(of: &Attempts, path: impl Fn(&Path) -> PathBuf) -> Attempts {
     let first = of.first.iter().map(|one| Attempt { deed: one.deed, path: one.path.as_deref().map(&path) });
     Attempts { first: first.collect(), more: of.more }
 }
 
-/// The size of the parts in which an output is told.
+/// Size of an output chunk in a replay, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// What of an output that is known whole is captured.
+/// Returns the part of a complete output that would be captured.
 fn captured(of: &Captured, capture: Capture) -> Captured {
     let (from, to) = match capture {
         Capture::Nothing => return Captured::default(),

@@ -1,4 +1,4 @@
-//! An exchange as JSON, and back.
+//! Converts recorded calls to and from JSON.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,7 +14,7 @@ use super::call::RecordedExchange;
 use super::words;
 
 impl RecordedExchange {
-    /// The exchange as JSON. Bytes that are no text are `{"base64": …}`.
+    /// Converts the call to JSON. Bytes that are not text become `{"base64": …}`.
     pub fn to_json(&self) -> Json {
         let mut json = json!({
             "type": self.type_name.as_str(),
@@ -40,7 +40,7 @@ impl RecordedExchange {
         json
     }
 
-    /// The exchange that JSON stands for; none if it is none.
+    /// Parses a call. Returns none if the JSON is invalid.
     pub fn from_json(json: &Json) -> Option<RecordedExchange> {
         let text = |key: &str| Some(EcoString::from(json.get(key)?.as_str()?));
         let word = |json: &Json| to_bytes(json).map(OsString::from_vec);
@@ -124,7 +124,7 @@ fn attempt(of: &Attempt) -> Json {
     json!({ "deed": words::deed(of.deed), "path": of.path.as_ref().map(|path| os(path.as_os_str())) })
 }
 
-/// None are told where nobody could tell, and in recordings of older versions.
+/// Attempts are missing if they could not be observed, and in recordings of older versions.
 fn to_attempts(json: &Json) -> Option<Attempts> {
     let Some(first) = json.get("attempts") else { return Some(Attempts::default()) };
     let one = |json: &Json| {
@@ -142,7 +142,7 @@ fn os(text: &OsStr) -> Json {
     bytes(text.as_bytes())
 }
 
-/// Bytes as a text, where they are one.
+/// Converts bytes to a text if they are UTF-8.
 fn bytes(bytes: &[u8]) -> Json {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),

@@ -1,4 +1,4 @@
-//! Exchanges with scripts as data: kept, shown, without the secrets in them, and played again.
+//! Recorded script calls: serialisation, display, redaction and replay.
 
 mod call;
 mod json;

@@ -1,16 +1,16 @@
-//! Values of sensitive attributes in what a script wrote, whether or not that can be read as an answer.
+//! Finds values of sensitive attributes in any output of a script.
 
 use kilter_model::{Value, from_json};
 use serde_json::Value as Json;
 
 use super::veil::Veil;
 
-/// A value that spans lines is followed so far, in bytes.
+/// Maximum length of a multi-line value, in bytes.
 const LONGEST: usize = 64 << 10;
 
 impl Veil {
-    /// Learns whatever stands where the value of one of these attributes would: rather too much than too little, since
-    /// what a script wrote may be no answer at all.
+    /// Learns every text at the position of a value of these attributes. Prefers too many secrets to too few,
+    /// because the output may not be a valid answer.
     pub fn learn_written(&mut self, bytes: &[u8], attributes: &[impl AsRef<str>]) {
         if attributes.is_empty() || bytes.is_empty() {
             return;
@@ -30,7 +30,7 @@ impl Veil {
         }
     }
 
-    /// Learns the value that follows the name of an attribute.
+    /// Learns the value that follows an attribute name.
     fn learn_after(&mut self, after: &str) {
         let after = after.strip_prefix(['"', '\'']).unwrap_or(after).trim_start_matches([' ', '\t']);
         let Some(value) = after.strip_prefix("=>").or_else(|| after.strip_prefix([':', '='])) else { return };
@@ -41,7 +41,7 @@ impl Veil {
             Some('"') => self.learn_quoted(value),
             Some('[' | '{') => self.learn_within(value),
             Some('\'') => {
-                // As shells write it, and as people do.
+                // A text in single quotes, with or without shell escapes.
                 self.learn(line.trim_end_matches(',').trim_matches('\''));
                 self.learn(&line.trim_matches('\'').replace("'\\''", "'"));
             }
@@ -51,14 +51,14 @@ impl Veil {
                 self.learn(if is_json { token } else { line });
             }
         }
-        // What was there before is told on the line below.
+        // The next line may contain the old value.
         let next = value.split_once('\n').map(|(_, rest)| rest.trim_start()).unwrap_or_default();
         if let Some(was) = next.strip_prefix("ral_was").and_then(|rest| rest.trim_start().strip_prefix(':')) {
             self.learn(was.lines().next().unwrap_or_default());
         }
     }
 
-    /// Learns a text in quotes, which may not have ended.
+    /// Learns a quoted text, also if it is truncated.
     fn learn_quoted(&mut self, value: &str) {
         let end = closing(value).unwrap_or_else(|| value.find('\n').unwrap_or(value.len()));
         let quoted = &value[..end];
@@ -68,7 +68,7 @@ impl Veil {
         }
     }
 
-    /// Learns all texts and numbers of a list or an object, which may not have ended.
+    /// Learns all texts and numbers of a list or an object, also if it is truncated.
     fn learn_within(&mut self, value: &str) {
         let most = (0..=value.len().min(LONGEST)).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
         let value = &value[..most];
@@ -100,7 +100,7 @@ impl Veil {
         }
     }
 
-    /// Learns what is told of changes: `{"attr": "password", "is": …, "was": …}`.
+    /// Learns values in reported changes: `{"attr": "password", "is": …, "was": …}`.
     fn learn_changes(&mut self, json: &Json, attributes: &[impl AsRef<str>]) {
         match json {
             Json::Array(values) => values.iter().for_each(|value| self.learn_changes(value, attributes)),
@@ -122,7 +122,7 @@ impl Veil {
     }
 }
 
-/// Behind the quote that ends a text; none if there is none.
+/// Returns the position after the closing quote. None if there is none.
 fn closing(quoted: &str) -> Option<usize> {
     let bytes = quoted.as_bytes();
     let mut at = 1;

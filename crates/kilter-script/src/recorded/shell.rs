@@ -1,7 +1,6 @@
-//! Words as they can be typed into a shell.
+//! Quotes words for a shell.
 
-/// A word as it can be typed into bash: as it is, in quotes, or with escapes where it has characters that cannot be
-/// typed.
+/// Quotes a word for bash: unchanged, in quotes, or with escapes for characters that cannot be typed.
 pub fn shell_quoted(word: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:,+@%^=".contains(byte);
     match std::str::from_utf8(word) {
@@ -11,7 +10,7 @@ pub fn shell_quoted(word: &[u8]) -> String {
     }
 }
 
-/// Whether a character cannot be typed, or would not be seen.
+/// Returns true if a character cannot be typed or is invisible.
 pub(super) fn needs_escape(c: char) -> bool {
     let is_hidden =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');

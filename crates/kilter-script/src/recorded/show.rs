@@ -1,4 +1,4 @@
-//! An exchange for people.
+//! Formats recorded calls for people.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -6,8 +6,7 @@ use super::call::RecordedExchange;
 use super::shell::{needs_escape, shell_quoted};
 
 impl RecordedExchange {
-    /// The exchange as a command that can be typed into bash: in its working directory, with its environment and
-    /// its input.
+    /// Returns a bash command that repeats the call in its working directory, with its environment and input.
     pub fn command_line(&self) -> String {
         let mut line = String::new();
         if let Some(cwd) = &self.cwd {
@@ -31,13 +30,13 @@ impl RecordedExchange {
         line
     }
 
-    /// The words of the command line alone, as they can be typed into bash.
+    /// Returns the command line without context, quoted for bash.
     pub fn words(&self) -> String {
         let words: Vec<String> = self.argv.iter().map(|word| shell_quoted(word.as_bytes())).collect();
         words.join(" ")
     }
 
-    /// Who was called, what for, and what came of it: one line.
+    /// Returns a summary in one line: provider, action and result.
     pub fn summary(&self) -> String {
         let of = if self.type_name.is_empty() { String::new() } else { format!(" of {}", self.type_name) };
         let provider = visible(&self.provider);
@@ -50,8 +49,8 @@ impl RecordedExchange {
         )
     }
 
-    /// All of it, for people: the command as it can be typed, what it read and what it wrote, at most so many bytes
-    /// of each. What cannot be seen in a text is shown as an escape.
+    /// Returns the whole call: a bash command, the input and the output, with at most `most` bytes each.
+    /// Invisible characters are escaped.
     pub fn shown(&self, most: usize) -> String {
         let mut text = format!("{}\n  $ {}\n", self.summary(), clipped(&self.command_line(), most));
         match &self.answer {
@@ -107,7 +106,7 @@ fn visible(text: &str) -> String {
     visible_bytes(text.as_bytes())
 }
 
-/// What cannot be seen as an escape, what is no text as bytes.
+/// Escapes invisible characters and invalid UTF-8.
 fn visible_bytes(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -124,7 +123,7 @@ fn visible_bytes(bytes: &[u8]) -> String {
 }
 
 impl RecordedExchange {
-    /// The names of the resources that it is about, where the call says so.
+    /// Returns the names of the resources in the call, if it contains them.
     pub fn names(&self) -> Vec<String> {
         let of_word = |word: &std::ffi::OsString| {
             let text = word.to_str()?.strip_prefix("name='")?.strip_suffix('\'')?;

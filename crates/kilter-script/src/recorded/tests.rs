@@ -185,7 +185,7 @@ fn numbers_stay_numbers_and_short_secrets_are_counted() {
         serde_json::json!({ "pin": 7_000_001, "a": [98764, true] })
     );
     assert_eq!((veil.count(), veil.too_short()), (1, 1));
-    // What was put in its place is no secret.
+    // A placeholder is not a secret.
     veil.learn("7000001");
     assert_eq!(veil.count(), 1);
 }

@@ -1,27 +1,27 @@
-//! Other texts in the place of secrets, the same one for the same secret.
+//! Replaces secrets with stable placeholders.
 //!
-//! What is kept with secrets replaced must still fit together: what a script was asked holds a secret that the
-//! manifest holds too, and a part of which a command line may hold. So a secret is taken line by line, and where
-//! another one is within it, what is left of it counts by itself.
+//! Recordings must stay consistent after the replacement. The input of a script may contain a secret of the
+//! manifest, and a command line may contain a part of it. So each line of a secret is replaced separately. If a
+//! secret contains another one, the rest of it counts as a secret of its own.
 
 use kilter_model::{Value, base64};
 
-/// Shorter secrets are left alone: they would be found in every other word.
+/// Minimum length of a replaced secret, in bytes. Shorter texts would match parts of ordinary words.
 const SHORTEST: usize = 4;
 
-/// Words that are no secrets, whoever says so: without them nothing that is kept could be read.
+/// Words that are never treated as secrets, because replacing them would make recordings unreadable.
 const NEVER: [&str; 8] = ["true", "false", "null", "present", "absent", "undef", "name", "ensure"];
 
-/// Puts other texts in the place of secrets.
+/// Replaces secrets with placeholders.
 #[derive(Clone, Default)]
 pub struct Veil {
-    /// The secrets in clear.
+    /// Secrets in clear.
     known: Vec<String>,
-    /// What is looked for, the longest first, and what is put in its place.
+    /// Search patterns, the longest first, with their replacements.
     forms: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Where in `forms` those are that begin with a byte.
+    /// For each first byte, the indexes of its patterns in `forms`.
     beginning: Vec<Vec<usize>>,
-    /// How many secrets were too short.
+    /// Number of secrets that are too short.
     short: usize,
 }
 
@@ -57,24 +57,24 @@ impl Veil {
         if self.known.len() > known || !secret.trim().contains('\n') {
             self.index();
         }
-        // Encoded as a whole it cannot be told by its lines.
+        // The encoding of the whole text differs from that of its lines.
         if secret.contains('\n') {
             self.learn_bytes(secret.as_bytes());
         }
     }
 
-    /// How many secrets there were that are too short to be replaced.
+    /// Number of secrets that are too short to be replaced.
     pub fn too_short(&self) -> usize {
         self.short
     }
 
-    /// How many secrets are replaced.
+    /// Number of replaced secrets.
     pub fn count(&self) -> usize {
         self.known.len()
     }
 
     fn learn_line(&mut self, line: &str) {
-        // One that is known, as it is or as it may be written, or what was put in its place.
+        // The line is a known secret in any notation, or a placeholder.
         if NEVER.contains(&line) || self.is_replacement(&self.hide(line)) {
             return;
         }
@@ -90,12 +90,12 @@ impl Veil {
         }
     }
 
-    /// Whether it is what was put in the place of a secret before.
+    /// Returns true if a text is a placeholder.
     fn is_replacement(&self, text: &str) -> bool {
         (1..=self.known.len()).any(|number| text == named(number) || text == numbered(number))
     }
 
-    /// What is left of a text without the secrets that are known.
+    /// Returns the parts of a text between known secrets.
     fn without_known(&self, text: &str) -> Vec<String> {
         let mut longest: Vec<&str> = self.known.iter().map(String::as_str).collect();
         longest.sort_by_key(|known| std::cmp::Reverse(known.len()));
@@ -117,7 +117,7 @@ impl Veil {
         for (form, other) in encoded(secret.as_bytes()).into_iter().zip(encoded(other.as_bytes())) {
             self.forms.push((form.into_bytes(), other.into_bytes()));
         }
-        // Within something longer that was encoded.
+        // Patterns for the secret inside longer base64 data.
         for skipped in 0..3 {
             let core = |text: &str| base64_within(text.as_bytes(), skipped);
             if secret.len() > 5 {
@@ -127,11 +127,11 @@ impl Veil {
         self.index();
     }
 
-    /// Learns what bytes look like as a whole, and when they are encoded.
+    /// Learns bytes as a whole, with their encodings.
     fn learn_bytes(&mut self, secret: &[u8]) {
         let text = std::str::from_utf8(secret).ok();
         if secret.len() < SHORTEST {
-            // A short text has been counted with its lines.
+            // A short text has already been counted with its lines.
             self.short += usize::from(text.is_none());
             return;
         }
@@ -157,7 +157,7 @@ impl Veil {
         }
     }
 
-    /// A text with other texts in the place of secrets.
+    /// Replaces the secrets in a text.
     pub fn hide(&self, text: &str) -> String {
         match self.holds(text.as_bytes()) {
             true => String::from_utf8_lossy(&self.hide_bytes(text.as_bytes())).into_owned(),
@@ -165,12 +165,12 @@ impl Veil {
         }
     }
 
-    /// Whether a secret is in there.
+    /// Returns true if the bytes contain a secret.
     pub fn holds(&self, bytes: &[u8]) -> bool {
         !self.forms.is_empty() && (0..bytes.len()).any(|at| self.at(bytes, at).is_some())
     }
 
-    /// Bytes with other texts in the place of secrets.
+    /// Replaces the secrets in a byte string.
     pub fn hide_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         if self.forms.is_empty() {
             return bytes.to_vec();
@@ -192,7 +192,7 @@ impl Veil {
         hidden
     }
 
-    /// Where secrets end that begin within one that ends there.
+    /// Returns the end of a secret, including secrets that overlap it.
     fn end(&self, bytes: &[u8], start: usize, mut end: usize) -> usize {
         let mut at = start + 1;
         while at < end {
@@ -204,14 +204,14 @@ impl Veil {
         end
     }
 
-    /// The longest form that begins there.
+    /// Returns the longest pattern that matches at a position.
     fn at(&self, bytes: &[u8], at: usize) -> Option<(usize, &[u8])> {
         let candidates = self.beginning[usize::from(bytes[at])].iter().map(|at| &self.forms[*at]);
         let found = candidates.into_iter().find(|(form, _)| bytes[at..].starts_with(form));
         found.map(|(form, other)| (form.len(), other.as_slice()))
     }
 
-    /// JSON with other texts in the place of secrets, in keys too.
+    /// Replaces the secrets in JSON, including keys.
     pub fn hide_json(&self, json: serde_json::Value) -> serde_json::Value {
         use serde_json::Value as Json;
         if self.forms.is_empty() {
@@ -237,24 +237,24 @@ impl Veil {
     }
 }
 
-/// It shows how many there are.
+/// Shows only the number of secrets.
 impl std::fmt::Debug for Veil {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Veil of {} secrets", self.known.len())
     }
 }
 
-/// What is put in the place of a secret: nothing in it is quoted or escaped anywhere.
+/// Returns the placeholder of a secret. It needs no quotes or escapes in any format.
 fn named(number: usize) -> String {
     format!("secret-{number}")
 }
 
-/// What is put in the place of a secret that is a number.
+/// Returns the placeholder of a numeric secret.
 fn numbered(number: usize) -> String {
     (7_000_000 + number).to_string()
 }
 
-/// The ways in which a text may be written: as it is, in quotes of a shell, of YAML, in JSON, in an address.
+/// Returns the notations of a text: plain, quoted for a shell or YAML, in JSON, in a URL.
 fn written(text: &str) -> Vec<String> {
     let shell = text.replace('\'', "'\\''");
     let json = in_json(text);
@@ -275,13 +275,13 @@ fn written(text: &str) -> Vec<String> {
     forms
 }
 
-/// As JSON writes it, without the quotes.
+/// Returns a text as in JSON, without the quotes.
 fn in_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// As JSON writes it where only ASCII is allowed.
+/// Returns a text as in ASCII-only JSON, without the quotes.
 fn ascii_json(text: &str) -> String {
     let mut written = String::new();
     for c in in_json(text).chars() {
@@ -305,7 +305,7 @@ fn percent(text: &str, blank: &str, lower: bool) -> String {
     text.bytes().map(byte).collect()
 }
 
-/// The ways in which bytes may be encoded, always as many and in the same order.
+/// Returns the encodings of bytes, always in the same number and order.
 fn encoded(bytes: &[u8]) -> Vec<String> {
     let with_end = [bytes, b"\n"].concat();
     let standard = base64(bytes);
@@ -316,7 +316,8 @@ fn encoded(bytes: &[u8]) -> Vec<String> {
     vec![without(&standard), without(&with_end), without(&url), standard, with_end, url, hex.to_uppercase(), hex]
 }
 
-/// What is the same wherever a text is encoded so many bytes behind the beginning of a group.
+/// Returns the part of a base64 encoding that does not depend on the surrounding data, for an offset of
+/// `skipped` bytes in a group.
 fn base64_within(text: &[u8], skipped: usize) -> String {
     let before = vec![0; skipped];
     let all = base64(&[&before[..], text].concat());

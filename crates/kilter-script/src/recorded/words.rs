@@ -1,4 +1,4 @@
-//! The words that stand for kinds of endings, confinement and attempts in JSON.
+//! Keywords for endings, confinement and attempts in JSON.
 
 use kilter_process::{Confined, Confinement, Deed, Ending, Gap};
 use serde_json::{Value as Json, json};

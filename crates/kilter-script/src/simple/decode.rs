@@ -1,4 +1,4 @@
-//! Resources from lines.
+//! Parses resources from lines.
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Value};
@@ -6,20 +6,20 @@ use kilter_model::{AttributeName, Attributes, Value};
 use crate::convention::size::{Made, Room, count};
 use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, said, unique};
 
-/// How many attributes a resource may have. Each is compared with those before it.
+/// Maximum number of attributes of a resource, because each key is compared with all earlier keys.
 pub(super) const MOST: usize = 1000;
 
-/// So many resources are expected at most.
+/// Maximum number of resources for which memory is reserved in advance.
 const FIRST: usize = 4096;
 
-/// What the first line has to be.
+/// Required first line.
 const HEADER: &str = "# simple";
 
-/// A line without the space around it. Only what ASCII calls space is: other characters belong to values.
+/// Trims ASCII white space. Other white space belongs to the value.
 pub(super) fn trim(line: &str) -> &str {
     let is_space = |byte: &u8| is_space(char::from(*byte));
     match line.as_bytes() {
-        // Nearly all lines.
+        // Fast path for nearly all lines.
         [first, .., last] if !is_space(first) && !is_space(last) => line,
         _ => line.trim_matches(self::is_space),
     }
@@ -29,13 +29,13 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\u{b}' | '\u{c}')
 }
 
-/// The lines in which something is written, with their numbers.
+/// Returns the non-empty lines with their numbers.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let (mut rest, mut number) = (Some(text), 0);
     let lines = std::iter::from_fn(move || {
         let whole = rest?;
-        // Lines are short: a search that looks at many bytes at a time takes longer to begin, and asks the processor first what
-        // it can do, which a virtual machine answers slowly.
+        // For short lines, a simple loop is faster than `memchr`, which has a higher start-up cost and first
+        // queries the processor features. A virtual machine answers this query slowly.
         let end = whole.bytes().position(|byte| byte == b'\n');
         rest = end.map(|end| &whole[end + 1..]);
         number += 1;
@@ -44,7 +44,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty())
 }
 
-/// The key and the value of a line.
+/// Returns the key and the value of a line.
 pub(super) fn entry(number: usize, line: &str) -> Result<(&str, &str), ProtocolError> {
     let Some(colon) = line.bytes().position(|byte| byte == b':') else {
         return Err(ProtocolError::line(number, line, "a line is `KEY: VALUE`, and there is no `:`"));
@@ -56,7 +56,7 @@ pub(super) fn entry(number: usize, line: &str) -> Result<(&str, &str), ProtocolE
     }
 }
 
-/// The lines after the first, which has to be `# simple`.
+/// Returns the lines after the first, which must be `# simple`.
 pub(super) fn body(text: &str) -> Result<impl Iterator<Item = (usize, &str)>, ProtocolError> {
     let mut lines = lines(text);
     match lines.next() {
@@ -66,9 +66,9 @@ pub(super) fn body(text: &str) -> Result<impl Iterator<Item = (usize, &str)>, Pr
     }
 }
 
-/// The error that an output tells, wherever it does so: nothing else counts then.
+/// Returns the error in an output, at any position. It overrides all other lines.
 pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
-    // Most outputs tell none, and it is cheap to see that.
+    // Most outputs contain no error, and this test is fast.
     if !text.contains("ral_error") {
         return None;
     }
@@ -97,9 +97,9 @@ pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
     Some(ProtocolError::Told { kind: ErrorKind::Failed, message })
 }
 
-/// The resources of an output.
+/// Parses the resources of an output.
 pub(super) fn records(text: &str, room: Room) -> Result<Vec<Record>, ProtocolError> {
-    // Most resources have three lines and more; room that is not used is not touched either.
+    // Most resources have at least three lines. Unused reserved memory is never touched.
     let mut records: Vec<Record> = Vec::with_capacity((count(text, |byte| byte == b'\n') / 3).min(FIRST));
     let (mut keys, mut made) = (Keys::default(), Made::new(room, text));
     for (number, line) in body(text)? {
@@ -144,14 +144,15 @@ fn add(record: &mut Record, key: AttributeName, value: &str) {
     }
 }
 
-/// A resource that does not exist and cannot be created.
+/// Returns the error for a resource that does not exist and cannot be created.
 pub(super) fn unknown(name: &str) -> RecordError {
     let message = eco_format!("`{}` does not exist and cannot be created", beginning(name, 80));
     RecordError { kind: ErrorKind::Unknown, message }
 }
 
-/// The answer to `find`: the resource of that name, or nothing. A name in another form is another one, unless all
-/// that is said of it is that there is none: scripts shorten `ssh.service` to `ssh` before they look.
+/// Returns the answer to `find`: the resource with that name, or an empty list. Another name is an error,
+/// unless the answer only says that the resource is unknown. Scripts shorten `ssh.service` to `ssh` before they
+/// search.
 pub(super) fn found(records: Vec<Record>, asked: &EcoString) -> Result<Vec<Record>, ProtocolError> {
     let first = records.first().map(|record| record.name.clone());
     let records = unique(records)?;

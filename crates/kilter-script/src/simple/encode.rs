@@ -1,4 +1,4 @@
-//! Requests as words of a command line.
+//! Converts requests to command-line arguments.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -11,7 +11,7 @@ use kilter_provider::Mode;
 use crate::convention::{Refusal, Request, Update, size};
 use crate::typed::written;
 
-/// How many bytes Linux takes for one word of a command line, without the NUL that ends it.
+/// Maximum length of a command-line argument in Linux in bytes, without the final NUL.
 const LONGEST: usize = 128 * 1024 - 1;
 
 pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocation, Refusal> {
@@ -36,7 +36,8 @@ pub(super) fn encode(base: &Invocation, request: &Request<'_>) -> Result<Invocat
     }
 }
 
-/// Adds the name of a resource, its attributes in alphabetical order, and which of them others have sent.
+/// Adds the name of a resource, its attributes in alphabetical order, and the attributes with values from other
+/// resources.
 fn words(invocation: Invocation, update: &Update<'_>) -> Result<Invocation, Refusal> {
     let mut attributes: Vec<(&AttributeName, &Value)> =
         update.should.iter().filter(|(name, value)| **name != "name" && !value.is_undef()).collect();
@@ -53,7 +54,7 @@ fn words(invocation: Invocation, update: &Update<'_>) -> Result<Invocation, Refu
     Ok(invocation)
 }
 
-/// The word `key='value'`, in which no shell finds anything to expand or to run.
+/// Returns the argument `key='value'`, quoted so that a shell expands and runs no part of it.
 fn word(key: &str, value: &[u8]) -> Result<OsString, Refusal> {
     let what = || -> EcoString { eco_format!("the value of `{key}`") };
     if value.contains(&0) {

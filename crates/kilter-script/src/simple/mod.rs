@@ -1,4 +1,4 @@
-//! The convention `simple`: words on the command line, lines on standard output.
+//! The convention `simple`: command-line arguments in, lines on standard output.
 
 mod decode;
 mod encode;
@@ -16,16 +16,16 @@ use crate::convention::{Convention, Listener, ProtocolError, Refusal, Reply, Req
 
 /// The convention `simple` (libral, "The `simple` calling convention").
 ///
-/// A request is the words `KEY='VALUE'` in the order of the keys, `ral_action=ACTION` the last; a quote in
-/// a value is `'\''`, so that a shell which evaluates the words takes each value as it is and runs
-/// no part of it.
+/// A request consists of the arguments `KEY='VALUE'`, sorted by key, followed by `ral_action=ACTION`. A quote
+/// in a value is written `'\''`. So a shell that evaluates the arguments takes each value literally and runs no
+/// part of it.
 #[derive(Clone, Debug)]
 pub struct Simple {
     base: Invocation,
 }
 
 impl Simple {
-    /// The convention for a script: `base` starts it, and says with what and for how long.
+    /// Creates the convention for a script. `base` is the process with its limits.
     pub fn new(base: Invocation) -> Simple {
         Simple { base }
     }

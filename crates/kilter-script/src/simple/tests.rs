@@ -12,7 +12,7 @@ fn simple() -> Simple {
     Simple::new(Invocation::new("/x.prov"))
 }
 
-/// A process that printed this and ended with this code.
+/// Returns a finished process with this exit code and output.
 fn ended(code: i32, stdout: impl AsRef<[u8]>) -> Finished {
     Finished { stdout: Captured { bytes: stdout.as_ref().to_vec(), dropped: 0 }, ..Finished::of(Status::Code(code)) }
 }
@@ -32,7 +32,7 @@ fn resources(reply: Result<Reply, ProtocolError>) -> Result<Vec<Record>, Protoco
     }
 }
 
-/// Resources in short: `a(v=1 w=2)`.
+/// Formats resources: `a(v=1 w=2)`.
 fn short(records: &[Record]) -> String {
     let one = |record: &Record| {
         let attributes: Vec<String> = record

@@ -1,4 +1,4 @@
-//! What an update says it has changed.
+//! Parses the changes reported by an update.
 
 use ecow::EcoString;
 use kilter_model::Value;
@@ -7,12 +7,12 @@ use super::decode::{MOST, body, entry, too_many, unknown};
 use crate::convention::size::{Made, Room};
 use crate::convention::{AttributeChange, ChangeReport, ProtocolError, attribute_name, beginning};
 
-/// The changes that the output of an update of `asked` tells.
+/// Parses the output of an update of `asked`.
 pub(super) fn decode(text: &str, asked: &str, room: Room) -> Result<ChangeReport, ProtocolError> {
     let name = EcoString::from(asked);
     let (mut report, mut made) = (ChangeReport::default(), Made::new(room, text));
     for (number, line) in body(text)? {
-        // The convention's text once writes this line without a colon.
+        // libral's documentation contains an example of this line without a colon.
         if line == "ral_derive true" {
             report.derive = true;
             continue;

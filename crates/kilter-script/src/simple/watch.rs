@@ -5,7 +5,8 @@ use ecow::eco_format;
 use super::decode::{entry, trim};
 use crate::convention::{Heard, Listener, ProtocolError};
 
-/// `# simple` says that it watches, `name: NAME` that a resource may have changed, `ral_any: true` that any may have.
+/// Returns the parser. `# simple` starts the watch. `name: NAME` reports a change of a resource, and `ral_any:
+/// true` of any resource.
 pub(super) fn listener() -> Listener {
     let mut watches = false;
     Box::new(move |number, line| match trim(line) {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The message of mold's text.
+/// The example message of mold's documentation.
 const TEXT: &[u8] = b"57:[\"jim\", \"stdout\", {\"line\": \"This is a line of stdout\\n\"}],";
 
 fn frames(longest: usize, parts: &[&[u8]]) -> Vec<Frame<Message>> {
@@ -145,7 +145,7 @@ fn a_wrong_length_loses_one_message() {
     for length in ["56", "58", "5", "157", "1000", "99999999999999999999", "057", "-57", "", "x"] {
         let damaged = [length.as_bytes(), &TEXT[2..]].concat();
         let frames = all(&[TEXT, &damaged, TEXT, TEXT].concat());
-        // A digit too many in front of a whole netstring loses that digit alone.
+        // An extra digit before a complete netstring loses only that digit.
         let expected = if matches!(length, "157" | "057" | "-57") { 4 } else { 3 };
         assert_eq!(messages(&frames).len(), expected, "{length}");
         assert!(frames.iter().any(|frame| matches!(frame, Frame::Damage(_))), "{length}");
@@ -192,7 +192,7 @@ fn large_message_is_one_entry_whole_or_too_long() {
     assert!(messages(&all(&crowd)).is_empty());
 }
 
-/// Some messages as bytes.
+/// Generates random messages.
 fn stream(random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
     let data = |random: &mut fastrand::Rng| match random.u8(0..5) {
         0 => json!(random.i64(..)),

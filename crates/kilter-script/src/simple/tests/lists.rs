@@ -115,7 +115,7 @@ fn a_find_answers_for_the_name_that_was_asked_for() {
     let error = found("ssh.service", "# simple\nname: ssh\n").unwrap_err();
     assert_eq!(error.to_string(), "it answered for `ssh` when it was asked for `ssh.service`");
     assert_eq!(short(&found("a", "# simple\nname: a\nensure: absent\n").unwrap()), "a(ensure=absent)");
-    // Of what is not there its name does not matter.
+    // The name of an unknown resource does not matter.
     assert_eq!(short(&found("a.service", "# simple\nname: a\nral_unknown: true\n").unwrap()), "a.service!()");
 }
 

@@ -13,7 +13,7 @@ fn updated(stdout: &str) -> Result<ChangeReport, ProtocolError> {
     }
 }
 
-/// Changes in short: `v: 1 -> 2`.
+/// Formats changes: `v: 1 -> 2`.
 fn told(stdout: &str) -> String {
     let report = updated(stdout).unwrap();
     let changes: Vec<String> =

@@ -46,6 +46,7 @@ pub use journal::{Journal, JournalError};
 pub use observer::{Event, Observer, Silent};
 pub use plan::integrity::{self, Integrity, IntegrityError, Maker};
 pub use plan::keys::{PlanKeyError, PrivateKey, PublicKey};
+pub use plan::provenance::PlanProvenance;
 pub use plan::{Plan, SecretDigests};
 pub use prepare::{IneffectiveNotification, Prepared, Rejected, plan_of, survey};
 pub use report::{Counts, Deviation, Report, ResourceReport, Status};

@@ -5,6 +5,7 @@
 
 pub mod integrity;
 pub(crate) mod keys;
+pub(crate) mod provenance;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Difference, ResourceRef, Value, to_canonical_json, to_canonical_json_clear};

@@ -190,7 +190,7 @@ fn padding(length: usize) -> usize {
     length.next_multiple_of(BLOCK) - length
 }
 
-fn random<const N: usize>() -> io::Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

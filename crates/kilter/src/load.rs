@@ -138,7 +138,7 @@ pub(crate) fn prepare_text<'r>(
 /// # Errors
 /// As [`prepare`].
 pub(crate) fn prepare_plan<'r>(plan: PlanFile, audience: Audience, registry: &'r Registry) -> Result<Loaded<'r>, Exit> {
-    let PlanFile { sources, origin, includes, facts, vars, plan } = plan;
+    let PlanFile { sources, origin, includes, facts, vars, plan, provenance: _ } = plan;
     let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
     let timeout = Duration::from_secs(60);
     let loaded = compiled(sources, true, origin, vars, &facts, &includes, timeout, audience, registry)?;

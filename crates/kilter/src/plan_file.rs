@@ -6,6 +6,7 @@
 //! directory if a secret may be written in it. Every byte is bound by a keyed digest (`kilter_runtime::integrity`).
 
 mod open;
+mod provenance;
 mod sealed;
 mod trust;
 mod write;
@@ -17,13 +18,14 @@ use indexmap::IndexMap;
 use kilter_manifest::Source;
 use kilter_model::{Value, from_canonical_json, to_canonical_json_clear};
 use kilter_provider::Registry;
-use kilter_runtime::{Plan, PrivateKey, Report, SealingKey, integrity};
+use kilter_runtime::{Plan, PlanProvenance, PrivateKey, Report, SealingKey, integrity};
 use serde_json::{Map, Value as Json, json};
 
 use crate::load::Loaded;
 use crate::say;
 
 pub(crate) use open::{is_plan, read};
+pub(crate) use provenance::{introduce, record_applied, written};
 pub(crate) use trust::signer;
 
 /// The version of the format.
@@ -41,11 +43,14 @@ pub(crate) struct PlanFile {
     pub(crate) facts: IndexMap<EcoString, Value>,
     /// The variables that were given.
     pub(crate) vars: Vec<(EcoString, Value)>,
+    /// Where and when it was made; none in plans of earlier versions of kilter.
+    pub(crate) provenance: Option<PlanProvenance>,
     /// The steps, to be carried out.
     pub(crate) plan: Plan,
 }
 
-/// Writes the plan that a dry run found, for its owner only. The key of the state directory is made if it is not there.
+/// Writes the plan that a dry run found, for its owner only, and returns its provenance. The key of the state directory is made
+/// if it is not there.
 ///
 /// # Errors
 /// Says why it cannot.
@@ -56,13 +61,15 @@ pub(crate) fn write(
     registry: &Registry,
     state: &Path,
     signer: Option<&PrivateKey>,
-) -> Result<(), String> {
+) -> Result<PlanProvenance, String> {
     let key = SealingKey::made(state).map_err(|error| error.to_string())?;
     let is_secret = sealed::may_hold_secrets(loaded, registry);
     let inputs = inputs(loaded);
     let mut plan = Map::new();
     plan.insert("kilter_plan".into(), VERSION.into());
     plan.insert("kilter_version".into(), env!("CARGO_PKG_VERSION").into());
+    let provenance = PlanProvenance::new(registry.hostname(), provenance::now()).map_err(|error| error.to_string())?;
+    plan.insert("made".into(), provenance.json());
     plan.insert("steps".into(), Plan::steps(report, &key).into());
     match is_secret {
         true => drop(plan.insert("sealed".into(), sealed::seal(&Json::Object(inputs).to_string(), &key)?.into())),
@@ -74,7 +81,7 @@ pub(crate) fn write(
         say::warning(format_args!("the plan {} can be applied here only: {why}", path.display()));
         say::hint("keep secrets in files, and name these: `{ sensitive: { file: PATH } }`");
     }
-    Ok(())
+    Ok(provenance)
 }
 
 /// What a plan is made from.
@@ -101,7 +108,7 @@ fn inputs(loaded: &Loaded<'_>) -> Map<String, Json> {
 }
 
 /// Reads what [`inputs`] returned.
-fn parsed(inputs: &Json, plan: Plan) -> Option<PlanFile> {
+fn parsed(inputs: &Json, provenance: Option<PlanProvenance>, plan: Plan) -> Option<PlanFile> {
     let source = |json: &Json| {
         let lenient = json.get("lenient").and_then(Json::as_bool).unwrap_or(false);
         Some(Source::new(json.get("name")?.as_str()?, json.get("text")?.as_str()?).leniently(lenient))
@@ -121,6 +128,7 @@ fn parsed(inputs: &Json, plan: Plan) -> Option<PlanFile> {
         includes: inputs.get("includes")?.as_array()?.iter().map(include).collect::<Option<_>>()?,
         facts: values("facts")?.into_iter().collect(),
         vars: values("vars")?,
+        provenance,
         plan,
     })
 }

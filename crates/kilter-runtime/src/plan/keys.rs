@@ -3,14 +3,13 @@
 //! A private key is PKCS#8 in PEM, as `openssl genpkey -algorithm ed25519` writes it, or a key of OpenSSH without a passphrase,
 //! as `ssh-keygen -t ed25519 -N ''` writes it. A public key is what `openssl pkey -pubout` writes, or a line of OpenSSH.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use kilter_model::{base64, from_base64};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use rustix::fs::OFlags;
 
 /// The beginning of each ed25519 public key as SubjectPublicKeyInfo (RFC 8410): the 32 bytes of the key follow.
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
@@ -57,13 +56,14 @@ impl std::fmt::Debug for PrivateKey {
 pub struct PublicKey([u8; 32]);
 
 impl PrivateKey {
-    /// Reads a private key, whose file only its owner may read: the user that runs kilter, or root.
+    /// Reads a private key from the opened file of this path, which only its owner may use: the user that runs kilter, or root.
     ///
     /// # Errors
-    /// When it cannot be read, others can read it, or it is no ed25519 key.
-    pub fn read(path: &Path) -> Result<PrivateKey, PlanKeyError> {
-        let (text, found) = load(path)?;
+    /// If it cannot be read, is too long, others can read or write it, or it is no ed25519 key.
+    pub fn read(path: &Path, file: File) -> Result<PrivateKey, PlanKeyError> {
+        let io = |source| PlanKeyError::Io { path: path.to_owned(), source };
         let refused = |why: String| PlanKeyError::Refused { path: path.to_owned(), why };
+        let found = file.metadata().map_err(io)?;
         let (owner, me) = (found.uid(), rustix::process::geteuid().as_raw());
         if owner != me && owner != 0 {
             return Err(refused(format!("belongs to the user with uid {owner}, who can sign plans with it")));
@@ -72,7 +72,12 @@ impl PrivateKey {
             let mode = found.mode() & 0o7777;
             return Err(refused(format!("has mode {mode:04o}: others may know it; make another one, with mode 0600")));
         }
-        PrivateKey::parse(&text).map_err(|why| refused(why.to_owned()))
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(refused(format!("is longer than {MAX_BYTES} bytes: it is no key")));
+        }
+        PrivateKey::parse(&String::from_utf8_lossy(&bytes)).map_err(|why| refused(why.to_owned()))
     }
 
     pub(super) fn parse(text: &str) -> Result<PrivateKey, &'static str> {
@@ -151,20 +156,6 @@ impl PublicKey {
     pub(super) fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0[..]).verify(bytes, signature).is_ok()
     }
-}
-
-/// Reads the file of a key, and returns what the opened file is.
-fn load(path: &Path) -> Result<(String, std::fs::Metadata), PlanKeyError> {
-    let io = |source| PlanKeyError::Io { path: path.to_owned(), source };
-    let file: File =
-        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(io)?;
-    let found = file.metadata().map_err(io)?;
-    if !found.is_file() {
-        return Err(PlanKeyError::Refused { path: path.to_owned(), why: "is not a file".to_owned() });
-    }
-    let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).map_err(io)?;
-    Ok((text, found))
 }
 
 /// Returns the bytes between the lines of PEM with this label.

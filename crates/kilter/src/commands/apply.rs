@@ -33,12 +33,24 @@ pub(crate) fn run(args: &ApplyArgs, global: &Global) -> Exit {
         Ok(registry) => registry,
         Err(exit) => return exit,
     };
-    let loaded = match plan_file::read(args, global) {
-        Ok(Some(plan)) => load::prepare_plan(plan, args.format.into(), &registry),
-        Ok(None) => load::prepare(&args.input, args.format.into(), &registry),
+    let (loaded, provenance) = match plan_file::read(args, global) {
+        Ok(Some(mut plan)) => {
+            let provenance = plan.provenance.take();
+            provenance.iter().for_each(|provenance| plan_file::introduce(provenance, global));
+            (load::prepare_plan(plan, args.format.into(), &registry), provenance)
+        }
+        Ok(None) => (load::prepare(&args.input, args.format.into(), &registry), None),
         Err(exit) => return exit,
     };
     match loaded {
+        Ok(Loaded { prepared, .. }) if provenance.is_some() && pass.mode == Mode::Apply => {
+            let report = match pass.report(&prepared, global) {
+                Ok(report) => report,
+                Err(exit) => return exit,
+            };
+            provenance.iter().for_each(|provenance| plan_file::record_applied(provenance, &report, global));
+            pass.conclude(&report, global)
+        }
         // The texts are not needed any more, and may be most of the memory.
         Ok(Loaded { prepared, .. }) => {
             let exit = pass.carry_out(&prepared, global);

@@ -92,7 +92,11 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Exit {
         return pass.conclude(&report, global);
     }
     match plan_file::write(output, &loaded, &report, &registry, &state, signer.as_ref()) {
-        Ok(()) => pass.conclude(&report, global),
+        Ok(provenance) => {
+            let exit = pass.conclude(&report, global);
+            plan_file::written(&provenance, output, global);
+            exit
+        }
         Err(error) => say::fail(format_args!("cannot write the plan to {}: {error}", output.display())),
     }
 }

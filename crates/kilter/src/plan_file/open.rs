@@ -1,9 +1,13 @@
 //! Reading a plan, and whether to believe it.
 
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use kilter_runtime::{Integrity, Maker, Plan, SealingKey, SecretDigests, integrity};
+use kilter_process::trust::{Distrust, TrustedFile};
+use kilter_runtime::{Integrity, Maker, Plan, PlanProvenance, SealingKey, SecretDigests, integrity};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use serde_json::Value as Json;
 
 use super::{PlanFile, VERSION, parsed, sealed, trust};
@@ -27,7 +31,17 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
         )),
     };
     let [path] = args.input.manifests.as_slice() else { return not_a_plan() };
-    let text = recording::ask("plan", || path.to_string_lossy().into(), || text_of(path));
+    let mut refused = None;
+    let ask = || {
+        text_of(path).unwrap_or_else(|why| {
+            refused = Some(why);
+            None
+        })
+    };
+    let text = recording::ask("plan", || path.to_string_lossy().into(), ask);
+    if let Some(why) = refused {
+        return Err(say::fail(why));
+    }
     let Some(text) = text else { return not_a_plan() };
     let changed = |why: &str| say::fail_with(format_args!("the plan {} {why}", path.display()), ["make a new plan"]);
     let json = serde_json::from_str::<Json>(&text).map_err(|_| changed("is damaged"))?;
@@ -43,7 +57,10 @@ pub(crate) fn read(args: &ApplyArgs, global: &Global) -> Result<Option<PlanFile>
     let opened = json.get("sealed").map(|it| sealed::opened(path, it, global)).transpose()?;
     let steps = json.get("steps").and_then(Json::as_array);
     let plan = steps.and_then(|steps| Plan::read(steps, secrets)).ok_or_else(|| changed("is damaged"))?;
-    parsed(opened.as_ref().unwrap_or(&json), plan).map(Some).ok_or_else(|| changed("is damaged"))
+    let provenance = json.get("made").map(|made| PlanProvenance::read(made).ok_or_else(|| changed("is damaged")));
+    parsed(opened.as_ref().unwrap_or(&json), provenance.transpose()?, plan)
+        .map(Some)
+        .ok_or_else(|| changed("is damaged"))
 }
 
 /// Returns how the secrets of a plan that is to be believed are compared.
@@ -131,10 +148,33 @@ fn check(path: &Path, text: &str, verify: &[PathBuf], global: &Global) -> Result
     ))
 }
 
-/// Returns the text of a regular file that starts as plans do. Others are not read: an executable manifest or a pipe is none, and
-/// a file that another user can change is refused by those who read manifests.
-fn text_of(path: &Path) -> Option<String> {
-    let file = trust_rule::policy().open(path).ok().filter(|file| file.metadata().is_file())?.open().ok()?;
+/// Returns the text of a regular file that starts as plans do. Others are not read: an executable manifest or a pipe is none.
+///
+/// # Errors
+/// If it starts as plans do, and another user can change it. Those who read manifests report that of other files.
+fn text_of(path: &Path) -> Result<Option<String>, String> {
+    match trust_rule::policy().open(path) {
+        Ok(checked) => Ok(plan_text(&checked)),
+        Err(distrust @ Distrust::Changeable { .. }) if starts_as_plan(path) => {
+            Err(trust_rule::refusal("the plan ", path, &distrust))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Returns true if there is a regular file at a path that starts as plans do. Nothing of the file is used for anything else.
+fn starts_as_plan(path: &Path) -> bool {
+    // The descriptor holds what was examined: opening it again can open no device.
+    let Ok(found) = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return false };
+    let is_file = fstat(&found).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
+    let mut head = Vec::new();
+    let opened = is_file.then(|| File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()).flatten();
+    opened.is_some_and(|file| file.take(24).read_to_end(&mut head).is_ok()) && is_plan(&String::from_utf8_lossy(&head))
+}
+
+/// Reads a checked file, if it is a plan.
+fn plan_text(checked: &TrustedFile) -> Option<String> {
+    let file = Some(checked).filter(|file| file.metadata().is_file())?.open().ok()?;
     let mut text = Vec::new();
     (&file).take(24).read_to_end(&mut text).ok()?;
     if !is_plan(&String::from_utf8_lossy(&text)) {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kilter_runtime::{PrivateKey, PublicKey};
+use kilter_runtime::{PlanKeyError, PrivateKey, PublicKey};
 
 use crate::exit::Exit;
 use crate::{paths, say, trust};
@@ -23,8 +23,16 @@ pub(super) struct Trusted {
 /// # Errors
 /// When it cannot be used; that has been said.
 pub(crate) fn signer(path: Option<&Path>) -> Result<Option<PrivateKey>, Exit> {
-    let key = path.map(PrivateKey::read).transpose();
-    key.map_err(|error| {
+    let Some(path) = path else { return Ok(None) };
+    let checked = trust::open_as("the key ", path).map_err(say::fail)?;
+    let key = match checked.metadata().is_file() {
+        false => Err(PlanKeyError::Refused { path: path.to_owned(), why: "is not a file".to_owned() }),
+        true => checked
+            .open()
+            .map_err(|source| PlanKeyError::Io { path: path.to_owned(), source })
+            .and_then(|file| PrivateKey::read(path, file)),
+    };
+    key.map(Some).map_err(|error| {
         say::fail_with(error, ["make one: `openssl genpkey -algorithm ed25519 -out plan.key` with `umask 077`"])
     })
 }

@@ -405,6 +405,32 @@ fn an_unsigned_plan_of_another_machine_is_refused_and_a_signed_one_believed() {
 }
 
 #[test]
+fn plan_says_where_and_when_it_was_made_and_that_it_was_carried_out_before() {
+    let place = place("  file[DIR/a]: { content: x }\n  exec[always]: { command: 'true' }\n");
+    let planned = plan(&place);
+    let json: Json = serde_json::from_str(&content(&place, "p")).unwrap();
+    let made = &json["made"];
+    let text = |key: &str| made[key].as_str().unwrap_or_default();
+    let origin = format!("plan {}, made on {} at {}", &text("id")[..8], text("host"), text("at"));
+    assert!(!text("host").is_empty() && text("at").ends_with('Z') && text("id").len() == 32, "{made}");
+    assert_eq!(planned.stderr, format!("{origin} is written to p\n"));
+    let warning = format!("warning: plan {} was carried out already, at 2", &text("id")[..8]);
+    // Neither a dry run nor a run that fails carries a plan out.
+    assert_eq!(place.run(&["apply", "p", "--noop"]).stderr, format!("{origin}\n"));
+    place.file("a", "another");
+    assert_eq!(place.run(&["apply", "p"]).code, 4);
+    fs::remove_file(place.path().join("a")).unwrap();
+    let first = place.run(&["apply", "p"]);
+    assert_eq!((first.code, first.stderr), (0, format!("{origin}\n")));
+    let again = place.run(&["apply", "p"]);
+    assert!(again.code == 0 && again.stderr.contains(&warning), "{again:?}");
+    assert_eq!(place.run(&["--quiet", "apply", "p"]).stderr.matches(&warning).count(), 1);
+    // Another plan of the same manifest is another one.
+    plan(&place);
+    assert!(!place.run(&["apply", "p"]).stderr.contains("already"));
+}
+
+#[test]
 fn a_key_that_cannot_be_used_is_named_before_anything_is_done() {
     let place = place("  file[DIR/a]: { content: x }\n");
     key(&place, "one");
@@ -420,6 +446,11 @@ fn a_key_that_cannot_be_used_is_named_before_anything_is_done() {
     refused(sign("none.key"), "none.key is not a private key in PEM");
     fs::set_permissions(place.path().join("one.key"), fs::Permissions::from_mode(0o640)).unwrap();
     refused(sign("one.key"), "one.key has mode 0640: others may know it");
+    let long = content(&place, "one.key") + &"\n".repeat(64 << 10);
+    place.file("long.key", long);
+    fs::set_permissions(place.path().join("long.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    refused(sign("long.key"), "the key long.key is longer than 65536 bytes");
+    refused(sign("."), "the key . is not a file");
     fs::set_permissions(place.path().join("one.key"), fs::Permissions::from_mode(0o600)).unwrap();
     assert!(!place.path().join("p").exists());
     assert_eq!(sign("one.key").code, 2);

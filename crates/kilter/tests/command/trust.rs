@@ -66,6 +66,29 @@ fn an_executable_manifest_of_another_user_is_not_run_unless_its_path_is_trusted(
 }
 
 #[test]
+fn a_plan_and_a_key_of_another_user_are_refused_by_their_names() {
+    let Some(place) = place() else { return };
+    place.file("m.yaml", "resources:\n  exec[x]: { command: 'true' }\n");
+    let make = "umask 077; openssl genpkey -algorithm ed25519 -out key";
+    let made = std::process::Command::new("sh").args(["-c", make]).current_dir(place.path()).status().unwrap();
+    assert!(made.success(), "openssl is needed");
+    assert_eq!(place.run(&["plan", "m.yaml", "-o", "p", "--sign", "key"]).code, 2);
+    give(&place, "p");
+    for args in [&["apply", "p"][..], &["apply", "p", "--verify", "key.pub"]] {
+        let ended = place.run(args);
+        let expected = "error: the plan p: not used by root: it belongs to user 4711 (mode 0600); change that \
+                        (chown -h root p) or accept it (--trust p)\n";
+        assert_eq!((ended.code, ended.stderr.as_str()), (1, expected), "{args:?}");
+    }
+    assert_eq!(place.run(&["--trust", "p", "apply", "p"]).code, 0);
+    // A key that another user could exchange.
+    std::fs::rename(place.path().join("key"), place.path().join("shared/key")).unwrap();
+    give(&place, "shared/key");
+    let ended = place.run(&["plan", "m.yaml", "-o", "q", "--sign", "shared/key"]);
+    assert!(ended.code == 1 && ended.stderr.contains("the key shared/key: not used by root"), "{ended:?}");
+}
+
+#[test]
 fn files_of_the_user_who_called_sudo_are_used_but_not_in_a_directory_that_others_can_write() {
     let Some(place) = place() else { return };
     let apply = |manifest: &str| {

@@ -1,0 +1,53 @@
+//! Messages about where and when a plan was made, and whether it was carried out before.
+
+use std::path::Path;
+
+use kilter_runtime::{PlanProvenance, Report, StateDir};
+
+use crate::cli::Global;
+use crate::{recording, say};
+
+/// Returns the time, in seconds, as in RFC 3339.
+pub(super) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Reports that a plan was written.
+pub(crate) fn written(plan: &PlanProvenance, path: &Path, global: &Global) {
+    if !global.quiet {
+        say::line(format_args!("{} is written to {}", described(plan), path.display()));
+    }
+}
+
+/// Reports where and when a plan was made that is about to be carried out. Warns if it was carried out completely before.
+pub(crate) fn introduce(plan: &PlanProvenance, global: &Global) {
+    if !global.quiet {
+        say::line(described(plan));
+    }
+    let about = || plan.id.as_str().into();
+    let applied = recording::ask("plan applied", about, || plan.applied_at(&StateDir::new(global.state_dir_if_any()?)));
+    if let Some(at) = applied {
+        say::warning(format_args!("plan {} was carried out already, at {at}", plan.short_id()));
+        say::hint(
+            "commands without a guard and steps that were unknown run again; make a new plan to see what is left to do",
+        );
+    }
+}
+
+/// Records that a plan was carried out, if it was, completely.
+pub(crate) fn record_applied(plan: &PlanProvenance, report: &Report, global: &Global) {
+    let is_complete = !report.has_failures() && !report.interrupted && report.counts.interrupted == 0;
+    if !is_complete || recording::is_replay() {
+        return;
+    }
+    let Some(state) = global.state_dir_if_any() else { return };
+    if let Err(error) = plan.record_applied(&StateDir::new(state), &now()) {
+        say::warning(format_args!("cannot record that plan {} was carried out: {error}", plan.short_id()));
+    }
+}
+
+fn described(plan: &PlanProvenance) -> String {
+    let PlanProvenance { host, at, .. } = plan;
+    let machine = if plan.is_of_another_machine() { " (another machine)" } else { "" };
+    format!("plan {}, made on {host}{machine} at {at}", plan.short_id())
+}

@@ -69,7 +69,8 @@ impl Directory {
         path
     }
 
-    /// Returns true if `path` exists. Returns an error if `path` or an ancestor is not trusted.
+    /// As root, checks the ownership and mode of `path` and its ancestors. Returns false if `path` does not exist,
+    /// and an error if an entry is not trusted. For other users, returns true without a check.
     fn is_there(&self, path: &Path) -> Result<bool, WorldError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(true);
